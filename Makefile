@@ -1,0 +1,61 @@
+# Two commands do everything: `make demo` (a real measurement with a report to open)
+# and `make test`. Both set up what is missing, into .venv in this folder.
+
+.PHONY: demo test lint bench setup fmt clean help
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
+
+help:
+	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
+	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
+	@echo "make bench   compare the engine's and the lab's speed with their peers (as root)"
+	@echo "make lint    formatters, clippy, ruff, strict types"
+	@echo "make fmt     format everything"
+	@echo "make clean   remove build outputs; run folders stay"
+
+setup: .venv/.packages .venv/.installed
+
+demo: setup
+	$(BIN)/pinchpoint run studies/quickstart
+
+test: setup .venv/.test-packages lint
+	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
+	$(BIN)/pytest tests/unit
+	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
+	$(BIN)/pytest tests/browser tests/bench
+
+lint: setup
+	cargo fmt --manifest-path engine/Cargo.toml --all --check
+	cargo clippy --quiet --manifest-path engine/Cargo.toml --all-targets --features dpdk -- -D warnings
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+
+fmt:
+	cargo fmt --manifest-path engine/Cargo.toml --all
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: setup .venv/.test-packages
+	$(BIN)/python benchmarks/run.py
+
+clean:
+	rm -rf .venv engine/target
+
+# Each stamp is a finished step; the scripts say what they install before they do.
+.venv/.packages: packaging/install-packages
+	@packaging/install-packages run
+	@mkdir -p .venv && touch $@
+
+.venv/.test-packages: packaging/install-packages
+	@packaging/install-packages test
+	@mkdir -p .venv && touch $@
+
+.venv/.installed: pyproject.toml $(ENGINE_SOURCES) packaging/wheel/scripts/pinchpoint | .venv/.packages
+	@packaging/check-rust
+	test -x $(BIN)/pip || python3 -m venv .venv
+	@echo "Installing the lab and building the engine (release) into .venv"
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@
