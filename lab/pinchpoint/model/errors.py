@@ -1,0 +1,62 @@
+"""The exceptions that reach the user, each one line: what, where, what to do.
+
+PinchpointError                 exit code 1
+├── InputError                  exit code 2: a scenario, option or file is wrong
+├── RequirementError            exit code 3: this machine lacks something; says the command that mends it
+├── BenchError                  exit code 4: building the bench failed (e.g. the switch refused a rule)
+├── EngineError                 exit code 5: the traffic engine failed, died or spoke nonsense
+├── DutError                    exit code 6: the device under test died or stopped answering
+└── StoreError                  exit code 7: results could not be written (disk full, folder exists)
+
+SIGINT ends with 130 after saving what was measured and removing the bench.
+"""
+
+
+class PinchpointError(Exception):
+    """Base of all errors meant for the user."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  hint: {self.hint}" if self.hint else self.message
+
+
+class InputError(PinchpointError):
+    """A scenario, option or other input is wrong; nothing was built."""
+
+    exit_code = 2
+
+
+class RequirementError(PinchpointError):
+    """The machine lacks something that the run needs; `hint` is the command that mends it."""
+
+    exit_code = 3
+
+
+class BenchError(PinchpointError):
+    """An action of the plan failed; what was built so far has been removed."""
+
+    exit_code = 4
+
+
+class EngineError(PinchpointError):
+    """The traffic engine failed, died, or broke the protocol."""
+
+    exit_code = 5
+
+
+class DutError(PinchpointError):
+    """The device under test died or stopped answering."""
+
+    exit_code = 6
+
+
+class StoreError(PinchpointError):
+    """Results could not be written or read."""
+
+    exit_code = 7

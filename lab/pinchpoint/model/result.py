@@ -1,0 +1,123 @@
+"""What a run found: rates with their bounds, verdicts with their evidence."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pinchpoint.model.trial import LatencySummary, PmdLoad
+
+
+class RateStatus(StrEnum):
+    """How a rate is to be read."""
+
+    FOUND = "found"  # between lower_fps and upper_fps
+    AT_LEAST = "at_least"  # the generator's ceiling or the search's maximum came first
+    BELOW_MINIMUM = "below_minimum"  # even the lowest load lost too much
+    REFUSED = "refused"  # the bench could not support a number; see reason
+
+
+@dataclass(frozen=True)
+class Rate:
+    """An NDR or PDR. Its definition includes loss ratio and trial length."""
+
+    loss_ratio: float  # 0 for the NDR
+    status: RateStatus
+    lower_fps: float | None  # the highest load that satisfied the goal: the number to quote
+    upper_fps: float | None  # the lowest load that did not
+    trial_duration_s: float
+    duration_sum_s: float
+    reason: str  # empty when found
+
+    @property
+    def name(self) -> str:
+        """`NDR` or `PDR 0.5 %`."""
+        return "NDR" if self.loss_ratio == 0 else f"PDR {self.loss_ratio * 100:g} %"
+
+
+class Limit(StrEnum):
+    """What pinched the number."""
+
+    GENERATOR = "generator"
+    SEARCH_MAXIMUM = "search_maximum"
+    HOST = "host"
+    PMD_CORE = "pmd_core"
+    NAMED_DROP = "named_drop"
+    UNEXPLAINED = "unexplained"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What limited a number, with its evidence, and what was ruled out."""
+
+    limit: Limit
+    headline: str  # one sentence with its figures
+    evidence: tuple[str, ...]  # each a sentence with its figures
+    ruled_out: tuple[str, ...]
+    trial_ids: tuple[str, ...]  # the trials it rests on
+
+
+@dataclass(frozen=True)
+class LatencyPoint:
+    """Latency at one share of the NDR."""
+
+    share: float
+    load_fps: float
+    trial_id: str
+    latency: LatencySummary | None
+    note: str  # why there is none, or what to mind; empty otherwise
+
+
+@dataclass(frozen=True)
+class CacheLine:
+    """The distance of the two cores over the run: virtual machines may have two modes."""
+
+    median_ns: float
+    min_ns: float
+    max_ns: float
+    probes: int
+    far_share: float  # of probes on the far side of a clear gap; 0 when there is one mode
+    note: str
+
+
+@dataclass(frozen=True)
+class ScenarioResult:
+    """Everything found about one scenario."""
+
+    scenario: str
+    title: str
+    rates: tuple[Rate, ...]  # NDR first
+    latency: tuple[LatencyPoint, ...]
+    pmds: tuple[PmdLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
+    verdict: Verdict | None
+    generator_ceiling_fps: float | None  # the engine's own highest offered rate on this bench
+    trials: int
+    invalid_trials: Mapping[str, int]  # by validity
+    traffic_s: float
+    wall_s: float
+    cache_line: CacheLine | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What `result.json` holds."""
+
+    schema: int
+    run_id: str
+    finished: bool  # False: interrupted, resume with --resume
+    scenarios: tuple[ScenarioResult, ...]
+
+
+@dataclass(frozen=True)
+class RunInfo:
+    """What `run.json` holds: enough to build the same run again."""
+
+    schema: int
+    run_id: str
+    started: str
+    argv: tuple[str, ...]
+    scenarios: tuple[Mapping[str, object], ...]  # effective scenarios as plain data
+    sources: Mapping[str, str]  # scenario file name -> its text
+    plans: Mapping[str, tuple[str, ...]]  # scenario -> the bench plan's actions
+    versions: Mapping[str, str]
+    host: Mapping[str, str]

@@ -1,0 +1,197 @@
+"""One trial: what was asked, what was sent, what came back, and who saw it happen."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class TrialValidity(StrEnum):
+    """Whether a trial may be judged as the DUT's own doing."""
+
+    VALID = "valid"
+    GENERATOR_LIMITED = "generator_limited"
+    NOISY_HOST = "noisy_host"
+    COUNTER_MISMATCH = "counter_mismatch"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True)
+class Drop:
+    """Frames dropped for a reason that some counter names."""
+
+    name: str  # e.g. "receive ring of left full"
+    frames: int
+    counter: str  # where the count was read, e.g. "engine refused", "ovs_tx_failure_drops"
+    limits: str  # who could not keep up: "dut", "engine" or "host"
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A place on the path where frames are counted in and out; None is not countable."""
+
+    name: str
+    frames_in: int | None
+    frames_out: int | None
+    drops: tuple[Drop, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """The account of one trial: offered = received + drops at named hops + unexplained."""
+
+    offered: int
+    received: int
+    hops: tuple[Hop, ...]
+
+    @property
+    def dropped(self) -> int:
+        """Frames dropped at named places."""
+        return sum(drop.frames for hop in self.hops for drop in hop.drops)
+
+    @property
+    def unexplained(self) -> int:
+        """Frames that no counter accounts for; negative if counters saw more than was sent."""
+        return self.offered - self.received - self.dropped
+
+
+@dataclass(frozen=True)
+class LatencySummary:
+    """One-way latency through the bench; nanoseconds."""
+
+    count: int
+    min_ns: int
+    mean_ns: float
+    p50_ns: int
+    p90_ns: int
+    p99_ns: int
+    p999_ns: int
+    p9999_ns: int
+    max_ns: int
+    curve: tuple[tuple[float, int], ...]  # (quantile 0..1, nanoseconds), rising
+
+
+@dataclass(frozen=True)
+class StreamCounts:
+    """The engine's account of one stream; None is not countable. Words: protocol/README.md."""
+
+    stream: int
+    tx_port: str
+    rx_port: str
+    intended: int | None
+    offered: int
+    refused: int
+    shortfall: int | None
+    sent: int
+    received: int
+    lost: int
+    duplicated: int | None
+    reordered: int | None
+    corrupt: int | None
+    latency: LatencySummary | None
+
+
+@dataclass(frozen=True)
+class WorkerWitness:
+    """What one engine core noticed about itself during the trial."""
+
+    core: int
+    busy_share: float  # of its loop time spent in iterations that moved frames
+    gap_threshold_ns: int
+    gaps: int  # loop gaps over the threshold
+    gap_total_ns: int
+    gap_max_ns: int
+    gap_max_at_s: float | None  # since the start of the trial
+    steal_s: float | None
+    voluntary_switches: int | None
+    involuntary_switches: int | None
+
+
+@dataclass(frozen=True)
+class ThreadWitness:
+    """What the host did to one DUT thread during the trial."""
+
+    name: str  # e.g. "pmd-c01/id:9"
+    core: int | None
+    run_delay_ns: int | None  # runnable but not running (schedstat)
+    involuntary_switches: int | None
+
+
+@dataclass(frozen=True)
+class Witness:
+    """Evidence that the measuring host itself disturbed the trial."""
+
+    workers: tuple[WorkerWitness, ...]
+    dut_threads: tuple[ThreadWitness, ...]
+    steal_s: Mapping[int, float]  # by CPU, of those the bench uses
+    cache_line_before_ns: float | None  # engine core to PMD core, one way
+    cache_line_after_ns: float | None
+
+
+@dataclass(frozen=True)
+class PmdLoad:
+    """One packet-processing thread of the DUT over the trial; None is not countable."""
+
+    name: str  # "pmd core 1" or "main thread"
+    core: int | None
+    received: int
+    recirculated: int | None
+    busy_share: float | None  # busy cycles / (busy + idle)
+    cycles_per_packet: float | None  # busy cycles per packet received
+    simple_match_hits: int | None
+    emc_hits: int | None
+    smc_hits: int | None
+    megaflow_hits: int | None
+    upcalls: int | None
+    lost_upcalls: int | None
+    clock_hz: float | None = None  # cycles per second of its core, as the counters ran
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One transmission at one intended load for one duration, with its complete account."""
+
+    id: str  # unique within the run, e.g. "forward-0007"
+    scenario: str
+    phase: str  # "ceiling", "search", "latency"
+    repeat: int  # 0, or how often this load was repeated because it was invalid
+    started: str  # ISO 8601, UTC
+    duration_s: float  # intended
+    load_fps: float  # intended, all streams together
+    sent_duration_s: float  # as the engine measured it
+    wall_s: float  # from the lab's call to its answer, all reading included
+    intended: int
+    offered: int
+    received: int
+    streams: tuple[StreamCounts, ...]
+    ledger: Ledger
+    witness: Witness
+    pmds: tuple[PmdLoad, ...]
+    observed: Mapping[str, float]  # every counter difference and gauge, by collector
+    validity: TrialValidity
+    reason: str  # why not valid; empty when valid
+
+    @property
+    def lost(self) -> int:
+        """Offered frames that did not come back."""
+        return self.offered - self.received
+
+    @property
+    def loss_ratio(self) -> float:
+        """Lost over offered; 0 when nothing was offered."""
+        return self.lost / self.offered if self.offered else 0.0
+
+    @property
+    def latency(self) -> LatencySummary | None:
+        """Of the stream whose 99th percentile is highest: the one that a user would feel."""
+        measured = [stream.latency for stream in self.streams if stream.latency]
+        return max(measured, key=lambda latency: latency.p99_ns, default=None)
+
+    @property
+    def offered_fps(self) -> float:
+        """The rate at which frames were presented to the ports."""
+        return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
+
+    @property
+    def received_fps(self) -> float:
+        """The rate at which distinct intact frames came back."""
+        return self.received / self.sent_duration_s if self.sent_duration_s else 0.0

@@ -1,0 +1,52 @@
+"""How rates, times and shares are written for people: three significant digits."""
+
+from decimal import Decimal
+
+
+def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
+    for factor, unit in steps:
+        if abs(value) >= factor:
+            return f"{_three(value / factor)} {unit}"
+    factor, unit = steps[-1]
+    return f"{_three(value / factor)} {unit}"
+
+
+def _three(value: float) -> str:
+    magnitude = abs(value)
+    decimals = 2 if magnitude < 10 else 1 if magnitude < 100 else 0
+    return f"{value:.{decimals}f}"
+
+
+def fps(rate: float | None) -> str:
+    """A frame rate, e.g. `4.21 Mpps`; `-` for None."""
+    return "-" if rate is None else _scaled(rate, ((1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")))
+
+
+def nanoseconds(value: float | None) -> str:
+    """A time, e.g. `6.50 us`; `-` for None."""
+    return "-" if value is None else _scaled(value, ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")))
+
+
+def share(value: float | None) -> str:
+    """A share of one as a percentage, e.g. `97.3 %`; `-` for None."""
+    return "-" if value is None else f"{_three(value * 100)} %"
+
+
+def frames(count: int | None) -> str:
+    """A frame count with thousands separators; `-` for None."""
+    return "-" if count is None else f"{count:,}"
+
+
+def loss(ratio: float) -> str:
+    """A loss ratio: `0` or a percentage with two significant digits."""
+    return "0" if ratio == 0 else f"{Decimal(f'{ratio * 100:.2g}'):f} %"
+
+
+def fps_range(lower: float, upper: float) -> str:
+    """Two frame rates in one unit, with enough digits to tell them apart, e.g. `3.100 to 3.115 Mpps`."""
+    factor, unit = next(step for step in ((1e6, "Mpps"), (1e3, "kpps"), (0.0, "pps")) if upper >= step[0])
+    low, high = lower / (factor or 1.0), upper / (factor or 1.0)
+    for decimals in range(2, 7):
+        if high - low > 4.99 * 10.0**-decimals:
+            break
+    return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}"
