@@ -1,0 +1,242 @@
+"""Carries single actions out on this machine. Every removal is idempotent and checks that it is ours."""
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from pathlib import Path
+
+from pinchpoint.bench import resource as r
+from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.rules import expand_template
+
+COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
+NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+
+
+class CommandFailed(BenchError):
+    """A command of the plan failed; `output` is what it said, in its own words."""
+
+    def __init__(self, argv: Sequence[str], output: str) -> None:
+        self.argv = tuple(argv)
+        self.output = output.strip()
+        super().__init__(f"{argv[0]} failed: {self.output or 'no output'}\n  command: {' '.join(argv)}")
+
+
+def run_command(
+    argv: Sequence[str],
+    netns: str | None = None,
+    environment: Sequence[tuple[str, str]] = (),
+    cpus: Sequence[int] | None = None,
+) -> str:
+    """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
+    prefix = ["ip", "netns", "exec", netns] if netns else []
+    if cpus is not None:
+        prefix += ["taskset", "-c", ",".join(map(str, cpus))]
+    try:
+        done = subprocess.run(
+            [*prefix, *argv],
+            env={**os.environ, **dict(environment)},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=COMMAND_TIMEOUT_S,
+            check=False,
+            # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
+            start_new_session=True,
+        )
+    except FileNotFoundError as error:
+        raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
+    except subprocess.TimeoutExpired as error:
+        raise CommandFailed(argv, f"no answer within {COMMAND_TIMEOUT_S:g} s") from error
+    if done.returncode != 0:
+        raise CommandFailed(argv, done.stderr or done.stdout)
+    return done.stdout
+
+
+@singledispatch
+def create(resource: r.Resource) -> None:
+    """Bring `resource` into being. Raises BenchError or RequirementError."""
+    raise NotImplementedError(type(resource).__name__)
+
+
+@singledispatch
+def remove(resource: r.Resource) -> None:
+    """Take `resource` away; being gone already is no error."""
+    raise NotImplementedError(type(resource).__name__)
+
+
+@create.register
+def _(resource: r.RunDirectory) -> None:
+    Path(resource.path).mkdir(mode=0o700, parents=True)
+
+
+@remove.register
+def _(resource: r.RunDirectory) -> None:
+    shutil.rmtree(resource.path, ignore_errors=True)
+
+
+@create.register
+def _(resource: r.MarkedProcesses) -> None:
+    """Nothing to do: processes are marked as they start."""
+
+
+@remove.register
+def _(resource: r.MarkedProcesses) -> None:
+    end_processes(list(marked_pids(resource.bench_id)), grace_s=2.0)
+
+
+@create.register
+def _(resource: r.Hugepages) -> None:
+    _set_hugepages(resource.after)
+    if _read_hugepages() >= resource.after:
+        return
+    Path("/proc/sys/vm/compact_memory").write_text("1")
+    _set_hugepages(resource.after)
+    got = _read_hugepages()
+    if got < resource.after:
+        raise RequirementError(
+            f"the kernel gave {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
+            f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
+        )
+
+
+@remove.register
+def _(resource: r.Hugepages) -> None:
+    present = _read_hugepages()
+    wanted = max(resource.before, present - (resource.after - resource.before))
+    if wanted < present:
+        _set_hugepages(wanted)
+
+
+def _read_hugepages() -> int:
+    return int(NR_HUGEPAGES.read_text())
+
+
+def _set_hugepages(pages: int) -> None:
+    NR_HUGEPAGES.write_text(str(pages))
+
+
+@create.register
+def _(resource: r.Namespace) -> None:
+    run_command(["ip", "netns", "add", resource.name])
+    run_command(["ip", "-n", resource.name, "link", "set", "lo", "up"])
+    run_command(
+        ["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], resource.name
+    )
+
+
+@remove.register
+def _(resource: r.Namespace) -> None:
+    if Path("/run/netns", resource.name).exists():
+        run_command(["ip", "netns", "del", resource.name])
+
+
+@create.register
+def _(resource: r.Veth) -> None:
+    run_command(resource.describe().split())
+    for netns, name in ((resource.netns, resource.name), (resource.peer_netns, resource.peer)):
+        run_command(["ip", "-n", netns, "link", "set", name, "up"])
+
+
+@remove.register
+def _(resource: r.Veth) -> None:
+    """The pair goes with either of its namespaces."""
+
+
+@create.register
+def _(resource: r.TextFile) -> None:
+    with open(resource.path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in resource.lines)
+        for template, count, first in resource.series:
+            file.writelines(f"{line}\n" for line in expand_template(template, count, first))
+
+
+@remove.register
+def _(resource: r.TextFile) -> None:
+    """The file goes with the run directory."""
+
+
+@create.register
+def _(resource: r.Command) -> None:
+    run_command(resource.argv, resource.netns, resource.environment)
+
+
+@remove.register
+def _(resource: r.Command) -> None:
+    """Its effect ends with the resource it changed."""
+
+
+@create.register
+def _(resource: r.Daemon) -> None:
+    environment = (*resource.environment, (r.ENVIRONMENT_MARK, resource.bench_id))
+    try:
+        run_command(resource.argv, resource.netns, environment, resource.cpus)
+    except CommandFailed as error:
+        raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log)}") from error
+
+
+@remove.register
+def _(resource: r.Daemon) -> None:
+    try:
+        pid = int(Path(resource.pidfile).read_text())
+    except (OSError, ValueError):
+        return  # never started, or gone; a nameless survivor falls to MarkedProcesses
+    if pid in marked_pids(resource.bench_id):
+        end_processes([pid], resource.GRACE_S)
+
+
+def marked_pids(bench_id: str) -> Iterator[int]:
+    """The processes that carry the bench's mark in their environment, this one excepted."""
+    mark = f"{r.ENVIRONMENT_MARK}={bench_id}".encode()
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) == os.getpid():
+            continue
+        try:
+            environment = (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        if mark in environment.split(b"\0"):
+            yield int(entry.name)
+
+
+def end_processes(pids: Sequence[int], grace_s: float) -> None:
+    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone."""
+    _signal_all(pids, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while _alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    _signal_all(_alive(pids), signal.SIGKILL)
+    deadline = time.monotonic() + 5.0  # a PMD's hugepages take a moment to be freed
+    while _alive(pids) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _signal_all(pids: Sequence[int], number: signal.Signals) -> None:
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+
+
+def _alive(pids: Sequence[int]) -> list[int]:
+    return [pid for pid in pids if _state(pid) not in (None, "Z")]
+
+
+def _state(pid: int) -> str | None:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return None
+
+
+def _tail(log: str, lines: int = 12) -> str:
+    try:
+        return "\n".join(f"  | {line}" for line in Path(log).read_text(errors="replace").splitlines()[-lines:])
+    except OSError:
+        return f"  (no log at {log})"

@@ -1,0 +1,103 @@
+"""What a machine must have for a bench: every probe says what is missing and the command that mends it."""
+
+import os
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinchpoint.dut import ovs
+from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.scenario import Datapath, Scenario
+
+HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
+_PACKAGES = {
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-ofctl": "openvswitch-switch",
+    "ovsdb-server": "openvswitch-switch",
+    "ovsdb-tool": "openvswitch-switch",
+    "ip": "iproute2",
+    "ss": "iproute2",
+    "sysctl": "procps",
+    "taskset": "util-linux",
+}
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One finding about this machine."""
+
+    name: str
+    ok: bool
+    detail: str
+    hint: str = ""  # the command that mends it
+
+
+def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0) -> Iterator[Probe]:
+    """What a bench with this datapath needs: `cpus` in use, `hugepages` of 2 MiB in all."""
+    yield _root()
+    yield from (_command(name, package) for name, package in _PACKAGES.items())
+    yield _vswitchd(datapath)
+    yield _cpus(cpus)
+    if datapath is Datapath.DPDK:
+        yield _hugepages(hugepages)
+
+
+def require(scenario: Scenario) -> None:
+    """Raises RequirementError naming all that is missing, each with its remedy."""
+    cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus)
+    missing = [p for p in probe(scenario.dut.datapath, cpus, ovs.hugepages_needed(scenario)) if not p.ok]
+    if missing:
+        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
+        raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")
+
+
+def _root() -> Probe:
+    ok = os.geteuid() == 0
+    return Probe("root", ok, "yes" if ok else "namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ...")
+
+
+def _command(name: str, package: str) -> Probe:
+    path = shutil.which(name)
+    return Probe(name, path is not None, path or "not installed", f"apt-get install {package}")
+
+
+def _vswitchd(datapath: Datapath) -> Probe:
+    path = Path(ovs.VSWITCHD[datapath])
+    package = path.parent.name
+    return Probe(
+        path.name, path.exists(), str(path) if path.exists() else f"{path}: not there", f"apt-get install {package}"
+    )
+
+
+def _cpus(cpus: Sequence[int]) -> Probe:
+    usable = os.sched_getaffinity(0)
+    missing = sorted(set(cpus) - usable)
+    have = ", ".join(map(str, sorted(usable)))
+    if missing:
+        wanted = ", ".join(map(str, missing))
+        hint = "change engine.cpus or dut.pmd_cpus; each needs a CPU of its own"
+        return Probe("CPUs", False, f"CPU {wanted} not usable here; usable: {have}", hint)
+    return Probe("CPUs", len(usable) > 1, f"usable: {have}", "a switch and its load generator need two CPUs")
+
+
+def _hugepages(pages: int) -> Probe:
+    name = "hugepages"
+    try:
+        free = int((HUGEPAGES / "free_hugepages").read_text())
+    except OSError:
+        hint = 'boot a kernel with CONFIG_HUGETLBFS, or set dut.datapath = "af_packet"'
+        return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)
+    memory = _available_mb() // 2
+    if free + memory < pages:
+        detail = f"{pages} of 2 MiB needed, {free} free and memory for {memory} more"
+        hint = f'sysctl vm.nr_hugepages={pages} after freeing memory, or dut.datapath = "af_packet"'
+        return Probe(name, False, detail, hint)
+    return Probe(name, True, f"{free} of 2 MiB free, memory for {memory} more; a run reserves and returns its own")
+
+
+def _available_mb() -> int:
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) // 1024
+    return 0

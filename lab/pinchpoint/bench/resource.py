@@ -1,0 +1,125 @@
+"""What a bench is made of. Every resource is data: it can be listed, journalled and removed.
+
+A resource names everything that is needed to remove it, so that `pinchpoint clean`
+can do so in another process, after a crash, from the journal alone.
+"""
+
+import shlex
+from typing import ClassVar
+
+import msgspec
+
+ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
+
+
+class Resource(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
+    """Base of all resources; `describe` is the line that `--dry-run` prints."""
+
+    def describe(self) -> str:
+        """What would have to be typed to make this by hand."""
+        raise NotImplementedError
+
+
+class RunDirectory(Resource, frozen=True, tag="run_directory"):
+    """A folder for sockets, databases and logs of this bench."""
+
+    path: str
+
+    def describe(self) -> str:
+        return f"mkdir {self.path}"
+
+
+class MarkedProcesses(Resource, frozen=True, tag="marked_processes"):
+    """Every process with this bench's mark in its environment, the engine's included."""
+
+    bench_id: str
+
+    def describe(self) -> str:
+        return f"mark processes with {ENVIRONMENT_MARK}={self.bench_id}"
+
+
+class Hugepages(Resource, frozen=True, tag="hugepages"):
+    """2 MiB pages added to the host's pool and given back at the end."""
+
+    before: int
+    after: int
+
+    def describe(self) -> str:
+        return f"sysctl vm.nr_hugepages={self.after}    # was {self.before}"
+
+
+class Namespace(Resource, frozen=True, tag="namespace"):
+    """A network namespace with lo up and IPv6 off, so that no frame is the kernel's own idea."""
+
+    name: str
+
+    def describe(self) -> str:
+        return f"ip netns add {self.name}"
+
+
+class Veth(Resource, frozen=True, tag="veth"):
+    """A veth pair, one end in each of two namespaces, both up."""
+
+    name: str
+    netns: str
+    peer: str
+    peer_netns: str
+    mtu: int
+
+    def describe(self) -> str:
+        return (
+            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} "
+            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu}"
+        )
+
+
+class TextFile(Resource, frozen=True, tag="text_file"):
+    """A file inside the run directory. `lines` is a recipe: its expansion may be long."""
+
+    path: str
+    lines: tuple[str, ...]
+    series: tuple[tuple[str, int, int], ...] = ()  # (template, count, first)
+
+    def describe(self) -> str:
+        total = len(self.lines) + sum(count for _, count, _ in self.series)
+        return f"write {self.path}    # {total:,} lines"
+
+
+class Command(Resource, frozen=True, tag="command"):
+    """A command whose effect lives inside another resource and ends with it."""
+
+    argv: tuple[str, ...]
+    netns: str | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> str:
+        return shell_line(self.argv, self.netns, None)
+
+
+class Daemon(Resource, frozen=True, tag="daemon"):
+    """A daemon that detaches itself once it is ready and writes its pid to `pidfile`."""
+
+    GRACE_S: ClassVar[float] = 3.0  # between SIGTERM and SIGKILL
+
+    name: str
+    argv: tuple[str, ...]
+    pidfile: str
+    log: str
+    bench_id: str
+    netns: str | None = None
+    cpus: tuple[int, ...] | None = None
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> str:
+        return shell_line(self.argv, self.netns, self.cpus)
+
+
+AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | TextFile | Command | Daemon
+
+
+def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:
+    """The command as one would type it, for people; never given to a shell."""
+    prefix: list[str] = ["ip", "netns", "exec", netns] if netns else []
+    if cpus is not None:
+        prefix += ["taskset", "-c", ",".join(map(str, cpus))]
+    return shlex.join([*prefix, *argv])

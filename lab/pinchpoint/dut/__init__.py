@@ -1,0 +1,1 @@
+"""One module per device under test: what its bench consists of, and how to talk to it."""

@@ -1,0 +1,22 @@
+"""When the switch refuses a rule: its own words, with the rule's place in the scenario."""
+
+import re
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.dut.ovs import OvsPlaces, rule_place
+from pinchpoint.model.errors import BenchError, PinchpointError
+from pinchpoint.model.scenario import Scenario
+
+
+def explain_refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) -> PinchpointError:
+    """The same error, told in terms of the scenario if it was ovs-ofctl refusing a rule."""
+    if error.argv[0] != "ovs-ofctl" or "add-flows" not in error.argv:
+        return error
+    found = re.search(re.escape(places.rules) + r":(\d+): (.*)", error.output)
+    if found is None:
+        return BenchError(f"{scenario.path}: the switch refused a rule: {error.output}", "see ovs-ofctl(8)")
+    line = rule_place(scenario, int(found[1]))
+    place = f"{scenario.path}:{line}" if line else scenario.path
+    return BenchError(
+        f"{place}: the switch refused this rule: {found[2]}", "rule syntax: ovs-actions(7), ovs-fields(7)"
+    )

@@ -1,0 +1,73 @@
+"""Single actions: removal is idempotent and touches only what is ours."""
+
+import subprocess
+import sys
+
+import pytest
+
+from pinchpoint.bench import host
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses
+from pinchpoint.model.errors import RequirementError
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(flush=True); time.sleep(60)",
+]
+
+
+def test_a_failed_command_tells_its_own_words():
+    with pytest.raises(host.CommandFailed) as caught:
+        host.run_command(["ls", "/no/such/place"])
+    assert "/no/such/place" in caught.value.output
+
+
+def test_a_missing_program_is_a_requirement():
+    with pytest.raises(RequirementError, match="no-such-program"):
+        host.run_command(["no-such-program"])
+
+
+def test_only_processes_with_the_mark_are_ended():
+    ours = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b1"})
+    other = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b11"})
+    try:
+        host.remove(MarkedProcesses("b1"))
+        assert ours.wait(timeout=5) is not None
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_process_that_ignores_sigterm_is_killed():
+    with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()  # it ignores SIGTERM from here on
+        host.end_processes([process.pid], grace_s=0.2)
+        assert process.wait(timeout=5) == -9
+
+
+def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
+    stranger = subprocess.Popen(SLEEP)
+    pidfile = tmp_path / "x.pid"
+    pidfile.write_text(str(stranger.pid))
+    try:
+        host.remove(Daemon("x", ("x",), str(pidfile), "x.log", "b1"))
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+@pytest.mark.parametrize(
+    ("present", "left"),
+    [(522, 10), (600, 88), (300, 10), (10, 10), (4, 4)],
+    ids=["as reserved", "others added", "partly gone", "never reserved", "fewer than before"],
+)
+def test_hugepages_are_given_back_but_never_more_than_were_taken(tmp_path, monkeypatch, present, left):
+    pool = tmp_path / "nr_hugepages"
+    pool.write_text(str(present))
+    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
+    host.remove(Hugepages(before=10, after=522))
+    assert int(pool.read_text()) == left
