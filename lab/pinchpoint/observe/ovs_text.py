@@ -1,0 +1,111 @@
+"""Pure parsers of what ovs-vswitchd and ovs-ofctl print (OVS 2.13 to 3.7; columns differ by release).
+
+Every parser takes any text and returns what it recognised: an unknown line is
+skipped, a missing one is missing. Formats: ovs-vswitchd(8), ovs-ofctl(8).
+"""
+
+import re
+from collections.abc import Iterator
+
+_THREAD = re.compile(r"^(?:pmd thread numa_id -?\d+ core_id (\d+)|(main thread)):\s*$")
+_KEY_COUNT = re.compile(r"^\s*-?\s*([A-Za-z][A-Za-z /-]*?)(?: \(us\))?:\s+(\d{1,19})(?![.\d])")
+_COVERAGE = re.compile(r"^(\w+)\s+.*total: (\d{1,19})\s*$")
+_PORT = re.compile(r"^\s*port\s+(\S+?):\s")
+_PORT_VALUE = re.compile(r"(\w+)=(\d{1,19})\b(?!\.)")
+_RXQ = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s+\((enabled|disabled)\)\s+pmd usage:\s*(\d+|NOT AVAIL)")
+_LOOKUPS = re.compile(r"lookups: hit:(\d{1,19}) missed:(\d{1,19}) lost:(\d{1,19})")
+_FLOWS = re.compile(r"^\s+flows: (\d{1,19})\s*$", re.MULTILINE)
+_UPCALL_FLOWS = re.compile(r"flows\s*: \(current (\d{1,19})\) \(avg \d+\) \(max \d+\) \(limit (\d{1,19})\)")
+_DUMP_DURATION = re.compile(r"dump duration\s*: (\d{1,19})ms")
+
+
+def _by_thread(text: str) -> Iterator[tuple[str, str]]:
+    """(thread, line) for every line below a thread's heading; thread is `core3` or `main`."""
+    thread: str | None = None
+    for line in text.splitlines():
+        heading = _THREAD.match(line)
+        if heading:
+            thread = f"core{heading[1]}" if heading[1] else "main"
+        elif thread is not None:
+            yield thread, line
+
+
+def thread_counters(text: str) -> dict[str, dict[str, int]]:
+    """`pmd-stats-show` or `pmd-perf-show`: thread -> counter -> value.
+
+    Names are lower case with underscores: `packets_received`, `emc_hits`, `idle_cycles`.
+    Averages are left out: they can be computed, and cannot be subtracted.
+    """
+    threads: dict[str, dict[str, int]] = {}
+    for thread, line in _by_thread(text):
+        found = _KEY_COUNT.match(line)
+        counters = threads.setdefault(thread, {})
+        if found and not found[1].startswith("avg"):
+            counters[re.sub(r"\W+", "_", found[1].strip().lower())] = int(found[2])
+    return threads
+
+
+def receive_queues(text: str) -> dict[tuple[str, str, int], tuple[bool, int | None]]:
+    """`pmd-rxq-show`: (thread, port, queue) -> (enabled, usage in percent or None)."""
+    queues: dict[tuple[str, str, int], tuple[bool, int | None]] = {}
+    for thread, line in _by_thread(text):
+        found = _RXQ.match(line)
+        if found:
+            usage = None if found[4] == "NOT AVAIL" else int(found[4])
+            queues[thread, found[1], int(found[2])] = (found[3] == "enabled", usage)
+    return queues
+
+
+def coverage(text: str) -> dict[str, int]:
+    """`coverage/show`: counter -> total since start; counters never hit are not printed."""
+    return {found[1]: int(found[2]) for line in text.splitlines() if (found := _COVERAGE.match(line))}
+
+
+def port_counters(text: str) -> dict[str, dict[str, int]]:
+    """`ovs-ofctl -O OpenFlow14 dump-ports`: port -> counter -> value.
+
+    Names are `rx_pkts`, `tx_drop`, ... and the custom ones as printed. A `?` is
+    something the port cannot count, and is left out.
+    """
+    ports: dict[str, dict[str, int]] = {}
+    counters: dict[str, int] | None = None
+    prefix = ""
+    for line in text.splitlines():
+        heading = _PORT.match(line)
+        if heading:
+            counters = ports.setdefault(heading[1].strip('"'), {})
+        if counters is None:
+            continue
+        prefix = _direction(line, prefix)
+        for name, value in _PORT_VALUE.findall(line):
+            counters[prefix + name] = int(value)
+    return ports
+
+
+def _direction(line: str, current: str) -> str:
+    for mark, prefix in ((" rx pkts", "rx_"), (" tx pkts", "tx_"), ("CUSTOM", "")):
+        if mark in line:
+            return prefix
+    return current
+
+
+def datapath_lookups(text: str) -> dict[str, int]:
+    """`dpctl/show`: lookups hit, missed and lost."""
+    found = _LOOKUPS.search(text)
+    return dict(zip(("hit", "missed", "lost"), map(int, found.groups()), strict=True)) if found else {}
+
+
+def datapath_flows(text: str) -> int | None:
+    """`dpctl/show`: megaflows now in the datapath."""
+    found = _FLOWS.search(text)
+    return int(found[1]) if found else None
+
+
+def upcall_state(text: str) -> dict[str, int]:
+    """`upcall/show`: `flows`, `flow_limit` and `dump_duration_ms`."""
+    state: dict[str, int] = {}
+    if found := _UPCALL_FLOWS.search(text):
+        state |= {"flows": int(found[1]), "flow_limit": int(found[2])}
+    if found := _DUMP_DURATION.search(text):
+        state["dump_duration_ms"] = int(found[1])
+    return state

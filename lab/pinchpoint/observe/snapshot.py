@@ -1,0 +1,50 @@
+"""The form of everything observed: flat names, so that it can be stored, compared and searched."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One reading. Names are paths, e.g. `ovs/pmd/core1/emc_hits`."""
+
+    at_s: float  # time.monotonic() when it was read
+    counters: Mapping[str, int] = field(default_factory=dict)  # only ever grow
+    gauges: Mapping[str, float] = field(default_factory=dict)  # a state at one instant
+    sparse: bool = False  # the source prints only what is not zero: absent means zero
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What changed between two snapshots of one collector."""
+
+    elapsed_s: float
+    differences: Mapping[str, int]  # of counters present in both
+    gauges: Mapping[str, float]  # of the later snapshot
+
+    def flat(self) -> dict[str, float]:
+        """Differences and gauges in one mapping, for the record."""
+        return {**self.gauges, **self.differences}
+
+
+class Collector(Protocol):
+    """Reads one group of counters."""
+
+    name: str
+
+    def can_run(self) -> str | None:
+        """None, or why not and what would mend it."""
+
+    def snapshot(self) -> Snapshot:
+        """Read now. Raises DutError if the DUT no longer answers."""
+
+
+def difference(before: Snapshot, after: Snapshot) -> Observation:
+    """What happened between two snapshots; a counter missing on either side stays missing."""
+    changes = {
+        name: value - before.counters.get(name, 0)
+        for name, value in after.counters.items()
+        if name in before.counters or before.sparse
+    }
+    return Observation(after.at_s - before.at_s, changes, after.gauges)
