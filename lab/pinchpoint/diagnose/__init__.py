@@ -1,0 +1,7 @@
+"""Pure judgement: what happened to every frame, whether a trial counts, and what pinched a number.
+
+`ledger`    engine's account + counter differences -> hops with named drops
+`load`      counter differences -> load of every packet thread
+`validity`  may this trial be judged as the DUT's own doing?
+`verdict`   what limited a rate, with evidence and what was ruled out
+"""

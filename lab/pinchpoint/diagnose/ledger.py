@@ -1,0 +1,138 @@
+"""The account of one trial, hop by hop, from the engine's counts and the DUT's counter differences."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pinchpoint.engine.instrument import EngineResult
+from pinchpoint.model.scenario import Datapath
+from pinchpoint.model.trial import Drop, Hop, Ledger
+
+Seen = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class _Source:
+    """A counter that names a reason for drops; `{port}` runs over the DUT's ports."""
+
+    counter: str
+    name: str
+    limits: str
+
+
+# netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
+_RECEIVE = (_Source("ovs/port/{port}/rx_drop", "{port} dropped on receive", "dut"),)
+_KERNEL_RECEIVE = (
+    _Source("host/link/dut/{port}/rx_dropped", "kernel dropped towards {port}", "host"),
+    _Source("host/socket/{port}/drops", "packet socket of {port} full", "dut"),
+)
+_TRANSMIT = (
+    _Source("ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", "engine"),
+    _Source("ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", "dut"),
+    _Source("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", "dut"),
+    _Source("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", "dut"),
+)
+_COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
+
+
+def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
+    """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero."""
+    offered = sum(stream.offered for stream in engine.streams)
+    received = sum(stream.received for stream in engine.streams)
+    kernel = datapath is Datapath.AF_PACKET
+    hops = [_engine_transmit(engine, kernel)]
+    if kernel:
+        hops.append(_kernel_link(seen, ports))
+    hops += [
+        _receive(seen, ports, kernel),
+        _datapath(seen, ports),
+        _transmit(seen, ports),
+        _engine_receive(engine, received),
+    ]
+    return Ledger(offered, received, tuple(hops))
+
+
+def _engine_transmit(engine: EngineResult, kernel: bool) -> Hop:
+    # A full vhost ring is the DUT not fetching; a full socket buffer is the kernel's sending side.
+    name, limits = ("socket buffer of {} full", "host") if kernel else ("receive ring of {} full", "dut")
+    drops = tuple(
+        Drop(name.format(port.name), port.refused, "engine: refused", limits) for port in engine.ports if port.refused
+    )
+    offered = sum(stream.offered for stream in engine.streams)
+    return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), drops)
+
+
+def _kernel_link(seen: Seen, ports: Sequence[str]) -> Hop:
+    source = _Source("host/link/engine/{port}/tx_dropped", "veth of {port} dropped", "host")
+    return Hop(
+        "veth",
+        _total(seen, ports, "host/link/engine/{port}/tx_packets"),
+        _total(seen, ports, "host/link/dut/{port}/rx_packets"),
+        _drops(seen, ports, (source,)),
+    )
+
+
+def _receive(seen: Seen, ports: Sequence[str], kernel: bool) -> Hop:
+    received = _total(seen, ports, "ovs/port/{port}/rx_pkts")
+    drops = _drops(seen, ports, _KERNEL_RECEIVE if kernel else _RECEIVE)
+    if kernel:
+        read = _threads_total(seen, "packets_received")
+        return Hop("switch reads", received, read, drops)
+    dropped = _total(seen, ports, "ovs/port/{port}/rx_drop")
+    return Hop("switch receives", None if received is None else received + (dropped or 0), received, drops)
+
+
+def _datapath(seen: Seen, ports: Sequence[str]) -> Hop:
+    drops = tuple(
+        Drop(counter.rpartition("/")[2].replace("_", " "), int(frames), counter, "dut")
+        for counter, frames in sorted(seen.items())
+        if counter.startswith(_COVERAGE_DROPS) and frames > 0
+    )
+    sent = _total(seen, ports, "ovs/port/{port}/tx_pkts")
+    dropped = _total(seen, ports, "ovs/port/{port}/tx_drop") or 0
+    return Hop("datapath", _threads_total(seen, "packets_received"), None if sent is None else sent + dropped, drops)
+
+
+def _transmit(seen: Seen, ports: Sequence[str]) -> Hop:
+    sent = _total(seen, ports, "ovs/port/{port}/tx_pkts")
+    dropped = _total(seen, ports, "ovs/port/{port}/tx_drop") or 0
+    named = _drops(seen, ports, _TRANSMIT)
+    rest = dropped - sum(drop.frames for drop in named)
+    if rest > 0:
+        named = (*named, Drop("dropped on transmit, reason not counted", rest, "ovs/port/*/tx_drop", "dut"))
+    return Hop("switch sends", None if sent is None else sent + dropped, sent, named)
+
+
+def _engine_receive(engine: EngineResult, received: int) -> Hop:
+    drops = [
+        Drop(f"engine missed on {port.name}", port.rx_missed, "engine: rx_missed", "engine")
+        for port in engine.ports
+        if port.rx_missed
+    ]
+    corrupt = sum(stream.corrupt or 0 for stream in engine.streams)
+    if corrupt:
+        drops.append(Drop("arrived corrupt", corrupt, "engine: corrupt", "dut"))
+    arrived = sum(port.received - port.foreign - port.late for port in engine.ports)
+    missed = sum(port.rx_missed or 0 for port in engine.ports)
+    return Hop("engine receives", arrived + missed, received, tuple(drops))
+
+
+def _drops(seen: Seen, ports: Sequence[str], sources: Sequence[_Source]) -> tuple[Drop, ...]:
+    found = []
+    for source in sources:
+        for port in ports:
+            counter = source.counter.format(port=port)
+            frames = int(seen.get(counter, 0))
+            if frames > 0:
+                found.append(Drop(source.name.format(port=port), frames, counter, source.limits))
+    return tuple(found)
+
+
+def _total(seen: Seen, ports: Sequence[str], counter: str) -> int | None:
+    """The sum over the ports that have the counter; None if none has."""
+    values = [seen[name] for port in ports if (name := counter.format(port=port)) in seen]
+    return int(sum(values)) if values else None
+
+
+def _threads_total(seen: Seen, counter: str) -> int | None:
+    values = [value for name, value in seen.items() if name.startswith("ovs/pmd/") and name.endswith(f"/{counter}")]
+    return int(sum(values)) if values else None

@@ -1,0 +1,112 @@
+"""Whether a trial may be judged: a loss that the host or the engine caused is not the DUT's."""
+
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Validity
+from pinchpoint.model.trial import Ledger, StreamCounts, TrialValidity, Witness
+
+GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
+DISTANCE_CHANGE = 2.0  # factor: near and far modes of two cores lie further apart than this
+
+
+def judge(
+    *,
+    completed: bool,
+    streams: tuple[StreamCounts, ...],
+    ledger: Ledger,
+    witness: Witness,
+    load_fps: float,
+    duration_s: float,
+    ring: int,
+    rules: Validity,
+) -> tuple[TrialValidity, str]:
+    """The trial's validity and, unless it is valid, the reason with its figures.
+
+    `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that
+    of all streams together. In order: aborted, counter mismatch, offered too few
+    frames, lost frames while the host was disturbed enough to have lost them all.
+    A loss larger than the disturbance explains is the DUT's, and so is valid.
+    """
+    if not completed:
+        return TrialValidity.ABORTED, f"stopped after {duration_s:.2f} s"
+    if abs(ledger.unexplained) > rules.unexplained_frames:
+        return TrialValidity.COUNTER_MISMATCH, _mismatch(ledger, rules)
+    shortfall = _shortfall(streams, witness, load_fps, duration_s, rules)
+    if shortfall:
+        return shortfall
+    lost = ledger.offered - ledger.received
+    if lost <= 0:
+        return TrialValidity.VALID, ""
+    noise = _disturbance(lost, witness, load_fps, ring) or _distance_change(lost, witness)
+    return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
+
+
+def _mismatch(ledger: Ledger, rules: Validity) -> str:
+    missing = ledger.unexplained
+    what = "sent more than was received or dropped" if missing > 0 else "counted more received and dropped than sent"
+    return (
+        f"{what}: {units.frames(abs(missing))} frames unexplained, "
+        f"validity.unexplained_frames allows {units.frames(rules.unexplained_frames)}"
+    )
+
+
+def _shortfall(
+    streams: tuple[StreamCounts, ...], witness: Witness, load_fps: float, duration_s: float, rules: Validity
+) -> tuple[TrialValidity, str] | None:
+    """Why too few frames were offered; None if enough were, or if the load was unpaced."""
+    intended = sum(stream.intended or 0 for stream in streams)
+    missing = sum(stream.shortfall or 0 for stream in streams)
+    if missing <= rules.shortfall_ratio * intended:
+        return None
+    missing_s = missing / load_fps
+    gap_s = _gap_total_s(witness)
+    figures = f"offered {units.share(missing / intended)} too few of {units.frames(intended)} frames"
+    if gap_s >= GAP_MAJORITY * missing_s:
+        stood = units.nanoseconds(gap_s * 1e9)
+        return TrialValidity.NOISY_HOST, f"{figures}: the engine's core stood still for {stood} in all"
+    offered_fps = (intended - missing) / duration_s if duration_s else 0.0
+    reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
+    return TrialValidity.GENERATOR_LIMITED, f"{figures}: {reached}"
+
+
+def _disturbance(lost: int, witness: Witness, load_fps: float, ring: int) -> str:
+    """What the host did that could have cost all of the lost frames; empty if nothing.
+
+    A source counts only if it lasted longer than the rings absorb: a shorter one
+    cannot overflow them. Run delay and steal are known only as totals.
+    """
+    absorbed_s = ring / load_fps
+    sources: list[tuple[float, str]] = []
+    worker = max(witness.workers, key=lambda worker: worker.gap_max_ns, default=None)
+    if worker and worker.gap_max_ns / 1e9 > absorbed_s:
+        at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
+        longest = f"a {units.nanoseconds(worker.gap_max_ns)} gap of the engine's core {worker.core}{at}"
+        sources.append((_gap_total_s(witness), longest))
+    delay_s = sum(thread.run_delay_ns or 0 for thread in witness.dut_threads) / 1e9
+    if delay_s > absorbed_s:
+        names = ", ".join(thread.name for thread in witness.dut_threads if thread.run_delay_ns)
+        sources.append((delay_s, f"{units.nanoseconds(delay_s * 1e9)} in which {names} waited for a core"))
+    steal_s = _steal_s(witness)
+    if steal_s > absorbed_s:
+        sources.append((steal_s, f"{units.nanoseconds(steal_s * 1e9)} of stolen time"))
+    disturbed_s = sum(seconds for seconds, _ in sources)
+    if not sources or lost > disturbed_s * load_fps:
+        return ""
+    return f"lost {units.frames(lost)} frames during " + " and ".join(words for _, words in sources)
+
+
+def _distance_change(lost: int, witness: Witness) -> str:
+    before, after = witness.cache_line_before_ns, witness.cache_line_after_ns
+    if not before or not after or max(before, after) <= DISTANCE_CHANGE * min(before, after):
+        return ""
+    moved = f"from {units.nanoseconds(before)} to {units.nanoseconds(after)}"
+    return f"lost {units.frames(lost)} frames while the distance of the cores changed {moved}"
+
+
+def _gap_total_s(witness: Witness) -> float:
+    return sum(worker.gap_total_ns for worker in witness.workers) / 1e9
+
+
+def _steal_s(witness: Witness) -> float:
+    """Of the bench's CPUs; the engine's own figure only for cores that the host's does not cover."""
+    own = (worker.steal_s or 0.0 for worker in witness.workers if worker.core not in witness.steal_s)
+    return sum(witness.steal_s.values()) + sum(own)

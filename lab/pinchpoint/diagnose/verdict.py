@@ -1,0 +1,163 @@
+"""What pinched the number: from a search's trials to one sentence with its evidence.
+
+Only valid trials are looked at, and of those the ones that lost more than the
+goal allows at the lowest loads: the first loss, not what a flood looks like.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
+
+SATURATED = 0.95  # busy share from which a core has no headroom worth naming
+MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
+NEAR_LIMIT = 1.1  # losing trials up to this multiple of the lowest losing load are evidence
+
+
+def verdict(rate: Rate, trials: Sequence[Trial]) -> Verdict:
+    """What limited `rate`, a search's NDR, judged from that search's trials."""
+    if rate.status is RateStatus.REFUSED:
+        return _refused(rate, trials)
+    losing = _first_losing(trials, rate.loss_ratio)
+    if rate.status is RateStatus.AT_LEAST:
+        return _not_reached(rate, trials)
+    if not losing:
+        return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
+    return _from_losses(losing, trials)
+
+
+def _valid(trials: Iterable[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.validity is TrialValidity.VALID]
+
+
+def _first_losing(trials: Sequence[Trial], loss_ratio: float) -> list[Trial]:
+    losing = [trial for trial in _valid(trials) if trial.loss_ratio > loss_ratio]
+    if not losing:
+        return []
+    lowest = min(trial.load_fps for trial in losing)
+    return [trial for trial in losing if trial.load_fps <= lowest * NEAR_LIMIT]
+
+
+def _refused(rate: Rate, trials: Sequence[Trial]) -> Verdict:
+    invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
+    evidence = tuple(f"{count} trials were {validity.value}" for validity, count in invalid.most_common())
+    noisy = invalid[TrialValidity.NOISY_HOST] > 0
+    return Verdict(Limit.HOST if noisy else Limit.UNEXPLAINED, rate.reason, evidence, (), ())
+
+
+def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
+    highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
+    evidence = _load_evidence([highest]) if highest else ()
+    generator = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
+    ids = (highest.id,) if highest else ()
+    if not generator:
+        return Verdict(Limit.SEARCH_MAXIMUM, rate.reason, evidence, (), ids)
+    headroom = _pmd_headroom(highest) if highest else ""
+    return Verdict(Limit.GENERATOR, f"the generator, not the switch{headroom}", evidence, (), ids)
+
+
+def _pmd_headroom(trial: Trial) -> str:
+    busiest = _busiest(trial)
+    if busiest is None or busiest.busy_share is None or busiest.busy_share >= SATURATED:
+        return ""
+    return f": {busiest.name} still had {units.share(1 - busiest.busy_share)} idle"
+
+
+def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial]) -> Verdict:
+    lost = sum(trial.lost for trial in losing)
+    by_name: Counter[str] = Counter()
+    drops: dict[str, Drop] = {}
+    for trial in losing:
+        for hop in trial.ledger.hops:
+            for drop in hop.drops:
+                by_name[drop.name] += drop.frames
+                drops[drop.name] = drop
+    evidence = (
+        f"first losses at {units.fps(min(trial.load_fps for trial in losing))}: "
+        f"{units.frames(lost)} frames in {len(losing)} trials",
+        *(f"{units.frames(frames)} of them: {name} ({drops[name].counter})" for name, frames in by_name.most_common(4)),
+        *_load_evidence(losing),
+    )
+    ids = tuple(trial.id for trial in losing)
+    ruled_out = _ruled_out(losing, trials)
+    if not by_name or by_name.most_common(1)[0][1] < MAJORITY * lost:
+        unexplained = sum(trial.ledger.unexplained for trial in losing)
+        headline = f"unexplained: no counter names {units.frames(unexplained)} of {units.frames(lost)} lost frames"
+        return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
+    limit, headline = _name_limit(drops[by_name.most_common(1)[0][0]], losing)
+    return Verdict(limit, headline, evidence, ruled_out, ids)
+
+
+def _name_limit(drop: Drop, losing: Sequence[Trial]) -> tuple[Limit, str]:
+    engine_busy = _mean([worker.busy_share for trial in losing for worker in trial.witness.workers])
+    busiest = _busiest_of(losing)
+    pmd_busy = busiest.busy_share if busiest else None
+    if drop.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
+        return Limit.GENERATOR, f"the engine receives too slowly: {drop.name}, its core {units.share(engine_busy)} busy"
+    if busiest and pmd_busy is not None and pmd_busy >= SATURATED and drop.limits == "dut":
+        return Limit.PMD_CORE, _saturated(busiest)
+    headroom = f"; {busiest.name} only {units.share(pmd_busy)} busy" if busiest and pmd_busy is not None else ""
+    if drop.limits == "host":
+        return Limit.HOST, f"the host's kernel: {drop.name}{headroom}"
+    return Limit.NAMED_DROP, f"{drop.name}{headroom}"
+
+
+def _saturated(load: PmdLoad) -> str:
+    cost = f", {load.cycles_per_packet:.0f} cycles per packet" if load.cycles_per_packet else ""
+    return f"{load.name} is saturated: {units.share(load.busy_share)} busy{cost}"
+
+
+def _load_evidence(trials: Sequence[Trial]) -> tuple[str, ...]:
+    lines = []
+    busiest = _busiest_of(trials)
+    if busiest:
+        lines.append(_load_line(busiest))
+    engine_busy = _mean([worker.busy_share for trial in trials for worker in trial.witness.workers])
+    if engine_busy is not None:
+        lines.append(f"the engine's core was {units.share(engine_busy)} busy")
+    return tuple(lines)
+
+
+def _load_line(load: PmdLoad) -> str:
+    line = f"{load.name} was {units.share(load.busy_share)} busy"
+    if load.cycles_per_packet:
+        line += f" at {load.cycles_per_packet:.0f} cycles per packet"
+        if load.clock_hz:
+            capacity = load.clock_hz / load.cycles_per_packet
+            line += f"; at {load.clock_hz / 1e9:.2f} GHz that is room for {units.fps(capacity)}"
+    return line
+
+
+def _ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> tuple[str, ...]:
+    lines = []
+    shortfall = sum(stream.shortfall or 0 for trial in losing for stream in trial.streams)
+    intended = sum(trial.intended for trial in losing)
+    if intended and shortfall <= 0.001 * intended:
+        share = units.share(1 - shortfall / intended)
+        lines.append(f"generator sending: it offered {share} of what was asked for in these trials")
+    gap_ns = max((worker.gap_max_ns for trial in losing for worker in trial.witness.workers), default=None)
+    steal_s = sum(sum(trial.witness.steal_s.values()) for trial in losing)
+    if gap_ns is not None and steal_s == 0:
+        noisy = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
+        lines.append(
+            f"host disturbance: longest gap of the engine's core {units.nanoseconds(gap_ns)}, no steal "
+            f"({noisy} disturbed trials were set aside)"
+        )
+    return tuple(lines)
+
+
+def _busiest(trial: Trial) -> PmdLoad | None:
+    return max(trial.pmds, key=lambda load: (load.busy_share or 0.0, load.received), default=None)
+
+
+def _busiest_of(trials: Sequence[Trial]) -> PmdLoad | None:
+    """The busiest thread of the trial with the median busy share: one outlier does not speak for all."""
+    loads = [load for trial in trials if (load := _busiest(trial)) is not None]
+    loads.sort(key=lambda load: load.busy_share or 0.0)
+    return loads[len(loads) // 2] if loads else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

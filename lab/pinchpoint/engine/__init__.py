@@ -1,0 +1,7 @@
+"""The traffic engine as the lab sees it: an Instrument.
+
+`instrument`  the interface and its data
+`process`     the real engine, behind its JSON lines
+`protocol`    messages of the seam, exactly as protocol/schema.json defines them
+`simulated`   a twin with a virtual clock, for the logic around the measurement
+"""

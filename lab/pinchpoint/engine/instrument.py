@@ -1,0 +1,72 @@
+"""The seam between deciding and acting: everything that can run a trial is an Instrument.
+
+`ProcessInstrument` (process.py) is the real engine behind its JSON lines;
+`SimulatedInstrument` (simulated.py) has a virtual clock and a known truth.
+Nothing above this interface can tell which one it talks to.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from pinchpoint.model.scenario import Stream
+from pinchpoint.model.trial import StreamCounts, WorkerWitness
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """One trial to run: `load_fps` is divided among the streams by their shares."""
+
+    trial_id: str
+    epoch: int  # 0..255, differs between neighbouring trials so that late frames are told apart
+    duration_s: float
+    drain_s: float
+    load_fps: float
+    streams: tuple[Stream, ...]
+    probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
+
+
+@dataclass(frozen=True)
+class PortCounts:
+    """The engine's account of one of its ports; None is not countable."""
+
+    name: str
+    sent: int
+    refused: int
+    received: int
+    foreign: int
+    late: int
+    rx_missed: int | None  # dropped before the engine could read them
+    stats: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class EngineResult:
+    """The engine's own account of one trial."""
+
+    completed: bool  # False: stopped early
+    sent_duration_s: float
+    streams: tuple[StreamCounts, ...]
+    ports: tuple[PortCounts, ...]
+    workers: tuple[WorkerWitness, ...]
+    cache_line_before_ns: float | None
+    cache_line_after_ns: float | None
+
+
+class Instrument(Protocol):
+    """Runs trials on a bench that exists."""
+
+    def open(self) -> Mapping[str, str]:
+        """Take the ports; returns facts for the record (versions, port modes).
+
+        Raises EngineError or RequirementError, naming what is missing.
+        """
+
+    def run(self, request: TrialRequest) -> EngineResult:
+        """Run one trial to its end, drain included. Raises EngineError if the engine dies."""
+
+    def stop(self) -> None:
+        """End the running trial early; `run` then returns its account. For signal handlers."""
+
+    def close(self) -> None:
+        """Release everything; may be called twice."""

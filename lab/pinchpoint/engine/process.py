@@ -1,0 +1,293 @@
+"""The real engine: a child process that speaks JSON lines on its stdin and stdout.
+
+The child ends when its stdin does, so a lab that is killed leaves no engine behind.
+"""
+
+import os
+import selectors
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.model.errors import EngineError, RequirementError
+from pinchpoint.model.trial import LatencySummary, StreamCounts, WorkerWitness
+
+MAX_LINE_BYTES = 64 * 1024 * 1024
+GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
+_Answer = TypeVar("_Answer")
+OnSample = Callable[[protocol.Sample], None]
+
+
+def find_engine() -> str:
+    """The engine installed beside this Python, else the one on PATH."""
+    beside = Path(sys.executable).parent / "pinchpoint-engine"
+    found = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
+    if found is None:
+        raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
+    return found
+
+
+class ProcessInstrument:
+    """One engine process with its ports open."""
+
+    def __init__(
+        self,
+        request: protocol.Open,
+        *,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+        on_sample: OnSample | None = None,
+    ) -> None:
+        """`log` takes the engine's stderr; `environment` is added to this process's own."""
+        self._request = request
+        self._command = list(command) if command else [find_engine()]
+        self._environment = dict(environment or {})
+        self._log_path = log
+        self._on_sample = on_sample
+        self._process: subprocess.Popen[bytes] | None = None
+        self._selector = selectors.DefaultSelector()
+        self._buffer = bytearray()
+
+    @property
+    def pid(self) -> int | None:
+        """The engine's process id while it runs."""
+        return self._process.pid if self._process else None
+
+    def open(self) -> Mapping[str, str]:
+        """Start the engine, say hello, open the ports and wait for their links."""
+        hello = self.greet()
+        if hello.protocol != protocol.PROTOCOL_VERSION:
+            raise EngineError(
+                f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
+                "install both from the same wheel",
+            )
+        self._require_backends(hello)
+        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
+        facts = {"engine": hello.engine}
+        facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
+        facts |= {f"port {p.name}": f"{p.mode}, rings {p.rx_ring}/{p.tx_ring}" for p in opened.ports}
+        return facts
+
+    def greet(self) -> protocol.EngineHello:
+        """Start the engine and learn what it can do."""
+        self._start()
+        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
+
+    def run(self, request: TrialRequest) -> EngineResult:
+        """One trial, drain and cache-line probes included."""
+        timeout_s = request.duration_s + request.drain_s
+        result = self._ask(_run_message(request), protocol.Result, timeout_s)
+        if result.trial != request.trial_id:
+            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
+        return engine_result(result)
+
+    def stop(self) -> None:
+        """Ask the engine to end the running trial; its result still comes."""
+        if self._process is not None:
+            self._send(protocol.Stop())
+
+    def close(self) -> None:
+        """Say bye, then make sure."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        try:
+            if process.stdin:
+                process.stdin.write(msgspec.json.encode(protocol.LabBye()) + b"\n")
+                process.stdin.close()
+        except OSError:
+            pass  # it is gone already, which is what was wanted
+        try:
+            process.wait(timeout=GRACE_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        if process.stdout:
+            process.stdout.close()
+        self._selector.close()
+
+    def _start(self) -> None:
+        log = self._log_path.open("ab") if self._log_path else None
+        try:
+            self._process = subprocess.Popen(
+                self._command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log if log else subprocess.DEVNULL,
+                env={**os.environ, **self._environment},
+                bufsize=0,
+                # Ctrl-C reaches the lab, which then stops the trial in order.
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise EngineError(f"{self._command[0]}: {error.strerror}", "pinchpoint doctor") from error
+        finally:
+            if log:
+                log.close()
+        assert self._process.stdout is not None
+        os.set_blocking(self._process.stdout.fileno(), False)
+        self._selector.register(self._process.stdout, selectors.EVENT_READ)
+
+    def _require_backends(self, hello: protocol.EngineHello) -> None:
+        backends = {backend.name: backend for backend in hello.backends}
+        for port in self._request.ports:
+            backend = backends.get(port.backend)
+            if backend is None:
+                raise EngineError(
+                    f"this engine was built without the backend {port.backend!r}",
+                    "build it with --features dpdk" if port.backend == "dpdk" else None,
+                )
+            if not backend.available:
+                raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
+
+    def _send(self, message: protocol.FromLab) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        try:
+            self._process.stdin.write(msgspec.json.encode(message) + b"\n")
+        except OSError as error:
+            raise self._died() from error
+
+    def _ask(self, message: protocol.FromLab, answer: type[_Answer], timeout_s: float) -> _Answer:
+        """Send, then read until the answer comes; samples go to `on_sample` meanwhile."""
+        self._send(message)
+        deadline = time.monotonic() + timeout_s + GRACE_S
+        while True:
+            line = self._read_line(deadline)
+            try:
+                received = msgspec.json.decode(line, type=protocol.FromEngine)
+            except msgspec.DecodeError as error:
+                raise EngineError(f"the engine sent what is no message: {error}: {line[:200]!r}") from error
+            if isinstance(received, answer):
+                return received
+            if isinstance(received, protocol.Error):
+                raise EngineError(f"engine: {received.message}", received.hint)
+            if isinstance(received, protocol.Sample):
+                if self._on_sample:
+                    self._on_sample(received)
+                continue
+            raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was due")
+
+    def _read_line(self, deadline: float) -> bytes:
+        assert self._process is not None and self._process.stdout is not None
+        while (end := self._buffer.find(b"\n")) < 0:
+            if not self._selector.select(max(0.0, deadline - time.monotonic())):
+                raise EngineError("the engine does not answer; it was ended", "see engine.log in the run folder")
+            chunk = self._process.stdout.read(1 << 20)
+            if chunk == b"":
+                raise self._died()
+            self._buffer += chunk or b""
+            if len(self._buffer) > MAX_LINE_BYTES:
+                raise EngineError(f"the engine sent a line longer than {MAX_LINE_BYTES} bytes")
+        line = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        return line
+
+    def _died(self) -> EngineError:
+        assert self._process is not None
+        try:
+            code = self._process.wait(timeout=1.0)
+        except subprocess.TimeoutExpired:
+            return EngineError("the engine closed its output without ending")
+        how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
+        return EngineError(f"the engine {how}", "see engine.log in the run folder")
+
+
+def _run_message(request: TrialRequest) -> protocol.Run:
+    shares = sum(stream.share for stream in request.streams)
+    return protocol.Run(
+        trial=request.trial_id,
+        epoch=request.epoch,
+        duration_s=request.duration_s,
+        drain_s=request.drain_s,
+        sample_interval_s=0.5 if request.duration_s > 1 else None,
+        probe_cores=request.probe_cores,
+        verify_checksums=True,
+        streams=tuple(
+            protocol.stream_request(number, stream, request.load_fps * stream.share / shares)
+            for number, stream in enumerate(request.streams)
+        ),
+    )
+
+
+def engine_result(result: protocol.Result) -> EngineResult:
+    """The seam's message in the lab's own types."""
+    cache_line = result.witness.cache_line
+    return EngineResult(
+        completed=result.status == "completed",
+        sent_duration_s=result.duration_s,
+        streams=tuple(_stream_counts(stream) for stream in result.streams),
+        ports=tuple(
+            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats)
+            for p in result.ports
+        ),
+        workers=tuple(_worker(worker) for worker in result.witness.workers),
+        cache_line_before_ns=cache_line.before_ns if cache_line else None,
+        cache_line_after_ns=cache_line.after_ns if cache_line else None,
+    )
+
+
+def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
+    return StreamCounts(
+        stream=stream.id,
+        tx_port=stream.tx_port,
+        rx_port=stream.rx_port,
+        intended=stream.intended,
+        offered=stream.offered,
+        refused=stream.refused,
+        shortfall=stream.shortfall,
+        sent=stream.sent,
+        received=stream.received,
+        lost=stream.lost,
+        duplicated=stream.duplicated,
+        reordered=stream.reordered,
+        corrupt=stream.corrupt,
+        latency=_latency(stream.latency) if stream.latency else None,
+    )
+
+
+def _latency(latency: protocol.Latency) -> LatencySummary:
+    return LatencySummary(
+        count=latency.count,
+        min_ns=latency.min_ns,
+        mean_ns=latency.mean_ns,
+        p50_ns=latency.p50_ns,
+        p90_ns=latency.p90_ns,
+        p99_ns=latency.p99_ns,
+        p999_ns=latency.p999_ns,
+        p9999_ns=latency.p9999_ns,
+        max_ns=latency.max_ns,
+        curve=latency.curve,
+    )
+
+
+def _worker(worker: protocol.WorkerResult) -> WorkerWitness:
+    return WorkerWitness(
+        core=worker.core,
+        busy_share=worker.busy_share,
+        gap_threshold_ns=worker.gap_threshold_ns,
+        gaps=worker.gaps,
+        gap_total_ns=worker.gap_total_ns,
+        gap_max_ns=worker.gap_max_ns,
+        gap_max_at_s=worker.gap_max_at_s,
+        steal_s=worker.steal_s,
+        voluntary_switches=worker.voluntary_switches,
+        involuntary_switches=worker.involuntary_switches,
+    )
+
+
+def backends() -> tuple[protocol.Backend, ...]:
+    """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
+    instrument = ProcessInstrument(protocol.Open(cores=(), eal_args=(), ports=(), link_timeout_s=0.0))
+    try:
+        return instrument.greet().backends
+    finally:
+        instrument.close()

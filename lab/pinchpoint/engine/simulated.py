@@ -1,0 +1,317 @@
+"""An instrument with a virtual clock and a known truth, so that the lab is tested in milliseconds.
+
+The model is a fluid: frames arrive at a constant rate at one queue of `ring`
+frames that is served at a constant rate, `capacity_fps`.
+
+* Overload: what arrives above the capacity fills the ring, then is refused.
+* Noise: each trial's capacity is the true one times a normal factor.
+* Stalls: Poisson events of fixed length. `ENGINE`: the engine's core stands
+  still, then offers the frames that fell due in one burst (or, `skips_due`,
+  never offers them); it reports the gap. `DUT_THREAD`: the host takes the
+  core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
+  itself and nobody reports anything, which is a loss that is the DUT's own.
+* A constant share of the frames that the DUT loses whatever the load.
+* A generator ceiling: frames due above it are never offered.
+* Core distance: near and far, changing at random times; far scales the capacity.
+
+Its limits: no bursts but those after a gap, no memory from one trial to the
+next except the core distance, one queue for all streams, and latency that is
+a formula. The same seed and the same requests give the same results.
+
+It must never stand in for a measurement: it exists to test the search, the
+sweep, the store and the report, and says "simulated" in the facts it gives.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+from random import Random
+
+from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.model.errors import EngineError
+from pinchpoint.model.trial import LatencySummary, StreamCounts, ThreadWitness, WorkerWitness
+
+GAP_THRESHOLD_NS = 20_000
+BASE_LATENCY_NS = 5_000
+
+
+class StallKind(StrEnum):
+    """Who stands still during a stall."""
+
+    ENGINE = "engine"
+    DUT_THREAD = "dut_thread"
+    DUT = "dut"
+
+
+@dataclass(frozen=True)
+class Stalls:
+    """Stalls of one kind: how many a second on average, and how long each is."""
+
+    kind: StallKind
+    per_second: float
+    length_s: float
+    skips_due: bool = False  # ENGINE only: frames due in the gap are never offered
+
+
+@dataclass(frozen=True)
+class CoreDistance:
+    """Two modes of the distance between engine and DUT core; each lasts `dwell_s` on average."""
+
+    near_ns: float = 30.0
+    far_ns: float = 160.0
+    dwell_s: float = 10.0
+    far_capacity: float = 0.5  # capacity when far, as a share of the capacity when near
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What the simulated bench really is."""
+
+    capacity_fps: float
+    ring: int = 1024
+    noise: float = 0.0  # standard deviation of a trial's capacity, relative
+    loss_ratio: float = 0.0  # lost by the DUT whatever the load
+    ceiling_fps: float = math.inf  # the generator offers no more
+    stalls: tuple[Stalls, ...] = ()
+    core_distance: CoreDistance | None = None
+    overhead_s: float = 0.05  # of each trial, besides traffic and drain
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class _Stall:
+    kind: StallKind
+    at_s: float
+    length_s: float
+    skips_due: bool
+
+
+class SimulatedInstrument:
+    """An Instrument for tests; `now_s` is its clock."""
+
+    def __init__(self, truth: Truth, engine_core: int = 0, dut_core: int = 1) -> None:
+        """The cores are those that the witnesses name."""
+        self._truth = truth
+        self._engine_core = engine_core
+        self._dut_core = dut_core
+        self._clock_s = 0.0
+        self._runs = 0
+        self._is_open = False
+        self._modes = _Modes(truth.core_distance, Random(f"{truth.seed}/modes"))
+        self.dut_threads: tuple[ThreadWitness, ...] = ()
+        """What the host did to the DUT's thread during the last trial."""
+
+    def open(self) -> Mapping[str, str]:
+        """Facts that say that nothing here was measured."""
+        self._is_open = True
+        return {"engine": "simulated", "seed": str(self._truth.seed)}
+
+    def now_s(self) -> float:
+        """The virtual clock, seconds since the instrument was made."""
+        return self._clock_s
+
+    def stop(self) -> None:
+        """Nothing to stop: virtual trials end at once."""
+
+    def close(self) -> None:
+        """Trials are refused from now on; may be called twice."""
+        self._is_open = False
+
+    def run(self, request: TrialRequest) -> EngineResult:
+        """One trial of the model. Raises EngineError if not open."""
+        if not self._is_open:
+            raise EngineError("simulated engine: not open")
+        self._runs += 1
+        begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
+        trial = _Trial(self._truth, request, self._modes.spans(begin_s, end_s), self._runs)
+        self._clock_s = end_s + request.drain_s + self._truth.overhead_s
+        self.dut_threads = (self._dut_thread(trial),)
+        probed = request.probe_cores is not None
+        return EngineResult(
+            completed=True,
+            sent_duration_s=request.duration_s,
+            streams=trial.streams(),
+            ports=trial.ports(),
+            workers=(trial.worker(self._engine_core),),
+            cache_line_before_ns=self._modes.at(begin_s) if probed else None,
+            cache_line_after_ns=self._modes.at(end_s) if probed else None,
+        )
+
+    def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
+        stalls = trial.of_kind(StallKind.DUT_THREAD)
+        return ThreadWitness(
+            name=f"pmd-c{self._dut_core:02d}",
+            core=self._dut_core,
+            run_delay_ns=round(sum(stall.length_s for stall in stalls) * 1e9),
+            involuntary_switches=len(stalls),
+        )
+
+
+class _Modes:
+    """The core distance over time: which share of a span is far."""
+
+    def __init__(self, distance: CoreDistance | None, random: Random) -> None:
+        self._distance = distance
+        self._random = random
+        self._changes_s = [0.0]  # the distance is near from an even change to the next, far from an odd one
+
+    def at(self, time_s: float) -> float | None:
+        if self._distance is None:
+            return None
+        return self._distance.far_ns if self._is_far(time_s) else self._distance.near_ns
+
+    def spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+        """(seconds, capacity scale) of each span between two changes."""
+        if self._distance is None:
+            return [(end_s - begin_s, 1.0)]
+        self._extend(end_s)
+        inside = [change for change in self._changes_s if begin_s < change < end_s]
+        edges = [begin_s, *inside, end_s]
+        return [
+            (high - low, self._distance.far_capacity if self._is_far((low + high) / 2) else 1.0)
+            for low, high in pairwise(edges)
+        ]
+
+    def _is_far(self, time_s: float) -> bool:
+        self._extend(time_s)
+        return sum(change <= time_s for change in self._changes_s) % 2 == 0
+
+    def _extend(self, time_s: float) -> None:
+        dwell_s = self._distance.dwell_s if self._distance else math.inf
+        while self._changes_s[-1] <= time_s:
+            self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / dwell_s))
+
+
+class _Trial:
+    """The fluid model of one trial, in frames of all streams together."""
+
+    def __init__(self, truth: Truth, request: TrialRequest, spans: Sequence[tuple[float, float]], number: int) -> None:
+        self._truth = truth
+        self._request = request
+        random = Random(f"{truth.seed}/{number}")
+        self._capacity_fps = max(0.0, truth.capacity_fps * random.gauss(1.0, truth.noise))
+        self._stalls = _stalls(truth.stalls, request.duration_s, random)
+        self._rate_fps = min(request.load_fps, truth.ceiling_fps)
+        self.intended = math.floor(request.load_fps * request.duration_s)
+        self.offered = max(0, math.floor(self._rate_fps * request.duration_s) - self._skipped())
+        self.refused = min(self.offered, round(self._overload(spans) + self._stalled()))
+        self.lost_inside = round((self.offered - self.refused) * truth.loss_ratio)
+
+    def of_kind(self, kind: StallKind) -> list[_Stall]:
+        return [stall for stall in self._stalls if stall.kind is kind]
+
+    def _skipped(self) -> int:
+        skipping = [stall for stall in self.of_kind(StallKind.ENGINE) if stall.skips_due]
+        return math.floor(sum(stall.length_s for stall in skipping) * self._rate_fps)
+
+    def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
+        excess = sum(max(0.0, self._rate_fps - scale * self._capacity_fps) * length_s for length_s, scale in spans)
+        return max(0.0, excess - self._truth.ring)
+
+    def _stalled(self) -> float:
+        """Frames refused because of stalls: all that arrive in one, less what the ring takes."""
+        is_full = self._rate_fps >= self._capacity_fps
+        free = 0 if is_full else self._truth.ring
+        arriving_fps = min(self._rate_fps, self._capacity_fps)
+        lossy = [stall for stall in self._stalls if not stall.skips_due]
+        return sum(max(0.0, stall.length_s * arriving_fps - free) for stall in lossy)
+
+    def streams(self) -> tuple[StreamCounts, ...]:
+        shares = [stream.share for stream in self._request.streams]
+        parts = [_divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
+        latency = self._latency()
+        return tuple(
+            StreamCounts(
+                stream=number,
+                tx_port=stream.tx_port,
+                rx_port=stream.rx_port,
+                intended=intended,
+                offered=offered,
+                refused=refused,
+                shortfall=intended - offered,
+                sent=offered - refused,
+                received=offered - refused - inside,
+                lost=refused + inside,
+                duplicated=0,
+                reordered=0,
+                corrupt=0,
+                latency=latency,
+            )
+            for number, (stream, intended, offered, refused, inside) in enumerate(
+                zip(self._request.streams, *parts, strict=True)
+            )
+        )
+
+    def ports(self) -> tuple[PortCounts, ...]:
+        streams = self.streams()
+        names = dict.fromkeys(name for stream in streams for name in (stream.tx_port, stream.rx_port))
+        return tuple(
+            PortCounts(
+                name=name,
+                sent=sum(stream.sent for stream in streams if stream.tx_port == name),
+                refused=sum(stream.refused for stream in streams if stream.tx_port == name),
+                received=sum(stream.received for stream in streams if stream.rx_port == name),
+                foreign=0,
+                late=0,
+                rx_missed=0,
+                stats={},
+            )
+            for name in names
+        )
+
+    def worker(self, core: int) -> WorkerWitness:
+        gaps = self.of_kind(StallKind.ENGINE)
+        longest = max(gaps, key=lambda gap: gap.length_s, default=None)
+        return WorkerWitness(
+            core=core,
+            busy_share=0.0 if math.isinf(self._truth.ceiling_fps) else self._rate_fps / self._truth.ceiling_fps,
+            gap_threshold_ns=GAP_THRESHOLD_NS,
+            gaps=len(gaps),
+            gap_total_ns=round(sum(gap.length_s for gap in gaps) * 1e9),
+            gap_max_ns=round(longest.length_s * 1e9) if longest else 0,
+            gap_max_at_s=longest.at_s if longest else None,
+            steal_s=0.0,
+            voluntary_switches=0,
+            involuntary_switches=len(gaps),
+        )
+
+    def _latency(self) -> LatencySummary | None:
+        """M/D/1 waiting time below the capacity, a full ring above it."""
+        if self.offered == self.refused or not self._capacity_fps:
+            return None
+        service_ns = 1e9 / self._capacity_fps
+        load = self._rate_fps / self._capacity_fps
+        queue = load / (2 * (1 - load)) if load < 1 else math.inf
+        mean_ns = BASE_LATENCY_NS + service_ns * min(queue, self._truth.ring)
+        p50, p90, p99, p999, p9999, most = (round(mean_ns * scale) for scale in (0.9, 1.3, 1.6, 2, 2.5, 3))
+        return LatencySummary(
+            count=self.offered - self.refused,
+            min_ns=BASE_LATENCY_NS,
+            mean_ns=mean_ns,
+            p50_ns=p50,
+            p90_ns=p90,
+            p99_ns=p99,
+            p999_ns=p999,
+            p9999_ns=p9999,
+            max_ns=most,
+            curve=((0.5, p50), (0.9, p90), (0.99, p99), (0.999, p999), (0.9999, p9999), (1.0, most)),
+        )
+
+
+def _stalls(kinds: Sequence[Stalls], duration_s: float, random: Random) -> list[_Stall]:
+    found = []
+    for stalls in kinds:
+        at_s = random.expovariate(stalls.per_second)
+        while at_s < duration_s:
+            found.append(_Stall(stalls.kind, at_s, stalls.length_s, stalls.skips_due))
+            at_s += random.expovariate(stalls.per_second)
+    return found
+
+
+def _divide(total: int, shares: Sequence[float]) -> list[int]:
+    """Whole parts of `total` in proportion to `shares`, adding up to it."""
+    parts = [math.floor(total * share / sum(shares)) for share in shares]
+    parts[0] += total - sum(parts)
+    return parts

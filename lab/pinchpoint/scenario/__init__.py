@@ -1,0 +1,9 @@
+"""Scenario files: TOML text to `model.scenario.Scenario`, with errors that name file, line and key.
+
+`keys` is the one table that drives parsing, validation and docs/scenario.md.
+"""
+
+from pinchpoint.scenario.expand import expand
+from pinchpoint.scenario.read import load, parse
+
+__all__ = ["expand", "load", "parse"]

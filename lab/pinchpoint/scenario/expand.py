@@ -1,0 +1,69 @@
+"""Placeholders in OpenFlow rules: `{left}` for a port, `{i}`, `{ipv4:...}` and `{mac:...}` in a series."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.rules import expand_template
+from pinchpoint.model.scenario import Rule, RuleSeries
+from pinchpoint.scenario.kinds import MismatchError, ipv4_address, mac_address
+
+_PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
+_HIGHEST = {"ipv4": 2**32 - 1, "mac": 2**48 - 1}
+
+
+def expand(series: RuleSeries) -> Iterator[Rule]:
+    """The rules of a series, one at a time; `{name}` of ports is left in place.
+
+    Raises InputError if an address in a placeholder is malformed.
+    """
+    try:
+        for text in expand_template(series.rule, series.count, series.first):
+            yield Rule(text, series.line)
+    except ValueError as error:
+        raise InputError(f"rule series: {error}") from error
+
+
+def rule_problems(rule: str, ports: Collection[str]) -> list[str]:
+    """What is wrong with the placeholders of a single rule; empty if nothing is."""
+    return _problems(rule, ports, None)
+
+
+def series_problems(series: RuleSeries, ports: Collection[str]) -> list[str]:
+    """What is wrong with the placeholders of a series; empty if nothing is."""
+    return _problems(series.rule, ports, series.first + series.count - 1)
+
+
+def _problems(rule: str, ports: Collection[str], last: int | None) -> list[str]:
+    problems = []
+    for name in _PLACEHOLDER.findall(rule):
+        if name in ports:
+            continue
+        problem = _unknown(name, ports) if last is None else _series_problem(name, ports, last)
+        if problem:
+            problems.append(problem)
+    if re.search(r"[{}]", _PLACEHOLDER.sub("", rule)):
+        problems.append("a brace without its partner")
+    return problems
+
+
+def _series_problem(name: str, ports: Collection[str], last: int) -> str:
+    if name == "i":
+        return ""
+    kind, colon, value = name.partition(":")
+    if not colon or kind not in _HIGHEST:
+        return _unknown(name, (*ports, "i", "ipv4:...", "mac:..."))
+    try:
+        first = _address(kind, value)
+    except MismatchError:
+        return f"{{{name}}} has no valid address"
+    return f"{{{name}}} runs past the last address at i = {last:,}" if first + last > _HIGHEST[kind] else ""
+
+
+def _unknown(name: str, known: Collection[str]) -> str:
+    choices = ", ".join(f"{{{choice}}}" for choice in known) or "no port names yet"
+    return f"{{{name}}} is unknown; known here: {choices}"
+
+
+def _address(kind: str, value: str) -> int:
+    return ipv4_address(value) if kind == "ipv4" else mac_address(value)

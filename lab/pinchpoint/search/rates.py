@@ -1,0 +1,157 @@
+"""From trials to NDR and PDR, and what is said when there can be none.
+
+Only valid trials reach the library. A generator at its ceiling lowers the
+search's maximum instead of the DUT's rate; a rate that ends at that maximum is
+"at least", never found.
+"""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pinchpoint.model import units
+from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.scenario import Search
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.search.library import Bounds, LibraryError, LossRatioSearch
+from pinchpoint.search.repeat import Measure, until_valid
+
+CEILING_MARGIN = 0.98  # of the offered rate seen: a load that the generator can keep up
+MOST_LOWERINGS = 6  # of the maximum load, in one search
+
+
+@dataclass(frozen=True)
+class SearchOutcome:
+    """What a search found: one rate for each loss ratio, the lowest ratio (the NDR) first."""
+
+    rates: tuple[Rate, ...]
+    generator_ceiling_fps: float | None  # highest rate offered by a generator that fell short; None: none did
+
+
+class _StoppedError(Exception):
+    """The search cannot go on; the message says why."""
+
+
+class _GeneratorLimitedError(Exception):
+    """The generator cannot keep up with a load, and a repeat confirmed it."""
+
+    def __init__(self, trial: Trial) -> None:
+        super().__init__(trial.reason)
+        self.trial = trial
+
+
+def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> SearchOutcome:
+    """NDR and PDR of whatever `measure` measures, within search.max_duration_s by the clock `now_s`.
+
+    `search` holds what a scenario may hold (minimum below maximum, and so on).
+    Raises only what `measure` raises; every other end is told by the rates' status and reason.
+    """
+    watch = _Watch(measure, search, now_s)
+    max_load_fps = search.max_load_fps
+    for _ in range(MOST_LOWERINGS + 1):
+        attempt = LossRatioSearch(search, max_load_fps)
+        stopped = ""
+        try:
+            attempt.run(watch.measure)
+        except _GeneratorLimitedError as error:
+            max_load_fps = CEILING_MARGIN * min(error.trial.offered_fps, error.trial.load_fps)
+            if max_load_fps > search.min_load_fps:
+                continue
+            stopped = f"{watch.ceiling()}, below search.min_load_fps"
+        except (_StoppedError, LibraryError) as error:
+            stopped = str(error)
+        judge = _Judge(search, max_load_fps, watch.ceiling(), stopped)
+        return watch.outcome(tuple(judge.rate(bounds) for bounds in attempt.bounds()))
+    stopped = f"{watch.ceiling()}, and fell short of ever lower loads, last {units.fps(max_load_fps)}"
+    judge = _Judge(search, max_load_fps, watch.ceiling(), stopped)
+    nothing = (Bounds(loss_ratio, None, None) for loss_ratio in sorted(search.loss_ratios))
+    return watch.outcome(tuple(judge.rate(bounds) for bounds in nothing))
+
+
+class _Watch:
+    """Lets only valid trials through, keeps the time bound, and notes what the warnings need."""
+
+    def __init__(self, measure: Measure, search: Search, now_s: Callable[[], float]) -> None:
+        self._measure = measure
+        self._search = search
+        self._now_s = now_s
+        self._end_s = now_s() + search.max_duration_s
+        self._trials = 0
+        self._ceiling_fps: float | None = None
+
+    def measure(self, duration_s: float, load_fps: float) -> Trial:
+        """A valid trial. Raises _GeneratorLimitedError or _StoppedError."""
+        validities: Counter[TrialValidity] = Counter()
+
+        def counted(duration_s: float, load_fps: float) -> Trial:
+            trial = self._in_time(duration_s, load_fps)
+            validities[trial.validity] += 1
+            return trial
+
+        trial = until_valid(counted, duration_s, load_fps, self._search.max_repeats)
+        if trial.validity is TrialValidity.GENERATOR_LIMITED:
+            raise _GeneratorLimitedError(trial)
+        if trial.validity is not TrialValidity.VALID:
+            counts = ", ".join(f"{count} {validity.value}" for validity, count in validities.most_common())
+            raise _StoppedError(
+                f"no valid trial at {units.fps(load_fps)} in {validities.total()} tries ({counts}); "
+                f"last: {trial.reason}"
+            )
+        return trial
+
+    def _in_time(self, duration_s: float, load_fps: float) -> Trial:
+        if self._now_s() >= self._end_s:
+            raise _StoppedError(
+                f"search.max_duration_s = {self._search.max_duration_s:g} s reached after {self._trials} trials"
+            )
+        self._trials += 1
+        trial = self._measure(duration_s, load_fps)
+        if trial.validity is TrialValidity.GENERATOR_LIMITED:
+            self._ceiling_fps = max(self._ceiling_fps or 0.0, trial.offered_fps)
+        return trial
+
+    def ceiling(self) -> str:
+        """The generator's limit in words; empty if it was never reached."""
+        if self._ceiling_fps is None:
+            return ""
+        return f"generator-limited: the engine offers at most {units.fps(self._ceiling_fps)} on this bench"
+
+    def outcome(self, rates: tuple[Rate, ...]) -> SearchOutcome:
+        return SearchOutcome(rates, self._ceiling_fps)
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """What the bounds of one goal mean in this search."""
+
+    search: Search
+    max_load_fps: float
+    ceiling: str  # in words; empty if the generator was never the limit
+    stopped: str  # why the search ended early; empty if it did not
+
+    def rate(self, bounds: Bounds) -> Rate:
+        status, reason = self._status(bounds)
+        return Rate(
+            loss_ratio=bounds.loss_ratio,
+            status=status,
+            lower_fps=bounds.lower_fps,
+            upper_fps=bounds.upper_fps,
+            trial_duration_s=self.search.trial_duration_s,
+            duration_sum_s=self.search.duration_sum_s,
+            reason=reason,
+        )
+
+    def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:
+        lower, upper = bounds.lower_fps, bounds.upper_fps
+        if upper is None and lower is not None and lower >= self.max_load_fps:
+            return RateStatus.AT_LEAST, self.ceiling or "search.max_load_fps reached"
+        if lower is None and upper is not None and upper <= self.search.min_load_fps:
+            lost = "a frame" if bounds.loss_ratio == 0 else f"more than {units.loss(bounds.loss_ratio)}"
+            minimum = units.fps(self.search.min_load_fps)
+            return RateStatus.BELOW_MINIMUM, f"lost {lost} even at search.min_load_fps = {minimum}"
+        if lower is not None and upper is not None and upper - lower <= self.search.relative_width * upper:
+            return RateStatus.FOUND, ""
+        return (
+            RateStatus.REFUSED,
+            self.stopped or "MLRsearch ended between bounds wider than search.relative_width",
+        )

@@ -1,0 +1,102 @@
+"""The account of a trial: every frame at a named place, or unexplained."""
+
+from trials import engine_result, port, stream_counts
+
+from pinchpoint.diagnose import ledger
+from pinchpoint.model.scenario import Datapath
+
+PORTS = ("left", "right")
+SEEN = {
+    "ovs/port/left/rx_pkts": 990,
+    "ovs/port/left/rx_drop": 0,
+    "ovs/port/right/tx_pkts": 960,
+    "ovs/port/right/tx_drop": 30,
+    "ovs/port/right/ovs_tx_failure_drops": 30,
+    "ovs/pmd/core1/packets_received": 990,
+    "ovs/pmd/main/packets_received": 0,
+}
+
+
+def lossy_engine():
+    """1,000 offered, 10 refused by the left ring, 30 lost inside, 960 received."""
+    return engine_result(
+        streams=[stream_counts(offered=1000, refused=10, received=960)],
+        ports=[port("left", sent=990, refused=10), port("right", received=960)],
+    )
+
+
+def hop(account, name):
+    return next(hop for hop in account.hops if hop.name == name)
+
+
+def test_a_trial_with_named_drops_closes():
+    account = ledger.build(lossy_engine(), SEEN, PORTS, Datapath.DPDK)
+    assert (account.offered, account.received, account.dropped, account.unexplained) == (1000, 960, 40, 0)
+    drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
+    assert drops == {"receive ring of left full": (10, "dut"), "transmit ring of right full": (30, "engine")}
+
+
+def test_every_hop_says_what_went_in_and_out():
+    account = ledger.build(lossy_engine(), SEEN, PORTS, Datapath.DPDK)
+    assert [(hop.name, hop.frames_in, hop.frames_out) for hop in account.hops] == [
+        ("engine sends", 1000, 990),
+        ("switch receives", 990, 990),
+        ("datapath", 990, 990),
+        ("switch sends", 990, 960),
+        ("engine receives", 960, 960),
+    ]
+
+
+def test_a_drop_no_counter_names_stays_unexplained():
+    seen = SEEN | {"ovs/port/right/tx_drop": 0, "ovs/port/right/ovs_tx_failure_drops": 0}
+    assert ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK).unexplained == 30
+
+
+def test_a_transmit_drop_without_a_reason_is_named_as_such():
+    seen = {name: value for name, value in SEEN.items() if "failure" not in name}
+    account = ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK)
+    assert hop(account, "switch sends").drops[0].name == "dropped on transmit, reason not counted"
+    assert account.unexplained == 0
+
+
+def test_datapath_drops_come_from_coverage_counters():
+    seen = SEEN | {"ovs/coverage/datapath_drop_upcall_error": 7, "ovs/coverage/flow_extract": 5}
+    drops = hop(ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK), "datapath").drops
+    assert [(drop.name, drop.frames) for drop in drops] == [("datapath drop upcall error", 7)]
+
+
+def test_what_cannot_be_counted_is_none_and_never_zero():
+    account = ledger.build(lossy_engine(), {}, PORTS, Datapath.DPDK)
+    assert hop(account, "switch receives").frames_in is None
+    assert hop(account, "datapath").frames_out is None
+    assert account.unexplained == 30
+
+
+def test_corrupt_frames_are_a_named_drop():
+    result = engine_result(
+        streams=[stream_counts(offered=100, received=98, corrupt=2)],
+        ports=[port("left", sent=100), port("right", received=100)],
+    )
+    account = ledger.build(result, {}, PORTS, Datapath.DPDK)
+    assert account.unexplained == 0
+    assert hop(account, "engine receives").drops[0].name == "arrived corrupt"
+
+
+def test_over_veth_the_kernels_own_drops_are_named():
+    seen = {
+        "host/link/engine/left/tx_packets": 1000,
+        "host/link/dut/left/rx_packets": 1000,
+        "host/socket/left/drops": 200,
+        "ovs/port/left/rx_pkts": 1000,
+        "ovs/pmd/main/packets_received": 800,
+        "ovs/port/right/tx_pkts": 800,
+    }
+    result = engine_result(
+        streams=[stream_counts(offered=1000, received=790)],
+        ports=[port("left", sent=1000), port("right", received=790, rx_missed=10)],
+    )
+    account = ledger.build(result, seen, PORTS, Datapath.AF_PACKET)
+    drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
+    assert drops == {"packet socket of left full": (200, "dut"), "engine missed on right": (10, "engine")}
+    assert account.unexplained == 0
+    assert (hop(account, "switch reads").frames_in, hop(account, "switch reads").frames_out) == (1000, 800)

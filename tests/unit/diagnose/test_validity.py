@@ -1,0 +1,206 @@
+"""When a trial may be judged: each disturbance by itself, and which comes first."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinchpoint.diagnose.validity import judge
+from pinchpoint.model.scenario import Validity
+from pinchpoint.model.trial import (
+    Drop,
+    Hop,
+    Ledger,
+    StreamCounts,
+    ThreadWitness,
+    TrialValidity,
+    Witness,
+    WorkerWitness,
+)
+
+LOAD = 1e6  # one frame a microsecond, so that a ring of 1,024 absorbs 1.024 ms
+RING = 1024
+MS = 1_000_000
+
+
+def stream(shortfall: int | None = 0, intended: int | None = 1_000_000) -> StreamCounts:
+    offered = (intended or 1_000_000) - (shortfall or 0)
+    return StreamCounts(0, "left", "right", intended, offered, 0, shortfall, offered, offered, 0, 0, 0, 0, None)
+
+
+def worker(total_ns: int = 0, longest_ns: int | None = None, steal_s: float | None = None) -> WorkerWitness:
+    longest = total_ns if longest_ns is None else longest_ns
+    return WorkerWitness(0, 0.5, 20_000, 1 if total_ns else 0, total_ns, longest, 0.42, steal_s, 0, 0)
+
+
+def witness(
+    *workers: WorkerWitness,
+    delay_ns: int | None = 0,
+    steal: dict[int, float] | None = None,
+    before: float | None = None,
+    after: float | None = None,
+) -> Witness:
+    threads = (ThreadWitness("pmd-c01", 1, delay_ns, 0),)
+    return Witness(workers or (worker(),), threads, steal or {}, before, after)
+
+
+def ledger(lost: int = 0, unexplained: int = 0) -> Ledger:
+    drops = (Drop("receive ring full", lost, "engine refused", "dut"),)
+    return Ledger(1_000_000, 1_000_000 - lost - unexplained, (Hop("dut", None, None, drops),))
+
+
+def verdict(**changes: Any) -> tuple[TrialValidity, str]:
+    facts: dict[str, Any] = {
+        "completed": True,
+        "streams": (stream(),),
+        "ledger": ledger(),
+        "witness": witness(),
+        "load_fps": LOAD,
+        "duration_s": 1.0,
+        "ring": RING,
+        "rules": Validity(shortfall_ratio=0.001, unexplained_frames=0),
+    }
+    return judge(**(facts | changes))
+
+
+def test_a_whole_and_quiet_trial_is_valid_without_a_reason() -> None:
+    assert verdict() == (TrialValidity.VALID, "")
+
+
+def test_a_loss_on_a_quiet_host_is_the_duts() -> None:
+    assert verdict(ledger=ledger(lost=500)) == (TrialValidity.VALID, "")
+
+
+def test_a_stopped_trial_is_aborted_before_anything_else() -> None:
+    validity, reason = verdict(completed=False, ledger=ledger(unexplained=5), duration_s=0.3)
+    assert (validity, reason) == (TrialValidity.ABORTED, "stopped after 0.30 s")
+
+
+@pytest.mark.parametrize(("unexplained", "words"), [(5, "sent more"), (-5, "counted more")])
+def test_frames_without_account_are_a_mismatch_in_either_direction(unexplained: int, words: str) -> None:
+    validity, reason = verdict(ledger=ledger(unexplained=unexplained))
+    assert validity is TrialValidity.COUNTER_MISMATCH
+    assert words in reason
+    assert "5 frames unexplained" in reason
+
+
+def test_a_mismatch_comes_before_a_shortfall() -> None:
+    validity, _ = verdict(ledger=ledger(unexplained=5), streams=(stream(500_000),))
+    assert validity is TrialValidity.COUNTER_MISMATCH
+
+
+def test_as_many_unexplained_frames_as_the_scenario_allows_are_no_mismatch() -> None:
+    rules = Validity(0.001, unexplained_frames=5)
+    assert verdict(ledger=ledger(unexplained=5), rules=rules)[0] is TrialValidity.VALID
+    assert verdict(ledger=ledger(unexplained=6), rules=rules)[0] is TrialValidity.COUNTER_MISMATCH
+
+
+def test_a_shortfall_is_the_generators_limit_from_the_allowed_share_on() -> None:
+    assert verdict(streams=(stream(1000),))[0] is TrialValidity.VALID
+    validity, reason = verdict(streams=(stream(200_000),))
+    assert validity is TrialValidity.GENERATOR_LIMITED
+    assert reason == "offered 20.0 % too few of 1,000,000 frames: the engine reached 800 kpps of 1.00 Mpps"
+
+
+def test_the_shortfall_is_that_of_all_streams_together() -> None:
+    assert verdict(streams=(stream(1500), stream(400)))[0] is TrialValidity.VALID
+    assert verdict(streams=(stream(1500), stream(600)))[0] is TrialValidity.GENERATOR_LIMITED
+
+
+def test_an_unpaced_stream_cannot_fall_short() -> None:
+    assert verdict(streams=(stream(None, None),))[0] is TrialValidity.VALID
+
+
+@pytest.mark.parametrize(
+    ("gap_ns", "validity"),
+    [(100 * MS, TrialValidity.NOISY_HOST), (99 * MS, TrialValidity.GENERATOR_LIMITED)],
+)
+def test_a_shortfall_that_the_engines_gaps_cover_by_half_is_the_hosts(gap_ns: int, validity: TrialValidity) -> None:
+    assert verdict(streams=(stream(200_000),), witness=witness(worker(gap_ns)))[0] is validity
+
+
+def test_a_loss_that_a_gap_of_the_engine_explains_is_the_hosts() -> None:
+    validity, reason = verdict(ledger=ledger(lost=312), witness=witness(worker(3_100_000)))
+    assert validity is TrialValidity.NOISY_HOST
+    assert reason == "lost 312 frames during a 3.10 ms gap of the engine's core 0 at 0.42 s"
+
+
+def test_a_loss_larger_than_the_gap_explains_is_the_duts() -> None:
+    witnessed = witness(worker(3 * MS))
+    assert verdict(ledger=ledger(lost=3000), witness=witnessed)[0] is TrialValidity.NOISY_HOST
+    assert verdict(ledger=ledger(lost=3001), witness=witnessed)[0] is TrialValidity.VALID
+
+
+def test_a_gap_that_the_ring_absorbs_excuses_nothing() -> None:
+    many_short = witness(worker(50 * MS, longest_ns=1_024_000))
+    assert verdict(ledger=ledger(lost=1), witness=many_short)[0] is TrialValidity.VALID
+    one_longer = witness(worker(50 * MS, longest_ns=1_024_001))
+    assert verdict(ledger=ledger(lost=1), witness=one_longer)[0] is TrialValidity.NOISY_HOST
+
+
+def test_a_loss_while_a_dut_thread_waited_for_its_core_is_the_hosts() -> None:
+    validity, reason = verdict(ledger=ledger(lost=1500), witness=witness(delay_ns=2 * MS))
+    assert validity is TrialValidity.NOISY_HOST
+    assert reason == "lost 1,500 frames during 2.00 ms in which pmd-c01 waited for a core"
+    assert verdict(ledger=ledger(lost=2001), witness=witness(delay_ns=2 * MS))[0] is TrialValidity.VALID
+    assert verdict(ledger=ledger(lost=10), witness=witness(delay_ns=1 * MS))[0] is TrialValidity.VALID
+
+
+def test_a_loss_while_time_was_stolen_is_the_hosts() -> None:
+    validity, reason = verdict(ledger=ledger(lost=9000), witness=witness(steal={1: 0.01}))
+    assert validity is TrialValidity.NOISY_HOST
+    assert reason == "lost 9,000 frames during 10.0 ms of stolen time"
+    assert verdict(ledger=ledger(lost=10_001), witness=witness(steal={1: 0.01}))[0] is TrialValidity.VALID
+
+
+def test_steal_that_both_engine_and_host_saw_counts_once() -> None:
+    both = witness(worker(steal_s=0.01), steal={0: 0.01})
+    assert verdict(ledger=ledger(lost=15_000), witness=both)[0] is TrialValidity.VALID
+    engine_alone = witness(worker(steal_s=0.01))
+    assert verdict(ledger=ledger(lost=9000), witness=engine_alone)[0] is TrialValidity.NOISY_HOST
+
+
+def test_disturbances_add_up() -> None:
+    both = witness(worker(2 * MS), delay_ns=2 * MS)
+    validity, reason = verdict(ledger=ledger(lost=3500), witness=both)
+    assert validity is TrialValidity.NOISY_HOST
+    assert "gap of the engine's core 0 at 0.42 s and 2.00 ms in which pmd-c01 waited" in reason
+
+
+def test_a_loss_while_the_cores_moved_apart_is_the_hosts() -> None:
+    validity, reason = verdict(ledger=ledger(lost=400_000), witness=witness(before=30.0, after=160.0))
+    assert validity is TrialValidity.NOISY_HOST
+    assert reason == "lost 400,000 frames while the distance of the cores changed from 30.0 ns to 160 ns"
+
+
+@pytest.mark.parametrize(("before", "after"), [(30.0, 60.0), (160.0, 160.0), (None, 160.0), (30.0, None)])
+def test_cores_that_stayed_or_were_not_probed_excuse_nothing(before: float | None, after: float | None) -> None:
+    witnessed = witness(before=before, after=after)
+    assert verdict(ledger=ledger(lost=400_000), witness=witnessed)[0] is TrialValidity.VALID
+
+
+def test_a_trial_without_loss_is_valid_however_disturbed() -> None:
+    disturbed = witness(worker(500 * MS), delay_ns=500 * MS, steal={0: 1.0}, before=30.0, after=160.0)
+    assert verdict(witness=disturbed) == (TrialValidity.VALID, "")
+
+
+def test_what_could_not_be_observed_excuses_nothing() -> None:
+    unknown = witness(worker(steal_s=None), delay_ns=None)
+    assert verdict(ledger=ledger(lost=500), witness=unknown)[0] is TrialValidity.VALID
+
+
+@given(
+    lost=st.integers(0, 1_000_000),
+    gap_ns=st.integers(0, 10**9),
+    delay_ns=st.integers(0, 10**9),
+    steal_s=st.floats(0, 1),
+)
+def test_a_loss_is_excused_only_up_to_what_the_disturbances_could_have_cost(
+    lost: int, gap_ns: int, delay_ns: int, steal_s: float
+) -> None:
+    witnessed = witness(worker(gap_ns), delay_ns=delay_ns, steal={1: steal_s})
+    validity, reason = verdict(ledger=ledger(lost=lost), witness=witnessed)
+    assert (validity is TrialValidity.VALID) == (reason == "")
+    if validity is TrialValidity.NOISY_HOST:
+        assert 0 < lost <= (gap_ns / 1e9 + delay_ns / 1e9 + steal_s) * LOAD + 1

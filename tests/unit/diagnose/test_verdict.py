@@ -1,0 +1,85 @@
+"""What pinched the number, and on which evidence."""
+
+from trials import pmd, stream_counts, trial
+
+from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.model.result import Limit, Rate, RateStatus
+from pinchpoint.model.trial import Drop, Hop, TrialValidity
+
+FOUND = Rate(0.0, RateStatus.FOUND, 1000.0, 1010.0, 1.0, 21.0, "")
+
+
+def losing(name="receive ring of left full", limits="dut", lost=100, named=None, number=2, load_fps=1010.0, **options):
+    drop = Drop(name, lost if named is None else named, "a counter", limits)
+    counts = stream_counts(offered=1010, received=1010 - lost)
+    return trial(load_fps, hops=[Hop("h", None, None, (drop,))], counts=counts, number=number, **options)
+
+
+def test_a_full_receive_ring_before_a_busy_pmd_is_the_pmd():
+    found = verdict(FOUND, [trial(1000.0), losing(pmds=[pmd(0.99, 640.0)])])
+    assert found.limit is Limit.PMD_CORE
+    assert "99.0 % busy, 640 cycles per packet" in found.headline
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_a_full_receive_ring_before_an_idle_pmd_is_only_the_ring():
+    found = verdict(FOUND, [losing(pmds=[pmd(0.6)])])
+    assert found.limit is Limit.NAMED_DROP
+    assert "receive ring of left full" in found.headline
+    assert "60.0 % busy" in found.headline
+
+
+def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
+    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.GENERATOR
+    assert "99.0 % busy" in found.headline
+
+
+def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
+    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.NAMED_DROP
+
+
+def test_losses_that_no_counter_names_are_unexplained():
+    found = verdict(FOUND, [losing(lost=100, named=40, pmds=[pmd(0.99)])])
+    assert found.limit is Limit.UNEXPLAINED
+    assert "60 of 100 lost frames" in found.headline
+
+
+def test_only_the_first_losses_are_evidence():
+    flood = losing("transmit ring of right full", "engine", number=3, load_fps=5000.0, engine_busy=1.0)
+    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), flood])
+    assert found.limit is Limit.PMD_CORE
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_invalid_trials_are_no_evidence():
+    noisy = losing("transmit ring of right full", "engine", number=4, validity=TrialValidity.NOISY_HOST)
+    assert verdict(FOUND, [losing(pmds=[pmd(0.99)]), noisy]).trial_ids == ("t-0002",)
+
+
+def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "generator-limited: ...")
+    limited = trial(2000.0, validity=TrialValidity.GENERATOR_LIMITED)
+    found = verdict(rate, [limited, trial(1000.0, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.GENERATOR
+    assert "PMD core 1 still had 30.0 % idle" in found.headline
+
+
+def test_the_searchs_own_maximum_is_told_as_such():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "search.max_load_fps reached")
+    assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+
+
+def test_a_refused_rate_on_a_noisy_host_names_the_host():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "no valid trial at 1 Mpps in 9 tries")
+    found = verdict(rate, [trial(validity=TrialValidity.NOISY_HOST)])
+    assert found.limit is Limit.HOST
+    assert found.headline == rate.reason
+
+
+def test_the_host_is_ruled_out_only_without_steal():
+    quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)])])
+    stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], steal_s={1: 0.02})])
+    assert any("host disturbance" in line for line in quiet.ruled_out)
+    assert not any("host disturbance" in line for line in stolen.ruled_out)

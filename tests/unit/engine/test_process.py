@@ -1,0 +1,101 @@
+"""The engine's client against scripted children: what the seam may do wrong, and how it is told."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from pinchpoint.engine import process, protocol
+from pinchpoint.engine.instrument import TrialRequest
+from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.model.errors import EngineError, RequirementError
+
+GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
+HELLO, OPENED, SAMPLE, RESULT = GOLDEN[:4]
+ERROR = next(line for line in GOLDEN if '"type":"error"' in line)
+PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024)
+OPEN = protocol.Open(cores=(0,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
+REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), None)
+
+
+def scripted(*replies, then="sys.stdin.read()"):
+    """A child that prints one reply for each line it reads, then does `then`."""
+    program = (
+        "import sys\n"
+        f"for reply in {list(replies)!r}:\n"
+        "    sys.stdin.readline()\n"
+        "    print(reply, flush=True)\n"
+        f"{then}\n"
+    )
+    return [sys.executable, "-c", program]
+
+
+def instrument(command, **options):
+    return ProcessInstrument(OPEN, command=command, **options)
+
+
+def test_a_trial_goes_through_and_samples_go_to_whoever_wants_them():
+    samples = []
+    engine = instrument(scripted(HELLO, OPENED, f"{SAMPLE}\n{RESULT}"), on_sample=samples.append)
+    facts = engine.open()
+    result = engine.run(REQUEST)
+    engine.close()
+    assert facts["backend dpdk"] == "DPDK 22.11.11"
+    assert result.streams[0].sent == 1499990
+    assert result.workers[0].gap_max_ns == 30100
+    assert result.cache_line_before_ns == 31.5
+    assert [sample.elapsed_s for sample in samples] == [0.5]
+
+
+def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
+    request = protocol.Open((0,), (), (protocol.PortRequest("left", "af_packet", "x", None, 1, 1),), 1.0)
+    engine = ProcessInstrument(request, command=scripted(HELLO))
+    with pytest.raises(RequirementError, match="run as root"):
+        engine.open()
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("replies", "then", "words"),
+    [
+        ((HELLO, ERROR), "sys.stdin.read()", "No such device"),
+        ((HELLO, "not json"), "sys.stdin.read()", "no message"),
+        ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
+        ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
+        ((HELLO.replace('"protocol":1', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO,), "sys.exit(7)", "exited with code 7"),
+        ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
+    ],
+    ids=["error", "no JSON", "unknown key", "wrong message", "version", "exit", "kill"],
+)
+def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words):
+    engine = instrument(scripted(*replies, then=then))
+    with pytest.raises(EngineError, match=words):
+        engine.open()
+    engine.close()
+
+
+def test_an_answer_for_another_trial_is_refused():
+    engine = instrument(scripted(HELLO, OPENED, RESULT))
+    engine.open()
+    with pytest.raises(EngineError, match="instead of other"):
+        engine.run(TrialRequest("other", 1, 0.1, 0.0, 1e6, (), None))
+    engine.close()
+
+
+def test_a_missing_engine_is_told_with_what_to_do():
+    with pytest.raises(EngineError, match="doctor"):
+        instrument(["/no/such/engine"]).open()
+
+
+def test_closing_ends_the_process_even_if_it_will_not(monkeypatch):
+    monkeypatch.setattr(process, "GRACE_S", 0.2)
+    engine = instrument(scripted(HELLO, OPENED, then="import time; time.sleep(600)"))
+    engine.open()
+    pid = engine.pid
+    assert pid is not None
+    engine.close()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+    engine.close()

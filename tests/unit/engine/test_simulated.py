@@ -1,0 +1,179 @@
+"""The simulated twin keeps its own accounts, and its truth shows where it should."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import request, stream
+
+from pinchpoint.engine.instrument import EngineResult, Instrument
+from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
+from pinchpoint.model.errors import EngineError
+
+
+def run(truth: Truth, load_fps: float, duration_s: float = 1.0) -> EngineResult:
+    instrument = SimulatedInstrument(truth)
+    instrument.open()
+    return instrument.run(request(load_fps, duration_s))
+
+
+def test_it_is_an_instrument_and_says_that_it_is_simulated() -> None:
+    instrument: Instrument = SimulatedInstrument(Truth(5e6))
+    assert instrument.open()["engine"] == "simulated"
+
+
+def test_it_runs_only_between_open_and_close() -> None:
+    instrument = SimulatedInstrument(Truth(5e6))
+    with pytest.raises(EngineError):
+        instrument.run(request(1e6))
+    instrument.open()
+    instrument.run(request(1e6))
+    instrument.close()
+    instrument.close()
+    with pytest.raises(EngineError):
+        instrument.run(request(1e6))
+
+
+def test_the_clock_moves_by_traffic_drain_and_overhead() -> None:
+    instrument = SimulatedInstrument(Truth(5e6, overhead_s=0.25))
+    instrument.open()
+    assert instrument.now_s() == 0
+    instrument.run(request(1e6, duration_s=3.0))
+    assert instrument.now_s() == pytest.approx(3.0 + 0.1 + 0.25)
+
+
+def test_below_the_capacity_nothing_is_lost() -> None:
+    counts = run(Truth(5e6), 4.999e6).streams[0]
+    assert (counts.intended, counts.offered, counts.received, counts.lost) == (
+        4_999_000,
+        4_999_000,
+        4_999_000,
+        0,
+    )
+
+
+def test_above_the_capacity_the_surplus_beyond_the_ring_is_refused() -> None:
+    counts = run(Truth(5e6, ring=1000), 6e6).streams[0]
+    assert counts.offered == 6_000_000
+    assert counts.refused == counts.lost == 999_000
+    assert counts.received == 5_001_000
+
+
+def test_above_its_ceiling_the_generator_falls_short() -> None:
+    counts = run(Truth(5e6, ceiling_fps=3e6), 4e6).streams[0]
+    assert (counts.intended, counts.offered, counts.shortfall, counts.lost) == (
+        4_000_000,
+        3_000_000,
+        1_000_000,
+        0,
+    )
+
+
+def test_a_constant_loss_is_not_refused_by_the_ring() -> None:
+    counts = run(Truth(5e6, loss_ratio=0.01), 1e6).streams[0]
+    assert (counts.refused, counts.lost) == (0, 10_000)
+
+
+def test_a_gap_of_the_engine_shows_in_its_witness_and_costs_what_the_ring_cannot_take() -> None:
+    result = run(Truth(5e6, ring=1024, stalls=(Stalls(StallKind.ENGINE, 3, 0.002),)), 2e6, 2.0)
+    worker = result.workers[0]
+    assert worker.gaps > 0
+    assert worker.gap_max_ns == 2_000_000
+    assert worker.gap_total_ns == worker.gaps * 2_000_000
+    assert worker.gap_max_at_s is not None and 0 < worker.gap_max_at_s < 2
+    assert result.streams[0].lost == worker.gaps * (4000 - 1024)
+    assert result.streams[0].shortfall == 0
+
+
+def test_a_gap_whose_frames_are_skipped_is_a_shortfall() -> None:
+    result = run(Truth(5e6, stalls=(Stalls(StallKind.ENGINE, 3, 0.002, skips_due=True),)), 2e6, 2.0)
+    assert result.streams[0].lost == 0
+    assert result.streams[0].shortfall == result.workers[0].gaps * 4000
+
+
+def test_a_gap_that_the_ring_absorbs_costs_nothing() -> None:
+    result = run(Truth(5e6, ring=1024, stalls=(Stalls(StallKind.ENGINE, 3, 0.0005),)), 2e6, 2.0)
+    assert result.workers[0].gaps > 0
+    assert result.streams[0].lost == 0
+
+
+def test_a_descheduled_dut_thread_shows_as_run_delay_and_a_pause_of_its_own_does_not() -> None:
+    delays, losses = [], []
+    for kind in (StallKind.DUT_THREAD, StallKind.DUT):
+        instrument = SimulatedInstrument(Truth(5e6, stalls=(Stalls(kind, 3, 0.002),)))
+        instrument.open()
+        result = instrument.run(request(2e6, 2.0))
+        delays.append(instrument.dut_threads[0].run_delay_ns or 0)
+        losses.append(result.streams[0].lost)
+        assert result.workers[0].gaps == 0
+    assert delays[0] > 0 and delays[0] % 2_000_000 == 0
+    assert delays[1] == 0
+    assert losses[0] == losses[1] > 0
+
+
+def test_far_cores_halve_the_capacity_and_show_in_the_probe() -> None:
+    instrument = SimulatedInstrument(Truth(4e6, ring=64, core_distance=CoreDistance(dwell_s=20)))
+    instrument.open()
+    rates: dict[float, set[int]] = {}
+    for _ in range(200):
+        result = instrument.run(request(6e6))
+        if result.cache_line_before_ns == result.cache_line_after_ns and result.cache_line_before_ns:
+            rates.setdefault(result.cache_line_before_ns, set()).add(result.streams[0].received)
+    assert rates.keys() == {30.0, 160.0}
+    assert 4_000_064 in rates[30.0]
+    assert 2_000_064 in rates[160.0]
+
+
+def test_noise_differs_by_trial_and_by_seed_but_not_by_repetition() -> None:
+    def received(seed: int) -> list[int]:
+        instrument = SimulatedInstrument(Truth(5e6, noise=0.01, seed=seed))
+        instrument.open()
+        return [instrument.run(request(9e6)).streams[0].received for _ in range(5)]
+
+    assert received(1) == received(1)
+    assert received(1) != received(2)
+    assert len(set(received(1))) == 5
+
+
+def test_streams_share_the_load_by_their_shares() -> None:
+    instrument = SimulatedInstrument(Truth(5e6))
+    instrument.open()
+    streams = (stream(share=3), stream(share=1, tx_port="right", rx_port="left"))
+    result = instrument.run(request(1e6, streams=streams))
+    assert [counts.offered for counts in result.streams] == [750_000, 250_000]
+    left, right = result.ports
+    assert (left.name, left.sent, left.received) == ("left", 750_000, 250_000)
+    assert (right.name, right.sent, right.received) == ("right", 250_000, 750_000)
+
+
+def test_latency_rises_with_the_load() -> None:
+    p99 = []
+    for load in (1e6, 4.9e6, 6e6):
+        latency = run(Truth(5e6), load).streams[0].latency
+        assert latency is not None
+        p99.append(latency.p99_ns)
+    assert p99[0] < p99[1] < p99[2]
+
+
+TRUTHS = st.builds(
+    Truth,
+    capacity_fps=st.just(3e6),
+    noise=st.just(0.1),
+    loss_ratio=st.floats(0, 1),
+    ceiling_fps=st.floats(1, 2e7),
+    stalls=st.builds(
+        Stalls,
+        kind=st.just(StallKind.ENGINE),
+        per_second=st.just(2.0),
+        length_s=st.floats(0.0001, 2),
+        skips_due=st.booleans(),
+    ).map(lambda stalls: (stalls,)),
+)
+
+
+@given(TRUTHS, st.floats(1, 2e7), st.floats(0.01, 5))
+def test_every_frame_is_accounted_for(truth: Truth, load_fps: float, duration_s: float) -> None:
+    for counts in run(truth, load_fps, duration_s).streams:
+        assert counts.intended == counts.offered + (counts.shortfall or 0)
+        assert counts.offered == counts.sent + counts.refused
+        assert counts.offered == counts.received + counts.lost
+        assert min(counts.offered, counts.refused, counts.received, counts.shortfall or 0) >= 0

@@ -1,0 +1,123 @@
+"""Trials out of the simulated engine, for tests of search and validity."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pinchpoint.diagnose.validity import judge
+from pinchpoint.engine.instrument import EngineResult, TrialRequest
+from pinchpoint.engine.simulated import SimulatedInstrument, Truth
+from pinchpoint.model.scenario import Range, Search, Stream, Validity
+from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
+
+RULES = Validity(shortfall_ratio=0.001, unexplained_frames=0)
+
+
+def search_with(**changes: object) -> Search:
+    """CSIT's goals, except for `changes`."""
+    fields: dict[str, object] = {
+        "min_load_fps": 10_000.0,
+        "max_load_fps": 20e6,
+        "loss_ratios": (0.0, 0.005),
+        "trial_duration_s": 1.0,
+        "initial_trial_duration_s": 1.0,
+        "duration_sum_s": 21.0,
+        "exceed_ratio": 0.5,
+        "relative_width": 0.005,
+        "preceding_targets": 2,
+        "expansion_coefficient": 2,
+        "max_duration_s": 600.0,
+        "max_repeats": 8,
+        "drain_s": 0.1,
+    }
+    return Search(**(fields | changes))  # type: ignore[arg-type]
+
+
+def stream(share: float = 1.0, tx_port: str = "left", rx_port: str = "right") -> Stream:
+    """A stream of 64-byte frames with one five-tuple."""
+    one = Range(1, 1)
+    order = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
+    source, destination = "02:00:00:00:00:01", "02:00:00:00:00:02"
+    return Stream(tx_port, rx_port, 64, share, source, destination, one, one, one, one, order, 1)
+
+
+def request(load_fps: float, duration_s: float = 1.0, streams: tuple[Stream, ...] | None = None) -> TrialRequest:
+    """A request for one trial."""
+    return TrialRequest("t", 1, duration_s, 0.1, load_fps, streams or (stream(),), (0, 1))
+
+
+@dataclass
+class Bench:
+    """A simulated bench that remembers every trial it ran; `measure` is a search's Measure."""
+
+    truth: Truth
+    unexplained: int = 0  # frames that no counter of the DUT names
+    rules: Validity = RULES
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.instrument = SimulatedInstrument(self.truth)
+        self.instrument.open()
+
+    def now_s(self) -> float:
+        return self.instrument.now_s()
+
+    def measure(self, duration_s: float, load_fps: float) -> Trial:
+        result = self.instrument.run(request(load_fps, duration_s))
+        trial = self._trial(result, duration_s, load_fps)
+        self.trials.append(trial)
+        return trial
+
+    def _trial(self, result: EngineResult, duration_s: float, load_fps: float) -> Trial:
+        ledger = ledger_of(result, self.unexplained)
+        steal: Mapping[int, float] = {}
+        witness = Witness(
+            result.workers,
+            self.instrument.dut_threads,
+            steal,
+            result.cache_line_before_ns,
+            result.cache_line_after_ns,
+        )
+        validity, reason = judge(
+            completed=result.completed,
+            streams=result.streams,
+            ledger=ledger,
+            witness=witness,
+            load_fps=load_fps,
+            duration_s=duration_s,
+            ring=self.truth.ring,
+            rules=self.rules,
+        )
+        return Trial(
+            id=f"t-{len(self.trials):04d}",
+            scenario="t",
+            phase="search",
+            repeat=0,
+            started="",
+            duration_s=duration_s,
+            load_fps=load_fps,
+            sent_duration_s=result.sent_duration_s,
+            wall_s=duration_s,
+            intended=sum(stream.intended or 0 for stream in result.streams),
+            offered=ledger.offered,
+            received=ledger.received,
+            streams=result.streams,
+            ledger=ledger,
+            witness=witness,
+            pmds=(),
+            observed={},
+            validity=validity,
+            reason=reason,
+        )
+
+
+def ledger_of(result: EngineResult, unexplained: int = 0) -> Ledger:
+    """The account of a simulated trial, with some frames that no counter names."""
+    offered = sum(stream.offered for stream in result.streams)
+    refused = sum(stream.refused for stream in result.streams)
+    received = sum(stream.received for stream in result.streams)
+    inside = offered - refused - received - unexplained
+    drops = (
+        Drop("receive ring full", refused, "engine refused", "dut"),
+        Drop("lost inside", inside, "simulated", "dut"),
+    )
+    return Ledger(offered, received, (Hop("dut", offered, received, tuple(d for d in drops if d.frames)),))

@@ -1,0 +1,103 @@
+"""Builders of engine results and trials whose every number a test may set."""
+
+from collections.abc import Mapping, Sequence
+
+from pinchpoint.engine.instrument import EngineResult, PortCounts
+from pinchpoint.model.trial import (
+    Hop,
+    Ledger,
+    PmdLoad,
+    StreamCounts,
+    Trial,
+    TrialValidity,
+    Witness,
+    WorkerWitness,
+)
+
+
+def stream_counts(
+    offered: int = 1000,
+    refused: int = 0,
+    received: int = 1000,
+    corrupt: int = 0,
+    shortfall: int = 0,
+) -> StreamCounts:
+    """One stream's account from left to right."""
+    sent = offered - refused
+    return StreamCounts(
+        stream=0,
+        tx_port="left",
+        rx_port="right",
+        intended=offered + shortfall,
+        offered=offered,
+        refused=refused,
+        shortfall=shortfall,
+        sent=sent,
+        received=received,
+        lost=sent - received,
+        duplicated=0,
+        reordered=0,
+        corrupt=corrupt,
+        latency=None,
+    )
+
+
+def port(name: str, sent: int = 0, refused: int = 0, received: int = 0, rx_missed: int | None = None) -> PortCounts:
+    """One engine port's account."""
+    return PortCounts(name, sent, refused, received, 0, 0, rx_missed, {})
+
+
+def worker(busy_share: float = 0.5, gap_max_ns: int = 5000) -> WorkerWitness:
+    """An engine core that noticed nothing."""
+    return WorkerWitness(0, busy_share, 20000, 0, 0, gap_max_ns, None, 0.0, 0, 0)
+
+
+def engine_result(
+    streams: Sequence[StreamCounts],
+    ports: Sequence[PortCounts] = (),
+    workers: Sequence[WorkerWitness] = (),
+) -> EngineResult:
+    """A completed trial of one second."""
+    return EngineResult(True, 1.0, tuple(streams), tuple(ports), tuple(workers), None, None)
+
+
+def pmd(busy_share: float = 0.5, cycles_per_packet: float = 500.0) -> PmdLoad:
+    """A PMD core at 2.6 GHz."""
+    return PmdLoad("PMD core 1", 1, 1000, 0, busy_share, cycles_per_packet, 0, 1000, 0, 0, 0, 0, 2.6e9)
+
+
+def trial(
+    load_fps: float = 1000.0,
+    *,
+    hops: Sequence[Hop] = (),
+    counts: StreamCounts | None = None,
+    pmds: Sequence[PmdLoad] = (),
+    engine_busy: float = 0.5,
+    validity: TrialValidity = TrialValidity.VALID,
+    cache_line: tuple[float | None, float | None] = (None, None),
+    steal_s: Mapping[int, float] | None = None,
+    number: int = 1,
+) -> Trial:
+    """A search trial of one second."""
+    account = counts or stream_counts(offered=int(load_fps), received=int(load_fps))
+    return Trial(
+        id=f"t-{number:04d}",
+        scenario="t",
+        phase="search",
+        repeat=0,
+        started="2026-01-02T03:04:05+00:00",
+        duration_s=1.0,
+        load_fps=load_fps,
+        sent_duration_s=1.0,
+        wall_s=1.2,
+        intended=account.intended or 0,
+        offered=account.offered,
+        received=account.received,
+        streams=(account,),
+        ledger=Ledger(account.offered, account.received, tuple(hops)),
+        witness=Witness((worker(engine_busy),), (), steal_s or {}, *cache_line),
+        pmds=tuple(pmds),
+        observed={},
+        validity=validity,
+        reason="" if validity is TrialValidity.VALID else "made so",
+    )
