@@ -1,0 +1,104 @@
+"""Commands that look or tidy: check, show, doctor, clean."""
+
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from pinchpoint.bench import builder, requirements
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.cli.run import load_all
+from pinchpoint.cli.terminal import print_result
+from pinchpoint.dut import ovs
+from pinchpoint.engine import process
+from pinchpoint.engine.protocol import Backend
+from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
+from pinchpoint.model.scenario import Datapath
+from pinchpoint.store.folder import RunFolder
+
+
+@click.command(short_help="Check scenario files without running them.")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
+def check(paths: tuple[Path, ...]) -> int:
+    """Read SCENARIO files or folders; every problem is told with its file, line and key."""
+    for scenario in load_all(paths):
+        hugepages = ovs.hugepages_needed(scenario)
+        rules = len(scenario.dut.rules) + sum(series.count for series in scenario.dut.rule_series)
+        click.echo(
+            f"{scenario.path}: ok. {len(scenario.ports)} ports, {rules:,} rules, "
+            f"{sum(stream.flows for stream in scenario.streams):,} five-tuples, {hugepages} hugepages of 2 MiB"
+        )
+    return 0
+
+
+@click.command(short_help="Print a stored run again.")
+@click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json.")
+def show(run_folder: Path, as_json: bool) -> int:
+    """Print the results of the run folder RUN as `pinchpoint run` did."""
+    result = RunFolder.open(run_folder).read_result()
+    if result is None:
+        raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
+    if as_json:
+        click.echo(msgspec.json.encode(result))
+    else:
+        print_result(result, run_folder)
+    return 0
+
+
+@click.command(short_help="What this machine can run, and what mends the rest.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def doctor(as_json: bool) -> int:
+    """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
+    probes = list(requirements.probe(Datapath.DPDK, hugepages=_QUICKSTART_HUGEPAGES))
+    probes += [_other_vswitchd(), *_engine_probes()]
+    if as_json:
+        click.echo(msgspec.json.encode(probes))
+    else:
+        _print_probes(probes)
+    return 0 if all(probe.ok for probe in probes) else RequirementError.exit_code
+
+
+_QUICKSTART_HUGEPAGES = 672  # what the shipped quickstart asks for: 1,344 MiB
+
+
+def _other_vswitchd() -> Probe:
+    found = [p for p in requirements.probe(Datapath.AF_PACKET) if p.name.startswith("ovs-vswitchd")]
+    return found[0]
+
+
+def _engine_probes() -> list[Probe]:
+    try:
+        backends = process.backends()
+    except PinchpointError as error:
+        return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
+    return [Probe("pinchpoint-engine", True, process.find_engine()), *map(_backend_probe, backends)]
+
+
+def _backend_probe(backend: Backend) -> Probe:
+    detail = (backend.detail if backend.available else backend.why) or ""
+    return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "")
+
+
+def _print_probes(probes: list[Probe]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    for probe in probes:
+        mark = "[green]ok[/green]" if probe.ok else "[red]missing[/red]"
+        detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
+        table.add_row(mark, probe.name, detail)
+    Console(highlight=False).print(table)
+
+
+@click.command(short_help="Remove what a killed run left behind.")
+def clean() -> int:
+    """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
+    removed, alive = builder.clean()
+    for line in removed:
+        click.echo(f"removed {line}")
+    for bench in alive:
+        click.echo(f"left alone: bench {bench} belongs to a run that is still going on", err=True)
+    if not removed and not alive:
+        click.echo("nothing to remove")
+    return 0

@@ -1,0 +1,63 @@
+"""The `pinchpoint` command."""
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from pinchpoint import __version__
+from pinchpoint.cli.inspect import check, clean, doctor, show
+from pinchpoint.cli.run import run
+from pinchpoint.model.errors import PinchpointError
+
+EPILOG = """\b
+Exit codes:
+  0    done
+  1    unexpected failure of pinchpoint itself
+  2    bad input: scenario, option or stored file
+  3    this machine lacks something; the message has the command that mends it
+  4    building the bench failed, e.g. the switch refused a rule
+  5    the traffic engine failed or died
+  6    the device under test died or stopped answering
+  7    results could not be written
+  130  interrupted; finished trials are kept, --resume continues
+
+\b
+Shell completion (bash; zsh and fish alike):
+  eval "$(_PINCHPOINT_COMPLETE=bash_source pinchpoint)"
+"""
+
+
+@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="pinchpoint")
+def cli() -> None:
+    """A performance lab for virtual switches: the highest loss-free rate, and what pinched it.
+
+    A scenario file says what to build, what to send and what to find. `pinchpoint run`
+    builds it, measures, explains, writes a report and removes everything again.
+    """
+
+
+for command in (run, check, show, doctor, clean):
+    cli.add_command(command)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. Errors meant for users are one message, no traceback."""
+    try:
+        result = cli.main(args=list(argv) if argv is not None else None, prog_name="pinchpoint", standalone_mode=False)
+    except PinchpointError as error:
+        click.echo(f"pinchpoint: {error}", err=True)
+        return error.exit_code
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("pinchpoint: interrupted; nothing of the bench is left", err=True)
+        return 130
+    except BrokenPipeError:
+        # The reader went away (e.g. `| head`); Python would complain once more while closing stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return result if isinstance(result, int) else 0

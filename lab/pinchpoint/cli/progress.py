@@ -1,0 +1,148 @@
+"""What is shown while a run goes on: one live line on a terminal, plain lines when piped."""
+
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from pinchpoint.model import units
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.sweep.listener import Listener
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Listener]:
+    """The listener for this terminal; progress goes to stderr, so that stdout stays clean."""
+    console = Console(stderr=True, highlight=False)
+    if quiet:
+        yield Listener()
+    elif console.is_terminal:
+        listener = _LiveProgress(console)
+        # The line is asked for at every refresh, so that the clock moves during a trial.
+        with Live(console=console, get_renderable=listener.line, refresh_per_second=8, transient=True):
+            yield listener
+    else:
+        yield _PlainProgress()
+
+
+class _State(Listener):
+    """What both displays know."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.phase_name = ""
+        self.expected = 0
+        self.done = 0
+        self.phase_began = time.monotonic()
+        self.lossless_fps: float | None = None
+        self.lossy_fps: float | None = None
+        self.trial = ""
+        self.last = ""
+
+    def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
+        self.title = f"{scenario.name} ({number}/{total})"
+        self.lossless_fps = self.lossy_fps = None
+        self.last = ""
+
+    def building(self, number: int, total: int, what: str) -> None:
+        self.phase_name, self.trial = "building", f"{number}/{total} {what}"
+
+    def phase(self, name: str, expected_trials: int) -> None:
+        self.phase_name, self.expected, self.done = name, expected_trials, 0
+        self.phase_began = time.monotonic()
+
+    def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
+        self.trial = f"trial {self.done + 1}: {duration_s:g} s at {units.fps(load_fps)}"
+
+    def trial_ends(self, trial: Trial) -> None:
+        self.done += 1
+        self.last = outcome(trial)
+        if trial.phase != "search" or trial.validity is not TrialValidity.VALID:
+            return
+        if trial.lost == 0:
+            self.lossless_fps = max(self.lossless_fps or 0.0, trial.load_fps)
+        elif self.lossy_fps is None or trial.load_fps < self.lossy_fps:
+            self.lossy_fps = trial.load_fps
+
+    def bounds(self) -> str:
+        """The highest load without loss and the lowest with, so far."""
+        if self.lossless_fps is None and self.lossy_fps is None:
+            return ""
+        return f"lossless to {units.fps(self.lossless_fps)}, loss from {units.fps(self.lossy_fps)}"
+
+    def time_left(self) -> str:
+        """Of this phase, from its own pace; an estimate, since a search decides as it goes."""
+        if not self.done or self.phase_name == "building":
+            return ""
+        pace_s = (time.monotonic() - self.phase_began) / self.done
+        left_s = max(0, self.expected - self.done) * pace_s
+        return f"about {int(left_s) // 60}:{int(left_s) % 60:02d} left" if left_s >= 1 else "nearly done"
+
+
+def outcome(trial: Trial) -> str:
+    """One trial in a few words."""
+    if trial.validity is not TrialValidity.VALID:
+        return f"{trial.validity.value}: {trial.reason}"
+    lost = f"lost {units.loss(trial.loss_ratio)} ({units.frames(trial.lost)} frames)" if trial.lost else "no loss"
+    return f"{units.fps(trial.load_fps)}: {lost}"
+
+
+class _LiveProgress(_State):
+    """One line that is redrawn in place."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__()
+        self._console = console
+
+    def line(self) -> Text:
+        parts = [self.title, self.phase_name, self.trial, self.last, self.bounds(), self.time_left()]
+        return Text("  ·  ".join(part for part in parts if part), overflow="ellipsis", no_wrap=True)
+
+    def scenario_ends(self, result: ScenarioResult) -> None:
+        self._console.print(_finished(result))
+
+    def warn(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._console.print(f"warning: {line}", style="yellow")
+
+
+class _PlainProgress(_State):
+    """One line an event, for logs."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._began = time.monotonic()
+
+    def _say(self, text: str) -> None:
+        print(f"[{time.monotonic() - self._began:7.1f} s] {self.title}: {text}", file=sys.stderr, flush=True)
+
+    def building(self, number: int, total: int, what: str) -> None:
+        if number in (1, total):
+            self._say(f"building, action {number} of {total}")
+
+    def phase(self, name: str, expected_trials: int) -> None:
+        super().phase(name, expected_trials)
+        self._say(f"{name}, about {expected_trials} trials")
+
+    def trial_ends(self, trial: Trial) -> None:
+        super().trial_ends(trial)
+        extra = "; ".join(part for part in (self.bounds(), self.time_left()) if part)
+        self._say(f"{trial.phase} trial {self.done}: {self.last}" + (f"  [{extra}]" if extra else ""))
+
+    def scenario_ends(self, result: ScenarioResult) -> None:
+        self._say(_finished(result))
+
+    def warn(self, lines: Sequence[str]) -> None:
+        for line in lines:
+            self._say(f"warning: {line}")
+
+
+def _finished(result: ScenarioResult) -> str:
+    rates = ", ".join(f"{rate.name} {units.fps(rate.lower_fps)} ({rate.status.value})" for rate in result.rates)
+    return f"{result.scenario}: {rates}; {result.trials} trials in {result.wall_s:.0f} s"

@@ -1,0 +1,32 @@
+"""What is happening, for whoever wants to show it. Every method may be ignored."""
+
+from collections.abc import Sequence
+
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial
+
+
+class Listener:
+    """Does nothing; the progress display overrides what it shows."""
+
+    def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
+        """`number` of `total` scenarios starts."""
+
+    def building(self, number: int, total: int, what: str) -> None:
+        """One action of the bench's plan starts."""
+
+    def phase(self, name: str, expected_trials: int) -> None:
+        """A phase starts that will take about `expected_trials` more trials."""
+
+    def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
+        """The engine starts to send."""
+
+    def trial_ends(self, trial: Trial) -> None:
+        """A trial is judged and stored."""
+
+    def scenario_ends(self, result: ScenarioResult) -> None:
+        """Everything about a scenario is known."""
+
+    def warn(self, lines: Sequence[str]) -> None:
+        """Something the user should know, but that stops nothing."""

@@ -1,0 +1,178 @@
+"""One trial, whole: observe, send, observe again, account, judge, keep."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pinchpoint.diagnose import ledger, load
+from pinchpoint.diagnose.validity import judge
+from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
+from pinchpoint.model.errors import DutError, PinchpointError
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial, TrialValidity, Witness
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.sweep.listener import Listener
+
+EPOCHS = 256  # one byte of the signature
+
+
+class Interrupted(PinchpointError):
+    """The user asked to stop; what was measured so far is saved."""
+
+    exit_code = 130
+
+
+class Measurer:
+    """Runs the trials of one scenario on one bench, and keeps each as it ends."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        instrument: Instrument,
+        bracket: Bracket,
+        keep: Callable[[Trial], None],
+        listener: Listener,
+        recorded: Sequence[Trial] = (),
+    ) -> None:
+        """`recorded` are trials of an interrupted run: the same question gets the same answer again.
+
+        Aborted ones answer nothing and are made again.
+        """
+        self._scenario = scenario
+        self._instrument = instrument
+        self._bracket = bracket
+        self._keep = keep
+        self._listener = listener
+        self._recorded = [trial for trial in recorded if trial.validity is not TrialValidity.ABORTED]
+        self._count = len(recorded)
+        self.trials: list[Trial] = []
+        self.stop_requested = False
+        self._sending = False
+
+    def stop(self) -> None:
+        """End the running trial and raise Interrupted from it; for signal handlers."""
+        self.stop_requested = True
+        if self._sending:
+            self._instrument.stop()
+
+    def trial(self, phase: str, duration_s: float, load_fps: float) -> Trial:
+        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is."""
+        trial = self._replayed(phase, duration_s, load_fps)
+        if trial is None:
+            trial = self._run(phase, duration_s, load_fps)
+            self._keep(trial)
+        self.trials.append(trial)
+        self._listener.trial_ends(trial)
+        if self.stop_requested:
+            raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
+        return trial
+
+    def _replayed(self, phase: str, duration_s: float, load_fps: float) -> Trial | None:
+        for number, trial in enumerate(self._recorded):
+            if (trial.phase, trial.duration_s, trial.load_fps) == (phase, duration_s, load_fps):
+                return self._recorded.pop(number)
+        return None
+
+    def _run(self, phase: str, duration_s: float, load_fps: float) -> Trial:
+        self._count += 1
+        trial_id = f"{self._scenario.name}-{self._count:04d}"
+        self._listener.trial_begins(trial_id, duration_s, load_fps)
+        started, began = datetime.now(UTC), time.monotonic()
+        self._bracket.open()
+        self._sending = True
+        result = self._instrument.run(self._request(trial_id, duration_s, load_fps))
+        self._sending = False
+        died: DutError | None = None
+        seen: Mapping[str, float] = {}
+        try:
+            seen = self._bracket.close().flat()
+        except DutError as error:
+            died = error
+        trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
+        trial = replace(trial, started=started.isoformat(), wall_s=time.monotonic() - began)
+        if died is not None:
+            self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=died.message))
+            raise died
+        return trial
+
+    def _request(self, trial_id: str, duration_s: float, load_fps: float) -> TrialRequest:
+        scenario = self._scenario
+        return TrialRequest(
+            trial_id=trial_id,
+            epoch=self._count % EPOCHS,
+            duration_s=duration_s,
+            drain_s=scenario.search.drain_s,
+            load_fps=load_fps,
+            streams=scenario.streams,
+            probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
+        )
+
+    def _assemble(
+        self,
+        trial_id: str,
+        phase: str,
+        duration_s: float,
+        load_fps: float,
+        result: EngineResult,
+        seen: Mapping[str, float],
+    ) -> Trial:
+        scenario = self._scenario
+        ports = [port.name for port in scenario.ports]
+        account = ledger.build(result, seen, ports, scenario.dut.datapath)
+        witness = _witness(result, seen)
+        validity, reason = judge(
+            completed=result.completed,
+            streams=result.streams,
+            ledger=account,
+            witness=witness,
+            load_fps=load_fps,
+            duration_s=result.sent_duration_s,
+            ring=min(port.ring for port in scenario.ports),
+            rules=scenario.validity,
+        )
+        return Trial(
+            id=trial_id,
+            scenario=scenario.name,
+            phase=phase,
+            repeat=sum(t.phase == phase and t.load_fps == load_fps for t in self.trials),
+            started="",
+            duration_s=duration_s,
+            load_fps=load_fps,
+            sent_duration_s=result.sent_duration_s,
+            wall_s=0.0,
+            intended=sum(stream.intended or 0 for stream in result.streams),
+            offered=account.offered,
+            received=account.received,
+            streams=result.streams,
+            ledger=account,
+            witness=witness,
+            pmds=load.pmd_loads(seen, result.sent_duration_s),
+            observed=dict(seen) | _engine_facts(result),
+            validity=validity,
+            reason=reason,
+        )
+
+
+def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
+    steal = {
+        int(name.split("/")[2]): ticks_to_seconds(ticks)
+        for name, ticks in seen.items()
+        if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
+    }
+    return Witness(
+        workers=result.workers,
+        dut_threads=load.dut_threads(seen),
+        steal_s=steal,
+        cache_line_before_ns=result.cache_line_before_ns,
+        cache_line_after_ns=result.cache_line_after_ns,
+    )
+
+
+def _engine_facts(result: EngineResult) -> dict[str, float]:
+    facts: dict[str, float] = {}
+    for port in result.ports:
+        counts = {"foreign": port.foreign, "late": port.late, "rx_missed": port.rx_missed, **port.stats}
+        facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
+    return facts

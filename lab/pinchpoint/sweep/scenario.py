@@ -1,0 +1,161 @@
+"""One scenario from its file to its result: build, warm up, search, latency, verdict, take down."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.plan import describe, plan
+from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.diagnose.cache_line import distance
+from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.dut.refusal import explain_refused_rule
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.model.result import LatencyPoint, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.search import SearchOutcome, find_rates
+from pinchpoint.search.repeat import until_valid
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import Measurer
+from pinchpoint.sweep.setup import Setup, collectors, prepare
+
+WARM_UP_FPS = 1e6  # enough to meet each of 65,536 five-tuples several times, too little to overload most benches
+WARM_UP_S = 0.5
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a scenario's findings go as they are made."""
+
+    keep: Callable[[Trial], None]
+    note_plan: Callable[[str, tuple[str, ...]], None]
+    note_facts: Callable[[Mapping[str, str]], None]
+    attach: Callable[[str, str], None]
+    engine_log: Path | None
+
+
+@contextmanager
+def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
+    """The bench stands inside the block, and is gone after it, however the block ends."""
+    builder = Builder(setup.places.bench_id)
+    try:
+        builder.apply(setup.resources, listener.building)
+    except CommandFailed as error:
+        raise explain_refused_rule(error, setup.scenario, setup.places) from error
+    try:
+        yield
+    finally:
+        builder.undo()
+
+
+def run_scenario(
+    scenario: Scenario,
+    record: Record,
+    listener: Listener,
+    recorded: Sequence[Trial] = (),
+    on_measurer: Callable[[Measurer], None] = lambda _: None,
+) -> ScenarioResult:
+    """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
+
+    `recorded` are its trials from an interrupted run. `on_measurer` is handed the
+    measurer as soon as there is one, so that a signal handler can stop it.
+    """
+    began = time.monotonic()
+    setup = prepare(scenario)
+    record.note_plan(scenario.name, describe(plan((), setup.resources)))
+    with standing_bench(setup, listener):
+        control = Unixctl(setup.places.control)
+        instrument = ProcessInstrument(
+            setup.engine, environment={ENVIRONMENT_MARK: setup.places.bench_id}, log=record.engine_log
+        )
+        try:
+            facts = instrument.open()
+            bracket = Bracket(collectors(setup, control))
+            record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})
+            measurer = Measurer(scenario, instrument, bracket, record.keep, listener, recorded)
+            on_measurer(measurer)
+            result = measure_scenario(scenario, measurer, listener, began)
+            record.attach(f"{scenario.name}.datapath-flows.txt", control.call("dpctl/dump-flows", "-m")[:1_000_000])
+        finally:
+            instrument.close()
+            control.close()
+    listener.scenario_ends(result)
+    return result
+
+
+def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
+    """All trials of one scenario on a bench that stands, and what follows from them."""
+    search = scenario.search
+    listener.phase("warm-up", 1)
+    measurer.trial("warm-up", WARM_UP_S, min(WARM_UP_FPS, search.max_load_fps))
+    listener.phase("search", expected_trials(scenario))
+    outcome = find_rates(lambda duration_s, load: measurer.trial("search", duration_s, load), search, time.monotonic)
+    listener.phase("latency", len(scenario.latency.at))
+    latency = tuple(_latency(share, outcome, scenario, measurer) for share in scenario.latency.at)
+    return _summary(scenario, measurer.trials, outcome, latency, time.monotonic() - began)
+
+
+def expected_trials(scenario: Scenario) -> int:
+    """About how many trials a search takes, for the time estimate: 1.7 x the goal's own, as seen on quiet DUTs."""
+    search = scenario.search
+    return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
+
+
+def _latency(share: float, outcome: SearchOutcome, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+    ndr = outcome.rates[0]
+    if ndr.lower_fps is None:
+        return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
+    load_fps = share * ndr.lower_fps
+
+    def measure(duration_s: float, load: float) -> Trial:
+        return measurer.trial("latency", duration_s, load)
+
+    trial = until_valid(measure, scenario.latency.duration_s, load_fps, scenario.search.max_repeats)
+    note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
+    if not note and trial.lost:
+        note = f"{trial.lost} of {trial.offered} frames were lost"
+    return LatencyPoint(share, load_fps, trial.id, trial.latency, note)
+
+
+def _summary(
+    scenario: Scenario,
+    trials: Sequence[Trial],
+    outcome: SearchOutcome,
+    latency: tuple[LatencyPoint, ...],
+    wall_s: float,
+) -> ScenarioResult:
+    searched = [trial for trial in trials if trial.phase == "search"]
+    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
+    cores = distance(trials)
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        rates=outcome.rates,
+        latency=latency,
+        pmds=_at_the_limit(outcome.rates[0], searched),
+        verdict=verdict(outcome.rates[0], searched),
+        generator_ceiling_fps=outcome.generator_ceiling_fps,
+        trials=len(trials),
+        invalid_trials=dict(invalid),
+        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        wall_s=wall_s,
+        cache_line=cores,
+        warnings=(cores.note,) if cores and cores.note else (),
+    )
+
+
+def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> tuple[PmdLoad, ...]:
+    """The packet threads' load at the highest load that satisfied the goal, else at the lowest judged one."""
+    judged = [trial for trial in searched if trial.validity is TrialValidity.VALID]
+    if not judged:
+        return ()
+    reached = [t for t in judged if ndr.status is not RateStatus.REFUSED and t.load_fps <= (ndr.lower_fps or 0)]
+    chosen = max(reached, key=lambda t: t.load_fps) if reached else min(judged, key=lambda t: t.load_fps)
+    return chosen.pmds

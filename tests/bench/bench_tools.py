@@ -1,0 +1,127 @@
+"""Starting pinchpoint, watching it, and finding what it left: for the tests with real daemons."""
+
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
+STATE = Path("/run/pinchpoint")
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Left:
+    """All that a bench could leave on this machine."""
+
+    namespaces: frozenset
+    processes: frozenset
+    state: frozenset
+    hugepages: int
+    mounts: int
+    links: frozenset
+
+
+def marked_processes():
+    found = set()
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                if b"PINCHPOINT_BENCH=" in (entry / "environ").read_bytes():
+                    found.add(int(entry.name))
+            except OSError:
+                continue
+    return found
+
+
+def what_is_there():
+    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
+    return Left(
+        frozenset(re.findall(r"^pp-\S+", namespaces, re.MULTILINE)),
+        frozenset(marked_processes()),
+        frozenset(path.name for path in STATE.glob("*")) if STATE.exists() else frozenset(),
+        int(Path("/proc/sys/vm/nr_hugepages").read_text()),
+        len(Path("/proc/self/mounts").read_text().splitlines()),
+        frozenset(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
+    )
+
+
+SCENARIO = """
+title = "a test"
+[dut]
+kind = "ovs"
+datapath = "{datapath}"
+pmd_cpus = [1]
+memory_mb = 1024
+rules = \"\"\"
+{rules}
+\"\"\"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+ipv4_dst = "48.0.0.1-48.0.0.200"
+[search]
+min_load_fps = 10000
+max_load_fps = {max_load_fps}
+trial_duration_s = {trial_s}
+initial_trial_duration_s = {trial_s}
+duration_sum_s = {trial_s}
+preceding_targets = 1
+relative_width = 0.3
+loss_ratios = [0, 0.005]
+max_repeats = 20
+[latency]
+duration_s = 0.2
+{more}
+"""
+FORWARD = "in_port={left},actions=output:{right}"
+
+
+def start(*arguments, **options):
+    """`pinchpoint ARGUMENTS` in the background."""
+    command = [PINCHPOINT, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def run(*arguments, timeout=180, **options):
+    """`pinchpoint ARGUMENTS` to its end."""
+    command = [PINCHPOINT, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False, **options)
+
+
+def wait_for(condition, what, timeout_s=60.0):
+    """Poll until `condition` returns something true, and return that."""
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        found = condition()
+        if found:
+            return found
+        time.sleep(0.005)
+    raise AssertionError(f"waited {timeout_s:g} s for {what}")
+
+
+def journal_entries():
+    """How many lines the journals hold together."""
+    return sum(path.read_bytes().count(b"\n") for path in STATE.glob("*.journal"))
+
+
+def trials_in(out):
+    """Lines in the only run folder's trials.jsonl."""
+    files = list(Path(out).glob("*/trials.jsonl"))
+    return files[0].read_bytes().count(b"\n") if files else 0
+
+
+def kill_lab(process):
+    """SIGKILL, as the kernel's OOM killer would."""
+    process.send_signal(signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,36 @@
+"""Fixtures of the tests with real daemons."""
+
+import os
+import subprocess
+
+import pytest
+from bench_tools import FORWARD, PINCHPOINT, SCENARIO, what_is_there
+
+
+def pytest_collection_modifyitems(items):
+    if os.geteuid() != 0 and any("tests/bench" in str(item.path) for item in items):
+        pytest.exit("tests/bench build real benches: run them as root", returncode=3)
+
+
+@pytest.fixture
+def nothing_left():
+    """Fails the test if anything of a bench is still there at its end."""
+    before = what_is_there()
+    yield before
+    after = what_is_there()
+    if after != before:
+        subprocess.run([PINCHPOINT, "clean"], check=False)
+    assert after == before
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    """Writes a scenario that takes a few seconds; returns its path."""
+
+    def write(name="tiny.toml", datapath="dpdk", rules=FORWARD, max_load_fps=1e6, trial_s=0.2, more=""):
+        path = tmp_path / name
+        text = SCENARIO.replace("{datapath}", datapath).replace("{rules}", rules).replace("{more}", more)
+        path.write_text(text.replace("{max_load_fps}", str(max_load_fps)).replace("{trial_s}", str(trial_s)))
+        return path
+
+    return write

@@ -1,0 +1,146 @@
+"""One trial, whole, over the simulated engine: what is read, kept and told, and in which order."""
+
+import pytest
+from support import Truth
+
+from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.model.errors import DutError
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.scenario import parse
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import Interrupted, Measurer
+
+SCENARIO = parse(
+    """
+title = "simulated"
+[dut]
+kind = "ovs"
+datapath = "dpdk"
+pmd_cpus = [1]
+rules = "in_port={left},actions=output:{right}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+""",
+    "simulated.toml",
+)
+
+
+class Counting:
+    """A collector that says what it was asked, and can die."""
+
+    name = "counting"
+
+    def __init__(self, log, dies_at=None):
+        self._log, self._dies_at, self._reads = log, dies_at, 0
+
+    def can_run(self):
+        return None
+
+    def snapshot(self):
+        self._reads += 1
+        self._log.append("snapshot")
+        if self._reads == self._dies_at:
+            raise DutError("ovs-vswitchd does not answer")
+        return Snapshot(float(self._reads), {"ovs/port/left/rx_pkts": 100 * self._reads})
+
+
+class Recording(SimulatedInstrument):
+    def __init__(self, log, truth):
+        super().__init__(truth)
+        self._log = log
+
+    def run(self, request):
+        self._log.append(f"run epoch {request.epoch}")
+        return super().run(request)
+
+
+def bench(log, capacity_fps=5e6, dies_at=None, recorded=()):
+    instrument = Recording(log, Truth(capacity_fps))
+    instrument.open()
+    kept = []
+
+    def keep(trial):
+        log.append(f"keep {trial.id}")
+        kept.append(trial)
+
+    class Telling(Listener):
+        def trial_ends(self, trial):
+            log.append(f"tell {trial.id}")
+
+    bracket = Bracket([Counting(log, dies_at)])
+    return Measurer(SCENARIO, instrument, bracket, keep, Telling(), recorded), kept
+
+
+def test_a_trial_is_bracketed_by_snapshots_then_kept_then_told():
+    log = []
+    measurer, _ = bench(log)
+    measurer.trial("search", 1.0, 1e6)
+    assert log == ["snapshot", "run epoch 1", "snapshot", "keep simulated-0001", "tell simulated-0001"]
+
+
+def test_a_trial_holds_what_was_asked_counted_and_judged():
+    measurer, kept = bench([])
+    trial = measurer.trial("search", 1.0, 8e6)
+    assert kept == [trial]
+    assert (trial.load_fps, trial.duration_s, trial.phase, trial.repeat) == (8e6, 1.0, "search", 0)
+    assert trial.validity is TrialValidity.VALID
+    assert trial.lost == trial.ledger.dropped > 0, "an overloaded DUT refuses frames at its ring"
+    assert trial.observed["ovs/port/left/rx_pkts"] == 100
+    assert measurer.trial("search", 1.0, 8e6).repeat == 1
+
+
+def test_neighbouring_trials_differ_in_epoch_even_after_256():
+    log = []
+    measurer, _ = bench(log)
+    for _ in range(257):
+        measurer.trial("search", 0.001, 1e4)
+    epochs = [entry for entry in log if entry.startswith("run")]
+    assert epochs[254:] == ["run epoch 255", "run epoch 0", "run epoch 1"]
+
+
+def test_a_dut_that_dies_leaves_an_aborted_trial_and_the_error():
+    measurer, kept = bench([], dies_at=2)
+    with pytest.raises(DutError, match="does not answer"):
+        measurer.trial("search", 1.0, 1e6)
+    assert [(trial.validity, trial.reason) for trial in kept] == [
+        (TrialValidity.ABORTED, "ovs-vswitchd does not answer")
+    ]
+
+
+def test_a_stop_keeps_the_trial_and_then_interrupts():
+    measurer, kept = bench([])
+    measurer.stop()
+    with pytest.raises(Interrupted):
+        measurer.trial("search", 1.0, 1e6)
+    assert len(kept) == 1
+
+
+def test_recorded_trials_answer_the_same_questions_and_are_not_run_again():
+    first, recorded = bench([])
+    for load_fps in (1e6, 8e6, 1e6):
+        first.trial("search", 1.0, load_fps)
+    log = []
+    resumed, kept = bench(log, recorded=recorded)
+    again = [resumed.trial("search", 1.0, load_fps) for load_fps in (1e6, 8e6, 1e6)]
+    assert again == recorded
+    assert [entry for entry in log if not entry.startswith("tell")] == []
+    assert resumed.trial("search", 1.0, 2e6).id == "simulated-0004", "numbers go on where the record ends"
+    assert len(kept) == 1
+
+
+def test_an_aborted_trial_of_the_record_is_made_again():
+    first, recorded = bench([], dies_at=2)
+    with pytest.raises(DutError):
+        first.trial("search", 1.0, 1e6)
+    resumed, kept = bench([], recorded=recorded)
+    assert resumed.trial("search", 1.0, 1e6).id == "simulated-0002"
+    assert len(kept) == 1
