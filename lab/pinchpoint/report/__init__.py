@@ -1,0 +1,15 @@
+"""Results for people: pure functions from a run's data to HTML, Markdown and a terminal table.
+
+`page`      render_html: one self-contained file
+`markdown`  render_markdown: compact, for issue trackers
+`terminal`  render_table: a rich renderable, printed by the caller
+`words`     how results are put into words, the same in all three
+`figures`   the plots as plotly figures (plain data)
+`views`     what the page's tables and diagrams show
+"""
+
+from pinchpoint.report.markdown import render_markdown
+from pinchpoint.report.page import render_html
+from pinchpoint.report.terminal import render_table
+
+__all__ = ["render_html", "render_markdown", "render_table"]

@@ -1,0 +1,66 @@
+"use strict";
+// Draws the plots in the colours of the reader's theme and sorts the tables of trials.
+(() => {
+  const root = document.documentElement;
+  const figures = JSON.parse(document.getElementById("figures").textContent);
+  const config = {
+    displaylogo: false,
+    responsive: true,
+    showTips: false,
+    modeBarButtons: [["toImage", "resetScale2d"]],
+    toImageButtonOptions: { format: "svg", filename: "pinchpoint" },
+  };
+  const PAPER_WIDTH = 680;
+
+  // A text like "@accent" stands for the CSS variable --accent.
+  const painted = (value, style) => {
+    if (typeof value === "string") {
+      return value.startsWith("@") ? style.getPropertyValue("--" + value.slice(1)).trim() : value;
+    }
+    if (Array.isArray(value)) return value.map((item) => painted(item, style));
+    if (value && typeof value === "object") {
+      return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, painted(item, style)]));
+    }
+    return value;
+  };
+
+  const draw = (width) => {
+    const style = getComputedStyle(root);
+    for (const figure of figures) {
+      const layout = painted(figure.layout, style);
+      if (width) layout.width = width;
+      const { data } = figures.find((other) => other.id === (figure.data_of ?? figure.id));
+      Plotly.react(figure.id, painted(data, style), layout, config);
+    }
+  };
+
+  const sortBy = (header) => {
+    const table = header.closest("table");
+    const column = [...header.parentNode.children].indexOf(header);
+    const falling = header.getAttribute("aria-sort") === "ascending";
+    for (const other of header.parentNode.children) other.removeAttribute("aria-sort");
+    header.setAttribute("aria-sort", falling ? "descending" : "ascending");
+    const key = (row) => row.children[column].dataset.sort ?? row.children[column].textContent.trim();
+    const compare = (one, two) => {
+      const [a, b] = [key(one), key(two)];
+      const order = a !== "" && b !== "" && !isNaN(a) && !isNaN(b) ? a - b : a.localeCompare(b);
+      return falling ? -order : order;
+    };
+    table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
+  };
+
+  document.addEventListener("click", (event) => {
+    const header = event.target.closest("table.sortable th");
+    if (header) sortBy(header);
+  });
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
+  addEventListener("beforeprint", () => {
+    root.classList.add("paper");
+    draw(PAPER_WIDTH);
+  });
+  addEventListener("afterprint", () => {
+    root.classList.remove("paper");
+    draw();
+  });
+  draw();
+})();

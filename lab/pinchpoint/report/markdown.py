@@ -1,0 +1,73 @@
+"""Markdown for issue trackers: a table, a sentence a scenario, and how it was measured."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from pinchpoint.model import units
+from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.trial import Trial
+from pinchpoint.report import words
+
+_SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
+
+
+def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
+    """The run in a few lines; texts from outside cannot break the table or become markup."""
+    parts = [f"### Pinchpoint: {_plain(result.run_id)}"]
+    if not result.finished:
+        parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
+    if result.scenarios:
+        parts.append(_table(result))
+        parts.append("\n".join(_sentence(one, trials) for one in result.scenarios))
+    if missing := words.unmeasured(info, result):
+        parts.append("Not measured: " + ", ".join(_plain(name) for name in missing))
+    return "\n\n".join([*parts, _method(info, result)]) + "\n"
+
+
+def _table(result: RunResult) -> str:
+    names = words.rate_names(result)
+    rows = [
+        ["scenario", *names, "pinched by", "valid trials"],
+        ["---", *("---:" for _ in names), "---", "---:"],
+    ]
+    for one in result.scenarios:
+        rates = (words.rate_named(one, name) for name in names)
+        cells = ["-" if rate is None else words.quoted(rate) for rate in rates]
+        valid = one.trials - sum(one.invalid_trials.values())
+        rows.append([_plain(one.scenario), *cells, words.pinched_by(one), f"{valid} of {one.trials}"])
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _sentence(one: ScenarioResult, trials: Sequence[Trial]) -> str:
+    own = [trial for trial in trials if trial.scenario == one.scenario]
+    doubts = [check.text for check in words.checks(one, own) if not check.good] + list(one.warnings)
+    mind = f" Mind: {_plain('; '.join(doubts))}." if doubts else ""
+    latency = _latency(one)
+    return f"- **{_plain(one.scenario)}**: {_plain(words.verdict_sentence(one))}{latency}{mind}"
+
+
+def _latency(one: ScenarioResult) -> str:
+    measured = [(point, point.latency) for point in one.latency if point.latency]
+    if not measured:
+        return ""
+    point, latency = measured[-1]
+    times = f"p50 {units.nanoseconds(latency.p50_ns)}, p99 {units.nanoseconds(latency.p99_ns)}"
+    return f" Latency at {units.share(point.share)} of the NDR: {times}."
+
+
+def _method(info: RunInfo, result: RunResult) -> str:
+    lines = [
+        f"Method: {words.method(info, result)}.",
+        f"Versions: {_facts(info.versions)}.",
+        f"Host: {_facts(info.host)}.",
+    ]
+    return "  \n".join(lines)
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    return ", ".join(f"{_plain(name)} {_plain(value)}" for name, value in facts.items()) or "not recorded"
+
+
+def _plain(text: str) -> str:
+    """Text on one line that Markdown shows as it is."""
+    return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

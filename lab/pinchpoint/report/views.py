@@ -1,0 +1,275 @@
+"""What the page's tables and diagrams show, as plain values; the template only places them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.result import Rate, RunResult
+from pinchpoint.model.trial import Hop, PmdLoad, Trial, TrialValidity
+from pinchpoint.report import words
+
+# The file's word for each part of the model that is called otherwise there.
+_FILE_WORDS: Final = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
+
+
+@dataclass(frozen=True)
+class RateView:
+    """A rate as it stands in the page: how to read it, the number, how sharp it is."""
+
+    name: str
+    qualifier: str  # "at least", "below" or empty
+    number: str  # "7.10", or "no number"
+    unit: str
+    interval: str
+    status: str
+    bar: float  # share of the study's highest rate, 0..1
+
+
+@dataclass(frozen=True)
+class DropView:
+    """Frames dropped at a hop."""
+
+    frames: str
+    name: str
+    counter: str
+    side: str
+
+
+@dataclass(frozen=True)
+class HopView:
+    """One box of the ledger's diagram; `gaps` are frames, with words, that no counter accounts for."""
+
+    name: str
+    arrived: str
+    left: str
+    drops: tuple[DropView, ...]
+    gaps: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class LedgerView:
+    """The ledger of one trial as a chain of boxes."""
+
+    title: str
+    trial: Trial
+    load: str
+    loss: str
+    hops: tuple[HopView, ...]
+    offered: str
+    received: str
+    unexplained: str
+    closed: bool
+
+
+@dataclass(frozen=True)
+class Share:
+    """One part of a bar: its share of the whole, 0..1."""
+
+    name: str
+    count: str
+    share: float
+    text: str
+
+
+@dataclass(frozen=True)
+class PmdView:
+    """One packet-processing thread; its cache hits as parts of a bar."""
+
+    name: str
+    busy: float | None
+    rows: tuple[tuple[str, str], ...]
+    hits: tuple[Share, ...]
+    uncounted: str  # the names of what could not be counted
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One key of the effective scenario."""
+
+    key: str
+    value: str
+    default: bool
+
+
+def rate_view(rate: Rate, highest_fps: float) -> RateView:
+    """The rate's parts; `highest_fps` is the study's highest rate, the full length of a bar."""
+    text = words.quoted(rate)
+    qualifier = next((word for word in ("at least", "below") if text.startswith(word)), "")
+    number, _, unit = text.removeprefix(qualifier).strip().partition(" ")
+    if text == "no number":
+        number, unit = text, ""
+    bar = (rate.lower_fps or 0.0) / highest_fps if highest_fps else 0.0
+    return RateView(rate.name, qualifier, number, unit, words.interval(rate), rate.status.value, bar)
+
+
+def highest(result: RunResult) -> float:
+    """The highest rate of the study, frames per second; 0 when there is none."""
+    return max((rate.lower_fps or 0.0 for one in result.scenarios for rate in one.rates), default=0.0)
+
+
+def ledgers(trials: Sequence[Trial]) -> tuple[LedgerView, ...]:
+    """Of the judged trials, the highest without loss and the lowest with loss."""
+    judged = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.offered]
+    clean = max((t for t in judged if t.lost == 0), key=lambda t: t.load_fps, default=None)
+    losing = min((t for t in judged if t.lost > 0), key=lambda t: t.load_fps, default=None)
+    named = (("Highest load without loss", clean), ("Lowest load with loss", losing))
+    return tuple(_ledger(title, trial) for title, trial in named if trial)
+
+
+def _ledger(title: str, trial: Trial) -> LedgerView:
+    account = trial.ledger
+    return LedgerView(
+        title=title,
+        trial=trial,
+        load=units.fps(trial.offered_fps),
+        loss=units.loss(trial.loss_ratio),
+        hops=tuple(_hops(account.hops)),
+        offered=units.frames(account.offered),
+        received=units.frames(account.received),
+        unexplained=units.frames(account.unexplained),
+        closed=account.unexplained == 0,
+    )
+
+
+def _hops(hops: Sequence[Hop]) -> Iterator[HopView]:
+    before: int | None = None
+    for hop in hops:
+        drops = tuple(
+            DropView(units.frames(d.frames), d.name, d.counter, words.SIDES.get(d.limits, d.limits)) for d in hop.drops
+        )
+        arrived, left = words.count(hop.frames_in), words.count(hop.frames_out)
+        yield HopView(hop.name, arrived, left, drops, tuple(_gaps(before, hop)))
+        before = hop.frames_out
+
+
+def _gaps(before: int | None, hop: Hop) -> Iterator[tuple[str, str]]:
+    if hop.frames_in is None:
+        return
+    link = before - hop.frames_in if before is not None else 0
+    if link:
+        yield units.frames(abs(link)), f"{'fewer' if link > 0 else 'more'} arrived than the hop before sent"
+    if hop.frames_out is None:
+        return
+    inside = hop.frames_in - hop.frames_out - sum(drop.frames for drop in hop.drops)
+    if inside:
+        yield (
+            units.frames(abs(inside)),
+            f"{'vanished' if inside > 0 else 'appeared'} inside, no counter says why",
+        )
+
+
+def pmd_view(pmd: PmdLoad) -> PmdView:
+    """The thread's load, and which cache answered its lookups."""
+    passes = None if pmd.recirculated is None or not pmd.received else 1 + pmd.recirculated / pmd.received
+    cycles = words.NOT_COUNTABLE if pmd.cycles_per_packet is None else f"{pmd.cycles_per_packet:,.0f} cycles"
+    clock = words.NOT_MEASURED if pmd.clock_hz is None else f"{pmd.clock_hz / 1e9:.2f} GHz"
+    found = {
+        "simple match": pmd.simple_match_hits,
+        "EMC": pmd.emc_hits,
+        "SMC": pmd.smc_hits,
+        "megaflow": pmd.megaflow_hits,
+        "upcall": pmd.upcalls,
+        "lost upcall": pmd.lost_upcalls,
+    }
+    total = sum(value or 0 for value in found.values())
+    hits = tuple(
+        Share(name, units.frames(value), value / total if total else 0.0, _share(value, total))
+        for name, value in found.items()
+        if value is not None
+    )
+    return PmdView(
+        name=pmd.name,
+        busy=pmd.busy_share,
+        rows=(
+            ("Busy", words.NOT_COUNTABLE if pmd.busy_share is None else units.share(pmd.busy_share)),
+            ("Per packet", cycles),
+            ("Clock", clock),
+            ("Received", f"{words.count(pmd.received)} frames"),
+            ("Passes per packet", words.NOT_COUNTABLE if passes is None else f"{passes:.2f}"),
+        ),
+        hits=hits,
+        uncounted=", ".join(name for name, value in found.items() if value is None),
+    )
+
+
+def _share(value: int, total: int) -> str:
+    if not value or not total:
+        return "0"
+    share = value / total
+    return units.share(share) if share >= 1e-4 else "under 0.01 %"
+
+
+def witness_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str], ...]:
+    """What the host did to the trials: each quantity, and where it was worst."""
+    workers = [(trial, worker) for trial in trials for worker in trial.witness.workers]
+    threads = [(trial, thread) for trial in trials for thread in trial.witness.dut_threads]
+    gaps = sum(worker.gaps for _, worker in workers)
+    threshold = max((worker.gap_threshold_ns for _, worker in workers), default=0)
+    longest = [(float(worker.gap_max_ns), trial.id) for trial, worker in workers]
+    stolen = [(sum(t.witness.steal_s.values()) * 1e9, t.id) for t in trials if t.witness.steal_s]
+    delays = [(float(th.run_delay_ns), t.id) for t, th in threads if th.run_delay_ns is not None]
+    gap_count = units.frames(gaps) if workers else words.NOT_COUNTABLE
+    return (
+        (f"Engine loop gaps over {units.nanoseconds(threshold)}", gap_count),
+        ("Longest engine loop gap", _worst(longest)),
+        ("Time stolen from the bench's CPUs, worst trial", _worst(stolen)),
+        ("Engine cores descheduled", _sum([worker.involuntary_switches for _, worker in workers], "times")),
+        ("DUT threads descheduled", _sum([thread.involuntary_switches for _, thread in threads], "times")),
+        ("DUT thread waiting to run, worst trial", _worst(delays)),
+    )
+
+
+def _worst(found: Sequence[tuple[float, str]]) -> str:
+    if not found:
+        return words.NOT_COUNTABLE
+    value, trial_id = max(found)
+    return f"{units.nanoseconds(value)} ({trial_id})" if value else "none"
+
+
+def _sum(found: Sequence[int | None], unit: str) -> str:
+    known = [value for value in found if value is not None]
+    if not known:
+        return words.NOT_COUNTABLE
+    blind = len(found) - len(known)
+    note = f" ({words.NOT_COUNTABLE} in {blind} of {len(found)} trials)" if blind else ""
+    return f"{units.frames(sum(known))} {unit}{note}"
+
+
+def settings(scenario: Mapping[str, object]) -> tuple[Setting, ...]:
+    """The effective scenario, one row a key in the file's words, defaulted ones marked.
+
+    Array elements count from 1, as in the file's errors.
+    """
+    listed = scenario.get("defaulted")
+    defaulted = {str(key) for key in listed} if isinstance(listed, list | tuple | set | frozenset) else set()
+    rest = {key: value for key, value in scenario.items() if key != "defaulted"}
+    return tuple(Setting(key, value, _within(key, defaulted)) for key, value in _flat(rest, ""))
+
+
+def _within(key: str, defaulted: set[str]) -> bool:
+    return key in defaulted or any(key.startswith((f"{one}.", f"{one}[")) for one in defaulted)
+
+
+def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping) and value:
+        for name, inner in value.items():
+            word = _FILE_WORDS.get(str(name), str(name))
+            yield from _flat(inner, f"{key}.{word}" if key else word)
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
+        for place, item in enumerate(value, 1):
+            yield from _flat(item, f"{key}[{place}]")
+    else:
+        yield key, _plain(value)
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(_plain(item) for item in value) or "none"
+    if isinstance(value, Mapping) or value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return f"{value:,.10g}"
+    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -1,0 +1,192 @@
+"""How results are put into words, the same on the page, in Markdown and on the terminal."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.result import CacheLine, Limit, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.trial import Trial, TrialValidity
+
+NOT_COUNTABLE: Final = "not countable"
+NOT_MEASURED: Final = "not measured"
+NOT_DIAGNOSED: Final = "not diagnosed"
+
+LIMITS: Final[Mapping[Limit, str]] = {
+    Limit.GENERATOR: "traffic generator",
+    Limit.SEARCH_MAXIMUM: "search maximum",
+    Limit.HOST: "measuring host",
+    Limit.PMD_CORE: "PMD core",
+    Limit.NAMED_DROP: "named drop",
+    Limit.UNEXPLAINED: "unexplained",
+}
+VALIDITIES: Final[Mapping[TrialValidity, str]] = {
+    TrialValidity.VALID: "valid",
+    TrialValidity.GENERATOR_LIMITED: "generator limited",
+    TrialValidity.NOISY_HOST: "noisy host",
+    TrialValidity.COUNTER_MISMATCH: "counter mismatch",
+    TrialValidity.ABORTED: "aborted",
+}
+SIDES: Final[Mapping[str, str]] = {
+    "dut": "the DUT could not keep up",
+    "engine": "the engine could not keep up",
+    "host": "the host could not keep up",
+}
+
+# Below these a reader should look twice; they mark, they do not judge.
+ENOUGH_HEADROOM: Final = 1.1
+ENOUGH_VALID: Final = 0.75
+FAR_CORES_RATIO: Final = 2.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One reason to trust a number, or to look twice (`good` False)."""
+
+    good: bool
+    text: str
+
+
+def count(value: int | None) -> str:
+    """A frame count; None is `not countable`, never 0."""
+    return NOT_COUNTABLE if value is None else units.frames(value)
+
+
+def quoted(rate: Rate) -> str:
+    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps` or `no number`."""
+    if rate.status is RateStatus.FOUND and rate.lower_fps is not None:
+        return units.fps(rate.lower_fps)
+    if rate.status is RateStatus.AT_LEAST and rate.lower_fps is not None:
+        return f"at least {units.fps(rate.lower_fps)}"
+    if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
+        return f"below {units.fps(rate.upper_fps)}"
+    return "no number"
+
+
+def interval(rate: Rate) -> str:
+    """How sharply the number is known, or why there is none."""
+    if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
+        return f"from {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide)"
+    words = {
+        RateStatus.FOUND: "upper bound not measured",
+        RateStatus.AT_LEAST: "no upper bound",
+        RateStatus.BELOW_MINIMUM: "even the lowest load lost too much",
+        RateStatus.REFUSED: "refused",
+    }[rate.status]
+    return f"{words} ({rate.reason})" if rate.reason else words
+
+
+def width(rate: Rate) -> float | None:
+    """The width of the interval, relative to its upper bound; None without both bounds."""
+    if not rate.lower_fps or not rate.upper_fps:
+        return None
+    return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
+
+
+def pinched_by(result: ScenarioResult) -> str:
+    """What limited the scenario's rate, in two words."""
+    return LIMITS[result.verdict.limit] if result.verdict else NOT_DIAGNOSED
+
+
+def verdict_sentence(result: ScenarioResult) -> str:
+    """The verdict's headline, or that there is none."""
+    return result.verdict.headline if result.verdict else "No verdict: the evidence was not collected."
+
+
+def seconds(value: float) -> str:
+    """A duration for people: `43.0 s`, `12 min 5 s`, `1 h 2 min`."""
+    if value == 0:
+        return "0 s"
+    if value < 100:
+        return units.nanoseconds(value * 1e9)
+    minutes, rest = divmod(round(value), 60)
+    if minutes < 60:
+        return f"{minutes} min {rest} s"
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def core_distance(cache_line: CacheLine | None) -> str:
+    """How far apart the engine's and the DUT's cores were."""
+    if cache_line is None:
+        return f"core distance {NOT_MEASURED}"
+    low, high = units.nanoseconds(cache_line.min_ns), units.nanoseconds(cache_line.max_ns)
+    near = f"cores {units.nanoseconds(cache_line.median_ns)} apart ({low} to {high})"
+    far = f", far in {units.share(cache_line.far_share)} of probes" if cache_line.far_share else ""
+    return near + far
+
+
+def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]:
+    """Why the scenario's numbers may be trusted, or where to look twice."""
+    found = [*_rate_checks(result), _headroom(result), _validity(result)]
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
+    if valid:
+        worst = max((trial.ledger.unexplained for trial in valid), key=abs)
+        frames = f"up to {units.frames(abs(worst))} frames" if worst else "no frame"
+        text = f"ledger: {frames} unexplained in any valid trial"
+        found.append(Check(worst == 0, text))
+    return (*found, _cores(result.cache_line))
+
+
+def _rate_checks(result: ScenarioResult) -> list[Check]:
+    if not result.rates:
+        return [Check(False, "no rate was searched")]
+    rate = result.rates[0]
+    share = width(rate)
+    if rate.status is RateStatus.FOUND and share is not None:
+        return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
+    return [Check(False, f"{rate.name}: {interval(rate)}")]
+
+
+def _headroom(result: ScenarioResult) -> Check:
+    ceiling = result.generator_ceiling_fps
+    ndr = result.rates[0].lower_fps if result.rates else None
+    if ceiling is None:
+        return Check(False, f"generator ceiling {NOT_MEASURED}")
+    if not ndr:
+        return Check(True, f"generator reaches {units.fps(ceiling)}")
+    ratio = ceiling / ndr
+    text = f"generator reaches {units.fps(ceiling)}, {ratio:.2f} times the NDR"
+    return Check(ratio >= ENOUGH_HEADROOM, text)
+
+
+def _validity(result: ScenarioResult) -> Check:
+    invalid = sum(result.invalid_trials.values())
+    good = result.trials > 0 and (result.trials - invalid) / result.trials >= ENOUGH_VALID
+    return Check(good, f"{result.trials - invalid} of {result.trials} trials valid")
+
+
+def _cores(cache_line: CacheLine | None) -> Check:
+    text = core_distance(cache_line)
+    if cache_line is None:
+        return Check(False, text)
+    return Check(cache_line.max_ns < FAR_CORES_RATIO * cache_line.min_ns, text)
+
+
+def rate_names(result: RunResult) -> tuple[str, ...]:
+    """The names of all rates that some scenario has, NDR first, then by loss ratio."""
+    names = {rate.loss_ratio: rate.name for one in result.scenarios for rate in one.rates}
+    return tuple(names[ratio] for ratio in sorted(names))
+
+
+def rate_named(result: ScenarioResult, name: str) -> Rate | None:
+    """The scenario's rate of that name, if it was searched."""
+    return next((rate for rate in result.rates if rate.name == name), None)
+
+
+def unmeasured(info: RunInfo, result: RunResult) -> tuple[str, ...]:
+    """Scenarios of the run that have no result."""
+    done = {one.scenario for one in result.scenarios}
+    names = (str(scenario.get("name", "")) for scenario in info.scenarios)
+    return tuple(name for name in names if name and name not in done)
+
+
+def method(info: RunInfo, result: RunResult) -> str:
+    """Trial length, duration sum, and how much was run: what an NDR's definition needs."""
+    rates = [rate for one in result.scenarios for rate in one.rates]
+    lengths = sorted({(rate.trial_duration_s, rate.duration_sum_s) for rate in rates})
+    goals = " and ".join(f"{length:g} s trials, {total:g} s of them at each bound" for length, total in lengths)
+    trials = sum(one.trials for one in result.scenarios)
+    traffic = seconds(sum(one.traffic_s for one in result.scenarios))
+    wall = seconds(sum(one.wall_s for one in result.scenarios))
+    ran = f"{trials} trials, {traffic} of traffic in {wall}"
+    return f"{goals}; {ran}" if goals else ran

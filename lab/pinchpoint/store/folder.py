@@ -1,0 +1,241 @@
+"""A run folder: everything one run measured, written so that a crash cannot spoil it.
+
+run.json       model.result.RunInfo: what was run, on what
+trials.jsonl   one model.trial.Trial a line, each synced before the next trial starts
+result.json    model.result.RunResult, replaced whole as scenarios finish
+report.html    for people
+report.md      for issue trackers
+attachments/   free text, e.g. the switch's log
+"""
+
+import errno
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.result import RunInfo, RunResult
+from pinchpoint.model.trial import Trial
+from pinchpoint.store.codec import Codec
+
+INFO = Codec.of(RunInfo)
+TRIAL = Codec.of(Trial)
+RESULT = Codec.of(RunResult)
+
+_SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_HINTS = {
+    errno.ENOSPC: "free some space, then resume the run",
+    errno.EDQUOT: "free some of the quota, then resume the run",
+    errno.EROFS: "choose a folder on a writable file system",
+    errno.EACCES: "make the folder writable for this user, or choose another one",
+    errno.EPERM: "make the folder writable for this user, or choose another one",
+    errno.ENOENT: "the folder has gone; was it moved or removed during the run?",
+    errno.EAGAIN: "another pinchpoint is writing to this run; let it finish first",
+}
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run's files. Reading raises InputError, writing StoreError; both name the file."""
+
+    path: Path
+
+    @classmethod
+    def create(cls, root: Path, name: str, now: datetime | None = None) -> "RunFolder":
+        """Make `root/<name>-<UTC stamp>`, or with suffix -2, -3 ... if that is taken.
+
+        Nothing that exists is ever reused. Raises InputError if `name` is no safe file name,
+        StoreError if the folder cannot be made.
+        """
+        stamp = (now or datetime.now(UTC)).astimezone(UTC).strftime("%Y%m%dT%H%M%SZ")
+        path = _fresh(root / f"{_safe(name)}-{stamp}", "")
+        with _storing(path):
+            root.mkdir(parents=True, exist_ok=True)
+            while True:
+                try:
+                    path.mkdir()
+                    break
+                except FileExistsError:
+                    path = _fresh(root / f"{name}-{stamp}", "")
+            _sync_folder(root)
+        return cls(path)
+
+    @classmethod
+    def open(cls, path: Path) -> "RunFolder":
+        """An existing run folder. Raises InputError when it holds no run.json."""
+        if not (path / "run.json").is_file():
+            raise InputError(f"{path}: not a run folder (it has no run.json)")
+        return cls(path)
+
+    @property
+    def run_id(self) -> str:
+        """The folder's own name, unique below its root."""
+        return self.path.name
+
+    def write_info(self, info: RunInfo) -> None:
+        """Write run.json whole; it may be replaced as versions and plans become known."""
+        self._replace("run.json", INFO.encode(info, "run.json") + b"\n")
+
+    def read_info(self) -> RunInfo:
+        """What was run, on what."""
+        return INFO.decode(self._read("run.json"), str(self.path / "run.json"))
+
+    def write_result(self, result: RunResult) -> None:
+        """Write result.json whole: a reader sees the old or the new one, never a part."""
+        self._replace("result.json", RESULT.encode(result, "result.json") + b"\n")
+
+    def read_result(self) -> RunResult | None:
+        """What was found so far; None before the first scenario finished."""
+        if not (self.path / "result.json").exists():
+            return None
+        return RESULT.decode(self._read("result.json"), str(self.path / "result.json"))
+
+    def append_trial(self, trial: Trial) -> None:
+        """Add one line to trials.jsonl and return once it is on the disk.
+
+        What a crash left of an unfinished last line is cut off first.
+        """
+        line = TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}") + b"\n"
+        path = self.path / "trials.jsonl"
+        with _storing(path):
+            fresh = not path.exists()
+            with path.open("a+b", buffering=0) as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                _append(file.fileno(), line)
+            if fresh:
+                _sync_folder(self.path)
+
+    def read_trials(self) -> tuple[Trial, ...]:
+        """All trials in the order they were made; an unfinished last line is not counted."""
+        if not (self.path / "trials.jsonl").exists():
+            return ()
+        whole = self._read("trials.jsonl").split(b"\n")[:-1]
+        path = self.path / "trials.jsonl"
+        return tuple(TRIAL.decode(line, f"{path}, line {number}") for number, line in enumerate(whole, 1))
+
+    def write_report(self, html: str, markdown: str) -> None:
+        """Write report.html and report.md, replacing earlier ones."""
+        self._replace("report.html", _text(html, "report.html"))
+        self._replace("report.md", _text(markdown, "report.md"))
+
+    def attach(self, name: str, text: str) -> Path:
+        """Keep a text under attachments/; a name that is taken gets the suffix -2, -3 ...
+
+        Returns where it was written. Raises InputError if `name` is no safe file name.
+        """
+        folder = self.path / "attachments"
+        stem, dot, ending = _safe(name).rpartition(".")
+        base = folder / (stem if dot else ending)
+        with _storing(folder / name):
+            folder.mkdir(exist_ok=True)
+            while True:
+                path = _fresh(base, dot + ending if dot else "")
+                with suppress(FileExistsError):
+                    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
+                    break
+            with os.fdopen(descriptor, "wb") as file:
+                _write_synced(file.fileno(), _text(text, name))
+            _sync_folder(folder)
+        return path
+
+    def _read(self, name: str) -> bytes:
+        path = self.path / name
+        try:
+            return path.read_bytes()
+        except FileNotFoundError as error:
+            raise InputError(f"{path}: missing") from error
+        except OSError as error:
+            raise StoreError(f"cannot read {path}: {error.strerror}") from error
+
+    def _replace(self, name: str, data: bytes) -> None:
+        path = self.path / name
+        partial = path.with_name(f".{name}.{os.getpid()}.partial")
+        with _storing(path):
+            try:
+                with partial.open("wb", buffering=0) as file:
+                    _write_synced(file.fileno(), data)
+                partial.rename(path)
+            except OSError:
+                with suppress(OSError):
+                    partial.unlink()
+                raise
+            _sync_folder(self.path)
+
+
+def _append(descriptor: int, line: bytes) -> None:
+    """Append `line` behind the last whole line; on failure leave only whole lines behind."""
+    whole = _whole_bytes(descriptor)
+    if whole < os.fstat(descriptor).st_size:
+        os.ftruncate(descriptor, whole)
+    try:
+        _write_synced(descriptor, line)
+    except OSError:
+        with suppress(OSError):
+            os.ftruncate(descriptor, whole)
+        raise
+
+
+def _whole_bytes(descriptor: int) -> int:
+    """The length of the file up to and with its last newline."""
+    end = os.fstat(descriptor).st_size
+    while end > 0:
+        start = max(0, end - 65536)
+        newline = os.pread(descriptor, end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        end = start
+    return 0
+
+
+def _write_synced(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+    os.fsync(descriptor)
+
+
+def _sync_folder(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _fresh(base: Path, ending: str) -> Path:
+    """`base + ending`, or the first of `base-2`, `base-3` ... that is not taken."""
+    path, number = base.with_name(base.name + ending), 2
+    while path.exists():
+        path, number = base.with_name(f"{base.name}-{number}{ending}"), number + 1
+    return path
+
+
+def _safe(name: str) -> str:
+    if _SAFE_NAME.fullmatch(name):
+        return name
+    raise InputError(
+        f"{name!r} cannot be used as a file name",
+        "use letters, digits, '.', '_' and '-', starting with a letter or digit, at most 128",
+    )
+
+
+def _text(text: str, where: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise StoreError(f"{where}: cannot be stored: {error}") from error
+
+
+@contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    """Turn the system's refusal to write into a StoreError that names the file and what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise StoreError(f"cannot write {path}: {reason}", _HINTS.get(error.errno or 0)) from error

@@ -1,0 +1,35 @@
+"""The JSON Schema of run.json, of a line of trials.jsonl, and of result.json.
+
+`python -m pinchpoint.store.schema` prints it; docs/results.schema.json holds its output.
+"""
+
+import json
+import sys
+
+import msgspec
+
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import INFO, RESULT, TRIAL
+
+
+def results_schema() -> dict[str, object]:
+    """JSON Schema (2020-12); `$defs` holds RunInfo, Trial and RunResult, the root accepts any."""
+    roots, definitions = msgspec.json.schema_components(
+        (INFO.stored, TRIAL.stored, RESULT.stored), ref_template="#/$defs/{name}"
+    )
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Pinchpoint results, schema {SCHEMA}",
+        "description": "run.json is a RunInfo, each line of trials.jsonl a Trial, result.json a RunResult.",
+        "oneOf": list(roots),
+        "$defs": definitions,
+    }
+
+
+def schema_text() -> str:
+    """The schema as it is written to docs/results.schema.json."""
+    return json.dumps(results_schema(), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(schema_text())

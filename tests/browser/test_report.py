@@ -1,0 +1,252 @@
+"""The report as a browser shows it, in headless Chromium; screenshots go to pytest's temporary folder."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api")
+
+from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
+from sample import rate, sample_run  # noqa: E402
+
+from pinchpoint.model.result import RateStatus  # noqa: E402
+from pinchpoint.report import render_html  # noqa: E402
+
+CHROMIUM = Path("/usr/bin/chromium")
+ARGUMENTS = [
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+    "--disable-background-networking", "--disable-component-update", "--disable-sync",
+]  # fmt: skip
+INFO, RESULT, TRIALS = sample_run()
+OWN = [trial for trial in TRIALS if trial.scenario == "snat-255"]
+
+pytestmark = pytest.mark.skipif(not CHROMIUM.exists(), reason="Chromium is not installed: apt install chromium")
+
+
+@dataclass
+class Seen:
+    """A page and everything it said or asked for while it was open."""
+
+    page: Page
+    errors: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(render_html(INFO, RESULT, TRIALS))
+    return path
+
+
+def _open(browser: Browser, path: Path, scheme: Any = "light", width: int = 1280) -> Seen:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 1400})
+    seen = Seen(context.new_page())
+    seen.page.on("console", lambda message: seen.errors.append(message.text))
+    seen.page.on("pageerror", lambda error: seen.errors.append(str(error)))
+    seen.page.on("request", lambda request: seen.requests.append(request.url))
+    seen.page.goto(path.as_uri())
+    expect(seen.page.locator(".plot:not(:has(.main-svg))")).to_have_count(0)
+    return seen
+
+
+@pytest.fixture(scope="module")
+def shown(browser: Browser, report: Path) -> Seen:
+    return _open(browser, report)
+
+
+def test_the_headline_numbers_are_visible_with_unit_and_qualifier(shown: Seen) -> None:
+    rows = shown.page.locator("table.study tbody tr").all_inner_texts()
+    plain = [" ".join(row.split()) for row in rows]
+    assert "at least 7.10 Mpps at least 7.10 Mpps traffic generator" in plain[0]
+    assert "3.10 Mpps 3.12 Mpps PMD core" in plain[1]
+    assert "1.55 Mpps 1.56 Mpps PMD core" in plain[2]
+    assert shown.page.get_by_text("from 3.100 to 3.115 Mpps (0.48 % wide)").is_visible()
+    assert shown.page.get_by_text("PMD core 1 is saturated: 99.9 % busy at 839 cycles").is_visible()
+
+
+def test_the_overview_fits_the_first_screen(shown: Seen) -> None:
+    box = shown.page.locator("table.study").bounding_box()
+    assert box is not None and box["y"] + box["height"] < 800
+
+
+def test_every_trial_is_a_marker_of_its_validity(shown: Seen) -> None:
+    drawn = shown.page.evaluate(
+        """() => {
+            const plot = document.getElementById("scenario-2-loss");
+            const groups = [...plot.querySelectorAll(".scatterlayer .trace")];
+            return groups.map((group) => {
+                const trace = group.__data__[0].trace;
+                return [trace.meta, group.querySelectorAll("path.point").length];
+            });
+        }"""
+    )
+    counted = Counter[str]()
+    for validity, markers in drawn:
+        counted[validity] += markers
+    assert counted == Counter(trial.validity.value for trial in OWN)
+
+
+def test_pointing_at_a_marker_shows_its_account(shown: Seen) -> None:
+    plot = shown.page.locator("#scenario-2-near")
+    plot.scroll_into_view_if_needed()
+    traces = plot.evaluate("e => [...e.querySelectorAll('.trace')].map(g => g.__data__[0].trace.meta)")
+    noisy = plot.locator(".trace").nth(traces.index("noisy_host")).locator("path.point").bounding_box()
+    assert noisy is not None
+    shown.page.mouse.move(noisy["x"] + noisy["width"] / 2, noisy["y"] + noisy["height"] / 2)
+    label = plot.locator(".hoverlayer .hovertext")
+    expect(label).to_contain_text("snat-255-0006, search, noisy host")
+    expect(label).to_contain_text("lost 8,121 (0.26 %)")
+    expect(label).to_contain_text("took the CPU (steal 4.10 ms)")
+
+
+def test_the_ledger_shows_its_counts_and_what_was_dropped_where(shown: Seen) -> None:
+    clean, losing = shown.page.locator("#scenario-2 .ledger").all()
+    assert "Offered\n3,100,000 frames" in clean.inner_text()
+    assert "Unexplained 0" in clean.inner_text()
+    assert "70 receive ring of left full" in losing.inner_text()
+    assert "Received\n3,114,910 frames" in losing.inner_text()
+    assert "not countable" in losing.inner_text()
+    green = clean.locator(".unexplained").evaluate("e => getComputedStyle(e).color")
+    assert green == "rgb(35, 119, 74)"
+
+
+def test_nothing_is_fetched_and_nothing_complains(shown: Seen, report: Path) -> None:
+    assert shown.requests == [report.as_uri()]
+    assert shown.errors == []
+
+
+def test_the_policy_stops_what_a_page_might_try(browser: Browser, report: Path) -> None:
+    seen = _open(browser, report)
+    outcome = seen.page.evaluate(
+        """async () => {
+            const image = new Image();
+            const blocked = new Promise((resolve) => {
+                const told = (event) => resolve(event.violatedDirective);
+                document.addEventListener("securitypolicyviolation", told);
+            });
+            image.src = "http://127.0.0.1:9/x.png";
+            return blocked;
+        }"""
+    )
+    assert outcome == "img-src"
+
+
+def test_trials_are_listed_on_demand_and_sorted_by_a_click(shown: Seen) -> None:
+    section = shown.page.locator("#scenario-2 details.trials")
+    assert not section.locator("table").is_visible()
+    section.locator("summary").click()
+    assert section.locator("tbody tr").count() == len(OWN)
+    assert section.get_by_text("1,204 frames unexplained").is_visible()
+    section.get_by_role("columnheader", name="Lost frames").click()
+    cells = section.locator("tbody td:nth-child(6)").all_inner_texts()
+    assert [int(cell.replace(",", "")) for cell in cells] == sorted(trial.lost for trial in OWN)
+    section.get_by_role("columnheader", name="Lost frames").click()
+    assert section.locator("tbody td:nth-child(6)").first.inner_text() == "4,000,013"
+
+
+def test_the_scenario_in_effect_marks_its_defaults(shown: Seen) -> None:
+    settings = shown.page.locator("#scenario-1 details.settings")
+    settings.locator("summary").click()
+    rows = [" ".join(text.split()) for text in settings.locator("tr").all_inner_texts()]
+    assert "dut.memory_mb 512 default" in rows and "stream[1].from left" in rows
+
+
+_CONTRAST = """() => {
+    const channel = (c) => { c /= 255; return c <= 0.03928 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4; };
+    const light = (text) => {
+        const [r, g, b] = text.match(/[\\d.]+/g).map(Number);
+        return 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+    };
+    const paper = light(getComputedStyle(document.body).backgroundColor);
+    const ratio = (text) => {
+        const ink = light(text);
+        return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
+    };
+    const kinds = "h1, h2, h3, p, td, th, li, small, dt, dd, .unexplained, .drop b";
+    const texts = [...document.querySelectorAll(kinds)];
+    const plots = [...document.querySelectorAll(".plot svg text")].filter((text) => text.textContent.trim());
+    return {
+        paper,
+        text: Math.min(...texts.map((element) => ratio(getComputedStyle(element).color))),
+        plot: Math.min(...plots.map((element) => ratio(getComputedStyle(element).fill))),
+    };
+}"""
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1280), ("dark", 1280), ("light", 390)])
+def test_every_theme_and_width_is_readable(
+    browser: Browser, report: Path, tmp_path: Path, scheme: str, width: int
+) -> None:
+    page = _open(browser, report, scheme, width).page
+    contrast = page.evaluate(_CONTRAST)
+    assert (contrast["paper"] > 0.5) == (scheme == "light")
+    assert contrast["text"] > 4.5 and contrast["plot"] > 3.0  # WCAG 2.2, 1.4.3 and 1.4.11
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    shot = tmp_path / f"{scheme}-{width}.png"
+    page.screenshot(path=shot, full_page=True)
+    assert shot.stat().st_size > 50_000
+
+
+def test_plots_follow_a_change_of_theme(browser: Browser, report: Path) -> None:
+    page = _open(browser, report, "light").page
+    tick = page.locator("#scenario-1-loss .xtick text").first
+    before = tick.evaluate("e => getComputedStyle(e).fill")
+    page.emulate_media(color_scheme="dark")
+    expect(tick).not_to_have_css("fill", before)
+
+
+def test_it_prints_on_white_paper(browser: Browser, report: Path, tmp_path: Path) -> None:
+    page = _open(browser, report, "dark").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    assert page.evaluate("document.querySelector('.plot .main-svg').clientWidth") == 680
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    page.pdf(path=tmp_path / "report.pdf", format="A4")
+    assert (tmp_path / "report.pdf").stat().st_size > 50_000
+
+
+def test_troubled_results_look_like_trouble(browser: Browser, tmp_path: Path) -> None:
+    one = RESULT.scenarios[1]
+    refused = rate(0.0, None, None, RateStatus.REFUSED, "no quiet trial in 3 tries")
+    broken = replace(one, rates=(refused,), latency=(), pmds=(), verdict=None, cache_line=None)
+    path = tmp_path / "report.html"
+    early = replace(RESULT, finished=False, scenarios=(RESULT.scenarios[0], broken))
+    path.write_text(render_html(INFO, early, TRIALS[:33]))
+    seen = _open(browser, path)
+    page = seen.page
+    page.screenshot(path=tmp_path / "troubled.png", full_page=True)
+    assert page.locator("#unfinished").is_visible()
+    number = page.locator("#scenario-2 .rate.first strong")
+    assert number.inner_text() == "no number"
+    assert number.evaluate("e => getComputedStyle(e).color") == "rgb(174, 59, 23)"
+    assert page.get_by_text("refused (no quiet trial in 3 tries)").first.is_visible()
+    at_least = page.locator("#scenario-1 .rate.first")
+    assert "at least" in at_least.inner_text()
+    assert "≥" in at_least.locator("strong").evaluate("e => getComputedStyle(e, '::before').content")
+    assert page.locator("#scenario-3").get_by_text("Not finished: no rate was found").is_visible()
+    assert seen.errors == []
+
+
+def test_hostile_titles_are_shown_and_not_run(browser: Browser, tmp_path: Path) -> None:
+    title = "</script><script>document.title='owned'</script>"
+    hostile = replace(RESULT.scenarios[1], title=title, warnings=("<img src=x onerror=\"document.title='owned'\">",))
+    trials = [replace(trial, reason=title) for trial in OWN]
+    path = tmp_path / "report.html"
+    path.write_text(render_html(INFO, replace(RESULT, scenarios=(hostile,)), trials))
+    seen = _open(browser, path)
+    assert seen.page.title() == f"{RESULT.run_id} · Pinchpoint"
+    assert seen.page.locator("#scenario-1 h2").inner_text() == title
+    assert seen.errors == []

@@ -1,0 +1,119 @@
+"""Results in words: how a number is to be read is said with it."""
+
+from dataclasses import replace
+
+import pytest
+from sample import rate, sample_run
+
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, RateStatus
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.report import words
+
+INFO, RESULT, TRIALS = sample_run()
+FORWARD, SNAT_255, SNAT_65536 = RESULT.scenarios
+
+
+@pytest.mark.parametrize(
+    ("status", "lower", "upper", "quoted"),
+    [
+        (RateStatus.FOUND, 3.1e6, 3.115e6, "3.10 Mpps"),
+        (RateStatus.AT_LEAST, 7.1e6, None, "at least 7.10 Mpps"),
+        (RateStatus.BELOW_MINIMUM, None, 1e4, "below 10.0 kpps"),
+        (RateStatus.REFUSED, None, None, "no number"),
+        (RateStatus.REFUSED, 3.1e6, 3.2e6, "no number"),
+    ],
+)
+def test_a_rate_is_quoted_with_its_status(
+    status: RateStatus, lower: float | None, upper: float | None, quoted: str
+) -> None:
+    assert words.quoted(rate(0.0, lower, upper, status)) == quoted
+
+
+def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
+    sharp = words.interval(rate(0.0, 3.1e6, 3.1005e6, RateStatus.FOUND))
+    assert sharp == "from 3.1000 to 3.1005 Mpps (0.02 % wide)"
+    assert units.fps_range(990e3, 1.01e6) == "0.990 to 1.010 Mpps"
+    assert units.fps_range(3.0, 3.0).endswith(" pps")
+
+
+def test_a_refused_rate_says_why() -> None:
+    refused = rate(0.0, None, None, RateStatus.REFUSED, "no quiet trial")
+    assert words.interval(refused) == "refused (no quiet trial)"
+
+
+def test_what_cannot_be_counted_is_never_zero() -> None:
+    assert words.count(None) == "not countable"
+    assert words.count(0) == "0"
+
+
+def test_a_trustworthy_result_passes_every_check() -> None:
+    own = [trial for trial in TRIALS if trial.scenario == "snat-255"]
+    assert all(check.good for check in words.checks(SNAT_255, own))
+    assert "7.10 Mpps, 2.29 times the NDR" in " ".join(check.text for check in words.checks(SNAT_255, own))
+
+
+def _doubts(**changes: object) -> list[str]:
+    changed = replace(SNAT_255, **changes)  # type: ignore[arg-type]
+    return [check.text for check in words.checks(changed, ()) if not check.good]
+
+
+def test_each_weakness_is_a_reason_to_look_twice() -> None:
+    assert _doubts(generator_ceiling_fps=3.2e6) == ["generator reaches 3.20 Mpps, 1.03 times the NDR"]
+    assert _doubts(generator_ceiling_fps=None) == ["generator ceiling not measured"]
+    assert _doubts(invalid_trials={"noisy_host": 9}) == ["8 of 17 trials valid"]
+    assert _doubts(cache_line=None) == ["core distance not measured"]
+    assert _doubts(rates=()) == ["no rate was searched"]
+    assert _doubts(cache_line=SNAT_65536.cache_line) == [
+        "cores 31.9 ns apart (31.0 ns to 158 ns), far in 5.00 % of probes"
+    ]
+
+
+def test_a_number_without_upper_bound_is_a_reason_to_look_twice() -> None:
+    doubts = [check.text for check in words.checks(FORWARD, ()) if not check.good]
+    assert doubts[0] == "NDR: no upper bound (the engine offered no more than 7.10 Mpps)"
+
+
+def test_unexplained_frames_in_valid_trials_are_a_reason_to_look_twice() -> None:
+    trial = TRIALS[0]
+    leaky = replace(trial, ledger=replace(trial.ledger, received=trial.received - 12))
+    texts = [check.text for check in words.checks(FORWARD, [leaky]) if not check.good]
+    assert "ledger: up to 12 frames unexplained in any valid trial" in texts
+
+
+def test_the_method_states_what_the_rates_definition_needs() -> None:
+    expected = "1 s trials, 21 s of them at each bound; 44 trials, 43.3 s of traffic in 90.3 s"
+    assert words.method(INFO, RESULT) == expected
+
+
+def test_scenarios_without_result_are_named() -> None:
+    assert words.unmeasured(INFO, replace(RESULT, scenarios=RESULT.scenarios[:1])) == (
+        "snat-255",
+        "snat-65536",
+    )
+
+
+def test_rates_of_all_scenarios_are_listed_once_ndr_first() -> None:
+    odd = replace(FORWARD, rates=(rate(0.01, 1e6, 1.1e6, RateStatus.FOUND),))
+    assert words.rate_names(replace(RESULT, scenarios=(odd, SNAT_255))) == ("NDR", "PDR 0.5 %", "PDR 1 %")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0, "0 s"), (0.31, "310 ms"), (43.3, "43.3 s"), (725, "12 min 5 s"), (3720, "1 h 2 min")],
+)
+def test_durations_read_well(value: float, text: str) -> None:
+    assert words.seconds(value) == text
+
+
+@pytest.mark.parametrize(
+    ("ratio", "text"),
+    [(0, "0"), (1.0, "100 %"), (0.5633, "56 %"), (0.005, "0.5 %"), (1.23e-7, "0.000012 %")],
+)
+def test_loss_is_written_without_exponents(ratio: float, text: str) -> None:
+    assert units.loss(ratio) == text
+
+
+def test_every_limit_and_validity_has_its_words() -> None:
+    assert set(words.LIMITS) == set(Limit)
+    assert set(words.VALIDITIES) == set(TrialValidity)

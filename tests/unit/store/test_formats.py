@@ -1,0 +1,116 @@
+"""The stored formats are pinned, described by a schema, and documented to the last field."""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import jsonschema
+import pytest
+from sample import sample_run
+
+from pinchpoint.model import errors
+from pinchpoint.model.result import Limit, RateStatus, RunInfo, RunResult
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.store.folder import INFO, RESULT, TRIAL
+from pinchpoint.store.schema import results_schema, schema_text
+
+ROOT = Path(__file__).parents[3]
+GOLDEN = ROOT / "tests" / "golden"
+RUN_INFO, RUN_RESULT, TRIALS = sample_run()
+PINNED_TRIALS = tuple(trial for trial in TRIALS if trial.id in ("snat-255-0006", "snat-255-0008"))
+STORED = {
+    "run.json": (INFO.encode(RUN_INFO, "") + b"\n",),
+    "result.json": (RESULT.encode(RUN_RESULT, "") + b"\n",),
+    "trials.jsonl": tuple(TRIAL.encode(trial, "") + b"\n" for trial in PINNED_TRIALS),
+}
+
+
+@pytest.mark.parametrize("name", list(STORED))
+def test_a_file_is_written_byte_for_byte_as_pinned(name: str) -> None:
+    path = GOLDEN / "run" / name
+    if os.environ.get("UPDATE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"".join(STORED[name]))
+    assert path.read_bytes() == b"".join(STORED[name])
+
+
+def test_pinned_files_are_read_as_what_they_were() -> None:
+    read = [TRIAL.decode(line, "") for line in (GOLDEN / "run/trials.jsonl").read_bytes().splitlines()]
+    assert tuple(read) == PINNED_TRIALS
+    assert INFO.decode((GOLDEN / "run/run.json").read_bytes(), "") == RUN_INFO
+    assert RESULT.decode((GOLDEN / "run/result.json").read_bytes(), "") == RUN_RESULT
+
+
+def test_the_schema_in_docs_is_current() -> None:
+    assert (ROOT / "docs/results.schema.json").read_text() == schema_text()
+
+
+@pytest.mark.parametrize("name", list(STORED))
+def test_pinned_files_satisfy_the_schema_and_no_other_root(name: str) -> None:
+    validator = jsonschema.Draft202012Validator(results_schema())
+    for line in (GOLDEN / "run" / name).read_bytes().splitlines():
+        validator.validate(json.loads(line))
+
+
+def test_the_schema_refuses_unknown_keys() -> None:
+    plain = json.loads(STORED["trials.jsonl"][0])
+    plain["witness"]["colour"] = 1
+    assert not jsonschema.Draft202012Validator(results_schema()).is_valid(plain)
+
+
+def _stored_kinds(kind: Any, seen: dict[str, Any]) -> dict[str, Any]:
+    """Every dataclass that a stored object is made of, by name."""
+    for argument in get_args(kind):
+        _stored_kinds(argument, seen)
+    if is_dataclass(kind) and isinstance(kind, type) and kind.__name__ not in seen:
+        seen[kind.__name__] = kind
+        for hint in get_type_hints(kind).values():
+            _stored_kinds(hint, seen)
+    return seen
+
+
+def _documented() -> dict[str, dict[str, list[str]]]:
+    """`### Name` headings of docs/results.md with the rows of their table by field."""
+    text = (ROOT / "docs/results.md").read_text()
+    found: dict[str, dict[str, list[str]]] = {}
+    for part in re.split(r"^### ", text, flags=re.M)[1:]:
+        name = part.split("\n", 1)[0].strip().strip("`")
+        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in part.splitlines() if "|" in line]
+        found[name] = {row[0].strip("`"): row[1:] for row in rows if row[0].startswith("`")}
+    return found
+
+
+def _all_fields() -> Iterator[tuple[str, set[str]]]:
+    seen: dict[str, Any] = {}
+    for root in (RunInfo, Trial, RunResult):
+        _stored_kinds(root, seen)
+    for name, kind in seen.items():
+        yield name, {item.name for item in fields(kind)} | ({"schema"} if kind is Trial else set())
+
+
+@pytest.mark.parametrize(("name", "names"), [pytest.param(*one, id=one[0]) for one in _all_fields()])
+def test_every_stored_field_is_documented_with_unit_and_meaning(name: str, names: set[str]) -> None:
+    documented = _documented().get(name, {})
+    assert set(documented) == names
+    assert all(len(row) == 2 and row[0] and row[1] for row in documented.values())
+
+
+def test_every_exit_code_is_documented() -> None:
+    text = (ROOT / "docs/results.md").read_text()
+    kinds = [kind for kind in vars(errors).values() if isinstance(kind, type)]
+    for kind in kinds:
+        assert issubclass(kind, errors.PinchpointError)
+        assert re.search(rf"^\| {kind.exit_code} \| [^|]+ \|$", text, flags=re.M), kind
+    assert re.search(r"^\| 0 \| ", text, flags=re.M) and re.search(r"^\| 130 \| ", text, flags=re.M)
+
+
+def test_every_word_of_an_enum_is_documented() -> None:
+
+    text = (ROOT / "docs/results.md").read_text()
+    for kind in (TrialValidity, RateStatus, Limit):
+        for word in kind:
+            assert f"`{word.value}`" in text
