@@ -89,7 +89,7 @@ class Engine:
 
 @contextlib.contextmanager
 def testpmd(vdevs: Sequence[str], core: int, log: Path) -> Iterator[None]:
-    """testpmd in flowgen mode with 65,536 flows of 64-byte frames, its main and forwarding lcore on `core`."""
+    """Testpmd in flowgen mode with 65,536 flows of 64-byte frames, its main and forwarding lcore on `core`."""
     command = ["dpdk-testpmd", *EAL, "--no-telemetry", "--lcores", f"0@{core},1@{core}"]
     for vdev in vdevs:
         command += ["--vdev", vdev]

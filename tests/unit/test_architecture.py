@@ -57,9 +57,7 @@ def test_pure_parts_do_no_io(part):
 
 
 def test_processes_are_started_in_few_places():
-    found = {
-        str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "subprocess" in set(imports_of(path))
-    }
+    found = {str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py") if "subprocess" in set(imports_of(path))}
     assert found <= STARTS_PROCESSES
 
 

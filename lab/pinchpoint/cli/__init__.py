@@ -2,6 +2,6 @@
 
 `main`      the group of commands and how errors end
 `run`       pinchpoint run
-`inspect`   pinchpoint check, show, doctor, clean
+`inspect`   pinchpoint check, show, report, doctor, clean
 `progress`  what is shown while a run goes on
 """

@@ -1,4 +1,4 @@
-"""Commands that look or tidy: check, show, doctor, clean."""
+"""Commands that look or tidy: check, show, report, doctor, clean."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from rich.table import Table
 
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.cli.run import load_all
+from pinchpoint.cli.run import load_all, write_report
 from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import ovs
 from pinchpoint.engine import process
@@ -45,6 +45,14 @@ def show(run_folder: Path, as_json: bool) -> int:
         click.echo(msgspec.json.encode(result))
     else:
         print_result(result, run_folder)
+    return 0
+
+
+@click.command(short_help="Write a stored run's report again.")
+@click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
+def report(run_folder: Path) -> int:
+    """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
+    click.echo(f"Report: {write_report(RunFolder.open(run_folder))}")
     return 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import click
 
 from pinchpoint import __version__
-from pinchpoint.cli.inspect import check, clean, doctor, show
+from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.run import run
 from pinchpoint.model.errors import PinchpointError
 
@@ -39,7 +39,7 @@ def cli() -> None:
     """
 
 
-for command in (run, check, show, doctor, clean):
+for command in (run, check, show, report, doctor, clean):
     cli.add_command(command)
 
 

@@ -3,7 +3,7 @@
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 
@@ -14,15 +14,14 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
-from pinchpoint.model.errors import InputError, PinchpointError
-from pinchpoint.model.result import RunResult
+from pinchpoint.model.errors import InputError, PinchpointError, StoreError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_html, render_markdown
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.measure import Interrupted, Measurer
-from pinchpoint.sweep.run import describe_run, run_all
+from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.setup import prepare
 
 
@@ -49,12 +48,12 @@ def run(paths: tuple[Path, ...], out: Path, resume: Path | None, dry_run: bool, 
     for scenario in scenarios:
         requirements.require(scenario)
     folder = RunFolder.open(resume) if resume else _new_folder(scenarios, paths, out)
-    result, interrupted = _measure(scenarios, folder, quiet)
-    _write_report(folder, result)
+    interrupted = _measure(scenarios, folder, quiet)
+    write_report(folder)
     if as_json:
-        click.echo(msgspec.json.encode(result))
+        click.echo(msgspec.json.encode(so_far(folder)))
     else:
-        print_result(result, folder.path)
+        print_result(so_far(folder), folder.path)
     if interrupted:
         hint = f"pinchpoint run --resume {folder.path} continues"
         click.echo(f"pinchpoint: {interrupted.message}; finished trials are in {folder.path}\n  hint: {hint}", err=True)
@@ -109,24 +108,21 @@ def _new_folder(scenarios: Sequence[Scenario], paths: Sequence[Path], out: Path)
     return folder
 
 
-def _measure(scenarios: Sequence[Scenario], folder: RunFolder, quiet: bool) -> tuple[RunResult, PinchpointError | None]:
-    """The result, and what interrupted it if the user did; any other error goes up once the report is written."""
+def _measure(scenarios: Sequence[Scenario], folder: RunFolder, quiet: bool) -> Interrupted | None:
+    """What interrupted the run if the user did; any other error goes up once the report is written."""
     try:
         with progress(quiet) as listener, stop_on_signals() as remember:
-            return run_all(scenarios, folder, listener, remember), None
-    except (Interrupted, KeyboardInterrupt) as error:
-        stopped = error if isinstance(error, Interrupted) else Interrupted("interrupted")
-        return _so_far(folder), stopped
+            run_all(scenarios, folder, listener, remember)
+            return None
+    except Interrupted as error:
+        return error
+    except KeyboardInterrupt:
+        return Interrupted("interrupted while building")
     except PinchpointError:
-        _write_report(folder, _so_far(folder))
+        with suppress(StoreError):  # the disk may be what failed
+            write_report(folder)
         click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
         raise
-
-
-def _so_far(folder: RunFolder) -> RunResult:
-    from pinchpoint.store.codec import SCHEMA
-
-    return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, ())
 
 
 class _Stopper:
@@ -162,6 +158,8 @@ def stop_on_signals() -> Iterator[Callable[[Measurer], None]]:
             signal.signal(number, handler)
 
 
-def _write_report(folder: RunFolder, result: RunResult) -> None:
-    info, trials = folder.read_info(), folder.read_trials()
+def write_report(folder: RunFolder) -> Path:
+    """Write report.html and report.md from what the folder holds; returns the page's path."""
+    info, result, trials = folder.read_info(), so_far(folder), folder.read_trials()
     folder.write_report(render_html(info, result, trials), render_markdown(info, result, trials))
+    return folder.path / "report.html"

@@ -47,7 +47,7 @@ def run_all(
 
     Trials of a scenario that was interrupted are answered from the record.
     """
-    done = {found.scenario: found for found in _known(folder).scenarios}
+    done = {found.scenario: found for found in so_far(folder).scenarios}
     recorded = folder.read_trials()
     for number, scenario in enumerate(scenarios, start=1):
         if scenario.name in done:
@@ -57,10 +57,11 @@ def run_all(
         done[scenario.name] = run_one(scenario, _record(folder), listener, mine, on_measurer)
         found = tuple(done[s.name] for s in scenarios if s.name in done)
         folder.write_result(RunResult(SCHEMA, folder.run_id, len(found) == len(scenarios), found))
-    return _known(folder)
+    return so_far(folder)
 
 
-def _known(folder: RunFolder) -> RunResult:
+def so_far(folder: RunFolder) -> RunResult:
+    """What a run has found; nothing yet, if no scenario has finished."""
     return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, ())
 
 

@@ -53,4 +53,9 @@ def test_beside_pmds_the_main_thread_forwards_nothing_and_is_no_witness():
 
 def test_what_the_host_did_to_each_thread_is_kept():
     (thread,) = dut_threads(SEEN)
-    assert (thread.name, thread.core, thread.run_delay_ns, thread.involuntary_switches) == ("pmd-c01/id:8", 1, 70_000, 2)
+    assert (thread.name, thread.core, thread.run_delay_ns, thread.involuntary_switches) == (
+        "pmd-c01/id:8",
+        1,
+        70_000,
+        2,
+    )

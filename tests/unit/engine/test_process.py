@@ -22,11 +22,7 @@ REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), None)
 def scripted(*replies, then="sys.stdin.read()"):
     """A child that prints one reply for each line it reads, then does `then`."""
     program = (
-        "import sys\n"
-        f"for reply in {list(replies)!r}:\n"
-        "    sys.stdin.readline()\n"
-        "    print(reply, flush=True)\n"
-        f"{then}\n"
+        f"import sys\nfor reply in {list(replies)!r}:\n    sys.stdin.readline()\n    print(reply, flush=True)\n{then}\n"
     )
     return [sys.executable, "-c", program]
 

@@ -314,14 +314,10 @@ def test_on_any_bench_a_search_ends_and_claims_no_more_than_was_seen(
     for rate in found(bench, search).rates:
         assert (rate.status is RateStatus.FOUND) == (rate.reason == "")
         judged = [trial for trial in bench.trials if trial.validity is TrialValidity.VALID]
-        good = {trial.load_fps for trial in judged if _bad_share(trial) <= rate.loss_ratio}
-        bad = {trial.load_fps for trial in judged if _bad_share(trial) > rate.loss_ratio}
+        good = {trial.load_fps for trial in judged if trial.loss_ratio <= rate.loss_ratio}
+        bad = {trial.load_fps for trial in judged if trial.loss_ratio > rate.loss_ratio}
         assert rate.lower_fps is None or rate.lower_fps in good
         assert rate.upper_fps is None or rate.upper_fps in bad
         if rate.status is RateStatus.AT_LEAST:
             assert rate.upper_fps is None
             assert rate.lower_fps == max(trial.load_fps for trial in judged)
-
-
-def _bad_share(trial: Trial) -> float:
-    return (trial.intended - trial.received) / trial.intended

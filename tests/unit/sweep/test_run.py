@@ -72,7 +72,6 @@ def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
         assert found.trials == sum(trial.scenario == scenario.name for trial in folder.read_trials())
 
 
-
 @pytest.mark.parametrize("stop_after", [1, 2, 5, 12])
 def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, folder, scenarios, stop_after):
     with pytest.raises(Interrupted):
