@@ -9,7 +9,7 @@ from pinchpoint.engine.simulated import SimulatedInstrument, Truth
 from pinchpoint.model.scenario import Range, Search, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
 
-RULES = Validity(shortfall_ratio=0.001, unexplained_frames=0)
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
 
 
 def search_with(**changes: object) -> Search:

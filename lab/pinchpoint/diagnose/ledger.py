@@ -111,7 +111,7 @@ def _engine_receive(engine: EngineResult, received: int) -> Hop:
     corrupt = sum(stream.corrupt or 0 for stream in engine.streams)
     if corrupt:
         drops.append(Drop("arrived corrupt", corrupt, "engine: corrupt", "dut"))
-    arrived = sum(port.received - port.foreign - port.late for port in engine.ports)
+    arrived = sum(port.received for port in engine.ports)
     missed = sum(port.rx_missed or 0 for port in engine.ports)
     return Hop("engine receives", arrived + missed, received, tuple(drops))
 

@@ -1,4 +1,10 @@
-"""Whether a trial may be judged: a loss that the host or the engine caused is not the DUT's."""
+"""Whether a trial may be judged: a loss that the host or the engine caused is not the DUT's.
+
+The engine does not make up for a gap of its own core with a burst: what fell due
+meanwhile is never offered (shortfall). So such a gap can cost frames only behind the
+DUT, in the ring that the engine empties, and a rate is quoted by what was really
+offered. A gap of the DUT's core costs frames before the DUT.
+"""
 
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Validity
@@ -22,7 +28,7 @@ def judge(
     """The trial's validity and, unless it is valid, the reason with its figures.
 
     `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that
-    of all streams together. In order: aborted, counter mismatch, offered too few
+    of all streams together, as intended. In order: aborted, counter mismatch, offered too few
     frames, lost frames while the host was disturbed enough to have lost them all.
     A loss larger than the disturbance explains is the DUT's, and so is valid.
     """
@@ -36,7 +42,7 @@ def judge(
     lost = ledger.offered - ledger.received
     if lost <= 0:
         return TrialValidity.VALID, ""
-    noise = _disturbance(lost, witness, load_fps, ring) or _distance_change(lost, witness)
+    noise = _disturbance(lost, ledger, witness, load_fps, ring) or _distance_change(lost, witness)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -57,41 +63,63 @@ def _shortfall(
     missing = sum(stream.shortfall or 0 for stream in streams)
     if missing <= rules.shortfall_ratio * intended:
         return None
-    missing_s = missing / load_fps
     gap_s = _gap_total_s(witness)
     figures = f"offered {units.share(missing / intended)} too few of {units.frames(intended)} frames"
-    if gap_s >= GAP_MAJORITY * missing_s:
+    own = missing - gap_s * load_fps  # fell due while the engine's core was running
+    if own > rules.shortfall_ratio * intended and gap_s * load_fps < GAP_MAJORITY * missing:
+        offered_fps = (intended - missing) / duration_s if duration_s else 0.0
+        reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
+        return TrialValidity.GENERATOR_LIMITED, f"{figures}: {reached}"
+    if missing > rules.gap_shortfall_ratio * intended:
         stood = units.nanoseconds(gap_s * 1e9)
         return TrialValidity.NOISY_HOST, f"{figures}: the engine's core stood still for {stood} in all"
-    offered_fps = (intended - missing) / duration_s if duration_s else 0.0
-    reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
-    return TrialValidity.GENERATOR_LIMITED, f"{figures}: {reached}"
+    return None
 
 
-def _disturbance(lost: int, witness: Witness, load_fps: float, ring: int) -> str:
+def _disturbance(lost: int, ledger: Ledger, witness: Witness, load_fps: float, ring: int) -> str:
     """What the host did that could have cost all of the lost frames; empty if nothing.
 
     A source counts only if it lasted longer than the rings absorb: a shorter one
     cannot overflow them. Run delay and steal are known only as totals.
     """
     absorbed_s = ring / load_fps
-    sources: list[tuple[float, str]] = []
-    worker = max(witness.workers, key=lambda worker: worker.gap_max_ns, default=None)
-    if worker and worker.gap_max_ns / 1e9 > absorbed_s:
-        at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-        longest = f"a {units.nanoseconds(worker.gap_max_ns)} gap of the engine's core {worker.core}{at}"
-        sources.append((_gap_total_s(witness), longest))
-    delay_s = sum(thread.run_delay_ns or 0 for thread in witness.dut_threads) / 1e9
-    if delay_s > absorbed_s:
-        names = ", ".join(thread.name for thread in witness.dut_threads if thread.run_delay_ns)
-        sources.append((delay_s, f"{units.nanoseconds(delay_s * 1e9)} in which {names} waited for a core"))
-    steal_s = _steal_s(witness)
-    if steal_s > absorbed_s:
-        sources.append((steal_s, f"{units.nanoseconds(steal_s * 1e9)} of stolen time"))
-    disturbed_s = sum(seconds for seconds, _ in sources)
-    if not sources or lost > disturbed_s * load_fps:
+    engine_side = [source for source in (_gaps(witness), _steal(witness, True)) if source[0] > absorbed_s]
+    dut_side = [source for source in (_delay(witness), _steal(witness, False)) if source[0] > absorbed_s]
+    behind_dut = sum(drop.frames for hop in ledger.hops for drop in hop.drops if drop.limits == "engine")
+    dut_s, any_s = (sum(lasted for _, lasted, _ in side) for side in (dut_side, engine_side + dut_side))
+    if lost - behind_dut > dut_s * load_fps or lost > any_s * load_fps:
         return ""
-    return f"lost {units.frames(lost)} frames during " + " and ".join(words for _, words in sources)
+    sources = engine_side + dut_side if behind_dut else dut_side
+    return f"lost {units.frames(lost)} frames during " + " and ".join(words for _, _, words in sources)
+
+
+# Each source: longest known (or total, where only that is known), total, in words; seconds.
+_Source = tuple[float, float, str]
+
+
+def _gaps(witness: Witness) -> _Source:
+    worker = max(witness.workers, key=lambda worker: worker.gap_max_ns, default=None)
+    if worker is None:
+        return 0.0, 0.0, ""
+    at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
+    longest = f"a {units.nanoseconds(worker.gap_max_ns)} gap of the engine's core {worker.core}{at}"
+    return worker.gap_max_ns / 1e9, _gap_total_s(witness), longest
+
+
+def _delay(witness: Witness) -> _Source:
+    delay_s = sum(thread.run_delay_ns or 0 for thread in witness.dut_threads) / 1e9
+    names = ", ".join(thread.name for thread in witness.dut_threads if thread.run_delay_ns)
+    return delay_s, delay_s, f"{units.nanoseconds(delay_s * 1e9)} in which {names} waited for a core"
+
+
+def _steal(witness: Witness, engine_side: bool) -> _Source:
+    """Time stolen from the engine's cores, or from the others that the bench uses."""
+    engine_cores = {worker.core: worker.steal_s or 0.0 for worker in witness.workers}
+    by_core = (engine_cores if engine_side else {}) | {
+        core: steal_s for core, steal_s in witness.steal_s.items() if (core in engine_cores) is engine_side
+    }
+    steal_s = sum(by_core.values())
+    return steal_s, steal_s, f"{units.nanoseconds(steal_s * 1e9)} of stolen time"
 
 
 def _distance_change(lost: int, witness: Witness) -> str:
@@ -104,9 +132,3 @@ def _distance_change(lost: int, witness: Witness) -> str:
 
 def _gap_total_s(witness: Witness) -> float:
     return sum(worker.gap_total_ns for worker in witness.workers) / 1e9
-
-
-def _steal_s(witness: Witness) -> float:
-    """Of the bench's CPUs; the engine's own figure only for cores that the host's does not cover."""
-    own = (worker.steal_s or 0.0 for worker in witness.workers if worker.core not in witness.steal_s)
-    return sum(witness.steal_s.values()) + sum(own)

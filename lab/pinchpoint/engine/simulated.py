@@ -6,8 +6,7 @@ frames that is served at a constant rate, `capacity_fps`.
 * Overload: what arrives above the capacity fills the ring, then is refused.
 * Noise: each trial's capacity is the true one times a normal factor.
 * Stalls: Poisson events of fixed length. `ENGINE`: the engine's core stands
-  still, then offers the frames that fell due in one burst (or, `skips_due`,
-  never offers them); it reports the gap. `DUT_THREAD`: the host takes the
+  still and never offers the frames that fell due meanwhile; it reports the gap. `DUT_THREAD`: the host takes the
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
   itself and nobody reports anything, which is a loss that is the DUT's own.
 * A constant share of the frames that the DUT loses whatever the load.
@@ -52,7 +51,6 @@ class Stalls:
     kind: StallKind
     per_second: float
     length_s: float
-    skips_due: bool = False  # ENGINE only: frames due in the gap are never offered
 
 
 @dataclass(frozen=True)
@@ -85,7 +83,6 @@ class _Stall:
     kind: StallKind
     at_s: float
     length_s: float
-    skips_due: bool
 
 
 class SimulatedInstrument:
@@ -203,8 +200,8 @@ class _Trial:
         return [stall for stall in self._stalls if stall.kind is kind]
 
     def _skipped(self) -> int:
-        skipping = [stall for stall in self.of_kind(StallKind.ENGINE) if stall.skips_due]
-        return math.floor(sum(stall.length_s for stall in skipping) * self._rate_fps)
+        """Frames that fell due during gaps of the engine: never offered."""
+        return math.floor(sum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
 
     def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
         excess = sum(max(0.0, self._rate_fps - scale * self._capacity_fps) * length_s for length_s, scale in spans)
@@ -215,7 +212,7 @@ class _Trial:
         is_full = self._rate_fps >= self._capacity_fps
         free = 0 if is_full else self._truth.ring
         arriving_fps = min(self._rate_fps, self._capacity_fps)
-        lossy = [stall for stall in self._stalls if not stall.skips_due]
+        lossy = [stall for stall in self._stalls if stall.kind is not StallKind.ENGINE]
         return sum(max(0.0, stall.length_s * arriving_fps - free) for stall in lossy)
 
     def streams(self) -> tuple[StreamCounts, ...]:
@@ -305,7 +302,7 @@ def _stalls(kinds: Sequence[Stalls], duration_s: float, random: Random) -> list[
     for stalls in kinds:
         at_s = random.expovariate(stalls.per_second)
         while at_s < duration_s:
-            found.append(_Stall(stalls.kind, at_s, stalls.length_s, stalls.skips_due))
+            found.append(_Stall(stalls.kind, at_s, stalls.length_s))
             at_s += random.expovariate(stalls.per_second)
     return found
 

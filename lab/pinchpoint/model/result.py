@@ -22,8 +22,8 @@ class Rate:
 
     loss_ratio: float  # 0 for the NDR
     status: RateStatus
-    lower_fps: float | None  # the highest load that satisfied the goal: the number to quote
-    upper_fps: float | None  # the lowest load that did not
+    lower_fps: float | None  # offered at the highest load that satisfied the goal: the number to quote
+    upper_fps: float | None  # offered at the lowest load that did not
     trial_duration_s: float
     duration_sum_s: float
     reason: str  # empty when found

@@ -118,7 +118,8 @@ class Search:
 class Validity:
     """When a trial's loss may be called the DUT's loss."""
 
-    shortfall_ratio: float  # offered may fall short of intended by this share
+    shortfall_ratio: float  # offered may fall short of intended by this share though the engine's core ran
+    gap_shortfall_ratio: float  # and by this share in all, if the host took the engine's core meanwhile
     unexplained_frames: int  # the ledger may miss this many frames (counter read skew)
 
 

@@ -77,6 +77,7 @@ duration_sum_s = 21
 
 [validity]
 shortfall_ratio = 0.001
+gap_shortfall_ratio = 0.02
 
 [latency]
 at = [0.5, 0.9]

@@ -237,8 +237,14 @@ VALIDITY = Table(
         Key(
             "shortfall_ratio",
             kinds.number(0, 1, below=True),
-            "Share of the intended frames that the engine may fail to offer.",
+            "Share of the intended frames that the engine may fail to offer although its core ran.",
             0.001,
+        ),
+        Key(
+            "gap_shortfall_ratio",
+            kinds.number(0, 1, below=True),
+            "Share that it may fail to offer in all, the host having taken its core; rates are told as offered.",
+            0.05,
         ),
         Key(
             "unexplained_frames",

@@ -2,12 +2,14 @@
 
 Only valid trials reach the library. A generator at its ceiling lowers the
 search's maximum instead of the DUT's rate; a rate that ends at that maximum is
-"at least", never found.
+"at least", never found. Rates are told as offered, not as intended: what the
+engine really presented to the ports at the loads that bound them (RFC 2285, 3.5.2).
 """
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from statistics import median
 
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, RateStatus
@@ -60,10 +62,10 @@ def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> 
             stopped = f"{watch.ceiling()}, below search.min_load_fps"
         except (_StoppedError, LibraryError) as error:
             stopped = str(error)
-        judge = _Judge(search, max_load_fps, watch.ceiling(), stopped)
+        judge = _Judge(search, max_load_fps, watch, stopped)
         return watch.outcome(tuple(judge.rate(bounds) for bounds in attempt.bounds()))
     stopped = f"{watch.ceiling()}, and fell short of ever lower loads, last {units.fps(max_load_fps)}"
-    judge = _Judge(search, max_load_fps, watch.ceiling(), stopped)
+    judge = _Judge(search, max_load_fps, watch, stopped)
     nothing = (Bounds(loss_ratio, None, None) for loss_ratio in sorted(search.loss_ratios))
     return watch.outcome(tuple(judge.rate(bounds) for bounds in nothing))
 
@@ -78,6 +80,7 @@ class _Watch:
         self._end_s = now_s() + search.max_duration_s
         self._trials = 0
         self._ceiling_fps: float | None = None
+        self._offered: dict[float, list[float]] = {}  # of valid trials, by intended load
 
     def measure(self, duration_s: float, load_fps: float) -> Trial:
         """A valid trial. Raises _GeneratorLimitedError or _StoppedError."""
@@ -97,7 +100,12 @@ class _Watch:
                 f"no valid trial at {units.fps(load_fps)} in {validities.total()} tries ({counts}); "
                 f"last: {trial.reason}"
             )
+        self._offered.setdefault(load_fps, []).append(trial.offered_fps)
         return trial
+
+    def offered_fps(self, load_fps: float | None) -> float | None:
+        """The median rate that valid trials at an intended load really offered."""
+        return None if load_fps is None else median(self._offered[load_fps])
 
     def _in_time(self, duration_s: float, load_fps: float) -> Trial:
         if self._now_s() >= self._end_s:
@@ -126,7 +134,7 @@ class _Judge:
 
     search: Search
     max_load_fps: float
-    ceiling: str  # in words; empty if the generator was never the limit
+    watch: "_Watch"
     stopped: str  # why the search ended early; empty if it did not
 
     def rate(self, bounds: Bounds) -> Rate:
@@ -134,8 +142,8 @@ class _Judge:
         return Rate(
             loss_ratio=bounds.loss_ratio,
             status=status,
-            lower_fps=bounds.lower_fps,
-            upper_fps=bounds.upper_fps,
+            lower_fps=self.watch.offered_fps(bounds.lower_fps),
+            upper_fps=self.watch.offered_fps(bounds.upper_fps),
             trial_duration_s=self.search.trial_duration_s,
             duration_sum_s=self.search.duration_sum_s,
             reason=reason,
@@ -144,7 +152,7 @@ class _Judge:
     def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:
         lower, upper = bounds.lower_fps, bounds.upper_fps
         if upper is None and lower is not None and lower >= self.max_load_fps:
-            return RateStatus.AT_LEAST, self.ceiling or "search.max_load_fps reached"
+            return RateStatus.AT_LEAST, self.watch.ceiling() or "search.max_load_fps reached"
         if lower is None and upper is not None and upper <= self.search.min_load_fps:
             lost = "a frame" if bounds.loss_ratio == 0 else f"more than {units.loss(bounds.loss_ratio)}"
             minimum = units.fps(self.search.min_load_fps)

@@ -16,7 +16,7 @@ from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.dut.refusal import explain_refused_rule
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import ProcessInstrument
-from pinchpoint.model.result import LatencyPoint, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import LatencyPoint, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
 from pinchpoint.observe.bracket import Bracket
@@ -154,8 +154,8 @@ def _summary(
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> tuple[PmdLoad, ...]:
     """The packet threads' load at the highest load that satisfied the goal, else at the lowest judged one."""
     judged = [trial for trial in searched if trial.validity is TrialValidity.VALID]
-    if not judged:
-        return ()
-    reached = [t for t in judged if ndr.status is not RateStatus.REFUSED and t.load_fps <= (ndr.lower_fps or 0)]
-    chosen = max(reached, key=lambda t: t.load_fps) if reached else min(judged, key=lambda t: t.load_fps)
-    return chosen.pmds
+    below = ndr.upper_fps or float("inf")
+    reached = [trial for trial in judged if trial.loss_ratio <= ndr.loss_ratio and trial.offered_fps < below]
+    if reached:
+        return max(reached, key=lambda trial: trial.load_fps).pmds
+    return min(judged, key=lambda trial: trial.load_fps).pmds if judged else ()

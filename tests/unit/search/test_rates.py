@@ -26,7 +26,7 @@ def assert_near(rate: Rate, capacity_fps: float, tolerance: float) -> None:
     assert rate.status is RateStatus.FOUND, rate
     assert rate.reason == ""
     assert rate.lower_fps is not None and rate.upper_fps is not None
-    assert 0 < rate.upper_fps - rate.lower_fps <= 0.005 * rate.upper_fps
+    assert 0 < rate.upper_fps - rate.lower_fps <= 0.005 * rate.upper_fps + 1, "bounds are whole frames a second"
     assert abs(rate.lower_fps - capacity_fps) <= tolerance * capacity_fps
 
 
@@ -141,9 +141,8 @@ def test_reaching_the_search_maximum_is_never_called_a_rate() -> None:
         assert rate.reason == "search.max_load_fps reached"
 
 
-@pytest.mark.parametrize("kind", [StallKind.ENGINE, StallKind.DUT_THREAD])
-def test_losses_from_a_disturbed_host_are_repeated_and_never_judged(kind: StallKind) -> None:
-    bench = Bench(Truth(CAPACITY, stalls=(Stalls(kind, 0.7, 0.002),)))  # every other trial is disturbed
+def test_losses_from_a_disturbed_host_are_repeated_and_never_judged() -> None:
+    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 0.7, 0.002),)))  # every other trial
     assert_near(found(bench).rates[0], CAPACITY, 0.01)
     noisy = [trial for trial in bench.trials if trial.validity is TrialValidity.NOISY_HOST]
     assert len(noisy) >= 3
@@ -152,8 +151,16 @@ def test_losses_from_a_disturbed_host_are_repeated_and_never_judged(kind: StallK
     assert all(trial.lost == 0 for trial in within if trial.validity is TrialValidity.VALID)
 
 
+def test_a_rate_is_told_as_offered_where_gaps_kept_the_engine_from_offering_all() -> None:
+    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 10, 0.002),)))  # 2 % of the time
+    rate = found(bench).rates[0]
+    assert rate.status is RateStatus.FOUND
+    assert rate.lower_fps == pytest.approx(0.98 * CAPACITY, rel=0.01)
+    assert rate.lower_fps < 0.99 * CAPACITY, "never more than what was really carried"
+
+
 def test_a_repeat_asks_the_same_load_at_once() -> None:
-    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 0.5, 0.002),)))
+    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 0.5, 0.002),)))
     found(bench)
     for trial, following in zip(bench.trials, bench.trials[1:], strict=False):
         if trial.validity is not TrialValidity.VALID:
@@ -161,7 +168,7 @@ def test_a_repeat_asks_the_same_load_at_once() -> None:
 
 
 def test_a_host_that_is_never_quiet_gets_no_number_but_the_reason() -> None:
-    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.ENGINE, 20, 0.002),)))
+    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 20, 0.002),)))
     outcome = found(bench, search_with(max_repeats=3))
     for rate in outcome.rates:
         assert rate.status is RateStatus.REFUSED
@@ -180,7 +187,7 @@ def test_frames_without_account_give_no_number() -> None:
 def test_a_rate_decided_before_the_host_became_noisy_is_kept() -> None:
     whole, quiet = Bench(Truth(CAPACITY)), Bench(Truth(CAPACITY))
     found(whole)
-    loud = Bench(Truth(10 * CAPACITY, stalls=(Stalls(StallKind.ENGINE, 30, 0.02),)))
+    loud = Bench(Truth(10 * CAPACITY, stalls=(Stalls(StallKind.DUT_THREAD, 30, 0.02),)))
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         """Quiet but for the last trial of all, which decides one of the two rates."""
@@ -270,7 +277,9 @@ def test_what_the_measurement_raises_is_not_swallowed(error: BaseException) -> N
 
 
 def test_the_same_bench_gives_the_same_search() -> None:
-    truth = Truth(CAPACITY, noise=0.01, stalls=(Stalls(StallKind.ENGINE, 0.5, 0.002),), core_distance=CoreDistance())
+    truth = Truth(
+        CAPACITY, noise=0.01, stalls=(Stalls(StallKind.DUT_THREAD, 0.5, 0.002),), core_distance=CoreDistance()
+    )
     first, second = Bench(truth), Bench(truth)
     assert found(first) == found(second)
     assert first.trials == second.trials
@@ -289,7 +298,6 @@ TRUTHS: st.SearchStrategy[Truth] = st.builds(
             kind=st.sampled_from(StallKind),
             per_second=st.floats(0.01, 10),
             length_s=st.floats(1e-5, 0.2),
-            skips_due=st.booleans(),
         ),
         max_size=2,
     ).map(tuple),
@@ -314,10 +322,10 @@ def test_on_any_bench_a_search_ends_and_claims_no_more_than_was_seen(
     for rate in found(bench, search).rates:
         assert (rate.status is RateStatus.FOUND) == (rate.reason == "")
         judged = [trial for trial in bench.trials if trial.validity is TrialValidity.VALID]
-        good = {trial.load_fps for trial in judged if trial.loss_ratio <= rate.loss_ratio}
-        bad = {trial.load_fps for trial in judged if trial.loss_ratio > rate.loss_ratio}
-        assert rate.lower_fps is None or rate.lower_fps in good
-        assert rate.upper_fps is None or rate.upper_fps in bad
+        good = {trial.offered_fps for trial in judged if trial.loss_ratio <= rate.loss_ratio}
+        bad = {trial.offered_fps for trial in judged if trial.loss_ratio > rate.loss_ratio}
+        assert rate.lower_fps is None or min(good) <= rate.lower_fps <= max(good)
+        assert rate.upper_fps is None or min(bad) <= rate.upper_fps <= max(bad)
         if rate.status is RateStatus.AT_LEAST:
             assert rate.upper_fps is None
-            assert rate.lower_fps == max(trial.load_fps for trial in judged)
+            assert rate.lower_fps is not None and rate.lower_fps <= max(trial.load_fps for trial in judged)
