@@ -1,0 +1,15 @@
+//! The parts of the binary, as a library so that tests can reach them.
+//!
+//! * [`protocol`]: the messages, as they stand on the wire;
+//! * [`parse`]: a line to a message, with errors that name the key;
+//! * [`convert`]: messages to what the worker runs, with every check;
+//! * [`report`]: what the worker did to messages;
+//! * [`input`], [`session`]: the conversation.
+
+pub mod convert;
+pub mod input;
+pub mod parse;
+pub mod protocol;
+pub mod report;
+pub mod session;
+pub mod usage;

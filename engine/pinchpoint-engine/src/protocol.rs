@@ -1,0 +1,377 @@
+//! The messages as they stand on the wire; protocol/README.md says what they
+//! mean. Nothing here checks more than their shape.
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+
+/// Version of the protocol spoken here.
+pub const VERSION: u32 = 1;
+
+/// Reads a key that may be null but must be there.
+fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    Option::deserialize(deserializer)
+}
+
+macro_rules! message {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$field_meta:meta])* $field:ident: $ty:ty,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        #[allow(missing_docs)] // the README defines the keys, once
+        pub struct $name { $($(#[$field_meta])* pub $field: $ty,)* }
+    )*};
+}
+
+/// What the lab sends.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Request {
+    /// Asks for versions and abilities.
+    Hello(HelloRequest),
+    /// Takes cores and ports.
+    Open(OpenRequest),
+    /// Runs a trial.
+    Run(RunRequest),
+    /// Ends the running trial.
+    Stop(Empty),
+    /// Ends the session.
+    Bye(Empty),
+}
+
+/// What the engine sends.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum Reply {
+    /// Versions and abilities.
+    Hello(HelloReply),
+    /// The ports as opened.
+    Open(OpenReply),
+    /// Totals of the running trial.
+    Sample(Sample),
+    /// A trial's account.
+    Result(Box<TrialResult>),
+    /// What could not be done.
+    Error(ErrorReply),
+    /// The last line.
+    Bye(Empty),
+}
+
+message! {
+    /// A message without keys.
+    Empty {}
+
+    /// `hello` from the lab.
+    HelloRequest { protocol: u32, }
+
+    /// `open` from the lab.
+    OpenRequest {
+        cores: Vec<usize>,
+        eal_args: Vec<String>,
+        ports: Vec<PortRequest>,
+        link_timeout_s: f64,
+    }
+
+    /// One port of `open`.
+    PortRequest {
+        name: String,
+        backend: BackendName,
+        device: String,
+        #[serde(deserialize_with = "present")]
+        netns: Option<String>,
+        rx_ring: u32,
+        tx_ring: u32,
+    }
+
+    /// `run` from the lab.
+    RunRequest {
+        trial: String,
+        epoch: u8,
+        duration_s: f64,
+        drain_s: f64,
+        #[serde(deserialize_with = "present")]
+        sample_interval_s: Option<f64>,
+        #[serde(deserialize_with = "present")]
+        probe_cores: Option<[usize; 2]>,
+        verify_checksums: bool,
+        streams: Vec<StreamRequest>,
+    }
+
+    /// One stream of `run`.
+    StreamRequest {
+        id: u8,
+        tx_port: String,
+        rx_port: String,
+        #[serde(deserialize_with = "present")]
+        rate_fps: Option<f64>,
+        frame_bytes: usize,
+        eth: Eth,
+        ipv4: Ipv4,
+        udp: Udp,
+        flows: u64,
+        fields: Vec<FieldRequest>,
+    }
+
+    /// Ethernet addresses.
+    Eth { src: Mac, dst: Mac, }
+
+    /// IPv4 header fields.
+    Ipv4 { src: Ipv4Addr, dst: Ipv4Addr, ttl: u8, dscp: u8, }
+
+    /// UDP ports.
+    Udp { src: u16, dst: u16, }
+
+    /// A field program.
+    FieldRequest { field: FieldName, op: Op, step: i64, count: u64, }
+
+    /// `hello` from the engine.
+    HelloReply {
+        protocol: u32,
+        engine: String,
+        backends: Vec<Backend>,
+        cores: Vec<usize>,
+        clock_hz: u64,
+    }
+
+    /// What a backend can do.
+    Backend {
+        name: BackendName,
+        available: bool,
+        #[serde(deserialize_with = "present")]
+        detail: Option<String>,
+        #[serde(deserialize_with = "present")]
+        why: Option<String>,
+        #[serde(deserialize_with = "present")]
+        hint: Option<String>,
+    }
+
+    /// `open` from the engine.
+    OpenReply { ports: Vec<OpenedPort>, }
+
+    /// One opened port.
+    OpenedPort {
+        name: String,
+        #[serde(deserialize_with = "present")]
+        mac: Option<Mac>,
+        mode: String,
+        link_up: bool,
+        rx_ring: u32,
+        tx_ring: u32,
+    }
+
+    /// `sample` from the engine.
+    Sample {
+        trial: String,
+        elapsed_s: f64,
+        offered: u64,
+        sent: u64,
+        received: u64,
+    }
+
+    /// `result` from the engine.
+    TrialResult {
+        trial: String,
+        status: Status,
+        duration_s: f64,
+        drain_s: f64,
+        streams: Vec<StreamResult>,
+        ports: Vec<PortResult>,
+        pacing: Pacing,
+        witness: Witness,
+    }
+
+    /// One stream's account.
+    StreamResult {
+        id: u8,
+        tx_port: String,
+        rx_port: String,
+        #[serde(deserialize_with = "present")]
+        intended: Option<u64>,
+        offered: u64,
+        refused: u64,
+        #[serde(deserialize_with = "present")]
+        shortfall: Option<u64>,
+        sent: u64,
+        received: u64,
+        lost: u64,
+        duplicated: u64,
+        reordered: u64,
+        reorder_distance_max: u64,
+        corrupt: u64,
+        #[serde(deserialize_with = "present")]
+        latency: Option<Latency>,
+    }
+
+    /// One stream's latency.
+    Latency {
+        count: u64,
+        min_ns: u64,
+        mean_ns: f64,
+        stddev_ns: f64,
+        max_ns: u64,
+        p50_ns: u64,
+        p90_ns: u64,
+        p99_ns: u64,
+        p999_ns: u64,
+        p9999_ns: u64,
+        curve: Vec<(f64, u64)>,
+        histogram: String,
+    }
+
+    /// One port's account.
+    PortResult {
+        name: String,
+        sent: u64,
+        refused: u64,
+        received: u64,
+        foreign: u64,
+        late: u64,
+        #[serde(deserialize_with = "present")]
+        rx_missed: Option<u64>,
+        stats: BTreeMap<String, u64>,
+    }
+
+    /// How even the sending was.
+    Pacing {
+        largest_burst: u64,
+        #[serde(deserialize_with = "present")]
+        latest_ns: Option<u64>,
+    }
+
+    /// How the host behaved.
+    Witness {
+        workers: Vec<WorkerWitness>,
+        #[serde(deserialize_with = "present")]
+        cache_line: Option<CacheLine>,
+    }
+
+    /// How one worker fared.
+    WorkerWitness {
+        core: usize,
+        loops: u64,
+        busy_share: f64,
+        gap_threshold_ns: u64,
+        gaps: u64,
+        gap_total_ns: u64,
+        gap_max_ns: u64,
+        gap_max_at_s: f64,
+        gap_histogram: Vec<(u64, u64)>,
+        #[serde(deserialize_with = "present")]
+        steal_s: Option<f64>,
+        voluntary_switches: u64,
+        involuntary_switches: u64,
+    }
+
+    /// How far two cores are apart.
+    CacheLine {
+        cores: [usize; 2],
+        #[serde(deserialize_with = "present")]
+        before_ns: Option<f64>,
+        #[serde(deserialize_with = "present")]
+        after_ns: Option<f64>,
+    }
+
+    /// `error` from the engine.
+    ErrorReply {
+        code: ErrorCode,
+        message: String,
+        #[serde(deserialize_with = "present")]
+        hint: Option<String>,
+    }
+}
+
+macro_rules! words {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$word_meta:meta])* $word:ident,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum $name { $($(#[$word_meta])* $word,)* }
+    )*};
+}
+
+words! {
+    /// Which implementation drives a port.
+    BackendName {
+        /// Two ends in this process.
+        Mem,
+        /// A network interface through packet sockets.
+        AfPacket,
+        /// A DPDK ethdev.
+        Dpdk,
+    }
+
+    /// What a field program does.
+    Op {
+        /// `template + step * value number`.
+        Increment,
+    }
+
+    /// How a trial ended.
+    Status {
+        /// At its time.
+        Completed,
+        /// Before its time.
+        Stopped,
+    }
+
+    /// What kind of thing went wrong.
+    ErrorCode {
+        /// The line is not a JSON object of a known type and shape.
+        Malformed,
+        /// The two programs speak different versions.
+        Protocol,
+        /// A key has a value that cannot be met.
+        Invalid,
+        /// The request does not fit the state of the session.
+        State,
+        /// A port could not be opened.
+        PortOpen,
+        /// A link did not come up in time.
+        LinkDown,
+        /// The engine failed; its ports are closed.
+        Internal,
+    }
+
+    /// A field that a program may vary.
+    FieldName {
+        /// IPv4 source address.
+        #[serde(rename = "ipv4.src")]
+        Ipv4Src,
+        /// IPv4 destination address.
+        #[serde(rename = "ipv4.dst")]
+        Ipv4Dst,
+        /// UDP source port.
+        #[serde(rename = "udp.src")]
+        UdpSrc,
+        /// UDP destination port.
+        #[serde(rename = "udp.dst")]
+        UdpDst,
+    }
+}
+
+/// An Ethernet address, written `02:00:00:00:00:01`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mac(pub pinchpoint_wire::ethernet::Mac);
+
+impl Serialize for Mac {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for Mac {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let expected = || {
+            D::Error::custom(format!(
+                "'{text}' is not an Ethernet address, expected one like 02:00:00:00:00:01"
+            ))
+        };
+        text.parse().map(Self).map_err(|_| expected())
+    }
+}

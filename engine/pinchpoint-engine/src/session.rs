@@ -1,0 +1,379 @@
+//! The conversation: what the engine holds, and what it does with each event.
+
+use crate::convert::{self, KnownPort};
+use crate::input::{Event, Events};
+use crate::protocol::{
+    CacheLine, Empty, ErrorCode, ErrorReply, OpenReply, OpenRequest, OpenedPort, Reply, Request,
+    RunRequest, Sample, VERSION,
+};
+use crate::{parse, report, usage};
+use nix::sched::{CpuSet, sched_getaffinity};
+use nix::unistd::Pid;
+use pinchpoint_port::{AnyPort, OpenError, OpenErrorKind, Patience, Port};
+use pinchpoint_worker::{Clock, Live, Running, probe};
+use std::fs::File;
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::sync::mpsc::RecvTimeoutError;
+use std::time::{Duration, Instant};
+
+const LINK_POLL: Duration = Duration::from_millis(10);
+
+/// Ports and the core that drives them.
+struct OpenSession {
+    core: usize,
+    link_timeout: Duration,
+    known: Vec<KnownPort>,
+    /// Empty while a trial has them.
+    ports: Vec<AnyPort>,
+}
+
+/// A trial under way.
+struct Trial {
+    name: String,
+    running: Running,
+    live: Arc<Live>,
+    begun: Instant,
+    sample_interval: Option<Duration>,
+    next_sample: Option<Instant>,
+    cache_line: Option<CacheLine>,
+}
+
+/// Why the engine is about to exit.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leave {
+    Bye,
+    End,
+    Terminated,
+}
+
+struct Session {
+    events: Events,
+    out: File,
+    clock: Clock,
+    cores: Vec<usize>,
+    open: Option<OpenSession>,
+    trial: Option<Trial>,
+    leave: Option<Leave>,
+}
+
+/// Runs the conversation to its end; returns the exit status.
+///
+/// # Errors
+/// The system's, when stdout is lost. A running trial is ended first.
+pub fn run(events: Events, out: File) -> io::Result<u8> {
+    let mut session = Session {
+        events,
+        out,
+        clock: Clock::new(),
+        cores: allowed_cores(),
+        open: None,
+        trial: None,
+        leave: None,
+    };
+    let result = session.converse();
+    if let Some(trial) = session.trial.take() {
+        trial.live.abort();
+        trial.running.join();
+    }
+    result
+}
+
+fn allowed_cores() -> Vec<usize> {
+    let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
+    let is_set = |&core: &usize| set.is_set(core).unwrap_or(false);
+    (0..CpuSet::count()).filter(is_set).collect()
+}
+
+fn error(code: ErrorCode, message: impl Into<String>, hint: Option<&str>) -> ErrorReply {
+    ErrorReply {
+        code,
+        message: message.into(),
+        hint: hint.map(str::to_owned),
+    }
+}
+
+fn open_error(failure: OpenError) -> ErrorReply {
+    error(
+        match failure.kind {
+            OpenErrorKind::Port => ErrorCode::PortOpen,
+            OpenErrorKind::Link => ErrorCode::LinkDown,
+        },
+        failure.message,
+        failure.hint.as_deref(),
+    )
+}
+
+/// Waits until every link is up. Asking is also what lets a vhost-user server
+/// port notice that its client has come back.
+fn await_links(
+    ports: &mut [AnyPort],
+    names: &[&str],
+    patience: Patience<'_>,
+) -> Result<(), ErrorReply> {
+    loop {
+        let down: Vec<&str> = names
+            .iter()
+            .zip(ports.iter_mut())
+            .filter_map(|(name, port)| (!port.link_up()).then_some(*name))
+            .collect();
+        if down.is_empty() {
+            return Ok(());
+        }
+        if patience.is_over() {
+            return Err(error(
+                ErrorCode::LinkDown,
+                format!("{}: the link is down", down.join(", ")),
+                Some("is the other end there? link_timeout_s says how long to wait for it"),
+            ));
+        }
+        std::thread::sleep(LINK_POLL);
+    }
+}
+
+impl Session {
+    fn converse(&mut self) -> io::Result<u8> {
+        loop {
+            match self.next_event() {
+                Some(event) => self.react(event)?,
+                None => self.sample()?,
+            }
+            if self.trial.is_none()
+                && let Some(leave) = self.leave
+            {
+                return self.part(leave);
+            }
+        }
+    }
+
+    /// The next event, or none when a sample is due first.
+    fn next_event(&self) -> Option<Event> {
+        let next_sample = self.trial.as_ref().and_then(|trial| trial.next_sample);
+        let Some(at) = next_sample else {
+            return Some(self.events.receiver.recv().unwrap_or(Event::End));
+        };
+        let wait = at.saturating_duration_since(Instant::now());
+        match self.events.receiver.recv_timeout(wait) {
+            Ok(event) => Some(event),
+            Err(RecvTimeoutError::Timeout) => None,
+            Err(RecvTimeoutError::Disconnected) => Some(Event::End),
+        }
+    }
+
+    fn react(&mut self, event: Event) -> io::Result<()> {
+        match event {
+            Event::Line(line) => {
+                let answer = parse::request(&line).and_then(|request| self.answer(request));
+                match answer {
+                    Ok(Some(reply)) => self.write(&reply),
+                    Ok(None) => Ok(()),
+                    Err(failure) => self.write(&Reply::Error(failure)),
+                }
+            }
+            Event::BadLine(why) => {
+                self.write(&Reply::Error(error(ErrorCode::Malformed, why, None)))
+            }
+            Event::End => {
+                self.depart(Leave::End);
+                Ok(())
+            }
+            Event::Terminated => {
+                self.depart(Leave::Terminated);
+                Ok(())
+            }
+            Event::TrialEnded => self.finish_trial(),
+        }
+    }
+
+    fn depart(&mut self, leave: Leave) {
+        self.leave = Some(leave);
+        if let Some(trial) = &self.trial {
+            match leave {
+                Leave::Bye => trial.live.stop(),
+                Leave::End | Leave::Terminated => trial.live.abort(),
+            }
+        }
+    }
+
+    fn part(&mut self, leave: Leave) -> io::Result<u8> {
+        self.open = None;
+        match leave {
+            Leave::Bye => {
+                self.write(&Reply::Bye(Empty {}))?;
+                Ok(usage::EXIT_DONE)
+            }
+            Leave::End => Ok(usage::EXIT_DONE),
+            Leave::Terminated => Ok(usage::EXIT_TERMINATED),
+        }
+    }
+
+    fn write(&mut self, reply: &Reply) -> io::Result<()> {
+        let mut line = serde_json::to_vec(reply)?;
+        line.push(b'\n');
+        self.out.write_all(&line)
+    }
+
+    fn answer(&mut self, request: Request) -> Result<Option<Reply>, ErrorReply> {
+        match request {
+            Request::Bye(_) => {
+                self.depart(Leave::Bye);
+                Ok(None)
+            }
+            Request::Stop(_) => match &self.trial {
+                Some(trial) => {
+                    trial.live.stop();
+                    Ok(None)
+                }
+                None => Err(error(ErrorCode::State, "stop: no trial is running", None)),
+            },
+            _ if self.trial.is_some() => Err(error(
+                ErrorCode::State,
+                "a trial is running",
+                Some("wait for its result, or send stop"),
+            )),
+            Request::Hello(hello) if hello.protocol != VERSION => Err(error(
+                ErrorCode::Protocol,
+                format!(
+                    "protocol: this engine speaks {VERSION}, not {}",
+                    hello.protocol
+                ),
+                Some("use a lab and an engine of the same release"),
+            )),
+            Request::Hello(_) => {
+                let backends = pinchpoint_port::availability();
+                let hello = report::hello(backends, self.cores.clone(), self.clock.hz());
+                Ok(Some(Reply::Hello(hello)))
+            }
+            Request::Open(request) => self.open(&request).map(|open| Some(Reply::Open(open))),
+            Request::Run(request) => self.start_trial(&request).map(|()| None),
+        }
+    }
+
+    /// Opens the ports and waits for their links. A session that was open
+    /// before is closed first.
+    fn open(&mut self, request: &OpenRequest) -> Result<OpenReply, ErrorReply> {
+        let (session, specs) = convert::session(request, &self.cores)?;
+        self.open = None;
+        let link_timeout = Duration::from_secs_f64(request.link_timeout_s);
+        let patience = Patience {
+            until: Instant::now() + link_timeout,
+            cancelled: &self.events.leaving,
+        };
+        let mut ports = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
+        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        await_links(&mut ports, &names, patience)?;
+        let opened = specs.iter().zip(&ports).map(|(spec, port)| OpenedPort {
+            name: spec.name.clone(),
+            mac: port.mac().map(crate::protocol::Mac),
+            mode: port.mode().to_owned(),
+            link_up: true,
+            rx_ring: port.rings().0,
+            tx_ring: port.rings().1,
+        });
+        let opened = opened.collect();
+        let known = specs.iter().zip(&ports).map(|(spec, port)| KnownPort {
+            name: spec.name.clone(),
+            max_len: port.max_len(),
+        });
+        self.open = Some(OpenSession {
+            core: request.cores[0],
+            link_timeout,
+            known: known.collect(),
+            ports,
+        });
+        Ok(OpenReply { ports: opened })
+    }
+
+    fn start_trial(&mut self, request: &RunRequest) -> Result<(), ErrorReply> {
+        let Some(open) = &mut self.open else {
+            return Err(error(
+                ErrorCode::State,
+                "run: no ports are open",
+                Some("send open first"),
+            ));
+        };
+        let plan = convert::plan(request, &open.known, open.core, &self.cores)?;
+        let patience = Patience {
+            until: Instant::now() + open.link_timeout,
+            cancelled: &self.events.leaving,
+        };
+        let names: Vec<&str> = open.known.iter().map(|port| port.name.as_str()).collect();
+        await_links(&mut open.ports, &names, patience)?;
+        let cache_line = request.probe_cores.map(|cores| CacheLine {
+            cores,
+            before_ns: probe::one_way_ns(cores),
+            after_ns: None,
+        });
+        let live = Arc::new(Live::default());
+        let ended = self.events.sender.clone();
+        let ports = std::mem::take(&mut open.ports);
+        let clock = self.clock.clone();
+        let done = move || {
+            let _ = ended.send(Event::TrialEnded);
+        };
+        let running = pinchpoint_worker::start(ports, plan, clock, Arc::clone(&live), done);
+        let Ok(running) = running else {
+            self.open = None;
+            return Err(error(ErrorCode::Internal, "run: no thread to be had", None));
+        };
+        let begun = Instant::now();
+        let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
+        self.trial = Some(Trial {
+            name: request.trial.clone(),
+            running,
+            live,
+            begun,
+            sample_interval,
+            next_sample: sample_interval.map(|interval| begun + interval),
+            cache_line,
+        });
+        Ok(())
+    }
+
+    fn sample(&mut self) -> io::Result<()> {
+        let Some(trial) = &mut self.trial else {
+            return Ok(());
+        };
+        trial.next_sample = trial
+            .next_sample
+            .zip(trial.sample_interval)
+            .map(|(at, interval)| at + interval);
+        let totals = trial.live.sample();
+        let sample = Sample {
+            trial: trial.name.clone(),
+            elapsed_s: trial.begun.elapsed().as_secs_f64(),
+            offered: totals.offered,
+            sent: totals.sent,
+            received: totals.received,
+        };
+        self.write(&Reply::Sample(sample))
+    }
+
+    fn finish_trial(&mut self) -> io::Result<()> {
+        let Some(trial) = self.trial.take() else {
+            return Ok(());
+        };
+        let reply = match (trial.running.join(), &mut self.open) {
+            (Some((ports, Ok(outcome))), Some(open)) => {
+                open.ports = ports;
+                let cache_line = trial.cache_line.map(|line| CacheLine {
+                    after_ns: probe::one_way_ns(line.cores),
+                    ..line
+                });
+                let result = report::result(trial.name, outcome, &open.known, cache_line);
+                Reply::Result(Box::new(result))
+            }
+            (Some((ports, Err(message))), Some(open)) => {
+                open.ports = ports;
+                Reply::Error(error(ErrorCode::Internal, message, None))
+            }
+            _ => {
+                self.open = None;
+                let message = format!("trial {}: the worker died", trial.name);
+                let hint = Some("its message is on stderr; send open again");
+                Reply::Error(error(ErrorCode::Internal, message, hint))
+            }
+        };
+        self.write(&reply)
+    }
+}

@@ -1,0 +1,153 @@
+//! Talks to the real binary.
+// Each test file uses a part, and passes literals.
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::needless_pass_by_value
+)]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
+
+pub struct Engine {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Engine {
+    pub fn start() -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self {
+            child,
+            input,
+            output,
+        }
+    }
+
+    pub fn send_line(&mut self, line: &[u8]) {
+        let input = self.input.as_mut().unwrap();
+        input.write_all(line).unwrap();
+        input.write_all(b"\n").unwrap();
+    }
+
+    pub fn send(&mut self, message: &Value) {
+        self.send_line(message.to_string().as_bytes());
+    }
+
+    /// The next message; null at the end of output.
+    pub fn receive(&mut self) -> Value {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        if line.is_empty() {
+            return Value::Null;
+        }
+        serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e} in {line}"))
+    }
+
+    /// Sends and returns the first answer that is not a sample.
+    pub fn ask(&mut self, message: &Value) -> Value {
+        self.send(message);
+        loop {
+            let answer = self.receive();
+            if answer["type"] != "sample" {
+                return answer;
+            }
+        }
+    }
+
+    pub fn close_input(&mut self) {
+        self.input = None;
+    }
+
+    pub fn pid(&self) -> i32 {
+        i32::try_from(self.child.id()).unwrap()
+    }
+
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+
+    /// `bye`, checked to the exit status.
+    pub fn bye(mut self) {
+        assert_eq!(self.ask(&json!({"type": "bye"})), json!({"type": "bye"}));
+        assert_eq!(self.receive(), Value::Null);
+        assert_eq!(self.wait().code(), Some(0));
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+pub fn port(name: &str, backend: &str, device: &str) -> Value {
+    json!({"name": name, "backend": backend, "device": device, "netns": null,
+           "rx_ring": 1024, "tx_ring": 1024})
+}
+
+/// The first core this process may use.
+pub fn core() -> usize {
+    let mut engine = Engine::start();
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let core = hello["cores"][0].as_u64().unwrap();
+    usize::try_from(core).unwrap()
+}
+
+pub fn open(ports: &[Value], eal_args: &[&str]) -> Value {
+    json!({"type": "open", "cores": [core()], "eal_args": eal_args, "ports": ports,
+           "link_timeout_s": 5.0})
+}
+
+pub fn mem_pair(faults: &str) -> Value {
+    let right = format!("pair0{faults}");
+    open(
+        &[port("left", "mem", "pair0"), port("right", "mem", &right)],
+        &[],
+    )
+}
+
+pub fn stream(id: u8, tx: &str, rx: &str, rate_fps: Value) -> Value {
+    json!({"id": id, "tx_port": tx, "rx_port": rx, "rate_fps": rate_fps, "frame_bytes": 64,
+           "eth": {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"},
+           "ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1", "ttl": 64, "dscp": 0},
+           "udp": {"src": 1025, "dst": 12}, "flows": 65536,
+           "fields": [
+               {"field": "ipv4.dst", "op": "increment", "step": 1, "count": 65535},
+               {"field": "ipv4.src", "op": "increment", "step": 1, "count": 255}]})
+}
+
+pub fn run(duration_s: f64, streams: &[Value]) -> Value {
+    json!({"type": "run", "trial": "t", "epoch": 1, "duration_s": duration_s, "drain_s": 0.02,
+           "sample_interval_s": null, "probe_cores": null, "verify_checksums": true,
+           "streams": streams})
+}
+
+/// Checks what holds for every result, whatever happened.
+pub fn assert_identities(result: &Value) {
+    assert_eq!(result["type"], "result", "{result}");
+    for stream in result["streams"].as_array().unwrap() {
+        let count = |key: &str| stream[key].as_u64().unwrap();
+        assert_eq!(count("offered"), count("sent") + count("refused"));
+        assert_eq!(count("lost"), count("sent") - count("received"));
+        if let Some(intended) = stream["intended"].as_u64() {
+            assert_eq!(intended, count("offered") + count("shortfall"));
+        }
+        if count("received") > 0 {
+            assert_eq!(stream["latency"]["count"].as_u64(), Some(count("received")));
+        } else {
+            assert!(stream["latency"].is_null());
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The binary, spoken to over its pipes, with ports in memory.
+
+mod common;
+
+use base64::Engine as _;
+use common::{Engine, assert_identities, mem_pair, open, port, run, stream};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+fn opened(request: &Value) -> Engine {
+    let mut engine = Engine::start();
+    let answer = engine.ask(request);
+    assert_eq!(answer["type"], "open", "{answer}");
+    engine
+}
+
+#[test]
+fn a_paced_trial_accounts_for_every_intended_frame() {
+    let mut engine = opened(&mem_pair(""));
+    let result = engine.ask(&run(0.2, &[stream(0, "left", "right", json!(100_000.0))]));
+    assert_identities(&result);
+    let stream = &result["streams"][0];
+    assert_eq!(stream["intended"], 20_000);
+    assert_eq!(stream["lost"], 0);
+    assert_eq!(result["status"], "completed");
+    assert_eq!(result["ports"][0]["sent"], stream["sent"]);
+    assert_eq!(result["ports"][1]["received"], stream["received"]);
+    engine.bye();
+}
+
+#[test]
+fn two_directions_are_accounted_apart() {
+    let mut engine = opened(&mem_pair(""));
+    let there = stream(3, "left", "right", json!(50_000.0));
+    let back = stream(9, "right", "left", json!(20_000.0));
+    let result = engine.ask(&run(0.1, &[there, back]));
+    assert_identities(&result);
+    for (k, intended) in [(0, 5000), (1, 2000)] {
+        assert_eq!(result["streams"][k]["intended"], intended);
+        assert_eq!(result["streams"][k]["lost"], 0);
+    }
+    engine.bye();
+}
+
+#[test]
+fn an_unpaced_trial_has_no_schedule_to_fall_behind() {
+    let mut engine = opened(&mem_pair(""));
+    let result = engine.ask(&run(0.1, &[stream(0, "left", "right", Value::Null)]));
+    assert_identities(&result);
+    let stream = &result["streams"][0];
+    for key in ["intended", "shortfall"] {
+        assert!(stream[key].is_null(), "{key}");
+    }
+    assert_eq!(
+        (&stream["refused"], &stream["lost"]),
+        (&json!(0), &json!(0))
+    );
+    assert!(result["pacing"]["latest_ns"].is_null());
+    engine.bye();
+}
+
+/// The injector knows what it did; the account must say the same.
+#[test]
+fn the_account_equals_the_truth_of_the_fault_injector() {
+    let faults = ",loss=0.02,duplicate=0.03,reorder=0.02,corrupt=0.01,seed=7";
+    let mut engine = opened(&mem_pair(faults));
+    for epoch in 1..4 {
+        let mut request = run(0.3, &[stream(0, "left", "right", Value::Null)]);
+        request["epoch"] = json!(epoch);
+        let result = engine.ask(&request);
+        assert_identities(&result);
+        let (account, port) = (&result["streams"][0], &result["ports"][1]);
+        let truth = |key: &str| port["stats"][key].as_u64().unwrap();
+        assert_eq!(account["duplicated"], truth("fault_duplicated"));
+        assert_eq!(account["reordered"], truth("fault_reordered"));
+        assert_eq!(account["corrupt"], truth("fault_corrupt"));
+        assert_eq!(
+            account["lost"],
+            truth("fault_lost") + truth("fault_corrupt")
+        );
+        assert!(truth("fault_reordered") > 0, "no faults were injected");
+        assert_eq!((&port["foreign"], &port["late"]), (&json!(0), &json!(0)));
+    }
+    engine.bye();
+}
+
+#[test]
+fn frames_of_an_earlier_trial_are_late() {
+    let ports = [port("left", "mem", "pair0"), port("right", "mem", "pair0")];
+    let mut engine = opened(&open(&ports, &[]));
+    // Without a drain, what is in the ring when sending ends stays there.
+    let mut first = run(0.05, &[stream(0, "left", "right", Value::Null)]);
+    first["drain_s"] = json!(0.0);
+    let first = engine.ask(&first);
+    assert_identities(&first);
+    let left_over = first["streams"][0]["lost"].as_u64().unwrap();
+    let mut second = run(0.05, &[stream(0, "left", "right", json!(10_000.0))]);
+    second["epoch"] = json!(2);
+    let second = engine.ask(&second);
+    assert_eq!(second["ports"][1]["late"], left_over);
+    assert_eq!(second["streams"][0]["lost"], 0);
+    engine.bye();
+}
+
+#[test]
+fn jumbo_frames_pass_and_the_histogram_is_the_standard_encoding() {
+    let mut engine = opened(&mem_pair(""));
+    let mut jumbo = stream(0, "left", "right", json!(10_000.0));
+    jumbo["frame_bytes"] = json!(9022);
+    let result = engine.ask(&run(0.1, &[jumbo]));
+    assert_identities(&result);
+    let latency = &result["streams"][0]["latency"];
+    let encoded = latency["histogram"].as_str().unwrap();
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(encoded)
+        .unwrap();
+    let mut decoder = hdrhistogram::serialization::Deserializer::new();
+    let histogram: hdrhistogram::Histogram<u64> = decoder.deserialize(&mut &bytes[..]).unwrap();
+    assert_eq!(latency["count"], histogram.len());
+    assert_eq!(latency["p99_ns"], histogram.value_at_quantile(0.99));
+    engine.bye();
+}
+
+#[test]
+fn samples_come_at_their_interval_and_rise() {
+    let mut engine = opened(&mem_pair(""));
+    let mut request = run(0.35, &[stream(0, "left", "right", json!(10_000.0))]);
+    request["sample_interval_s"] = json!(0.1);
+    engine.send(&request);
+    let mut sent = Vec::new();
+    loop {
+        let message = engine.receive();
+        if message["type"] == "result" {
+            break;
+        }
+        assert_eq!(message["type"], "sample");
+        sent.push(message["sent"].as_u64().unwrap());
+    }
+    assert!(sent.len() >= 3, "{sent:?}");
+    assert!(sent.is_sorted() && sent[2] > 0, "{sent:?}");
+    engine.bye();
+}
+
+#[test]
+fn stop_ends_the_trial_with_a_closed_account() {
+    let mut engine = opened(&mem_pair(""));
+    engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
+    std::thread::sleep(Duration::from_millis(100));
+    let busy = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    assert_eq!(busy["code"], "state");
+    let result = engine.ask(&json!({"type": "stop"}));
+    assert_identities(&result);
+    assert_eq!(result["status"], "stopped");
+    assert!(result["duration_s"].as_f64().unwrap() < 60.0);
+    engine.bye();
+}
+
+#[test]
+fn bye_during_a_trial_brings_its_result_first() {
+    let mut engine = opened(&mem_pair(""));
+    engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
+    let result = engine.ask(&json!({"type": "bye"}));
+    assert_eq!(result["status"], "stopped");
+    assert_eq!(engine.receive(), json!({"type": "bye"}));
+    assert_eq!(engine.wait().code(), Some(0));
+}
+
+#[test]
+fn the_end_of_input_ends_a_running_trial() {
+    let mut engine = opened(&mem_pair(""));
+    let mut request = run(600.0, &[stream(0, "left", "right", json!(50_000.0))]);
+    request["drain_s"] = json!(60.0);
+    engine.send(&request);
+    engine.close_input();
+    assert_eq!(engine.wait().code(), Some(0));
+}
+
+#[test]
+fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
+    let mut engine = opened(&mem_pair(""));
+    let pid = Pid::from_raw(engine.pid());
+    engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
+    kill(pid, Signal::SIGINT).unwrap();
+    let still_there = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    assert_eq!(still_there["code"], "state");
+    kill(pid, Signal::SIGTERM).unwrap();
+    assert_eq!(engine.receive()["status"], "stopped");
+    assert_eq!(engine.wait().code(), Some(143));
+}
+
+#[test]
+fn a_cache_line_probe_needs_two_cores_and_is_bounded() {
+    let mut engine = opened(&mem_pair(""));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let cores = hello["cores"].as_array().unwrap();
+    if let [one, other, ..] = &cores[..] {
+        let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);
+        request["probe_cores"] = json!([one, other]);
+        let result = engine.ask(&request);
+        let probe = &result["witness"]["cache_line"];
+        assert_eq!(probe["cores"], json!([one, other]));
+        for key in ["before_ns", "after_ns"] {
+            assert!(probe[key].is_null() || probe[key].as_f64().unwrap() > 0.0);
+        }
+    }
+    engine.bye();
+}

@@ -1,0 +1,30 @@
+//! Compiles the DPDK shim and links DPDK, when the feature `dpdk` is on.
+
+fn main() {
+    println!("cargo:rerun-if-changed=src/dpdk/shim.c");
+    #[cfg(feature = "dpdk")]
+    dpdk();
+}
+
+#[cfg(feature = "dpdk")]
+fn dpdk() {
+    let library = pkg_config::Config::new()
+        .atleast_version("22.11")
+        .probe("libdpdk")
+        .expect("libdpdk 22.11 or later with its headers (Debian: libdpdk-dev)");
+    let cflags = std::process::Command::new("pkg-config")
+        .args(["--cflags-only-other", "libdpdk"])
+        .output()
+        .expect("pkg-config just answered");
+    let cflags = String::from_utf8_lossy(&cflags.stdout).into_owned();
+    let mut build = cc::Build::new();
+    build
+        .file("src/dpdk/shim.c")
+        .includes(&library.include_paths);
+    build.opt_level(3).warnings(true);
+    // "-include rte_config.h" are two words of one flag, kept in order.
+    for flag in cflags.split_whitespace() {
+        build.flag(flag);
+    }
+    build.compile("pinchpoint_dpdk_shim");
+}

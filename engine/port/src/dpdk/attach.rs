@@ -1,0 +1,94 @@
+//! Making a device appear, also one that waits for its other end.
+//!
+//! A vhost-user port in server mode listens on a socket and, in its driver's
+//! probe, blocks until a client connects. So the probe runs in a thread of its
+//! own, and when patience is over a client that hangs up at once makes it fail.
+
+use super::{ffi, strerror};
+use crate::{OpenError, Patience};
+use std::ffi::{CString, c_int};
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::time::Duration;
+
+const POLL: Duration = Duration::from_millis(2);
+const HANG_UP_EVERY: Duration = Duration::from_millis(50);
+
+/// Probes the device `devargs`; returns its ethdev port id.
+pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenError> {
+    let text = CString::new(devargs).map_err(|_| OpenError::new("device contains a zero byte"))?;
+    let socket = server_socket(devargs);
+    if let Some(path) = socket {
+        remove_stale(path);
+    }
+    let probe = std::thread::spawn(move || {
+        let mut id = 0;
+        // SAFETY: the string and `id` outlive the call.
+        let rc = unsafe { ffi::pp_attach(text.as_ptr(), &raw mut id) };
+        (rc, id)
+    });
+    let mut gave_up = false;
+    while !probe.is_finished() {
+        std::thread::sleep(POLL);
+        if let Some(path) = socket
+            && patience.is_over()
+        {
+            gave_up = true;
+            drop(UnixStream::connect(path));
+            std::thread::sleep(HANG_UP_EVERY);
+        }
+    }
+    match probe.join() {
+        Ok((0, id)) => Ok(id),
+        Ok(_) if gave_up => {
+            // The driver leaves the socket of a probe that failed, and goes on
+            // listening where nobody will hear: out of a client's sight.
+            if let Some(path) = socket {
+                let _ = std::fs::remove_file(path);
+            }
+            Err(OpenError::link(format!("no client connected to {devargs}"))
+                .hint("the switch connects to this socket: is it running, with its port added?"))
+        }
+        Ok((rc, _)) => Err(failure(devargs, rc)),
+        Err(_) => Err(OpenError::new("the opening thread died")),
+    }
+}
+
+fn failure(devargs: &str, rc: c_int) -> OpenError {
+    OpenError::new(format!("attach {devargs}: {}", strerror(rc)))
+        .hint("the log on stderr says what the driver wanted")
+}
+
+/// The socket that a `net_virtio_user` device in server mode listens on.
+fn server_socket(devargs: &str) -> Option<&Path> {
+    let is_server = devargs.split(',').any(|part| part == "server=1");
+    let path = devargs
+        .split(',')
+        .find_map(|part| part.strip_prefix("path="));
+    path.filter(|_| is_server).map(Path::new)
+}
+
+/// Removes a socket that nobody listens on, as an engine that was killed leaves
+/// it behind: it would keep the driver from listening.
+fn remove_stale(path: &Path) {
+    let refused =
+        UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
+    if refused {
+        // The driver says why, should this not have worked.
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_has_a_socket_to_wait_on() {
+        let server = "net_virtio_user0,path=/run/x.sock,server=1,queues=1";
+        assert_eq!(server_socket(server), Some(Path::new("/run/x.sock")));
+        assert_eq!(server_socket("net_virtio_user0,path=/run/x.sock"), None);
+        assert_eq!(server_socket("net_null0,no-rx=1"), None);
+    }
+}

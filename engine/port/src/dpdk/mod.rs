@@ -1,0 +1,297 @@
+//! Ports driven by DPDK.
+//!
+//! The environment layer is initialised once per process, by the first
+//! session that needs it; devices come and go with their ports. All ports of
+//! a session share one pool of buffers.
+#![allow(unsafe_code)]
+
+mod attach;
+mod eal;
+mod ffi;
+
+use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source};
+use ffi::{Info, Mbuf, Mempool, XstatName};
+use pinchpoint_wire::ethernet::Mac;
+use std::ffi::{CStr, c_char, c_int};
+use std::ptr;
+use std::sync::Arc;
+
+pub(crate) use eal::Registration;
+
+/// Buffers a worker keeps at hand without touching the shared pool; the most
+/// that DPDK allows.
+const CACHE: u32 = 512;
+/// Bytes of data a buffer holds: the longest frame, or else a standard one.
+const ROOMS: [u16; 2] = [9216, 2048];
+/// Bytes of a buffer that frames leave to a driver's own header and to tags.
+const RESERVE: u16 = 64;
+/// Bytes of the Ethernet header, which an MTU does not count.
+const ETHERNET_HEADER: u16 = 14;
+/// Largest MTU asked for: that of a frame of 9,022 bytes with its FCS.
+const MAX_MTU: u16 = 9004;
+const MAX_XSTATS: usize = 256;
+
+/// The version of DPDK, as `DPDK 22.11.11`.
+pub(crate) fn version() -> String {
+    // SAFETY: returns a static string and needs no initialisation.
+    text(unsafe { ffi::pp_version() })
+}
+
+/// The C string at `text`.
+fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the callers pass strings that end with a zero byte, static or
+    // inside a structure that they hold.
+    unsafe { CStr::from_ptr(text) }
+        .to_string_lossy()
+        .into_owned()
+}
+
+fn strerror(code: c_int) -> String {
+    // SAFETY: returns a string that lives as long as the thread.
+    text(unsafe { ffi::pp_strerror(code) })
+}
+
+/// The buffers of one session.
+struct Pool {
+    raw: *mut Mempool,
+    room: u16,
+}
+
+// SAFETY: a mempool may be used by any thread that is registered or goes
+// through its lock-free ring; the handle itself is only read.
+unsafe impl Send for Pool {}
+// SAFETY: as above.
+unsafe impl Sync for Pool {}
+
+impl Pool {
+    /// Enough buffers to fill every ring, two caches and the bursts in hand.
+    fn new(specs: &[&PortSpec]) -> Result<Self, OpenError> {
+        let rings: u32 = specs.iter().map(|spec| spec.rx_ring + spec.tx_ring).sum();
+        // One less than a power of two uses a pool's ring best.
+        let mbufs = (rings + 2 * CACHE + 1024).next_power_of_two() - 1;
+        let name = c"pinchpoint";
+        for room in ROOMS {
+            // SAFETY: the name ends with a zero byte and is copied.
+            let raw = unsafe { ffi::pp_pool_create(name.as_ptr(), mbufs, CACHE, room) };
+            if !raw.is_null() {
+                return Ok(Self { raw, room });
+            }
+        }
+        Err(
+            OpenError::new(format!("no memory for {mbufs} packet buffers"))
+                .hint("give the engine more memory: -m in eal_args, and as many hugepages"),
+        )
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // SAFETY: the last port that held buffers of this pool is closed.
+        unsafe { ffi::pp_pool_free(self.raw) }
+    }
+}
+
+/// A started ethdev port with one receive and one transmit queue.
+pub struct DpdkPort {
+    id: u16,
+    mode: String,
+    mac: Option<Mac>,
+    is_vdev: bool,
+    max_len: usize,
+    rings: (u32, u32),
+    mbufs: [*mut Mbuf; BURST],
+    data: [*mut u8; BURST],
+    lens: [u16; BURST],
+    /// Bursts for which the pool had no buffers.
+    starved: u64,
+    /// Dropped after the port is closed, hence the last field.
+    pool: Arc<Pool>,
+}
+
+// SAFETY: a port's queues may be used by one thread at a time, which `&mut
+// self` ensures; the pointers are scratch space of one call.
+unsafe impl Send for DpdkPort {}
+
+/// Opens ports that share one pool.
+pub(crate) fn open(
+    session: &SessionSpec,
+    specs: &[&PortSpec],
+    patience: Patience<'_>,
+) -> Result<Vec<DpdkPort>, OpenError> {
+    eal::init(session)?;
+    let pool = Arc::new(Pool::new(specs)?);
+    let open = |spec: &&PortSpec| {
+        DpdkPort::open(spec, &pool, patience).map_err(|error| error.at(&spec.name))
+    };
+    specs.iter().map(open).collect()
+}
+
+impl DpdkPort {
+    fn open(spec: &PortSpec, pool: &Arc<Pool>, patience: Patience<'_>) -> Result<Self, OpenError> {
+        let id = attach::attach(&spec.device, patience)?;
+        let mut port = Self {
+            id,
+            mode: String::new(),
+            mac: None,
+            is_vdev: false,
+            max_len: 0,
+            rings: (0, 0),
+            mbufs: [ptr::null_mut(); BURST],
+            data: [ptr::null_mut(); BURST],
+            lens: [0; BURST],
+            starved: 0,
+            pool: Arc::clone(pool),
+        };
+        port.start(spec)?;
+        Ok(port)
+    }
+
+    fn start(&mut self, spec: &PortSpec) -> Result<(), OpenError> {
+        let mut info = Info {
+            rx_ring: 0,
+            tx_ring: 0,
+            mtu: 0,
+            is_vdev: 0,
+            has_mac: 0,
+            mac: [0; 6],
+            driver: [0; 64],
+        };
+        let (rx_ring, tx_ring) = (spec.rx_ring as u16, spec.tx_ring as u16);
+        let mtu = MAX_MTU.min(self.pool.room - RESERVE);
+        // SAFETY: the port exists, the pool and `info` outlive the call.
+        let rc =
+            unsafe { ffi::pp_start(self.id, self.pool.raw, rx_ring, tx_ring, mtu, &raw mut info) };
+        if rc < 0 {
+            return Err(OpenError::new(format!(
+                "start {}: {}",
+                spec.device,
+                strerror(rc)
+            )));
+        }
+        self.mode = text(info.driver.as_ptr());
+        self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
+        self.is_vdev = info.is_vdev != 0;
+        self.max_len = usize::from(mtu + ETHERNET_HEADER);
+        self.rings = (u32::from(info.rx_ring), u32::from(info.tx_ring));
+        Ok(())
+    }
+}
+
+impl Drop for DpdkPort {
+    fn drop(&mut self) {
+        // SAFETY: the port exists, and nothing uses its queues any more.
+        unsafe { ffi::pp_close(self.id) }
+    }
+}
+
+impl Port for DpdkPort {
+    #[inline]
+    fn send<S: Source>(&mut self, count: usize, len: usize, mut source: S) -> usize {
+        let count = count.min(BURST);
+        // SAFETY: both arrays have room for a burst, and `len` is at most the
+        // room of a buffer because the worker keeps to `max_len`.
+        let got = unsafe {
+            ffi::pp_alloc(
+                self.pool.raw,
+                self.mbufs.as_mut_ptr(),
+                self.data.as_mut_ptr(),
+                count as u16,
+                len.min(self.max_len) as u16,
+            )
+        };
+        if usize::from(got) != count {
+            self.starved += 1;
+            return 0;
+        }
+        for (i, &data) in self.data[..count].iter().enumerate() {
+            // SAFETY: the first `count` entries point at the data of distinct
+            // buffers, `len` bytes long, that this port holds alone.
+            let frame = unsafe { std::slice::from_raw_parts_mut(data, len.min(self.max_len)) };
+            source.frame(i, frame);
+        }
+        // SAFETY: the first `count` entries are buffers this port holds; the
+        // call takes or frees every one of them.
+        let taken = unsafe { ffi::pp_tx(self.id, self.mbufs.as_mut_ptr(), count as u16) };
+        usize::from(taken)
+    }
+
+    #[inline]
+    fn receive<S: Sink>(&mut self, sink: &mut S) -> usize {
+        // SAFETY: the three arrays have room for a burst.
+        let got = unsafe {
+            ffi::pp_rx(
+                self.id,
+                self.mbufs.as_mut_ptr(),
+                self.data.as_mut_ptr(),
+                self.lens.as_mut_ptr(),
+                BURST as u16,
+            )
+        };
+        if got == 0 {
+            return 0;
+        }
+        let count = usize::from(got).min(BURST);
+        sink.arrived(count);
+        for (&data, &len) in self.data[..count].iter().zip(&self.lens) {
+            // SAFETY: entry `i` points at `lens[i]` bytes of a buffer that is
+            // not freed before the loop ends.
+            sink.frame(unsafe { std::slice::from_raw_parts(data, usize::from(len)) });
+        }
+        // SAFETY: the first `got` entries were received above and are freed
+        // once.
+        unsafe { ffi::pp_free(self.mbufs.as_mut_ptr(), got) };
+        count
+    }
+
+    fn link_up(&mut self) -> bool {
+        // SAFETY: the port exists.
+        unsafe { ffi::pp_link_up(self.id) != 0 }
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        self.mac
+    }
+
+    fn mode(&self) -> &str {
+        &self.mode
+    }
+
+    fn max_len(&self) -> usize {
+        self.max_len
+    }
+
+    fn rings(&self) -> (u32, u32) {
+        self.rings
+    }
+
+    /// None for virtual devices: their drivers report zero without counting.
+    fn rx_missed(&mut self) -> Option<u64> {
+        let mut missed = 0;
+        // SAFETY: the port exists and `missed` outlives the call.
+        let rc = unsafe { ffi::pp_missed(self.id, &raw mut missed) };
+        (rc == 0 && !self.is_vdev).then_some(missed)
+    }
+
+    fn stats(&mut self) -> Vec<(String, u64)> {
+        let mut names = vec![XstatName { name: [0; 64] }; MAX_XSTATS];
+        let mut values = vec![0; MAX_XSTATS];
+        // SAFETY: both vectors have room for as many entries as announced.
+        let count = unsafe {
+            ffi::pp_xstats(
+                self.id,
+                names.as_mut_ptr(),
+                values.as_mut_ptr(),
+                MAX_XSTATS as u32,
+            )
+        };
+        let named = names.iter().map(|name| text(name.name.as_ptr()));
+        let mut stats: Vec<_> = named.zip(values).take(count.max(0) as usize).collect();
+        if self.starved > 0 {
+            stats.push(("engine_tx_no_buffers".to_owned(), self.starved));
+        }
+        stats
+    }
+}

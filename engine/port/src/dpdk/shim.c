@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The part of DPDK that is inline functions and macros, behind plain
+ * functions, each crossed once per burst. ffi.rs declares them.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rte_bus.h>
+#include <rte_dev.h>
+#include <rte_eal.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_log.h>
+#include <rte_mbuf.h>
+#include <rte_prefetch.h>
+#include <rte_version.h>
+
+struct pp_info {
+	uint16_t rx_ring;
+	uint16_t tx_ring;
+	uint16_t mtu;
+	uint8_t is_vdev;
+	uint8_t has_mac;
+	uint8_t mac[6];
+	char driver[64];
+};
+
+const char *pp_version(void)
+{
+	return rte_version();
+}
+
+const char *pp_strerror(int code)
+{
+	return rte_strerror(code < 0 ? -code : code);
+}
+
+/* Returns 0 or a negative errno. */
+int pp_eal_init(int argc, char **argv)
+{
+	rte_openlog_stream(stderr);
+	if (rte_eal_init(argc, argv) < 0)
+		return rte_errno > 0 ? -rte_errno : -EINVAL;
+	return 0;
+}
+
+int pp_thread_register(void)
+{
+	return rte_thread_register() < 0 ? -rte_errno : 0;
+}
+
+void pp_thread_unregister(void)
+{
+	rte_thread_unregister();
+}
+
+struct rte_mempool *pp_pool_create(const char *name, unsigned int mbufs,
+				   unsigned int cache, uint16_t room)
+{
+	return rte_pktmbuf_pool_create(name, mbufs, cache, 0,
+				       room + RTE_PKTMBUF_HEADROOM,
+				       SOCKET_ID_ANY);
+}
+
+void pp_pool_free(struct rte_mempool *pool)
+{
+	rte_mempool_free(pool);
+}
+
+/* Probes a device and finds its first ethdev port that is not yet started. */
+int pp_attach(const char *devargs, uint16_t *port)
+{
+	struct rte_dev_iterator it;
+	uint16_t id;
+	int rc = rte_dev_probe(devargs);
+
+	if (rc < 0 && rc != -EEXIST)
+		return rc;
+	RTE_ETH_FOREACH_MATCHING_DEV(id, devargs, &it) {
+		rte_eth_iterator_cleanup(&it);
+		*port = id;
+		return 0;
+	}
+	return -ENODEV;
+}
+
+static void fill_info(uint16_t port, const struct rte_eth_dev_info *dev,
+		      struct pp_info *info)
+{
+	struct rte_ether_addr mac;
+	const struct rte_bus *bus = rte_dev_bus(dev->device);
+
+	info->is_vdev = bus != NULL && strcmp(rte_bus_name(bus), "vdev") == 0;
+	snprintf(info->driver, sizeof(info->driver), "%s", dev->driver_name);
+	info->has_mac = rte_eth_macaddr_get(port, &mac) == 0 &&
+			!rte_is_zero_ether_addr(&mac);
+	memcpy(info->mac, mac.addr_bytes, sizeof(info->mac));
+	rte_eth_dev_get_mtu(port, &info->mtu);
+}
+
+/* Configures one receive and one transmit queue and starts the port.
+ * Every transmitted mbuf is a direct one of one pool, which is what
+ * MBUF_FAST_FREE asks for. */
+int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t rx_ring,
+	     uint16_t tx_ring, uint16_t mtu, struct pp_info *info)
+{
+	struct rte_eth_dev_info dev;
+	struct rte_eth_conf conf;
+	struct rte_eth_txconf txconf;
+	int rc = rte_eth_dev_info_get(port, &dev);
+
+	if (rc < 0)
+		return rc;
+	memset(&conf, 0, sizeof(conf));
+	memset(info, 0, sizeof(*info));
+	conf.rxmode.mtu = RTE_MIN(mtu, dev.max_mtu);
+	conf.txmode.offloads =
+		dev.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	rc = rte_eth_dev_configure(port, 1, 1, &conf);
+	if (rc < 0) {
+		conf.rxmode.mtu = RTE_ETHER_MTU;
+		rc = rte_eth_dev_configure(port, 1, 1, &conf);
+	}
+	if (rc < 0)
+		return rc;
+	rc = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_ring, &tx_ring);
+	if (rc < 0)
+		return rc;
+	rc = rte_eth_rx_queue_setup(port, 0, rx_ring, rte_eth_dev_socket_id(port),
+				    NULL, pool);
+	if (rc < 0)
+		return rc;
+	txconf = dev.default_txconf;
+	txconf.offloads = conf.txmode.offloads;
+	rc = rte_eth_tx_queue_setup(port, 0, tx_ring, rte_eth_dev_socket_id(port),
+				    &txconf);
+	if (rc < 0)
+		return rc;
+	rc = rte_eth_dev_start(port);
+	if (rc < 0)
+		return rc;
+	/* Frames are ours to send to any address; not every driver can. */
+	(void)rte_eth_promiscuous_enable(port);
+	info->rx_ring = rx_ring;
+	info->tx_ring = tx_ring;
+	fill_info(port, &dev, info);
+	return 0;
+}
+
+/* Asking for the link is also what lets a vhost-user server port notice that
+ * its client has come or gone. */
+int pp_link_up(uint16_t port)
+{
+	struct rte_eth_link link;
+
+	memset(&link, 0, sizeof(link));
+	if (rte_eth_link_get_nowait(port, &link) < 0)
+		return 0;
+	return link.link_status == RTE_ETH_LINK_UP;
+}
+
+void pp_close(uint16_t port)
+{
+	struct rte_eth_dev_info dev;
+	struct rte_device *device = NULL;
+
+	if (rte_eth_dev_info_get(port, &dev) == 0)
+		device = dev.device;
+	(void)rte_eth_dev_stop(port);
+	(void)rte_eth_dev_close(port);
+	if (device != NULL)
+		(void)rte_dev_remove(device);
+}
+
+/* Takes n mbufs of len bytes; returns n or 0.
+ *
+ * An mbuf in a pool already has one segment, one reference and no next one
+ * (rte_mbuf.h, rte_mbuf_raw_alloc), so what rte_pktmbuf_reset would write is
+ * cut down to the fields that a transmit function may read. */
+uint16_t pp_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs,
+		  uint8_t **data, uint16_t n, uint16_t len)
+{
+	uint16_t i;
+
+	if (rte_mempool_get_bulk(pool, (void **)mbufs, n) != 0)
+		return 0;
+	for (i = 0; i < n; i++) {
+		struct rte_mbuf *m = mbufs[i];
+
+		m->data_off = RTE_PKTMBUF_HEADROOM;
+		m->ol_flags = 0;
+		m->tx_offload = 0;
+		m->packet_type = 0;
+		m->pkt_len = len;
+		m->data_len = len;
+		data[i] = (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM;
+	}
+	return n;
+}
+
+/* Offers n mbufs; frees those not taken; returns how many were taken. */
+uint16_t pp_tx(uint16_t port, struct rte_mbuf **mbufs, uint16_t n)
+{
+	uint16_t taken = rte_eth_tx_burst(port, 0, mbufs, n);
+
+	if (unlikely(taken < n))
+		rte_pktmbuf_free_bulk(mbufs + taken, n - taken);
+	return taken;
+}
+
+uint16_t pp_rx(uint16_t port, struct rte_mbuf **mbufs, uint8_t **data,
+	       uint16_t *lens, uint16_t n)
+{
+	uint16_t i, got = rte_eth_rx_burst(port, 0, mbufs, n);
+
+	for (i = 0; i < got; i++) {
+		/* A frame in pieces is joined if it fits its first piece;
+		 * otherwise its first piece stands for it and is accounted
+		 * as what it then is, foreign or corrupt. */
+		if (unlikely(mbufs[i]->nb_segs > 1))
+			(void)rte_pktmbuf_linearize(mbufs[i]);
+		data[i] = rte_pktmbuf_mtod(mbufs[i], uint8_t *);
+		lens[i] = mbufs[i]->data_len;
+		rte_prefetch0(data[i]);
+	}
+	return got;
+}
+
+void pp_free(struct rte_mbuf **mbufs, uint16_t n)
+{
+	rte_pktmbuf_free_bulk(mbufs, n);
+}
+
+int pp_missed(uint16_t port, uint64_t *missed)
+{
+	struct rte_eth_stats stats;
+	int rc = rte_eth_stats_get(port, &stats);
+
+	*missed = rc == 0 ? stats.imissed : 0;
+	return rc;
+}
+
+/* Up to max extended statistics; returns how many there are. */
+int pp_xstats(uint16_t port, struct rte_eth_xstat_name *names,
+	      uint64_t *values, unsigned int max)
+{
+	struct rte_eth_xstat stats[256];
+	int i, n;
+
+	max = RTE_MIN(max, 256u);
+	n = rte_eth_xstats_get_names(port, names, max);
+	if (n < 0 || (unsigned int)n > max)
+		return 0;
+	n = rte_eth_xstats_get(port, stats, max);
+	if (n < 0 || (unsigned int)n > max)
+		return 0;
+	for (i = 0; i < n; i++)
+		values[stats[i].id < max ? stats[i].id : 0] = stats[i].value;
+	return n;
+}

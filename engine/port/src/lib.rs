@@ -1,0 +1,88 @@
+//! Ports: where frames leave and arrive, a burst at a time.
+//!
+//! | backend | what it is |
+//! |---|---|
+//! | [`mem`] | two ends in this process; tests and the ceiling of the engine itself |
+//! | `af_packet` | a network interface through the kernel's packet sockets |
+//! | `dpdk` | any DPDK ethdev (Cargo feature `dpdk`) |
+//!
+//! [`open()`] makes ports from their specifications; [`AnyPort`] is one of any
+//! backend, told apart once per burst. This is the one crate with `unsafe`
+//! code: its modules say where and why.
+
+mod af_packet;
+mod any;
+#[cfg(feature = "dpdk")]
+mod dpdk;
+mod error;
+pub mod fault;
+pub mod mem;
+mod open;
+pub mod sched;
+
+pub use any::{AnyPort, ThreadGuard};
+pub use error::{OpenError, OpenErrorKind};
+pub use open::{Availability, Backend, Patience, PortSpec, SessionSpec, availability, open};
+
+use pinchpoint_wire::ethernet::Mac;
+
+/// Frames in one burst at most.
+pub const BURST: usize = 64;
+
+/// What writes the frames of a burst. Closures do.
+pub trait Source {
+    /// Writes the frame number `index` of the burst into `frame`, a buffer of
+    /// the frame's length and unspecified content.
+    fn frame(&mut self, index: usize, frame: &mut [u8]);
+}
+
+impl<F: FnMut(usize, &mut [u8])> Source for F {
+    #[inline(always)]
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self(index, frame);
+    }
+}
+
+/// What receives the frames of a burst.
+pub trait Sink {
+    /// Called once for a burst that is not empty, after the frames have left
+    /// the port's ring and before the first of them is shown.
+    fn arrived(&mut self, count: usize);
+    /// Called for each frame of the burst, in order.
+    fn frame(&mut self, frame: &[u8]);
+}
+
+/// One end of a link.
+pub trait Port {
+    /// Offers `count` frames of `len` bytes each (at most [`BURST`], and at
+    /// most [`max_len`](Port::max_len)), written by `source`. Returns how many
+    /// the port took: always the first ones. Those it did not take were never
+    /// sent.
+    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize;
+
+    /// Shows the frames that have arrived, at most one burst, to `sink`;
+    /// returns how many left the port's ring.
+    fn receive<S: Sink>(&mut self, sink: &mut S) -> usize;
+
+    /// Whether the other end can receive.
+    fn link_up(&mut self) -> bool;
+
+    /// The port's own address, if it has one.
+    fn mac(&self) -> Option<Mac>;
+
+    /// Which implementation drives the port, as one word.
+    fn mode(&self) -> &str;
+
+    /// Bytes of the longest frame the port carries, without check sequence.
+    fn max_len(&self) -> usize;
+
+    /// Frames in the receive and the transmit ring.
+    fn rings(&self) -> (u32, u32);
+
+    /// Frames that arrived and found the receive ring full, since the port
+    /// was opened; none if the port cannot tell.
+    fn rx_missed(&mut self) -> Option<u64>;
+
+    /// Whatever else the port counts, since it was opened.
+    fn stats(&mut self) -> Vec<(String, u64)>;
+}

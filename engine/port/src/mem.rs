@@ -1,0 +1,241 @@
+//! Two ports joined in memory.
+//!
+//! Each direction is a ring of fixed slots with one writer and one reader, so
+//! the two ends may live in one thread or in two. A frame is written straight
+//! into its slot and read from it; nothing is allocated after [`pair`].
+#![allow(unsafe_code)]
+
+use crate::{BURST, Port, Sink, Source};
+use pinchpoint_wire::ethernet::Mac;
+use std::cell::UnsafeCell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Bytes of the longest frame.
+pub const MAX_LEN: usize = 9216;
+
+/// Keeps the two ends' counters off each other's cache line (128 bytes: two
+/// lines, which some cores fetch together).
+#[repr(align(128))]
+#[derive(Default)]
+struct Counter(AtomicUsize);
+
+struct Ring {
+    slots: Box<[UnsafeCell<Box<[u8]>>]>,
+    lens: Box<[UnsafeCell<u16>]>,
+    /// Frames ever written; advanced by the writer.
+    head: Counter,
+    /// Frames ever read; advanced by the reader.
+    tail: Counter,
+}
+
+// SAFETY: slots `tail..head` are only touched by the one `RingReader`, all
+// others only by the one `RingWriter`; the counters' release stores and acquire
+// loads pass the slots from one to the other.
+unsafe impl Sync for Ring {}
+
+impl Ring {
+    fn new(capacity: usize) -> Arc<Self> {
+        let slot = || UnsafeCell::new(vec![0; MAX_LEN].into_boxed_slice());
+        Arc::new(Self {
+            slots: std::iter::repeat_with(slot).take(capacity).collect(),
+            lens: std::iter::repeat_with(|| UnsafeCell::new(0))
+                .take(capacity)
+                .collect(),
+            head: Counter::default(),
+            tail: Counter::default(),
+        })
+    }
+
+    fn index(&self, count: usize) -> usize {
+        count % self.slots.len()
+    }
+}
+
+/// The only writer of a ring: not `Clone`, and every method takes `&mut self`.
+struct RingWriter(Arc<Ring>);
+
+impl RingWriter {
+    fn write<S: Source>(&mut self, count: usize, len: usize, mut source: S) -> usize {
+        let ring = &*self.0;
+        let head = ring.head.0.load(Ordering::Relaxed);
+        let used = head.wrapping_sub(ring.tail.0.load(Ordering::Acquire));
+        let taken = count.min(ring.slots.len() - used);
+        let mut at = ring.index(head);
+        for i in 0..taken {
+            // SAFETY: this slot is outside `tail..head`, hence the writer's,
+            // and `&mut self` makes this the only access by a writer.
+            let (slot, slot_len) =
+                unsafe { (&mut *ring.slots[at].get(), &mut *ring.lens[at].get()) };
+            source.frame(i, &mut slot[..len]);
+            *slot_len = len as u16;
+            at = if at + 1 == ring.slots.len() {
+                0
+            } else {
+                at + 1
+            };
+        }
+        ring.head
+            .0
+            .store(head.wrapping_add(taken), Ordering::Release);
+        taken
+    }
+}
+
+/// The only reader of a ring: not `Clone`, and every method takes `&mut self`.
+struct RingReader(Arc<Ring>);
+
+impl RingReader {
+    fn read<S: Sink>(&mut self, sink: &mut S) -> usize {
+        let ring = &*self.0;
+        let tail = ring.tail.0.load(Ordering::Relaxed);
+        let waiting = ring.head.0.load(Ordering::Acquire).wrapping_sub(tail);
+        let count = waiting.min(BURST);
+        if count == 0 {
+            return 0;
+        }
+        sink.arrived(count);
+        let mut at = ring.index(tail);
+        for _ in 0..count {
+            // SAFETY: this slot is inside `tail..head`, hence the reader's,
+            // and `&mut self` makes this the only access by a reader.
+            let (slot, len) = unsafe { (&*ring.slots[at].get(), *ring.lens[at].get()) };
+            sink.frame(&slot[..usize::from(len)]);
+            at = if at + 1 == ring.slots.len() {
+                0
+            } else {
+                at + 1
+            };
+        }
+        ring.tail
+            .0
+            .store(tail.wrapping_add(count), Ordering::Release);
+        count
+    }
+}
+
+/// One end of a pair.
+pub struct MemPort {
+    out: RingWriter,
+    input: RingReader,
+}
+
+/// Two joined ports; each direction holds `capacity` frames, at least one.
+pub fn pair(capacity: usize) -> (MemPort, MemPort) {
+    // A power of two keeps slot numbers in step when the counters wrap.
+    let capacity = capacity.max(1).next_power_of_two();
+    let (there, back) = (Ring::new(capacity), Ring::new(capacity));
+    let one = MemPort {
+        out: RingWriter(Arc::clone(&there)),
+        input: RingReader(Arc::clone(&back)),
+    };
+    let other = MemPort {
+        out: RingWriter(back),
+        input: RingReader(there),
+    };
+    (one, other)
+}
+
+impl Port for MemPort {
+    #[inline]
+    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize {
+        self.out.write(count, len, source)
+    }
+
+    #[inline]
+    fn receive<S: Sink>(&mut self, sink: &mut S) -> usize {
+        self.input.read(sink)
+    }
+
+    fn link_up(&mut self) -> bool {
+        true
+    }
+
+    fn mac(&self) -> Option<Mac> {
+        None
+    }
+
+    fn mode(&self) -> &'static str {
+        "mem"
+    }
+
+    fn max_len(&self) -> usize {
+        MAX_LEN
+    }
+
+    fn rings(&self) -> (u32, u32) {
+        (
+            self.input.0.slots.len() as u32,
+            self.out.0.slots.len() as u32,
+        )
+    }
+
+    fn rx_missed(&mut self) -> Option<u64> {
+        Some(0)
+    }
+
+    fn stats(&mut self) -> Vec<(String, u64)> {
+        Vec::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Default)]
+    struct Collect(Vec<Vec<u8>>);
+
+    impl Sink for Collect {
+        fn arrived(&mut self, _count: usize) {}
+        fn frame(&mut self, frame: &[u8]) {
+            self.0.push(frame.to_vec());
+        }
+    }
+
+    /// Expects numbered frames.
+    struct Count(u64);
+
+    impl Sink for Count {
+        fn arrived(&mut self, _count: usize) {}
+        fn frame(&mut self, frame: &[u8]) {
+            assert_eq!(frame[..8], self.0.to_be_bytes());
+            self.0 += 1;
+        }
+    }
+
+    #[test]
+    fn frames_arrive_in_order_and_a_full_ring_refuses_the_rest() {
+        let (mut left, mut right) = pair(4);
+        let taken = left.send(6, 60, |i: usize, frame: &mut [u8]| frame.fill(i as u8));
+        assert_eq!(taken, 4);
+        let mut seen = Collect::default();
+        assert_eq!(right.receive(&mut seen), 4);
+        let expected: Vec<_> = (0..4).map(|i| vec![i; 60]).collect();
+        assert_eq!(seen.0, expected);
+        assert_eq!(right.receive(&mut seen), 0);
+        assert_eq!(left.send(1, 60, |_: usize, _: &mut [u8]| ()), 1);
+    }
+
+    #[test]
+    fn two_threads_lose_nothing() {
+        let (mut left, mut right) = pair(32);
+        let writer = std::thread::spawn(move || {
+            let mut next = 0u64;
+            while next < 100_000 {
+                let first = next;
+                next += left.send(16, 60, |i: usize, frame: &mut [u8]| {
+                    frame[..8].copy_from_slice(&(first + i as u64).to_be_bytes());
+                }) as u64;
+            }
+        });
+        let mut count = Count(0);
+        while count.0 < 100_000 {
+            if right.receive(&mut count) == 0 {
+                std::thread::yield_now();
+            }
+        }
+        writer.join().unwrap();
+        assert!(count.0 >= 100_000);
+    }
+}

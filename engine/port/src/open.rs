@@ -1,0 +1,263 @@
+//! From specifications to open ports.
+
+use crate::af_packet::{self, AfPacketPort};
+use crate::fault::{Faults, Faulty};
+use crate::{AnyPort, OpenError, mem};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// Which implementation drives a port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// Two ends in this process.
+    Mem,
+    /// A network interface through packet sockets.
+    AfPacket,
+    /// A DPDK ethdev.
+    Dpdk,
+}
+
+/// One port to open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PortSpec {
+    /// The name the user gave it.
+    pub name: String,
+    /// Who drives it.
+    pub backend: Backend,
+    /// What it is: a pair's name with optional faults for `mem`, an interface
+    /// for `af_packet`, devargs for `dpdk`.
+    pub device: String,
+    /// The named network namespace of the interface (`af_packet` only).
+    pub netns: Option<String>,
+    /// Frames in the receive ring.
+    pub rx_ring: u32,
+    /// Frames in the transmit ring.
+    pub tx_ring: u32,
+}
+
+/// What the ports of a session share.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionSpec {
+    /// Arguments for DPDK's environment layer.
+    pub eal_args: Vec<String>,
+    /// Cores the workers will run on; nothing else should.
+    pub worker_cores: Vec<usize>,
+}
+
+/// How long to wait for the other end of a link.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience<'a> {
+    /// Until when.
+    pub until: Instant,
+    /// Set when nobody wants the answer any more.
+    pub cancelled: &'a AtomicBool,
+}
+
+impl Patience<'_> {
+    /// Whether the wait is over.
+    pub fn is_over(&self) -> bool {
+        Instant::now() >= self.until || self.cancelled.load(Ordering::Relaxed)
+    }
+}
+
+/// Whether a backend can be used here.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Availability {
+    /// The backend's name in the protocol.
+    pub name: &'static str,
+    /// Whether opening a port of it has a chance.
+    pub available: bool,
+    /// What is there.
+    pub detail: Option<String>,
+    /// Why it is not available.
+    pub why: Option<String>,
+    /// What the user can do about it.
+    pub hint: Option<String>,
+}
+
+/// What each backend can do on this machine.
+pub fn availability() -> Vec<Availability> {
+    let mem = Availability {
+        name: "mem",
+        available: true,
+        detail: Some("two ends in this process".to_owned()),
+        why: None,
+        hint: None,
+    };
+    vec![mem, af_packet_availability(), dpdk_availability()]
+}
+
+fn af_packet_availability() -> Availability {
+    let failure = af_packet::probe().err();
+    Availability {
+        name: "af_packet",
+        available: failure.is_none(),
+        detail: failure.is_none().then(|| "packet sockets".to_owned()),
+        why: failure
+            .as_ref()
+            .map(|error| format!("opening a packet socket: {error}")),
+        hint: failure.map(|_| "run as root".to_owned()),
+    }
+}
+
+#[cfg(feature = "dpdk")]
+fn dpdk_availability() -> Availability {
+    let hint = "reserve hugepages: sysctl vm.nr_hugepages=512";
+    Availability {
+        name: "dpdk",
+        available: true,
+        detail: Some(crate::dpdk::version()),
+        why: None,
+        hint: (!hugepages_free()).then(|| hint.to_owned()),
+    }
+}
+
+/// Whether the kernel has a free hugepage of the default size.
+#[cfg(feature = "dpdk")]
+fn hugepages_free() -> bool {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let free = meminfo
+        .lines()
+        .find_map(|line| line.strip_prefix("HugePages_Free:"));
+    free.is_some_and(|free| free.trim() != "0")
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn dpdk_availability() -> Availability {
+    Availability {
+        name: "dpdk",
+        available: false,
+        detail: None,
+        why: Some("built without DPDK".to_owned()),
+        hint: Some("cargo build --release --features dpdk (needs libdpdk-dev)".to_owned()),
+    }
+}
+
+/// Opens `ports`. Links may still be down, but a device that is only there once
+/// its link is up is waited for with `patience`.
+///
+/// # Errors
+/// [`OpenError`] for the first port that cannot be opened; those opened
+/// before it are closed again.
+pub fn open(
+    session: &SessionSpec,
+    ports: &[PortSpec],
+    patience: Patience<'_>,
+) -> Result<Vec<AnyPort>, OpenError> {
+    let mut opened: Vec<Option<AnyPort>> = ports.iter().map(|_| None).collect();
+    open_mem(ports, &mut opened)?;
+    open_dpdk(session, ports, patience, &mut opened)?;
+    for (spec, slot) in ports.iter().zip(&mut opened) {
+        if spec.backend == Backend::AfPacket {
+            let port = AfPacketPort::open(spec).map_err(|error| error.at(&spec.name))?;
+            *slot = Some(AnyPort::AfPacket(Box::new(port)));
+        }
+    }
+    Ok(opened.into_iter().flatten().collect())
+}
+
+#[cfg(feature = "dpdk")]
+fn open_dpdk(
+    session: &SessionSpec,
+    ports: &[PortSpec],
+    patience: Patience<'_>,
+    opened: &mut [Option<AnyPort>],
+) -> Result<(), OpenError> {
+    let wanted = |spec: &&PortSpec| spec.backend == Backend::Dpdk;
+    let specs: Vec<_> = ports.iter().filter(wanted).collect();
+    if specs.is_empty() {
+        return Ok(());
+    }
+    let mut made = crate::dpdk::open(session, &specs, patience)?.into_iter();
+    for (spec, slot) in ports.iter().zip(opened) {
+        if spec.backend == Backend::Dpdk {
+            *slot = made.next().map(|port| AnyPort::Dpdk(Box::new(port)));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "dpdk"))]
+fn open_dpdk(
+    _session: &SessionSpec,
+    ports: &[PortSpec],
+    _patience: Patience<'_>,
+    _opened: &mut [Option<AnyPort>],
+) -> Result<(), OpenError> {
+    match ports.iter().find(|spec| spec.backend == Backend::Dpdk) {
+        Some(spec) => Err(OpenError::new("this engine was built without DPDK")
+            .hint("cargo build --release --features dpdk (needs libdpdk-dev)")
+            .at(&spec.name)),
+        None => Ok(()),
+    }
+}
+
+/// Joins the `mem` ports with the same pair name, two by two.
+fn open_mem(ports: &[PortSpec], opened: &mut [Option<AnyPort>]) -> Result<(), OpenError> {
+    for (first, spec) in ports.iter().enumerate() {
+        if spec.backend != Backend::Mem || opened[first].is_some() {
+            continue;
+        }
+        let (name, faults) = parse_mem(&spec.device).map_err(|error| error.at(&spec.name))?;
+        let others: Vec<_> = (first + 1..ports.len())
+            .filter(|&k| ports[k].backend == Backend::Mem && pair_name(&ports[k].device) == name)
+            .collect();
+        let &[second] = others.as_slice() else {
+            return Err(OpenError::new(format!(
+                "mem pair '{name}' needs exactly two ports, found {}",
+                others.len() + 1
+            ))
+            .hint("give two mem ports the same device name")
+            .at(&spec.name));
+        };
+        let other = &ports[second];
+        let (_, other_faults) = parse_mem(&other.device).map_err(|error| error.at(&other.name))?;
+        let capacity = spec.tx_ring.min(other.rx_ring) as usize;
+        let (one, two) = mem::pair(capacity);
+        opened[first] = Some(with_faults(one, faults));
+        opened[second] = Some(with_faults(two, other_faults));
+    }
+    Ok(())
+}
+
+fn with_faults(port: mem::MemPort, faults: Option<Faults>) -> AnyPort {
+    match faults {
+        Some(faults) => AnyPort::FaultyMem(Box::new(Faulty::new(port, faults))),
+        None => AnyPort::Mem(port),
+    }
+}
+
+fn pair_name(device: &str) -> &str {
+    device.split(',').next().unwrap_or(device)
+}
+
+/// `pair0` or `pair0,loss=0.01,duplicate=0.01,reorder=0.01,corrupt=0.01,seed=1`.
+fn parse_mem(device: &str) -> Result<(&str, Option<Faults>), OpenError> {
+    let mut parts = device.split(',');
+    let name = parts.next().unwrap_or_default();
+    let mut faults = None;
+    for part in parts {
+        let bad = || {
+            OpenError::new(format!("mem device '{device}': cannot read '{part}'"))
+                .hint("expected loss, duplicate, reorder or corrupt =0..1, or seed=N")
+        };
+        let (key, value) = part.split_once('=').ok_or_else(bad)?;
+        let faults: &mut Faults = faults.get_or_insert_default();
+        if key == "seed" {
+            faults.seed = value.parse().map_err(|_| bad())?;
+            continue;
+        }
+        let share: f64 = value.parse().map_err(|_| bad())?;
+        if !(0.0..=1.0).contains(&share) {
+            return Err(bad());
+        }
+        match key {
+            "loss" => faults.loss = share,
+            "duplicate" => faults.duplicate = share,
+            "reorder" => faults.reorder = share,
+            "corrupt" => faults.corrupt = share,
+            _ => return Err(bad()),
+        }
+    }
+    Ok((name, faults))
+}

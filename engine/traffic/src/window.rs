@@ -1,0 +1,173 @@
+//! Which sequence numbers of a stream have been received.
+//!
+//! A bitmap over the last [`WINDOW`] sequence numbers up to the highest one
+//! received. Within it, first copies, further copies and late arrivals are
+//! told apart exactly; further back nothing is known.
+
+/// Sequence numbers remembered below the highest one received.
+pub const WINDOW: u64 = 1 << 20;
+const WORDS: usize = (WINDOW / 64) as usize;
+
+/// What a received sequence number means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Arrival {
+    /// Higher than every one before.
+    InOrder,
+    /// The first copy, after a frame with a higher number (RFC 4737 section
+    /// 3.3); the distance is to the highest number received so far.
+    Reordered(u64),
+    /// A further copy.
+    Duplicate,
+    /// So far back that a first and a further copy cannot be told apart.
+    BeyondWindow,
+}
+
+/// Sliding bitmap of received sequence numbers.
+#[derive(Debug, Clone)]
+pub struct SequenceWindow {
+    bits: Vec<u64>,
+    /// One more than the highest sequence number received (RFC 4737's
+    /// `NextExp`).
+    expected: u64,
+}
+
+impl Default for SequenceWindow {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SequenceWindow {
+    /// An empty window; allocates its 128 KiB.
+    pub fn new() -> Self {
+        Self {
+            bits: vec![0; WORDS],
+            expected: 0,
+        }
+    }
+
+    /// Records `sequence`.
+    #[inline(always)]
+    pub fn record(&mut self, sequence: u64) -> Arrival {
+        if sequence == self.expected {
+            self.expected += 1;
+            let (word, bit) = place(sequence);
+            // Numbers rise through a word bit by bit, so entering it at bit 0
+            // is the moment to forget what it held one window ago.
+            let kept = if sequence.is_multiple_of(64) {
+                0
+            } else {
+                self.bits[word]
+            };
+            self.bits[word] = kept | bit;
+            return Arrival::InOrder;
+        }
+        self.record_out_of_line(sequence)
+    }
+
+    fn record_out_of_line(&mut self, sequence: u64) -> Arrival {
+        if sequence > self.expected {
+            self.forget_up_to(sequence);
+            let (word, bit) = place(sequence);
+            self.bits[word] |= bit;
+            self.expected = sequence + 1;
+            return Arrival::InOrder;
+        }
+        let distance = self.expected - 1 - sequence;
+        // The word being overwritten holds up to 63 numbers of the far end.
+        if distance >= WINDOW - 64 {
+            return Arrival::BeyondWindow;
+        }
+        let (word, bit) = place(sequence);
+        if self.bits[word] & bit != 0 {
+            return Arrival::Duplicate;
+        }
+        self.bits[word] |= bit;
+        Arrival::Reordered(distance)
+    }
+
+    /// Clears the words that numbers from `expected` to `sequence` enter anew.
+    fn forget_up_to(&mut self, sequence: u64) {
+        let first = self.expected.div_ceil(64);
+        let last = sequence / 64;
+        if last + 1 >= first + WORDS as u64 {
+            self.bits.fill(0);
+            return;
+        }
+        for word in first..=last {
+            self.bits[word as usize % WORDS] = 0;
+        }
+    }
+}
+
+#[inline(always)]
+fn place(sequence: u64) -> (usize, u64) {
+    ((sequence / 64) as usize % WORDS, 1 << (sequence % 64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    /// The definition, with unbounded memory.
+    #[derive(Default)]
+    struct Reference {
+        seen: HashSet<u64>,
+        highest: Option<u64>,
+    }
+
+    impl Reference {
+        fn record(&mut self, sequence: u64) -> Arrival {
+            let ahead = self.highest.is_none_or(|highest| sequence > highest);
+            let distance = self
+                .highest
+                .map_or(0, |highest| highest.wrapping_sub(sequence));
+            if ahead {
+                self.highest = Some(sequence);
+                self.seen.insert(sequence);
+                Arrival::InOrder
+            } else if distance >= WINDOW - 64 {
+                Arrival::BeyondWindow
+            } else if self.seen.insert(sequence) {
+                Arrival::Reordered(distance)
+            } else {
+                Arrival::Duplicate
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn equals_the_definition(
+            start in 0u64..1 << 40,
+            moves in proptest::collection::vec((-300i64..400, 0u32..40), 1..2000),
+        ) {
+            let mut window = SequenceWindow::new();
+            let mut reference = Reference::default();
+            let mut at = start;
+            for (step, rare) in moves {
+                let step = match rare {
+                    0 => step * 1000,
+                    1 => step * 100_000,
+                    2..20 => 1,
+                    _ => step,
+                };
+                at = at.saturating_add_signed(step);
+                prop_assert_eq!(window.record(at), reference.record(at), "sequence {}", at);
+            }
+        }
+    }
+
+    #[test]
+    fn a_jump_over_more_than_the_window_forgets_everything() {
+        let mut window = SequenceWindow::new();
+        for sequence in 0..1000 {
+            assert_eq!(window.record(sequence), Arrival::InOrder);
+        }
+        assert_eq!(window.record(3 * WINDOW + 999), Arrival::InOrder);
+        assert_eq!(window.record(3 * WINDOW + 5), Arrival::Reordered(994));
+        assert_eq!(window.record(3), Arrival::BeyondWindow);
+    }
+}

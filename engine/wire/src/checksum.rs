@@ -1,0 +1,107 @@
+//! The Internet checksum (RFC 1071) and its incremental update (RFC 1624).
+//!
+//! Sums are kept unfolded in a `u64`. Because 2^16 = 1 modulo 65,535, words of
+//! any width that is a multiple of 16 bits may be added whole: a big-endian
+//! `u32` counts for its two halves. Callers that add at most 2^32 such `u32`
+//! cannot overflow.
+
+/// Unfolded sum of the big-endian 16-bit words of `data`; an odd last byte is
+/// padded with zero on the right (RFC 1071 section 4.1).
+#[inline]
+pub fn sum(data: &[u8]) -> u64 {
+    let (chunks, rest) = data.as_chunks::<4>();
+    let mut total: u64 = chunks
+        .iter()
+        .map(|chunk| u64::from(u32::from_be_bytes(*chunk)))
+        .sum();
+    let mut last = [0u8; 4];
+    last[..rest.len()].copy_from_slice(rest);
+    total += u64::from(u32::from_be_bytes(last));
+    total
+}
+
+/// Folds an unfolded sum to 16 bits with end-around carry. The result is zero
+/// only for a sum of zero.
+#[inline(always)]
+pub const fn fold(total: u64) -> u16 {
+    // Adding a number to itself with its halves swapped leaves, in the upper
+    // half, the sum of both halves with the carry already brought round.
+    let total = (total.wrapping_add(total.rotate_left(32)) >> 32) as u32;
+    (total.wrapping_add(total.rotate_left(16)) >> 16) as u16
+}
+
+/// The checksum field for an unfolded sum: the ones' complement of its fold.
+#[inline(always)]
+pub const fn finish(total: u64) -> u16 {
+    !fold(total)
+}
+
+/// As [`finish`], for UDP over IPv4, where a checksum of zero is sent as
+/// 0xffff because zero means "none" (RFC 768).
+#[inline(always)]
+pub const fn finish_udp(total: u64) -> u16 {
+    let check = finish(total);
+    if check == 0 { 0xffff } else { check }
+}
+
+/// The checksum after one 16-bit word it covers changed from `old` to `new`
+/// (RFC 1624 section 3, equation 3).
+#[inline]
+pub const fn update(check: u16, old: u16, new: u16) -> u16 {
+    finish(!check as u64 + !old as u64 + new as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// RFC 1071 section 4.1, word by word, as the reference.
+    fn reference(data: &[u8]) -> u16 {
+        let mut total = 0u32;
+        for pair in data.chunks(2) {
+            total += u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
+        }
+        while total >> 16 != 0 {
+            total = (total & 0xffff) + (total >> 16);
+        }
+        !(total as u16)
+    }
+
+    #[test]
+    fn example_of_rfc_1071_section_3() {
+        let data = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(fold(sum(&data)), 0xddf2);
+    }
+
+    #[test]
+    fn example_of_rfc_1624_section_4() {
+        assert_eq!(update(0xdd2f, 0x5555, 0x3285), 0x0000);
+    }
+
+    #[test]
+    fn udp_never_sends_zero() {
+        assert_eq!(finish_udp(0xffff), 0xffff);
+    }
+
+    proptest! {
+        #[test]
+        fn wide_sum_equals_the_reference(data in proptest::collection::vec(any::<u8>(), 0..2000)) {
+            prop_assert_eq!(finish(sum(&data)), reference(&data));
+        }
+
+        #[test]
+        fn incremental_update_equals_full_sum(
+            mut data in proptest::collection::vec(any::<u8>(), 20..64),
+            at in 0usize..9,
+            new: u16,
+        ) {
+            data[0] |= 1; // an all-zero header has no nonzero sum (RFC 1624 section 3)
+            let at = 2 + at * 2;
+            let before = finish(sum(&data));
+            let old = u16::from_be_bytes([data[at], data[at + 1]]);
+            data[at..at + 2].copy_from_slice(&new.to_be_bytes());
+            prop_assert_eq!(update(before, old, new), finish(sum(&data)));
+        }
+    }
+}

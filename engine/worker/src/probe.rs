@@ -1,0 +1,139 @@
+//! How far two cores are apart: half the round trip of one cache line.
+//!
+//! In a virtual machine the same two cores may be near or far, changing within
+//! seconds and without any other sign; everything that crosses them follows.
+//! So the distance is measured before and after a trial, never during it.
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+use pinchpoint_port::sched;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+const BATCHES: usize = 11;
+const ROUND_TRIPS: u32 = 200;
+/// A probe that takes longer gives up: a core is not to be had.
+const DEADLINE: Duration = Duration::from_millis(20);
+
+/// The line that is bounced, alone on its (doubled) cache line. The asking
+/// side writes odd numbers, the other answers with the next even one.
+#[repr(align(128))]
+struct Line(AtomicU32);
+
+struct Shared {
+    line: Line,
+    end: AtomicBool,
+    ready: Barrier,
+}
+
+/// One way between `cores`, in nanoseconds: half the round trip, the median of
+/// several batches. None if a core could not be used or did not answer in
+/// 20 ms.
+///
+/// The two threads run under `SCHED_FIFO` where allowed, so that they get
+/// their turn on a core where a poll-mode thread never sleeps.
+pub fn one_way_ns(cores: [usize; 2]) -> Option<f64> {
+    if cores[0] == cores[1] {
+        return None;
+    }
+    let shared = Shared {
+        line: Line(AtomicU32::new(0)),
+        end: AtomicBool::new(false),
+        ready: Barrier::new(2),
+    };
+    std::thread::scope(|scope| {
+        let echo = scope.spawn(|| {
+            let placed = place(cores[1]);
+            shared.ready.wait();
+            if placed {
+                echo(&shared);
+            }
+            let _ = sched::leave_realtime();
+            placed
+        });
+        let ask = scope.spawn(|| {
+            let placed = place(cores[0]);
+            shared.ready.wait();
+            let result = if placed { ask(&shared) } else { None };
+            shared.end.store(true, Ordering::Release);
+            let _ = sched::leave_realtime();
+            result
+        });
+        let result = ask.join().ok().flatten();
+        let echoed = echo.join().unwrap_or(false);
+        result.filter(|_| echoed)
+    })
+}
+
+fn place(core: usize) -> bool {
+    let mut set = CpuSet::new();
+    let pinned = set.set(core).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok();
+    // Without the right to real-time scheduling the probe still works on an
+    // idle core, and says nothing about a busy one.
+    let _ = sched::enter_realtime();
+    pinned
+}
+
+fn ask(shared: &Shared) -> Option<f64> {
+    let line = &shared.line.0;
+    let begun = Instant::now();
+    let mut batches = [0.0; BATCHES];
+    let mut value = 0;
+    for batch in &mut batches {
+        let start = Instant::now();
+        for _ in 0..ROUND_TRIPS {
+            line.store(value + 1, Ordering::Release);
+            value += 2;
+            if !await_value(line, value, begun) {
+                return None;
+            }
+        }
+        *batch = start.elapsed().as_nanos() as f64 / f64::from(ROUND_TRIPS) / 2.0;
+    }
+    batches.sort_by(f64::total_cmp);
+    Some(batches[BATCHES / 2])
+}
+
+fn await_value(line: &AtomicU32, value: u32, begun: Instant) -> bool {
+    let mut spins = 0u32;
+    while line.load(Ordering::Acquire) != value {
+        spins += 1;
+        if spins.is_multiple_of(1024) && begun.elapsed() > DEADLINE {
+            return false;
+        }
+        std::hint::spin_loop();
+    }
+    true
+}
+
+fn echo(shared: &Shared) {
+    let line = &shared.line.0;
+    let mut spins = 0u32;
+    let begun = Instant::now();
+    loop {
+        let value = line.load(Ordering::Acquire);
+        if value % 2 == 1 {
+            line.store(value + 1, Ordering::Release);
+            continue;
+        }
+        spins += 1;
+        if spins.is_multiple_of(256)
+            && (shared.end.load(Ordering::Acquire) || begun.elapsed() > DEADLINE)
+        {
+            return;
+        }
+        std::hint::spin_loop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_core_has_no_distance_to_itself_and_a_missing_one_none() {
+        assert_eq!(one_way_ns([0, 0]), None);
+        assert_eq!(one_way_ns([0, 1023]), None);
+    }
+}
