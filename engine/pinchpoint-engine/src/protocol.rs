@@ -274,6 +274,7 @@ message! {
         before_ns: Option<f64>,
         #[serde(deserialize_with = "present")]
         after_ns: Option<f64>,
+        occupied_ns: [u64; 2],
     }
 
     /// `error` from the engine.

@@ -299,10 +299,14 @@ impl Session {
         };
         let names: Vec<&str> = open.known.iter().map(|port| port.name.as_str()).collect();
         await_links(&mut open.ports, &names, patience)?;
-        let cache_line = request.probe_cores.map(|cores| CacheLine {
-            cores,
-            before_ns: probe::one_way_ns(cores),
-            after_ns: None,
+        let cache_line = request.probe_cores.map(|cores| {
+            let before = probe::distance(cores);
+            CacheLine {
+                cores,
+                before_ns: before.one_way_ns,
+                after_ns: None,
+                occupied_ns: before.occupied_ns,
+            }
         });
         let live = Arc::new(Live::default());
         let ended = self.events.sender.clone();
@@ -356,9 +360,12 @@ impl Session {
         let reply = match (trial.running.join(), &mut self.open) {
             (Some((ports, Ok(outcome))), Some(open)) => {
                 open.ports = ports;
-                let cache_line = trial.cache_line.map(|line| CacheLine {
-                    after_ns: probe::one_way_ns(line.cores),
-                    ..line
+                let cache_line = trial.cache_line.map(|mut line| {
+                    let after = probe::distance(line.cores);
+                    line.after_ns = after.one_way_ns;
+                    line.occupied_ns[0] += after.occupied_ns[0];
+                    line.occupied_ns[1] += after.occupied_ns[1];
+                    line
                 });
                 let result = report::result(trial.name, outcome, &open.known, cache_line);
                 Reply::Result(Box::new(result))

@@ -5,6 +5,8 @@
 //! So the distance is measured before and after a trial, never during it.
 
 use nix::sched::{CpuSet, sched_setaffinity};
+use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use pinchpoint_port::sched;
 use std::sync::Barrier;
@@ -27,15 +29,27 @@ struct Shared {
     ready: Barrier,
 }
 
-/// One way between `cores`, in nanoseconds: half the round trip, the median of
-/// several batches. None if a core could not be used or did not answer in
-/// 20 ms.
+/// What a probe found, and what it cost.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Distance {
+    /// One way, in nanoseconds: half the round trip, the median of several
+    /// batches. None if a core could not be used or did not answer in 20 ms.
+    pub one_way_ns: Option<f64>,
+    /// Processor time the probe took on each core: whatever polls there had
+    /// to wait for as long.
+    pub occupied_ns: [u64; 2],
+}
+
+/// The distance between `cores`.
 ///
 /// The two threads run under `SCHED_FIFO` where allowed, so that they get
 /// their turn on a core where a poll-mode thread never sleeps.
-pub fn one_way_ns(cores: [usize; 2]) -> Option<f64> {
+pub fn distance(cores: [usize; 2]) -> Distance {
     if cores[0] == cores[1] {
-        return None;
+        return Distance {
+            one_way_ns: None,
+            occupied_ns: [0, 0],
+        };
     }
     let shared = Shared {
         line: Line(AtomicU32::new(0)),
@@ -50,7 +64,7 @@ pub fn one_way_ns(cores: [usize; 2]) -> Option<f64> {
                 echo(&shared);
             }
             let _ = sched::leave_realtime();
-            placed
+            (placed, thread_time_ns())
         });
         let ask = scope.spawn(|| {
             let placed = place(cores[0]);
@@ -58,12 +72,22 @@ pub fn one_way_ns(cores: [usize; 2]) -> Option<f64> {
             let result = if placed { ask(&shared) } else { None };
             shared.end.store(true, Ordering::Release);
             let _ = sched::leave_realtime();
-            result
+            (result, thread_time_ns())
         });
-        let result = ask.join().ok().flatten();
-        let echoed = echo.join().unwrap_or(false);
-        result.filter(|_| echoed)
+        let (result, asking_ns) = ask.join().unwrap_or_default();
+        let (echoed, echoing_ns) = echo.join().unwrap_or_default();
+        Distance {
+            one_way_ns: result.filter(|_| echoed),
+            occupied_ns: [asking_ns, echoing_ns],
+        }
     })
+}
+
+/// Processor time of the calling thread, which lives for one probe only.
+fn thread_time_ns() -> u64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID);
+    let nanoseconds = time.map_or(0, |time| time.num_nanoseconds());
+    u64::try_from(nanoseconds).unwrap_or(0)
 }
 
 fn place(core: usize) -> bool {
@@ -133,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_core_has_no_distance_to_itself_and_a_missing_one_none() {
-        assert_eq!(one_way_ns([0, 0]), None);
-        assert_eq!(one_way_ns([0, 1023]), None);
+        assert_eq!(distance([0, 0]).one_way_ns, None);
+        assert_eq!(distance([0, 1023]).one_way_ns, None);
     }
 }

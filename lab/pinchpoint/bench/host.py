@@ -5,7 +5,8 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from functools import singledispatch
 from pathlib import Path
 
@@ -56,6 +57,20 @@ def run_command(
     if done.returncode != 0:
         raise CommandFailed(argv, done.stderr or done.stdout)
     return done.stdout
+
+
+@contextmanager
+def kept_off(cpus: Collection[int]) -> Iterator[None]:
+    """Inside, this process and those it starts do not run on `cpus`, if there are others.
+
+    Where a PMD polls, a reader of its counters would take the core from it.
+    """
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before - set(cpus) or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @singledispatch

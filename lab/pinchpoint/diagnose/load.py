@@ -60,19 +60,23 @@ def _busy_share(thread: str, busy: int | None, clock_hz: float | None, seen: See
     return None if run_ns is None else min(1.0, run_ns / 1e9 / traffic_s)
 
 
-def dut_threads(seen: Seen) -> tuple[ThreadWitness, ...]:
-    """What the host did to each thread that forwards: the PMDs, or the main thread where there are none."""
+def dut_threads(seen: Seen, probe_occupied_ns: Mapping[int, int]) -> tuple[ThreadWitness, ...]:
+    """What the host did to each thread that forwards: the PMDs, or the main thread where there are none.
+
+    The engine's own probes, which take the core before and after the traffic, are taken out.
+    """
     names = sorted({name.rpartition("/")[0].removeprefix("host/thread/") for name in seen if "run_delay_ns" in name})
     pmds = [name for name in names if name.startswith("pmd-")]
-    return tuple(
-        ThreadWitness(
-            name=name,
-            core=_whole(seen, f"host/thread/{name}/cpu"),
-            run_delay_ns=_whole(seen, f"host/thread/{name}/run_delay_ns"),
-            involuntary_switches=_whole(seen, f"host/thread/{name}/involuntary_switches"),
-        )
-        for name in pmds or names
-    )
+    return tuple(_thread(name, seen, probe_occupied_ns) for name in pmds or names)
+
+
+def _thread(name: str, seen: Seen, probe_occupied_ns: Mapping[int, int]) -> ThreadWitness:
+    core = _whole(seen, f"host/thread/{name}/cpu")
+    delay_ns = _whole(seen, f"host/thread/{name}/run_delay_ns")
+    if delay_ns is not None and core is not None:
+        delay_ns = max(0, delay_ns - probe_occupied_ns.get(core, 0))
+    switches = _whole(seen, f"host/thread/{name}/involuntary_switches")
+    return ThreadWitness(name, core, delay_ns, switches)
 
 
 def _whole(seen: Seen, name: str) -> int | None:

@@ -153,8 +153,10 @@ def _database(places: OvsPlaces) -> list[AnyResource]:
 
 def _vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     folder = places.directory
-    # Without PMD threads the main thread forwards, and belongs on the CPU a PMD would have.
-    cpus = scenario.dut.pmd_cpus if scenario.dut.datapath is Datapath.AF_PACKET else None
+    # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
+    # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
+    kernel = scenario.dut.datapath is Datapath.AF_PACKET
+    cpus = scenario.dut.pmd_cpus if kernel else (_control_cpu(scenario),)
     return Daemon(
         name="ovs-vswitchd",
         argv=(

@@ -6,7 +6,7 @@ Nothing above this interface can tell which one it talks to.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinchpoint.model.scenario import Stream
@@ -51,6 +51,7 @@ class EngineResult:
     workers: tuple[WorkerWitness, ...]
     cache_line_before_ns: float | None
     cache_line_after_ns: float | None
+    probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
 
 
 class Instrument(Protocol):

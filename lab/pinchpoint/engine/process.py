@@ -56,6 +56,7 @@ class ProcessInstrument:
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
         self._buffer = bytearray()
+        self._stopping = False
 
     @property
     def pid(self) -> int | None:
@@ -93,6 +94,7 @@ class ProcessInstrument:
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
         if self._process is not None:
+            self._stopping = True
             self._send(protocol.Stop())
 
     def close(self) -> None:
@@ -169,6 +171,8 @@ class ProcessInstrument:
             if isinstance(received, answer):
                 return received
             if isinstance(received, protocol.Error):
+                if self._stopping and received.code == "state":
+                    continue  # the trial had ended, or not begun, when stop came
                 raise EngineError(f"engine: {received.message}", received.hint)
             if isinstance(received, protocol.Sample):
                 if self._on_sample:
@@ -232,6 +236,7 @@ def engine_result(result: protocol.Result) -> EngineResult:
         workers=tuple(_worker(worker) for worker in result.witness.workers),
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
+        probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
     )
 
 

@@ -138,6 +138,7 @@ class CacheLineResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     cores: tuple[int, int]
     before_ns: float | None
     after_ns: float | None
+    occupied_ns: tuple[int, int]
 
 
 class WitnessResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -163,7 +163,7 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     }
     return Witness(
         workers=result.workers,
-        dut_threads=load.dut_threads(seen),
+        dut_threads=load.dut_threads(seen, result.probe_occupied_ns),
         steal_s=steal,
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,

@@ -46,16 +46,23 @@ def test_missing_counters_stay_missing():
 
 def test_beside_pmds_the_main_thread_forwards_nothing_and_is_no_witness():
     seen = SEEN | {"host/thread/main/run_delay_ns": 9_000_000}
-    assert [thread.name for thread in dut_threads(seen)] == ["pmd-c01/id:8"]
+    assert [thread.name for thread in dut_threads(seen, {})] == ["pmd-c01/id:8"]
     alone = {"host/thread/main/run_delay_ns": 9_000_000}
-    assert [thread.name for thread in dut_threads(alone)] == ["main"]
+    assert [thread.name for thread in dut_threads(alone, {})] == ["main"]
 
 
 def test_what_the_host_did_to_each_thread_is_kept():
-    (thread,) = dut_threads(SEEN)
+    (thread,) = dut_threads(SEEN, {0: 500_000})
     assert (thread.name, thread.core, thread.run_delay_ns, thread.involuntary_switches) == (
         "pmd-c01/id:8",
         1,
         70_000,
         2,
     )
+
+
+def test_the_engines_own_probes_are_no_disturbance():
+    (thread,) = dut_threads(SEEN, {1: 60_000})
+    assert thread.run_delay_ns == 10_000
+    (thread,) = dut_threads(SEEN, {1: 90_000})
+    assert thread.run_delay_ns == 0

@@ -41,6 +41,7 @@ def test_a_trial_goes_through_and_samples_go_to_whoever_wants_them():
     assert result.streams[0].sent == 1499990
     assert result.workers[0].gap_max_ns == 30100
     assert result.cache_line_before_ns == 31.5
+    assert result.probe_occupied_ns == {0: 310000, 1: 305000}
     assert [sample.elapsed_s for sample in samples] == [0.5]
 
 
@@ -69,6 +70,15 @@ def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words)
     engine = instrument(scripted(*replies, then=then))
     with pytest.raises(EngineError, match=words):
         engine.open()
+    engine.close()
+
+
+def test_a_stop_that_came_too_early_or_too_late_is_no_error():
+    state = '{"type":"error","code":"state","message":"stop: no trial is running","hint":null}'
+    engine = instrument(scripted(HELLO, OPENED, f"{state}\n{RESULT}"))
+    engine.open()
+    engine.stop()
+    assert engine.run(REQUEST).completed
     engine.close()
 
 
