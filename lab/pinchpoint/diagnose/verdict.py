@@ -16,8 +16,11 @@ MAJORITY = 0.5  # share of the losses that one reason must explain to be called 
 NEAR_LIMIT = 1.1  # losing trials up to this multiple of the lowest losing load are evidence
 
 
-def verdict(rate: Rate, trials: Sequence[Trial]) -> Verdict:
-    """What limited `rate`, a search's NDR, judged from that search's trials."""
+def verdict(rate: Rate, trials: Sequence[Trial], ring: int) -> Verdict:
+    """What limited `rate`, a search's NDR, judged from that search's trials.
+
+    `ring` is the smallest ring between engine and DUT, in frames.
+    """
     if rate.status is RateStatus.REFUSED:
         return _refused(rate, trials)
     losing = _first_losing(trials, rate.loss_ratio)
@@ -25,7 +28,7 @@ def verdict(rate: Rate, trials: Sequence[Trial]) -> Verdict:
         return _not_reached(rate, trials)
     if not losing:
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
-    return _from_losses(losing, trials)
+    return _from_losses(losing, trials, ring)
 
 
 def _valid(trials: Iterable[Trial]) -> list[Trial]:
@@ -65,7 +68,7 @@ def _pmd_headroom(trial: Trial) -> str:
     return f": {busiest.name} still had {units.share(1 - busiest.busy_share)} idle"
 
 
-def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial]) -> Verdict:
+def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) -> Verdict:
     lost = sum(trial.lost for trial in losing)
     by_name: Counter[str] = Counter()
     drops: dict[str, Drop] = {}
@@ -86,8 +89,22 @@ def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial]) -> Verdict:
         unexplained = sum(trial.ledger.unexplained for trial in losing)
         headline = f"unexplained: no counter names {units.frames(unexplained)} of {units.frames(lost)} lost frames"
         return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
-    limit, headline = _name_limit(drops[by_name.most_common(1)[0][0]], losing)
+    drop = drops[by_name.most_common(1)[0][0]]
+    limit, headline = _name_limit(drop, losing)
+    if limit is Limit.NAMED_DROP and drop.limits == "dut":
+        evidence = (*evidence, _pause(losing, ring))
     return Verdict(limit, headline, evidence, ruled_out, ids)
+
+
+def _pause(losing: Sequence[Trial], ring: int) -> str:
+    """How long the DUT must have stood still to lose what the median losing trial lost, and nothing else."""
+    trial = sorted(losing, key=lambda trial: trial.lost)[len(losing) // 2]
+    holds_ns, pause_ns = (1e9 * frames / trial.load_fps for frames in (ring, ring + trial.lost))
+    return (
+        f"likely pauses, not lack of speed: the ring of {units.frames(ring)} holds {units.nanoseconds(holds_ns)} of "
+        f"this load, and one pause of {units.nanoseconds(pause_ns)} would lose the {units.frames(trial.lost)} frames "
+        "of the median losing trial"
+    )
 
 
 def _name_limit(drop: Drop, losing: Sequence[Trial]) -> tuple[Limit, str]:

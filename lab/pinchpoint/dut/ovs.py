@@ -108,7 +108,10 @@ def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages
         resources.append(Namespace(places.engine_netns))
         resources += [_veth(port.name, scenario, places) for port in scenario.ports]
     resources += _database(places)
-    resources.append(_command(places, "ovs-vsctl", *_vsctl(places, "--no-wait"), *_settings(scenario)))
+    if settings := _settings(scenario):
+        words = (f"other_config:{key}={_quoted(value)}" for key, value in settings.items())
+        options = _vsctl(places, "--no-wait")
+        resources.append(_command(places, "ovs-vsctl", *options, "set", "Open_vSwitch", ".", *words))
     resources.append(_vswitchd(scenario, places))
     resources.append(_command(places, "ovs-vsctl", *_vsctl(places), *_bridge(scenario, places)))
     resources.append(_rules_file(scenario.dut, scenario, places))
@@ -177,7 +180,7 @@ def _vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     )
 
 
-def _settings(scenario: Scenario) -> list[str]:
+def _settings(scenario: Scenario) -> dict[str, str]:
     dut = scenario.dut
     config: dict[str, str] = {}
     if dut.datapath is Datapath.DPDK:
@@ -188,8 +191,7 @@ def _settings(scenario: Scenario) -> list[str]:
             "dpdk-extra": "--no-pci --in-memory --no-telemetry",
             "pmd-cpu-mask": _mask(dut.pmd_cpus),
         }
-    config |= dut.other_config
-    return ["set", "Open_vSwitch", ".", *(f"other_config:{key}={_quoted(value)}" for key, value in config.items())]
+    return config | dict(dut.other_config)
 
 
 def _bridge(scenario: Scenario, places: OvsPlaces) -> list[str]:

@@ -89,7 +89,7 @@ class ScenarioResult:
     latency: tuple[LatencyPoint, ...]
     pmds: tuple[PmdLoad, ...]  # at the highest judged load without loss, else at the lowest judged load
     verdict: Verdict | None
-    generator_ceiling_fps: float | None  # the engine's own highest offered rate on this bench
+    generator_ceiling_fps: float | None  # the highest rate that the engine was seen to offer on this bench
     trials: int
     invalid_trials: Mapping[str, int]  # by validity
     traffic_s: float

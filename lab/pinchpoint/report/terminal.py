@@ -1,29 +1,46 @@
-"""The terminal's table: one row a scenario."""
+"""The terminal's tables: rates and load, latency, and what pinched each scenario."""
 
 from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from pinchpoint.model.result import RateStatus, RunResult, ScenarioResult
+from pinchpoint.model import units
+from pinchpoint.model.result import CacheLine, LatencyPoint, RateStatus, RunResult, ScenarioResult
+from pinchpoint.model.trial import PmdLoad
 from pinchpoint.report import words
 
+STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
 
-def render_table(result: RunResult) -> Table:
-    """A rich table of the scenarios: their rates, what pinched them, how many trials were valid."""
+
+def render_table(result: RunResult) -> Group:
+    """What a run found, for the terminal; the caller prints it, plain or in colour."""
+    parts: list[RenderableType] = [_rates(result)]
+    if any(one.latency for one in result.scenarios):
+        parts.append(_latency(result))
+    parts += [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
+    if not result.finished:
+        parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
+    return Group(*parts)
+
+
+def _rates(result: RunResult) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("scenario", overflow="fold")
     names = words.rate_names(result)
-    for name in names:
-        table.add_column(name, justify="right")
-    table.add_column("pinched by")
-    table.add_column("valid trials", justify="right")
+    for name in (*names, "PMD busy", "cycles/packet", "cores apart", "valid"):
+        table.add_column(name, justify="right", no_wrap=True)
     for one in result.scenarios:
         valid = one.trials - sum(one.invalid_trials.values())
-        cells = [_rate(one, name) for name in names]
-        table.add_row(Text(one.scenario), *cells, Text(words.pinched_by(one)), f"{valid} of {one.trials}")
-    if not result.finished:
-        table.caption = "unfinished: the run was interrupted; continue it with --resume"
-        table.caption_justify = "left"
+        busiest = max(one.pmds, key=lambda load: load.busy_share or 0.0, default=None)
+        table.add_row(
+            Text(one.scenario),
+            *(_rate(one, name) for name in names),
+            *_load(busiest),
+            _cores(one.cache_line),
+            f"{valid} of {one.trials}",
+        )
     return table
 
 
@@ -31,5 +48,46 @@ def _rate(one: ScenarioResult, name: str) -> Text:
     rate = words.rate_named(one, name)
     if rate is None:
         return Text("-")
-    styles = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
-    return Text(words.quoted(rate), style=styles.get(rate.status, "red"))
+    return Text(words.quoted(rate), style=STYLES.get(rate.status, "red"))
+
+
+def _load(load: PmdLoad | None) -> tuple[str, str]:
+    if load is None:
+        return "-", "-"
+    cycles = "-" if load.cycles_per_packet is None else f"{load.cycles_per_packet:.0f}"
+    return units.share(load.busy_share), cycles
+
+
+def _cores(cache_line: CacheLine | None) -> Text:
+    """The median distance; a mixture of two modes is marked, since rates of the two differ."""
+    if cache_line is None:
+        return Text("-")
+    median = units.nanoseconds(cache_line.median_ns)
+    return Text(f"{median} mixed", style="yellow") if cache_line.far_share else Text(median)
+
+
+def _latency(result: RunResult) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("latency of", "load"):
+        table.add_column(name)
+    for name in ("p50", "p99", "p99.9", "max"):
+        table.add_column(name, justify="right")
+    table.add_column("mind", overflow="fold")
+    for one in result.scenarios:
+        for point in one.latency:
+            table.add_row(Text(one.scenario), *_latency_cells(point))
+    return table
+
+
+def _latency_cells(point: LatencyPoint) -> tuple[str | Text, ...]:
+    load = f"{point.share:.0%} of NDR, {units.fps(point.load_fps)}"
+    found = point.latency
+    if found is None:
+        return load, "-", "-", "-", "-", Text(point.note)
+    times = (found.p50_ns, found.p99_ns, found.p999_ns, found.max_ns)
+    return load, *(units.nanoseconds(value) for value in times), Text(point.note)
+
+
+def _verdict(one: ScenarioResult) -> Text:
+    """`scenario: pinched by X: sentence`, the scenario in bold."""
+    return Text.assemble((one.scenario, "bold"), f": pinched by {words.pinched_by(one)}: {words.verdict_sentence(one)}")

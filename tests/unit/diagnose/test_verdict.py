@@ -2,9 +2,16 @@
 
 from trials import pmd, stream_counts, trial
 
-from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.diagnose import verdict as diagnosis
 from pinchpoint.model.result import Limit, Rate, RateStatus
 from pinchpoint.model.trial import Drop, Hop, TrialValidity
+
+RING = 505
+
+
+def verdict(rate, trials):
+    return diagnosis.verdict(rate, trials, RING)
+
 
 FOUND = Rate(0.0, RateStatus.FOUND, 1000.0, 1010.0, 1.0, 21.0, "")
 
@@ -27,6 +34,8 @@ def test_a_full_receive_ring_before_an_idle_pmd_is_only_the_ring():
     assert found.limit is Limit.NAMED_DROP
     assert "receive ring of left full" in found.headline
     assert "60.0 % busy" in found.headline
+    assert "holds 500 ms" in found.evidence[-1], "505 frames at 1,010 frames per second"
+    assert "one pause of 599 ms would lose the 100 frames" in found.evidence[-1]
 
 
 def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
