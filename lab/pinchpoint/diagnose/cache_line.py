@@ -16,6 +16,18 @@ from pinchpoint.model.trial import Trial
 TWO_MODES = 2.0  # neighbouring probes, sorted, this factor apart: not one distribution
 
 
+def of_trial(trial: Trial) -> float | None:
+    """One trial's distance, the mean of its probes before and after; None if there was none."""
+    probes = (trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
+    found = [probe for probe in probes if probe is not None]
+    return sum(found) / len(found) if found else None
+
+
+def differ(one_ns: float, other_ns: float) -> bool:
+    """Whether two distances belong to different modes."""
+    return max(one_ns, other_ns) >= TWO_MODES * min(one_ns, other_ns)
+
+
 def distance(trials: Sequence[Trial]) -> CacheLine | None:
     """All probes of a scenario's trials in one line; None if none was made."""
     probes = sorted(

@@ -27,9 +27,9 @@ def render_table(result: RunResult) -> Group:
 
 def _rates(result: RunResult) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("scenario", overflow="fold")
+    table.add_column("scenario", no_wrap=True)
     names = words.rate_names(result)
-    for name in (*names, "PMD busy", "cycles/packet", "cores apart", "valid"):
+    for name in (*names, "PMD\nbusy", "cycles/\npacket", "cores\napart", "valid\ntrials"):
         table.add_column(name, justify="right", no_wrap=True)
     for one in result.scenarios:
         valid = one.trials - sum(one.invalid_trials.values())
@@ -39,7 +39,7 @@ def _rates(result: RunResult) -> Table:
             *(_rate(one, name) for name in names),
             *_load(busiest),
             _cores(one.cache_line),
-            f"{valid} of {one.trials}",
+            f"{valid}/{one.trials}",
         )
     return table
 
@@ -59,17 +59,18 @@ def _load(load: PmdLoad | None) -> tuple[str, str]:
 
 
 def _cores(cache_line: CacheLine | None) -> Text:
-    """The median distance; a mixture of two modes is marked, since rates of the two differ."""
+    """The median distance; the range where two modes were mixed, since their rates differ."""
     if cache_line is None:
         return Text("-")
-    median = units.nanoseconds(cache_line.median_ns)
-    return Text(f"{median} mixed", style="yellow") if cache_line.far_share else Text(median)
+    if cache_line.far_share:
+        return Text(f"{cache_line.min_ns:.0f}-{cache_line.max_ns:.0f} ns", style="yellow")
+    return Text(units.nanoseconds(cache_line.median_ns))
 
 
 def _latency(result: RunResult) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for name in ("latency of", "load"):
-        table.add_column(name)
+    table.add_column("latency of", no_wrap=True)
+    table.add_column("at load", no_wrap=True)
     for name in ("p50", "p99", "p99.9", "max"):
         table.add_column(name, justify="right")
     table.add_column("mind", overflow="fold")
@@ -80,7 +81,7 @@ def _latency(result: RunResult) -> Table:
 
 
 def _latency_cells(point: LatencyPoint) -> tuple[str | Text, ...]:
-    load = f"{point.share:.0%} of NDR, {units.fps(point.load_fps)}"
+    load = f"{units.fps(point.load_fps)} ({point.share:.0%})"
     found = point.latency
     if found is None:
         return load, "-", "-", "-", "-", Text(point.note)

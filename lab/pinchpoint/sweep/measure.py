@@ -14,8 +14,10 @@ from pinchpoint.model.trial import Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.mode import Mode
 
 EPOCHS = 256  # one byte of the signature
+JUDGED_PHASES = ("search", "latency")
 
 
 class Interrupted(PinchpointError):
@@ -48,6 +50,7 @@ class Measurer:
         self._recorded = [trial for trial in recorded if trial.validity is not TrialValidity.ABORTED]
         self._count = len(recorded)
         self.trials: list[Trial] = []
+        self.mode = Mode()
         self.stop_requested = False
         self._sending = False
 
@@ -92,6 +95,8 @@ class Measurer:
             died = error
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         trial = replace(trial, started=started.isoformat(), wall_s=time.monotonic() - began)
+        if phase in JUDGED_PHASES:
+            trial = self.mode.set_aside(trial)
         if died is not None:
             self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=died.message))
             raise died

@@ -16,6 +16,7 @@ from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.dut.refusal import explain_refused_rule
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.model import units
 from pinchpoint.model.result import LatencyPoint, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
@@ -28,6 +29,7 @@ from pinchpoint.sweep.setup import Setup, collectors, prepare
 
 WARM_UP_FPS = 1e6  # enough to meet each of 65,536 five-tuples several times, too little to overload most benches
 WARM_UP_S = 0.5
+MOST_MOVES = 3  # of the cores between near and far, that a search follows
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
 
 
@@ -98,10 +100,25 @@ def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener,
     listener.phase("warm-up", 1)
     measurer.trial("warm-up", WARM_UP_S, min(WARM_UP_FPS, search.max_load_fps))
     listener.phase("search", expected_trials(scenario))
-    outcome = find_rates(lambda duration_s, load: measurer.trial("search", duration_s, load), search, time.monotonic)
+    outcome, searched = _search(scenario, measurer)
     listener.phase("latency", len(scenario.latency.at))
     latency = tuple(_latency(share, outcome, scenario, measurer) for share in scenario.latency.at)
-    return _summary(scenario, measurer.trials, outcome, latency, time.monotonic() - began)
+    return _summary(scenario, measurer.trials, searched, outcome, latency, time.monotonic() - began)
+
+
+def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequence[Trial]]:
+    """The search's outcome and its trials; begun anew when the cores have moved for good."""
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return measurer.trial("search", duration_s, load_fps)
+
+    for _ in range(MOST_MOVES + 1):
+        measurer.mode.forget()
+        first = len(measurer.trials)
+        outcome = find_rates(measure, scenario.search, time.monotonic)
+        if not measurer.mode.has_left(scenario.search.max_repeats):
+            break
+    return outcome, measurer.trials[first:]
 
 
 def expected_trials(scenario: Scenario) -> int:
@@ -123,20 +140,20 @@ def _latency(share: float, outcome: SearchOutcome, scenario: Scenario, measurer:
     trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
     if not note and trial.lost:
-        note = f"{trial.lost} of {trial.offered} frames were lost"
+        note = f"lost {units.loss(trial.loss_ratio)} of its frames"
     return LatencyPoint(share, load_fps, trial.id, trial.latency, note)
 
 
 def _summary(
     scenario: Scenario,
     trials: Sequence[Trial],
+    searched: Sequence[Trial],
     outcome: SearchOutcome,
     latency: tuple[LatencyPoint, ...],
     wall_s: float,
 ) -> ScenarioResult:
-    searched = [trial for trial in trials if trial.phase == "search"]
     invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
-    cores = distance(trials)
+    cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
