@@ -23,7 +23,7 @@ demo: setup
 test: setup .venv/.test-packages lint
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
 	$(BIN)/pytest tests/unit
-	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
+	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
 	$(BIN)/pytest tests/browser tests/bench
 
 lint: setup

@@ -29,6 +29,8 @@ pub struct KnownPort {
     pub name: String,
     /// Bytes of the longest frame it carries, without check sequence.
     pub max_len: usize,
+    /// Descriptors of its transmit ring.
+    pub tx_ring: u32,
 }
 
 fn check(good: bool, key: impl AsRef<str>, what: impl AsRef<str>) -> Result<(), ErrorReply> {
@@ -167,7 +169,8 @@ pub fn plan(
             // Spread over one interval, so that equal rates do not add up to
             // bursts of as many frames as there are streams.
             let phase = k as f64 / count as f64;
-            planned.pacer = Pacer::paced(rate_fps, request.duration_s, phase);
+            let ring = ports[planned.tx_port].tx_ring;
+            planned.pacer = Pacer::paced(rate_fps, request.duration_s, phase).within(ring);
         }
         streams.push(planned);
     }

@@ -274,6 +274,7 @@ impl Session {
         let known = specs.iter().zip(&ports).map(|(spec, port)| KnownPort {
             name: spec.name.clone(),
             max_len: port.max_len(),
+            tx_ring: port.rings().1,
         });
         self.open = Some(OpenSession {
             core: request.cores[0],

@@ -45,6 +45,15 @@ impl Pacer {
         }
     }
 
+    /// The same schedule, with a catch-up limit of at most a quarter of a
+    /// ring of `ring` frames: making up for the engine's own gap must not
+    /// overflow what the other side keeps up with.
+    #[must_use]
+    pub fn within(mut self, ring: u32) -> Self {
+        self.limit = self.limit.min(u64::from(ring / 4).max(1));
+        self
+    }
+
     /// No schedule: a frame is due whenever it is asked for.
     pub fn unpaced() -> Self {
         Self {
@@ -156,6 +165,14 @@ impl Pacer {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn catching_up_fills_at_most_a_quarter_of_the_ring() {
+        let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(256);
+        assert_eq!(pacer.due(1_000_000, 1000), 64);
+        let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(4096);
+        assert_eq!(pacer.due(1_000_000, 1000), CATCH_UP_MAX);
+    }
 
     #[test]
     fn frames_are_due_by_time() {

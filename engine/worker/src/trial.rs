@@ -231,7 +231,7 @@ impl<'a> Worker<'a> {
     #[inline(always)]
     fn begin_turn(&mut self) {
         self.now_ns = self.clock.now_ns();
-        let gap_ns = self.gaps.tick(self.now_ns);
+        let gap_ns = self.gaps.tick(self.now_ns, self.busy);
         self.turns += 1;
         if self.busy {
             self.busy_ns += gap_ns;

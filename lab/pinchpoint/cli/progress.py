@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -23,10 +23,9 @@ def progress(quiet: bool) -> Iterator[Listener]:
     if quiet:
         yield Listener()
     elif console.is_terminal:
-        listener = _LiveProgress(console)
-        # The line is asked for at every refresh, so that the clock moves during a trial.
-        with Live(console=console, get_renderable=listener.line, refresh_per_second=8, transient=True):
-            yield listener
+        # Redrawn between trials only: a clock that moved during one would take time from a measuring core.
+        with Live(console=console, auto_refresh=False, transient=True) as live:
+            yield _LiveProgress(live)
     else:
         yield _PlainProgress()
 
@@ -96,20 +95,25 @@ def outcome(trial: Trial) -> str:
 class _LiveProgress(_State):
     """One line that is redrawn in place."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, live: Live) -> None:
         super().__init__()
-        self._console = console
+        self._live = live
 
-    def line(self) -> Text:
+    def _redraw(self) -> None:
         parts = [self.title, self.phase_name, self.trial, self.last, self.bounds(), self.time_left()]
-        return Text("  ·  ".join(part for part in parts if part), overflow="ellipsis", no_wrap=True)
+        line = "  ·  ".join(part for part in parts if part)
+        self._live.update(Text(line, overflow="ellipsis", no_wrap=True), refresh=True)
+
+    def building(self, number: int, total: int, what: str) -> None:
+        super().building(number, total, what)
+        self._redraw()
+
+    def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
+        super().trial_begins(trial_id, duration_s, load_fps)
+        self._redraw()
 
     def scenario_ends(self, result: ScenarioResult) -> None:
-        self._console.print(_finished(result))
-
-    def warn(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self._console.print(f"warning: {line}", style="yellow")
+        self._live.console.print(_finished(result))
 
 
 class _PlainProgress(_State):
@@ -137,10 +141,6 @@ class _PlainProgress(_State):
 
     def scenario_ends(self, result: ScenarioResult) -> None:
         self._say(_finished(result))
-
-    def warn(self, lines: Sequence[str]) -> None:
-        for line in lines:
-            self._say(f"warning: {line}")
 
 
 def _finished(result: ScenarioResult) -> str:

@@ -135,6 +135,8 @@ class _Stopper:
     def remember(self, measurer: Measurer) -> None:
         """The measurer that a signal shall stop from now on."""
         self._measurer = measurer
+        if self._stopping:
+            measurer.stop()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         if self._stopping:

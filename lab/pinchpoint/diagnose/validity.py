@@ -3,7 +3,9 @@
 The engine does not make up for a gap of its own core with a burst: what fell due
 meanwhile is never offered (shortfall). So such a gap can cost frames only behind the
 DUT, in the ring that the engine empties, and a rate is quoted by what was really
-offered. A gap of the DUT's core costs frames before the DUT.
+offered. A pause of the DUT's core costs frames before the DUT; a trial with one that
+the rings cannot absorb is set aside also if it lost nothing, since a rule that looked
+at the loss would favour lossless trials.
 """
 
 from pinchpoint.model import units
@@ -29,7 +31,7 @@ def judge(
 
     `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that
     of all streams together, as intended. In order: aborted, counter mismatch, offered too few
-    frames, lost frames while the host was disturbed enough to have lost them all.
+    frames, a host so disturbed that all lost frames may be its doing.
     A loss larger than the disturbance explains is the DUT's, and so is valid.
     """
     if not completed:
@@ -39,10 +41,7 @@ def judge(
     shortfall = _shortfall(streams, witness, load_fps, duration_s, rules)
     if shortfall:
         return shortfall
-    lost = ledger.offered - ledger.received
-    if lost <= 0:
-        return TrialValidity.VALID, ""
-    noise = _disturbance(lost, ledger, witness, load_fps, ring) or _distance_change(lost, witness)
+    noise = _disturbance(ledger, witness, load_fps, ring) or _distance_change(ledger, witness)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -76,21 +75,23 @@ def _shortfall(
     return None
 
 
-def _disturbance(lost: int, ledger: Ledger, witness: Witness, load_fps: float, ring: int) -> str:
+def _disturbance(ledger: Ledger, witness: Witness, load_fps: float, ring: int) -> str:
     """What the host did that could have cost all of the lost frames; empty if nothing.
 
     A source counts only if it lasted longer than the rings absorb: a shorter one
     cannot overflow them. Run delay and steal are known only as totals.
     """
-    absorbed_s = ring / load_fps
-    engine_side = [source for source in (_gaps(witness), _steal(witness, True)) if source[0] > absorbed_s]
-    dut_side = [source for source in (_delay(witness), _steal(witness, False)) if source[0] > absorbed_s]
+    lost = ledger.offered - ledger.received
     behind_dut = sum(drop.frames for hop in ledger.hops for drop in hop.drops if drop.limits == "engine")
-    dut_s, any_s = (sum(lasted for _, lasted, _ in side) for side in (dut_side, engine_side + dut_side))
-    if lost - behind_dut > dut_s * load_fps or lost > any_s * load_fps:
+    absorbed_s = ring / load_fps
+    dut_side = [source for source in (_delay(witness), _steal(witness, False)) if source[0] > absorbed_s]
+    engine_side = [source for source in (_gaps(witness), _steal(witness, True)) if source[0] > absorbed_s]
+    sources = dut_side + (engine_side if behind_dut else [])
+    dut_s, any_s = (sum(lasted for _, lasted, _ in side) for side in (dut_side, sources))
+    if not sources or lost - behind_dut > dut_s * load_fps or lost > any_s * load_fps:
         return ""
-    sources = engine_side + dut_side if behind_dut else dut_side
-    return f"lost {units.frames(lost)} frames during " + " and ".join(words for _, _, words in sources)
+    told = f"lost {units.frames(lost)} frames" if lost else "lost nothing, but not for certain,"
+    return f"{told} during " + " and ".join(words for _, _, words in sources)
 
 
 # Each source: longest known (or total, where only that is known), total, in words; seconds.
@@ -122,11 +123,12 @@ def _steal(witness: Witness, engine_side: bool) -> _Source:
     return steal_s, steal_s, f"{units.nanoseconds(steal_s * 1e9)} of stolen time"
 
 
-def _distance_change(lost: int, witness: Witness) -> str:
+def _distance_change(ledger: Ledger, witness: Witness) -> str:
     before, after = witness.cache_line_before_ns, witness.cache_line_after_ns
     if not before or not after or max(before, after) <= DISTANCE_CHANGE * min(before, after):
         return ""
     moved = f"from {units.nanoseconds(before)} to {units.nanoseconds(after)}"
+    lost = ledger.offered - ledger.received
     return f"lost {units.frames(lost)} frames while the distance of the cores changed {moved}"
 
 

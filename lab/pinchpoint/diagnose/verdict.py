@@ -1,7 +1,8 @@
 """What pinched the number: from a search's trials to one sentence with its evidence.
 
-Only valid trials are looked at, and of those the ones that lost more than the
-goal allows at the lowest loads: the first loss, not what a flood looks like.
+Only valid trials are looked at, and of those the ones that lost more than the goal
+allows at or just above the bound that failed: neither a stray loss far below, which
+the search tolerates, nor what a flood looks like.
 """
 
 from collections import Counter
@@ -13,7 +14,7 @@ from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
 
 SATURATED = 0.95  # busy share from which a core has no headroom worth naming
 MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
-NEAR_LIMIT = 1.1  # losing trials up to this multiple of the lowest losing load are evidence
+NEAR_LIMIT = 1.1  # losing trials up to this multiple of the failed bound are evidence
 
 
 def verdict(rate: Rate, trials: Sequence[Trial], ring: int) -> Verdict:
@@ -23,7 +24,7 @@ def verdict(rate: Rate, trials: Sequence[Trial], ring: int) -> Verdict:
     """
     if rate.status is RateStatus.REFUSED:
         return _refused(rate, trials)
-    losing = _first_losing(trials, rate.loss_ratio)
+    losing = _losing(rate, trials)
     if rate.status is RateStatus.AT_LEAST:
         return _not_reached(rate, trials)
     if not losing:
@@ -35,12 +36,14 @@ def _valid(trials: Iterable[Trial]) -> list[Trial]:
     return [trial for trial in trials if trial.validity is TrialValidity.VALID]
 
 
-def _first_losing(trials: Sequence[Trial], loss_ratio: float) -> list[Trial]:
-    losing = [trial for trial in _valid(trials) if trial.loss_ratio > loss_ratio]
+def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
+    """Valid trials that failed the goal near the bound that failed; the lowest if there is no bound."""
+    losing = [trial for trial in _valid(trials) if trial.loss_ratio > rate.loss_ratio]
     if not losing:
         return []
-    lowest = min(trial.load_fps for trial in losing)
-    return [trial for trial in losing if trial.load_fps <= lowest * NEAR_LIMIT]
+    at_bound = [trial.load_fps for trial in losing if trial.offered_fps >= (rate.lower_fps or 0.0)]
+    bound_fps = min(at_bound or [trial.load_fps for trial in losing])
+    return [trial for trial in losing if bound_fps <= trial.load_fps <= bound_fps * NEAR_LIMIT]
 
 
 def _refused(rate: Rate, trials: Sequence[Trial]) -> Verdict:

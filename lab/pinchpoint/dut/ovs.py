@@ -7,6 +7,7 @@ not need the switch's) or veth ends. Options: ovs-vswitchd.conf.db(5).
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import (
     ENVIRONMENT_MARK,
     AnyResource,
@@ -28,7 +29,7 @@ VSWITCHD = {
     Datapath.AF_PACKET: "/usr/lib/openvswitch-switch/ovs-vswitchd",
 }
 HUGEPAGE_MB = 2
-# One PMD iteration of 32 frames, plus what EAL needs for itself: measured, not computed.
+# What the two EALs allocate beyond the memory they were told: found by trying.
 DPDK_OVERHEAD_MB = 64
 
 
@@ -55,6 +56,11 @@ class OvsPlaces:
         return f"{self.directory}/vswitchd.ctl"
 
     @property
+    def log(self) -> str:
+        """ovs-vswitchd's log; it goes with the bench."""
+        return f"{self.directory}/vswitchd.log"
+
+    @property
     def management(self) -> str:
         """The bridge's OpenFlow socket."""
         return f"{self.directory}/{BRIDGE}.mgmt"
@@ -71,7 +77,7 @@ class OvsPlaces:
 
     def vhost_socket(self, port: str) -> str:
         """The vhost-user socket of one port."""
-        return f"{self.directory}/{port}.sock"
+        return f"{self.directory}/vhost-{port}.sock"
 
     def pidfile(self, daemon: str) -> str:
         """The pid file of one daemon."""
@@ -94,7 +100,7 @@ def hugepages_needed(scenario: Scenario) -> int:
     """2 MiB pages that the switch and the engine take together; 0 without DPDK."""
     if scenario.dut.datapath is not Datapath.DPDK:
         return 0
-    return (scenario.dut.memory_mb + scenario.engine.memory_mb + DPDK_OVERHEAD_MB) // HUGEPAGE_MB
+    return -(-(scenario.dut.memory_mb + scenario.engine.memory_mb + DPDK_OVERHEAD_MB) // HUGEPAGE_MB)
 
 
 def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages_free: int) -> list[AnyResource]:
@@ -107,7 +113,7 @@ def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages
     if scenario.dut.datapath is Datapath.AF_PACKET:
         resources.append(Namespace(places.engine_netns))
         resources += [_veth(port.name, scenario, places) for port in scenario.ports]
-    resources += _database(places)
+    resources += _database(scenario, places)
     if settings := _settings(scenario):
         words = (f"other_config:{key}={_quoted(value)}" for key, value in settings.items())
         options = _vsctl(places, "--no-wait")
@@ -132,7 +138,7 @@ def _veth(port: str, scenario: Scenario, places: OvsPlaces) -> Veth:
     return Veth(port, places.dut_netns, port, places.engine_netns, mtu=max(1500, largest - 18))
 
 
-def _database(places: OvsPlaces) -> list[AnyResource]:
+def _database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     folder = places.directory
     daemon = Daemon(
         name="ovsdb-server",
@@ -149,13 +155,22 @@ def _database(places: OvsPlaces) -> list[AnyResource]:
         pidfile=places.pidfile("ovsdb"),
         log=f"{folder}/ovsdb.log",
         bench_id=places.bench_id,
+        cpus=(_control_cpu(scenario),),
         environment=places.environment,
     )
     return [_command(places, "ovsdb-tool", "create", f"{folder}/conf.db", SCHEMA), daemon]
 
 
+def switch_versions(places: OvsPlaces) -> dict[str, str]:
+    """What the running switch says of itself: its version and its DPDK's."""
+    names = ("ovs_version", "dpdk_version")
+    argv = ["ovs-vsctl", *_vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
+    answers = run_command(argv, environment=places.environment).splitlines()
+    found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
+    return {f"switch {name}": value for name, value in found.items() if value not in ("", "[]")}
+
+
 def _vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
-    folder = places.directory
     # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
     # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
     kernel = scenario.dut.datapath is Datapath.AF_PACKET
@@ -166,13 +181,13 @@ def _vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
             VSWITCHD[scenario.dut.datapath],
             places.database,
             f"--pidfile={places.pidfile('vswitchd')}",
-            f"--log-file={folder}/vswitchd.log",
+            f"--log-file={places.log}",
             f"--unixctl={places.control}",
             "--detach",
             "--no-chdir",
         ),
         pidfile=places.pidfile("vswitchd"),
-        log=f"{folder}/vswitchd.log",
+        log=places.log,
         bench_id=places.bench_id,
         netns=places.dut_netns,
         cpus=cpus,

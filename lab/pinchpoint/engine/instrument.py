@@ -51,6 +51,7 @@ class EngineResult:
     workers: tuple[WorkerWitness, ...]
     cache_line_before_ns: float | None
     cache_line_after_ns: float | None
+    pacing: Mapping[str, float] = field(default_factory=dict)  # largest_burst (frames), latest_ns
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
 
 

@@ -85,7 +85,8 @@ class ProcessInstrument:
 
     def run(self, request: TrialRequest) -> EngineResult:
         """One trial, drain and cache-line probes included."""
-        timeout_s = request.duration_s + request.drain_s
+        # Links that have gone down are waited for first.
+        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
         result = self._ask(_run_message(request), protocol.Result, timeout_s)
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
@@ -212,7 +213,7 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         epoch=request.epoch,
         duration_s=request.duration_s,
         drain_s=request.drain_s,
-        sample_interval_s=0.5 if request.duration_s > 1 else None,
+        sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
         probe_cores=request.probe_cores,
         verify_checksums=True,
         streams=tuple(
@@ -236,8 +237,14 @@ def engine_result(result: protocol.Result) -> EngineResult:
         workers=tuple(_worker(worker) for worker in result.witness.workers),
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
+        pacing=_pacing(result.pacing),
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
     )
+
+
+def _pacing(pacing: protocol.Pacing) -> dict[str, float]:
+    latest = {} if pacing.latest_ns is None else {"latest_ns": float(pacing.latest_ns)}
+    return {"largest_burst": float(pacing.largest_burst), **latest}
 
 
 def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:

@@ -59,10 +59,9 @@ class PacketSockets:
 class Links:
     """The kernel's own counters of every veth end in a namespace."""
 
-    name = "links"
-
     def __init__(self, netns: str, side: str, ports: Sequence[str]) -> None:
         """`side` is `dut` or `engine`: which end of the links the namespace holds."""
+        self.name = f"links-{side}"
         self._netns = netns
         self._side = side
         self._ports = tuple(ports)

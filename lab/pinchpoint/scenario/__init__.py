@@ -3,7 +3,6 @@
 `keys` is the one table that drives parsing, validation and docs/scenario.md.
 """
 
-from pinchpoint.scenario.expand import expand
 from pinchpoint.scenario.read import load, parse
 
-__all__ = ["expand", "load", "parse"]
+__all__ = ["load", "parse"]

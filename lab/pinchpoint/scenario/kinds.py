@@ -138,6 +138,9 @@ def cpus() -> Kind:
     return Kind("a list of CPU numbers", read)
 
 
+_TAKEN_NAMES = frozenset({"lo", "br0", "ovs-netdev"})
+
+
 def port_name() -> Kind:
     """The name of a port, short enough to be part of an interface name."""
 
@@ -145,6 +148,8 @@ def port_name() -> Kind:
         _check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
         if value == "i":
             raise MismatchError('a name other than "i", which stands for the index in rule series')
+        if value in _TAKEN_NAMES:
+            raise MismatchError("another name: this one is an interface that the bench has anyway")
         return str(value)
 
     return Kind("1 to 10 letters, digits or -, the first one a letter", read)

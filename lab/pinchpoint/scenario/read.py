@@ -1,5 +1,6 @@
 """From a scenario file to the model: every key read by its kind, then the checks across keys."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from pathlib import Path as FilePath
@@ -19,11 +20,14 @@ from pinchpoint.model.scenario import (
     Validity,
 )
 from pinchpoint.scenario import keys, kinds
-from pinchpoint.scenario.expand import rule_problems, series_problems
 from pinchpoint.scenario.keys import Computed, Key, Required, Table
 from pinchpoint.scenario.kinds import MismatchError, is_plain
 from pinchpoint.scenario.lexical import Path
+from pinchpoint.scenario.placeholders import rule_problems, series_problems
 from pinchpoint.scenario.source import Source, dotted, read_text, show
+
+# A scenario's name becomes part of trial ids and file names.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 Values = dict[str, Any]
 """The values of one table by model field; a field whose value was refused is absent."""
@@ -43,6 +47,8 @@ def parse(text: str, path: str) -> Scenario:
     arrays = {table.name: reader.array(table) for table in keys.TABLES if table.at_most}
     _check_counts(source, arrays)
     _check_cpus(source, tables)
+    _check_engine(source, tables["engine"])
+    _check_name(source, path)
     _check_search(source, tables["search"])
     _check_ports(source, arrays["port"])
     _check_streams(source, arrays["stream"], arrays["port"], tables["dut"])
@@ -166,12 +172,28 @@ def _check_cpus(source: Source, tables: Mapping[str, Values]) -> None:
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.pmd_cpus, found {cpus} in both")
 
 
+def _check_engine(source: Source, engine: Values) -> None:
+    if len(engine.get("cpus", (0,))) != 1:
+        cpus = ", ".join(str(cpu) for cpu in engine["cpus"])
+        source.problem(("engine", "cpus"), f"expected one CPU (the engine has one worker so far), found {cpus}")
+
+
+def _check_name(source: Source, path: str) -> None:
+    name = FilePath(path).stem
+    if not _NAME.fullmatch(name):
+        expected = "expected a file name of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+        source.problem((), f"{expected}: it becomes the name of trials and files; found {show(name)}")
+
+
 def _check_search(source: Source, search: Values) -> None:
     def wrong(key: str, condition: str, other: str, holds: bool) -> None:
         if not holds:
             found = f"{search[key]:g} and {search[other]:g}"
             source.problem(("search", key), f"expected {condition} search.{other}, found {found}")
 
+    if 0 not in search.get("loss_ratios", (0,)):
+        found = ", ".join(f"{ratio:g}" for ratio in search["loss_ratios"])
+        source.problem(("search", "loss_ratios"), f"expected 0 (the NDR) among them, found {found}")
     if {"min_load_fps", "max_load_fps"} <= search.keys():
         lower_first = search["min_load_fps"] < search["max_load_fps"]
         wrong("max_load_fps", "more than", "min_load_fps", lower_first)

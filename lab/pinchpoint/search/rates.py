@@ -93,6 +93,7 @@ class _Watch:
 
         trial = until_valid(counted, duration_s, load_fps, self._search.max_repeats)
         if trial.validity is TrialValidity.GENERATOR_LIMITED:
+            self._ceiling_fps = max(self._ceiling_fps or 0.0, trial.offered_fps)
             raise _GeneratorLimitedError(trial)
         if trial.validity is not TrialValidity.VALID:
             counts = ", ".join(f"{count} {validity.value}" for validity, count in validities.most_common())
@@ -113,10 +114,7 @@ class _Watch:
                 f"search.max_duration_s = {self._search.max_duration_s:g} s reached after {self._trials} trials"
             )
         self._trials += 1
-        trial = self._measure(duration_s, load_fps)
-        if trial.validity is TrialValidity.GENERATOR_LIMITED:
-            self._ceiling_fps = max(self._ceiling_fps or 0.0, trial.offered_fps)
-        return trial
+        return self._measure(duration_s, load_fps)
 
     def ceiling(self) -> str:
         """The generator's limit in words; empty if it was never reached."""
@@ -139,11 +137,15 @@ class _Judge:
 
     def rate(self, bounds: Bounds) -> Rate:
         status, reason = self._status(bounds)
+        lower_fps, upper_fps = (self.watch.offered_fps(load) for load in (bounds.lower_fps, bounds.upper_fps))
+        if lower_fps is not None and upper_fps is not None:
+            # Unequal shortfalls may turn neighbours round: the lower of the two is what may be claimed.
+            lower_fps, upper_fps = sorted((lower_fps, upper_fps))
         return Rate(
             loss_ratio=bounds.loss_ratio,
             status=status,
-            lower_fps=self.watch.offered_fps(bounds.lower_fps),
-            upper_fps=self.watch.offered_fps(bounds.upper_fps),
+            lower_fps=lower_fps,
+            upper_fps=upper_fps,
             trial_duration_s=self.search.trial_duration_s,
             duration_sum_s=self.search.duration_sum_s,
             reason=reason,

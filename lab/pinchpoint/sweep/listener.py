@@ -1,7 +1,5 @@
 """What is happening, for whoever wants to show it. Every method may be ignored."""
 
-from collections.abc import Sequence
-
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
@@ -27,6 +25,3 @@ class Listener:
 
     def scenario_ends(self, result: ScenarioResult) -> None:
         """Everything about a scenario is known."""
-
-    def warn(self, lines: Sequence[str]) -> None:
-        """Something the user should know, but that stops nothing."""

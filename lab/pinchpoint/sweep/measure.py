@@ -10,14 +10,15 @@ from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.model.errors import DutError, PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Trial, TrialValidity, Witness
+from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.mode import Mode
 
+COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
 EPOCHS = 256  # one byte of the signature
-JUDGED_PHASES = ("search", "latency")
+WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
 class Interrupted(PinchpointError):
@@ -40,14 +41,14 @@ class Measurer:
     ) -> None:
         """`recorded` are trials of an interrupted run: the same question gets the same answer again.
 
-        Aborted ones answer nothing and are made again.
+        Aborted ones answer nothing, and a new bench needs its own warm-up.
         """
         self._scenario = scenario
         self._instrument = instrument
         self._bracket = bracket
         self._keep = keep
         self._listener = listener
-        self._recorded = [trial for trial in recorded if trial.validity is not TrialValidity.ABORTED]
+        self._recorded = [trial for trial in recorded if _answers(trial)]
         self._count = len(recorded)
         self.trials: list[Trial] = []
         self.mode = Mode()
@@ -63,8 +64,12 @@ class Measurer:
     def trial(self, phase: str, duration_s: float, load_fps: float) -> Trial:
         """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is."""
         trial = self._replayed(phase, duration_s, load_fps)
-        if trial is None:
+        if trial is not None:
+            self.mode.set_aside(trial)
+        else:
             trial = self._run(phase, duration_s, load_fps)
+            if phase != WARM_UP:
+                trial = self.mode.set_aside(trial)
             self._keep(trial)
         self.trials.append(trial)
         self._listener.trial_ends(trial)
@@ -91,12 +96,13 @@ class Measurer:
         seen: Mapping[str, float] = {}
         try:
             seen = self._bracket.close().flat()
+            if self._ledger(result, seen).unexplained:
+                time.sleep(COUNTERS_SETTLE_S)
+                seen = self._bracket.close().flat()
         except DutError as error:
             died = error
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         trial = replace(trial, started=started.isoformat(), wall_s=time.monotonic() - began)
-        if phase in JUDGED_PHASES:
-            trial = self.mode.set_aside(trial)
         if died is not None:
             self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=died.message))
             raise died
@@ -114,6 +120,10 @@ class Measurer:
             probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
         )
 
+    def _ledger(self, result: EngineResult, seen: Mapping[str, float]) -> Ledger:
+        ports = [port.name for port in self._scenario.ports]
+        return ledger.build(result, seen, ports, self._scenario.dut.datapath)
+
     def _assemble(
         self,
         trial_id: str,
@@ -124,8 +134,7 @@ class Measurer:
         seen: Mapping[str, float],
     ) -> Trial:
         scenario = self._scenario
-        ports = [port.name for port in scenario.ports]
-        account = ledger.build(result, seen, ports, scenario.dut.datapath)
+        account = self._ledger(result, seen)
         witness = _witness(result, seen)
         validity, reason = judge(
             completed=result.completed,
@@ -160,6 +169,10 @@ class Measurer:
         )
 
 
+def _answers(trial: Trial) -> bool:
+    return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
+
+
 def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
     steal = {
         int(name.split("/")[2]): ticks_to_seconds(ticks)
@@ -176,7 +189,7 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
 
 
 def _engine_facts(result: EngineResult) -> dict[str, float]:
-    facts: dict[str, float] = {}
+    facts = {f"engine/pacing/{name}": value for name, value in result.pacing.items()}
     for port in result.ports:
         counts = {"foreign": port.foreign, "late": port.late, "rx_missed": port.rx_missed, **port.stats}
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}

@@ -32,14 +32,16 @@ class Mode:
     def set_aside(self, trial: Trial) -> Trial:
         """The same trial, or a noisy one with the reason if it belongs to the other mode."""
         distance_ns = of_trial(trial)
-        if distance_ns is None or trial.validity is not TrialValidity.VALID:
+        if distance_ns is None:
             return trial
+        valid = trial.validity is TrialValidity.VALID
         if self._distance_ns is None:
-            self._distance_ns = distance_ns
+            self._distance_ns = distance_ns if valid else None
+            return trial
         if not differ(distance_ns, self._distance_ns):
             self._away = 0
             return trial
         self._away += 1
         here, there = units.nanoseconds(distance_ns), units.nanoseconds(self._distance_ns)
         reason = f"the cores were {here} apart, those of this search {there}"
-        return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason)
+        return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason) if valid else trial

@@ -3,8 +3,8 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pinchpoint.bench import host
@@ -13,10 +13,12 @@ from pinchpoint.bench.plan import describe, plan
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.refusal import explain_refused_rule
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model import units
+from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import LatencyPoint, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import PmdLoad, Trial, TrialValidity
@@ -24,11 +26,13 @@ from pinchpoint.observe.bracket import Bracket
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import Measurer
+from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.setup import Setup, collectors, prepare
 
-WARM_UP_FPS = 1e6  # enough to meet each of 65,536 five-tuples several times, too little to overload most benches
+WARM_UP_FPS = 1e6  # too little to overload most benches
 WARM_UP_S = 0.5
+LONGEST_WARM_UP_S = 30.0
+MOST_ATTACHED = 1_000_000  # characters
 MOST_MOVES = 3  # of the cores between near and far, that a search follows
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
 
@@ -79,14 +83,17 @@ def run_scenario(
             setup.engine, environment={ENVIRONMENT_MARK: setup.places.bench_id}, log=record.engine_log
         )
         try:
-            facts = instrument.open()
+            facts = {**instrument.open(), **switch_versions(setup.places)}
             bracket = Bracket(collectors(setup, control))
             record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})
             measurer = Measurer(scenario, instrument, bracket, record.keep, listener, recorded)
             on_measurer(measurer)
             with host.kept_off(scenario.dut.pmd_cpus):
                 result = measure_scenario(scenario, measurer, listener, began)
-            record.attach(f"{scenario.name}.datapath-flows.txt", control.call("dpctl/dump-flows", "-m")[:1_000_000])
+            _attach_flows(scenario.name, control, record)
+        except PinchpointError:
+            _attach_log(scenario.name, setup, record)
+            raise
         finally:
             instrument.close()
             control.close()
@@ -94,11 +101,23 @@ def run_scenario(
     return result
 
 
+def _attach_flows(name: str, control: Unixctl, record: Record) -> None:
+    """The datapath's flows as they stand; the result does not depend on them."""
+    with suppress(PinchpointError):
+        record.attach(f"{name}.datapath-flows.txt", control.call("dpctl/dump-flows", "-m")[:MOST_ATTACHED])
+
+
+def _attach_log(name: str, setup: Setup, record: Record) -> None:
+    """The switch's log, which goes with the bench; what failed is told either way."""
+    with suppress(PinchpointError, OSError):
+        log = Path(setup.places.log).read_text(errors="replace")
+        record.attach(f"{name}.ovs-vswitchd.log", log[-MOST_ATTACHED:])
+
+
 def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    search = scenario.search
-    listener.phase("warm-up", 1)
-    measurer.trial("warm-up", WARM_UP_S, min(WARM_UP_FPS, search.max_load_fps))
+    listener.phase(WARM_UP, 1)
+    measurer.trial(WARM_UP, *warm_up(scenario))
     listener.phase("search", expected_trials(scenario))
     outcome, searched = _search(scenario, measurer)
     listener.phase("latency", len(scenario.latency.at))
@@ -112,13 +131,22 @@ def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequ
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps)
 
+    search, began = scenario.search, time.monotonic()
     for _ in range(MOST_MOVES + 1):
         measurer.mode.forget()
         first = len(measurer.trials)
-        outcome = find_rates(measure, scenario.search, time.monotonic)
-        if not measurer.mode.has_left(scenario.search.max_repeats):
+        left_s = max(0.0, search.max_duration_s - (time.monotonic() - began))
+        outcome = find_rates(measure, replace(search, max_duration_s=left_s), time.monotonic)
+        if not measurer.mode.has_left(search.max_repeats):
             break
     return outcome, measurer.trials[first:]
+
+
+def warm_up(scenario: Scenario) -> tuple[float, float]:
+    """(seconds, frames per second) of the warm-up: every five-tuple twice, within reason."""
+    load_fps = min(WARM_UP_FPS, scenario.search.max_load_fps)
+    flows = sum(stream.flows for stream in scenario.streams)
+    return min(LONGEST_WARM_UP_S, max(WARM_UP_S, 2 * flows / load_fps)), load_fps
 
 
 def expected_trials(scenario: Scenario) -> int:

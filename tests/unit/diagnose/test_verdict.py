@@ -16,9 +16,12 @@ def verdict(rate, trials):
 FOUND = Rate(0.0, RateStatus.FOUND, 1000.0, 1010.0, 1.0, 21.0, "")
 
 
-def losing(name="receive ring of left full", limits="dut", lost=100, named=None, number=2, load_fps=1010.0, **options):
+RECEIVE_RING = "receive ring of left full"
+
+
+def losing(name=RECEIVE_RING, limits="dut", lost=100, named=None, number=2, load_fps=1010.0, offered=1010, **options):
     drop = Drop(name, lost if named is None else named, "a counter", limits)
-    counts = stream_counts(offered=1010, received=1010 - lost)
+    counts = stream_counts(offered=offered, received=offered - lost)
     return trial(load_fps, hops=[Hop("h", None, None, (drop,))], counts=counts, number=number, **options)
 
 
@@ -58,6 +61,13 @@ def test_losses_that_no_counter_names_are_unexplained():
 def test_only_the_first_losses_are_evidence():
     flood = losing("transmit ring of right full", "engine", number=3, load_fps=5000.0, engine_busy=1.0)
     found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), flood])
+    assert found.limit is Limit.PMD_CORE
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_a_stray_loss_far_below_the_bound_is_no_evidence():
+    stray = losing(number=5, load_fps=500.0, pmds=[pmd(0.4)], offered=500, lost=1)
+    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), stray])
     assert found.limit is Limit.PMD_CORE
     assert found.trial_ids == ("t-0002",)
 

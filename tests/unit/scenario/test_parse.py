@@ -147,7 +147,7 @@ def test_switch_settings_become_the_texts_that_the_switch_reads() -> None:
         ),
         (
             'to = "right"',
-            "[engine]\ncpus = [0, 1]",
+            "[engine]\ncpus = [1]",
             "engine.cpus: expected CPUs other than dut.pmd_cpus, found 1 in both",
         ),
         (
@@ -361,3 +361,21 @@ def test_the_quickstart_study_has_the_published_five_tuples() -> None:
     assert few.streams[0].order[:2] == ("ipv4_dst", "ipv4_src")
     assert few.dut == many.dut or [rule.text for rule in few.dut.rules] == [rule.text for rule in many.dut.rules]
     assert few.search == many.search == forward.search
+
+
+@pytest.mark.parametrize(
+    ("after", "line", "problem"),
+    [
+        ('to = "right"', "[engine]\ncpus = [0, 2]", "engine.cpus: expected one CPU"),
+        ('to = "right"', "[search]\nloss_ratios = [0.005]", "search.loss_ratios: expected 0 (the NDR) among them"),
+        ("[[port]]", 'name = "br0"\n[[port]]', "port[1].name: expected another name"),
+    ],
+)
+def test_what_would_fail_only_later_is_refused_now(after: str, line: str, problem: str) -> None:
+    assert any(problem in found for found in problems(with_line(after, line)))
+
+
+@pytest.mark.parametrize("path", ["a b.toml", "\u00fc.toml", "-x.toml", "x" * 65 + ".toml"])
+def test_a_file_name_that_cannot_name_trials_and_files_is_refused(path: str) -> None:
+    with pytest.raises(InputError, match="expected a file name"):
+        parse(MINIMAL, path)

@@ -329,3 +329,15 @@ def test_on_any_bench_a_search_ends_and_claims_no_more_than_was_seen(
         if rate.status is RateStatus.AT_LEAST:
             assert rate.upper_fps is None
             assert rate.lower_fps is not None and rate.lower_fps <= max(trial.load_fps for trial in judged)
+
+
+def test_one_slow_moment_of_the_generator_is_no_ceiling() -> None:
+    bench = Bench(Truth(100 * CAPACITY))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        trial = bench.measure(duration_s, load_fps)
+        slow = len(bench.trials) == 1
+        return replace(trial, validity=TrialValidity.GENERATOR_LIMITED, reason="slow") if slow else trial
+
+    rate = find_rates(measure, search_with(), bench.now_s).rates[0]
+    assert (rate.status, rate.reason) == (RateStatus.AT_LEAST, "search.max_load_fps reached")

@@ -1,27 +1,13 @@
 """Placeholders in OpenFlow rules: `{left}` for a port, `{i}`, `{ipv4:...}` and `{mac:...}` in a series."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 
-from pinchpoint.model.errors import InputError
-from pinchpoint.model.rules import expand_template
-from pinchpoint.model.scenario import Rule, RuleSeries
+from pinchpoint.model.scenario import RuleSeries
 from pinchpoint.scenario.kinds import MismatchError, ipv4_address, mac_address
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _HIGHEST = {"ipv4": 2**32 - 1, "mac": 2**48 - 1}
-
-
-def expand(series: RuleSeries) -> Iterator[Rule]:
-    """The rules of a series, one at a time; `{name}` of ports is left in place.
-
-    Raises InputError if an address in a placeholder is malformed.
-    """
-    try:
-        for text in expand_template(series.rule, series.count, series.first):
-            yield Rule(text, series.line)
-    except ValueError as error:
-        raise InputError(f"rule series: {error}") from error
 
 
 def rule_problems(rule: str, ports: Collection[str]) -> list[str]:
