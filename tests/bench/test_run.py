@@ -46,6 +46,19 @@ def test_every_valid_trials_account_closes_over_vhost_user(nothing_left, scenari
     assert "Report:" in done.stdout
 
 
+def test_frames_that_a_rule_drops_are_a_named_drop_and_not_unexplained(nothing_left, scenario, tmp_path):
+    rules = "priority=40000,in_port={left},ip,nw_dst=48.0.0.1,actions=drop\nin_port={left},actions=output:{right}"
+    done = run("run", scenario(rules=rules, max_load_fps=200_000), "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    trials = judged(only_folder(tmp_path / "runs"))
+    assert trials
+    for trial in trials:
+        drops = {drop.name: drop.frames for hop in trial.ledger.hops for drop in hop.drops}
+        one_of_200 = trial.streams[0].sent / 200
+        assert drops["drop action of pipeline"] == pytest.approx(one_of_200, abs=1)
+        assert trial.ledger.unexplained == 0
+
+
 def test_over_veth_by_changing_one_word(nothing_left, scenario, tmp_path):
     path = scenario(datapath="af_packet", max_load_fps=40_000)
     done = run("run", path, "--out", tmp_path / "runs")

@@ -16,7 +16,7 @@ from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.refusal import explain_refused_rule
 from pinchpoint.dut.unixctl import Unixctl
-from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.model import units
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import LatencyPoint, Rate, ScenarioResult
@@ -75,12 +75,13 @@ def run_scenario(
     measurer as soon as there is one, so that a signal handler can stop it.
     """
     began = time.monotonic()
+    engine = [find_engine()]  # before anything is built
     setup = prepare(scenario)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     with standing_bench(setup, listener):
         control = Unixctl(setup.places.control)
         instrument = ProcessInstrument(
-            setup.engine, environment={ENVIRONMENT_MARK: setup.places.bench_id}, log=record.engine_log
+            setup.engine, command=engine, environment={ENVIRONMENT_MARK: setup.places.bench_id}, log=record.engine_log
         )
         try:
             facts = {**instrument.open(), **switch_versions(setup.places)}
