@@ -135,7 +135,7 @@ class PmdLoad:
     core: int | None
     received: int
     recirculated: int | None
-    busy_share: float | None  # busy cycles / (busy + idle)
+    busy_share: float | None  # busy cycles / cycles of the sending time; the main thread: its processor time
     cycles_per_packet: float | None  # busy cycles per packet received
     simple_match_hits: int | None
     emc_hits: int | None
@@ -152,8 +152,8 @@ class Trial:
 
     id: str  # unique within the run, e.g. "forward-0007"
     scenario: str
-    phase: str  # "ceiling", "search", "latency"
-    repeat: int  # 0, or how often this load was repeated because it was invalid
+    phase: str  # "warm-up", "search", "latency"
+    repeat: int  # how many trials of this phase had this load before
     started: str  # ISO 8601, UTC
     duration_s: float  # intended
     load_fps: float  # intended, all streams together
