@@ -43,7 +43,7 @@ def what_is_there():
     return Left(
         frozenset(re.findall(r"^pp-\S+", namespaces, re.MULTILINE)),
         frozenset(marked_processes()),
-        frozenset(path.name for path in STATE.glob("*")) if STATE.exists() else frozenset(),
+        frozenset(path.name for path in STATE.glob("*") if path.name != "run.lock"),
         int(Path("/proc/sys/vm/nr_hugepages").read_text()),
         len(Path("/proc/self/mounts").read_text().splitlines()),
         frozenset(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
@@ -90,7 +90,32 @@ FORWARD = "in_port={left},actions=output:{right}"
 def start(*arguments, **options):
     """`pinchpoint ARGUMENTS` in the background."""
     command = [PINCHPOINT, *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
+    return subprocess.Popen(command, **options)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """A running pinchpoint whose stderr goes to a file, so that tests can follow it as it comes."""
+
+    process: subprocess.Popen
+    errors: Path
+
+    def wait_until_it_says(self, words):
+        """Poll until `words` are on stderr."""
+        wait_for(lambda: words in self.errors.read_text() or self.process.poll() is not None, words)
+        assert words in self.errors.read_text()
+
+    def end(self, timeout=60):
+        """Wait for it; returns what a finished `run` returns, without stdout."""
+        code = self.process.wait(timeout)
+        return subprocess.CompletedProcess(self.process.args, code, "", self.errors.read_text())
+
+
+def start_watched(errors, *arguments):
+    """`pinchpoint ARGUMENTS` in the background, its stderr in the file `errors`."""
+    with errors.open("w") as file:
+        return Watched(start(*arguments, stdout=subprocess.DEVNULL, stderr=file), errors)
 
 
 def run(*arguments, timeout=180, **options):

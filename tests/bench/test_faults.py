@@ -1,9 +1,11 @@
 """Bad input and faults: a clear message, the documented exit code, finished trials kept, nothing left."""
 
+import json
 import os
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -13,8 +15,10 @@ from bench_tools import (
     STATE,
     journal_entries,
     kill_lab,
+    marked_processes,
     run,
     start,
+    start_watched,
     trials_in,
     wait_for,
     what_is_there,
@@ -69,28 +73,70 @@ def test_clean_spares_a_run_that_is_still_going_on(nothing_left, scenario, tmp_p
 
 def pid_of(words):
     found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout.split()
-    return [int(pid) for pid in found if b"PINCHPOINT_BENCH=" in Path(f"/proc/{pid}/environ").read_bytes()]
+    return [int(pid) for pid in found if int(pid) in marked_processes()]
 
 
+def trial_ids(out):
+    """Those that are stored, each a whole line."""
+    (folder,) = out.iterdir()
+    stored = folder / "trials.jsonl"
+    return [json.loads(line)["id"] for line in stored.read_text().splitlines()] if stored.exists() else []
+
+
+@pytest.fixture
+def eleven_trials(scenario):
+    """A scenario of one warm-up, a search of one trial or more, and nine of latency."""
+    return scenario(trial_s=0.5, more="at = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]")
+
+
+@pytest.mark.parametrize("trials", [0, 1, 3, 6])
 @pytest.mark.parametrize(
     ("victim", "code", "words"),
     [("bin/pinchpoint-engine", 5, "killed by signal 9"), ("ovs-vswitchd-dpdk", 6, "no answer|does not answer")],
     ids=["engine", "switch"],
 )
 def test_a_killed_engine_or_switch_is_told_and_finished_trials_are_kept(
-    nothing_left, scenario, tmp_path, victim, code, words
+    nothing_left, eleven_trials, tmp_path, victim, code, words, trials
 ):
     out = tmp_path / "runs"
-    process = start("run", scenario(trial_s=1.0), "--out", out)
-    wait_for(lambda: trials_in(out) >= 2, "two trials")
-    for pid in pid_of(victim):
+    watched = start_watched(tmp_path / "stderr", "run", eleven_trials, "--out", out)
+    watched.wait_until_it_says("warm-up, about")
+    wait_for(lambda: trials_in(out) >= trials, f"{trials} trials")
+    victims = pid_of(victim)
+    assert victims
+    for pid in victims:
         os.kill(pid, signal.SIGKILL)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == code, errors
-    assert "Traceback" not in errors
-    assert re.search(words, errors)
-    assert "finished trials are in" in errors
-    assert trials_in(out) >= 2
+    assert_ends(watched.end(), code, words, "finished trials are in")
+    assert len(set(trial_ids(out))) == trials_in(out) >= trials
+
+
+def test_an_engine_killed_before_its_ports_are_open_is_told(nothing_left, scenario, tmp_path):
+    watched = start_watched(tmp_path / "stderr", "run", scenario(), "--out", tmp_path / "runs")
+    (pid,) = wait_for(lambda: pid_of("bin/pinchpoint-engine"), "the engine")
+    os.kill(pid, signal.SIGKILL)
+    assert_ends(watched.end(), 5, "killed by signal 9")
+
+
+@pytest.mark.parametrize("entries", [2, 7, ACTIONS])
+def test_ctrl_c_while_building_leaves_nothing(nothing_left, scenario, tmp_path, entries):
+    watched = start_watched(tmp_path / "stderr", "run", scenario(), "--out", tmp_path / "runs")
+    wait_for(lambda: journal_entries() >= entries, f"{entries} journal entries")
+    watched.process.send_signal(signal.SIGINT)
+    assert_ends(watched.end(), 130, "interrupted", "--resume")
+    assert trials_in(tmp_path / "runs") == 0
+
+
+@pytest.mark.parametrize("phase", ["warm-up", "search", "latency"])
+def test_ctrl_c_while_measuring_keeps_finished_trials_and_leaves_nothing(nothing_left, eleven_trials, tmp_path, phase):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", eleven_trials, "--out", out)
+    watched.wait_until_it_says(f"{phase}, about")
+    time.sleep(0.1)  # into the trial
+    finished = trials_in(out)
+    watched.process.send_signal(signal.SIGINT)
+    done = watched.end()
+    assert_ends(done, 130, "interrupted", "--resume")
+    assert len(trial_ids(out)) >= max(finished, len(re.findall(r" trial \d+: ", done.stderr)))
 
 
 def test_a_rule_the_switch_refuses_is_shown_with_its_place_and_ovs_own_words(nothing_left, scenario, tmp_path):
@@ -164,3 +210,12 @@ def test_clean_has_nothing_to_do_on_a_clean_machine():
     assert done.returncode == 0
     assert "nothing to remove" in done.stdout
     assert not list(STATE.glob("*.journal"))
+
+
+def test_a_second_run_at_the_same_time_is_refused_and_leaves_no_folder(nothing_left, scenario, tmp_path):
+    first = start("run", scenario(), "--out", tmp_path / "runs")
+    wait_for(lambda: trials_in(tmp_path / "runs") >= 1, "a trial")
+    assert_ends(run("run", scenario(), "--out", tmp_path / "others"), 3, "another run is going on")
+    assert not (tmp_path / "others").exists()
+    _, errors = first.communicate(timeout=120)
+    assert first.returncode == 0, errors

@@ -1,20 +1,32 @@
 """Applies plans: journal first, then act; and takes down what was built, also in another process."""
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from pinchpoint.bench import host
-from pinchpoint.bench.journal import STATE_DIRECTORY, Journal, journals
+from pinchpoint.bench.journal import STATE_DIRECTORY, Journal, journals, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import BenchError, PinchpointError
 
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
 
 
 def _silent(_number: int, _total: int, _what: str) -> None:
     return
+
+
+@contextmanager
+def signals_wait() -> Iterator[None]:
+    """Inside, SIGINT, SIGTERM and SIGHUP wait: what is half removed would have to be found again."""
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class Builder:
@@ -24,57 +36,103 @@ class Builder:
         self._journal = Journal.start(bench_id, state_directory)
 
     def apply(self, desired: Sequence[AnyResource], on_action: OnAction = _silent) -> None:
-        """Make the bench equal `desired`; on any failure everything is removed again, and the error raised."""
+        """Make the bench equal `desired`; on any failure everything is removed again, and the error raised.
+
+        What then cannot be removed is a note of that error.
+        """
         try:
             _execute(self._journal, plan(self._journal.present(), desired), on_action)
-        except BaseException:
-            self.undo()
+        except BaseException as error:
+            try:
+                self.undo()
+            except PinchpointError as failure:
+                error.add_note(str(failure))
             raise
 
     def undo(self) -> None:
-        """Remove everything: apply the empty bench, then end the journal. Signals wait until it is done."""
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-        try:
-            _take_down(self._journal)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        """Remove everything: apply the empty bench, then end the journal. Signals wait until it is done.
+
+        Raises BenchError naming all that could not be removed; the journal then stays for `clean`.
+        """
+        with signals_wait():
+            _, left = _take_down(self._journal)
+        if left:
+            raise BenchError("".join(("not removed:", *(f"\n  {what}" for what in left))), "pinchpoint clean")
 
 
 def _execute(journal: Journal, actions: Sequence[Action], on_action: OnAction) -> None:
     for number, action in enumerate(actions, start=1):
-        on_action(number, len(actions), action.resource.describe())
-        if isinstance(action, Create):
-            journal.record("create", action.resource)
-            host.create(action.resource)
-        else:
-            host.remove(action.resource)
-            journal.record("removed", action.resource)
-
-
-def _take_down(journal: Journal) -> None:
-    """Remove all that can be removed; one failure does not keep the rest standing."""
-    failures: list[PinchpointError] = []
-    for action in plan(journal.present(), ()):
+        what = action.resource.describe()
+        on_action(number, len(actions), what)
         try:
-            host.remove(action.resource)
-            journal.record("removed", action.resource)
-        except PinchpointError as error:
-            failures.append(error)
-    if failures:
+            if isinstance(action, Create):
+                journal.record("create", action.resource)
+                host.create(action.resource)
+            else:
+                host.remove(action.resource)
+                journal.record("removed", action.resource)
+        except OSError as error:
+            raise BenchError(f"{what}: {_words(error)}") from error
+
+
+def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
+    """Remove all that can be removed: (what was removed, what was not and why). Ends or leaves the journal."""
+    removed: list[str] = []
+    left: list[str] = []
+    try:
+        for action in plan(journal.present(), ()):
+            what = action.resource.describe()
+            try:
+                host.remove(action.resource)
+            except (OSError, PinchpointError) as error:
+                left.append(f"{what}: {_words(error)}")
+                continue
+            removed.append(what)
+            with suppress(PinchpointError):  # at worst it is removed again, which does nothing
+                journal.record("removed", action.resource)
+        if not left:
+            journal.finish()
+    except PinchpointError as error:
+        left.append(str(error))
+    finally:
         journal.leave()
-        raise failures[0]
-    journal.finish()
+    return removed, left
 
 
-def clean(state_directory: Path = STATE_DIRECTORY) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Remove what dead runs left: (what was removed, benches still in use by a live run)."""
+def _words(error: OSError | PinchpointError) -> str:
+    if isinstance(error, PinchpointError):
+        return error.message
+    words = error.strerror or str(error)
+    return f"{error.filename}: {words}" if error.filename else words
+
+
+class Cleaned(NamedTuple):
+    """What `clean` did, one line each."""
+
+    removed: tuple[str, ...]
+    alive: tuple[str, ...]  # benches that a live run still uses
+    failures: tuple[str, ...]  # what is left of dead runs, and why
+
+
+def clean(state_directory: Path = STATE_DIRECTORY) -> Cleaned:
+    """Remove what dead runs left, each run for itself. Signals wait until it is done."""
     removed: list[str] = []
     alive: list[str] = []
-    for path in journals(state_directory):
-        journal = Journal.take_over(path)
-        if journal is None:
-            alive.append(path.stem)
-            continue
-        removed += [f"{path.stem}: {resource.describe()}" for resource in journal.present()]
-        _take_down(journal)
-    return tuple(removed), tuple(alive)
+    failures: list[str] = []
+    with signals_wait():
+        remove_unborn(state_directory)
+        for path in journals(state_directory):
+            try:
+                journal = Journal.take_over(path)
+            except FileNotFoundError:
+                continue  # its run has ended meanwhile, and removed its bench itself
+            except OSError as error:
+                failures.append(_words(error))
+                continue
+            if journal is None:
+                alive.append(path.stem)
+                continue
+            gone, left = _take_down(journal)
+            removed += [f"{path.stem}: {what}" for what in gone]
+            failures += [f"{path.stem}: {what}" for what in left]
+    return Cleaned(tuple(removed), tuple(alive), tuple(failures))

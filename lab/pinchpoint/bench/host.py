@@ -16,6 +16,8 @@ from pinchpoint.model.rules import expand_template
 
 COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
+MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
 
 class CommandFailed(BenchError):
@@ -75,13 +77,13 @@ def kept_off(cpus: Collection[int]) -> Iterator[None]:
 
 @singledispatch
 def create(resource: r.Resource) -> None:
-    """Bring `resource` into being. Raises BenchError or RequirementError."""
+    """Bring `resource` into being. Raises BenchError, RequirementError or OSError."""
     raise NotImplementedError(type(resource).__name__)
 
 
 @singledispatch
 def remove(resource: r.Resource) -> None:
-    """Take `resource` away; being gone already is no error."""
+    """Take `resource` away; being gone already is no error. Raises BenchError, RequirementError or OSError."""
     raise NotImplementedError(type(resource).__name__)
 
 
@@ -93,6 +95,8 @@ def _(resource: r.RunDirectory) -> None:
 @remove.register
 def _(resource: r.RunDirectory) -> None:
     shutil.rmtree(resource.path, ignore_errors=True)
+    if Path(resource.path).exists():
+        shutil.rmtree(resource.path)  # raises what kept it
 
 
 @create.register
@@ -102,7 +106,12 @@ def _(resource: r.MarkedProcesses) -> None:
 
 @remove.register
 def _(resource: r.MarkedProcesses) -> None:
-    end_processes(list(marked_pids(resource.bench_id)), grace_s=2.0)
+    for _ in range(MOST_ROUNDS):
+        pids = list(marked_pids(resource.bench_id))
+        if not pids:
+            return
+        end_processes(pids, grace_s=2.0)
+    raise BenchError(f"processes of bench {resource.bench_id} start faster than they can be ended", "pinchpoint clean")
 
 
 @create.register
@@ -220,15 +229,18 @@ def marked_pids(bench_id: str) -> Iterator[int]:
 
 
 def end_processes(pids: Sequence[int], grace_s: float) -> None:
-    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone."""
+    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone. Raises BenchError naming those that stay."""
     _signal_all(pids, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
     while _alive(pids) and time.monotonic() < deadline:
         time.sleep(0.01)
     _signal_all(_alive(pids), signal.SIGKILL)
-    deadline = time.monotonic() + 5.0  # a PMD's hugepages take a moment to be freed
-    while _alive(pids) and time.monotonic() < deadline:
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while (alive := _alive(pids)) and time.monotonic() < deadline:
         time.sleep(0.01)
+    if alive:
+        names = ", ".join(map(str, alive))
+        raise BenchError(f"still there {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
 
 
 def _signal_all(pids: Sequence[int], number: signal.Signals) -> None:

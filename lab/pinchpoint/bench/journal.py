@@ -3,13 +3,16 @@
 One file per bench, `/run/pinchpoint/<id>.journal`, JSON lines. /run is a tmpfs: after
 a power loss the file is gone, and so is everything that it could have named. The
 owner holds a lock on the file, so that `clean` can tell a dead run from a live one.
+Beside the journals stands `run.lock`: one run at a time goes on on a machine.
 """
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO, Literal
+from typing import Literal
 
 import msgspec
 
@@ -17,6 +20,13 @@ from pinchpoint.bench.resource import AnyResource
 from pinchpoint.model.errors import BenchError, RequirementError
 
 STATE_DIRECTORY = Path("/run/pinchpoint")
+_NEW = ".new"  # a journal before its owner holds the lock
+_HINTS = {
+    errno.EACCES: "run as root: sudo pinchpoint ...",
+    errno.EPERM: "run as root: sudo pinchpoint ...",
+    errno.EEXIST: "pinchpoint clean",
+    errno.ENOSPC: "free some space there",
+}
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -29,38 +39,64 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Journal:
     """The open journal of one bench."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
-        self._file = file
+        self._file = os.fdopen(descriptor, "ab", buffering=0)
 
     @classmethod
     def start(cls, bench_id: str, directory: Path = STATE_DIRECTORY) -> "Journal":
-        """A new journal, locked by this process."""
-        try:
+        """A new journal, locked by this process. Raises RequirementError if the folder does not take it."""
+        path, new = directory / f"{bench_id}.journal", directory / f"{bench_id}{_NEW}"
+        with _requiring(directory):
             directory.mkdir(mode=0o700, exist_ok=True)
-            path = directory / f"{bench_id}.journal"
-            file = path.open("xb")
-        except PermissionError as error:
-            raise RequirementError(f"{directory}: {error.strerror}", "run as root: sudo pinchpoint ...") from error
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return cls(path, file)
+            descriptor = os.open(new, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # Unlike rename(2), link(2) fails if the name is taken.
+                os.link(new, path)
+            except BaseException:
+                os.close(descriptor)
+                raise
+            finally:
+                new.unlink(missing_ok=True)
+        return cls(path, descriptor)
 
     @classmethod
     def take_over(cls, path: Path) -> "Journal | None":
-        """A dead run's journal, locked by this process; None while its owner lives."""
-        file = path.open("ab")
+        """A dead run's journal, locked by this process; None while its owner lives.
+
+        A torn last line is cut off, so that what is recorded next stands on a line of its own.
+        Raises FileNotFoundError if the owner has finished meanwhile, OSError if it cannot be written.
+        """
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(descriptor).st_nlink == 0:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
+            os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
         except BlockingIOError:
-            file.close()
+            os.close(descriptor)
             return None
-        return cls(path, file)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return cls(path, descriptor)
 
     def record(self, op: Literal["create", "removed"], resource: AnyResource) -> None:
-        """Write one entry through to the file."""
-        self._file.write(msgspec.json.encode(Entry(op, resource)) + b"\n")
-        self._file.flush()
-        os.fsync(self._file.fileno())
+        """Write one entry through to the file: whole, or not at all and BenchError is raised."""
+        line = msgspec.json.encode(Entry(op, resource)) + b"\n"
+        descriptor = self._file.fileno()
+        try:
+            end = os.fstat(descriptor).st_size
+            try:
+                while line:  # a disk that fills up takes a part first
+                    line = line[os.write(descriptor, line) :]
+                os.fsync(descriptor)
+            except OSError:
+                os.ftruncate(descriptor, end)
+                raise
+        except OSError as error:
+            raise BenchError(f"{self.path}: {error.strerror}", _HINTS.get(error.errno or 0)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
         """What may exist: every resource whose creation began and whose removal has not ended."""
@@ -74,8 +110,12 @@ class Journal:
 
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""
-        self.path.unlink(missing_ok=True)
-        self._file.close()
+        try:
+            self.path.unlink(missing_ok=True)
+        except OSError as error:
+            raise BenchError(f"{self.path}: {error.strerror}", "pinchpoint clean") from error
+        finally:
+            self._file.close()
 
     def leave(self) -> None:
         """Give up the lock and keep the file, for `pinchpoint clean`."""
@@ -83,8 +123,11 @@ class Journal:
 
 
 def read(path: Path) -> Iterator[Entry]:
-    """The entries of a journal; a torn last line is an action that never began."""
-    lines = path.read_bytes().split(b"\n")
+    """The entries of a journal; a torn last line is an action that never began. Raises BenchError."""
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise BenchError(f"{path}: {error.strerror}") from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
             yield msgspec.json.decode(line, type=Entry)
@@ -93,5 +136,49 @@ def read(path: Path) -> Iterator[Entry]:
 
 
 def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
-    """All journals on this machine, oldest first."""
-    return tuple(sorted(directory.glob("*.journal"), key=lambda path: path.stat().st_mtime))
+    """All journals on this machine, oldest first; one that ends while they are listed may be missing."""
+    found: list[tuple[float, Path]] = []
+    for path in directory.glob("*.journal"):
+        with suppress(FileNotFoundError):
+            found.append((path.stat().st_mtime, path))
+    return tuple(path for _, path in sorted(found))
+
+
+def remove_unborn(directory: Path = STATE_DIRECTORY) -> None:
+    """Delete the files of owners that died before their journal had its name; they built nothing."""
+    for path in directory.glob(f"*{_NEW}"):
+        with suppress(OSError):
+            if journal := Journal.take_over(path):
+                journal.finish()
+
+
+@contextmanager
+def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
+    """Inside, no other run goes on on this machine. Raises RequirementError if one does.
+
+    The lock ends with its holder, however that ends; its file stays.
+    """
+    path = directory / "run.lock"
+    with _requiring(directory):
+        directory.mkdir(mode=0o700, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise RequirementError(
+                "another run is going on on this machine", "wait for it, or see `pinchpoint clean`"
+            ) from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def _requiring(directory: Path) -> Iterator[None]:
+    """Turns what the system says about the state folder into a RequirementError."""
+    try:
+        yield
+    except OSError as error:
+        hint = _HINTS.get(error.errno or 0, f"pinchpoint keeps its state in {directory}: make that writable")
+        raise RequirementError(f"{error.filename or directory}: {error.strerror}", hint) from error

@@ -1,5 +1,6 @@
 """Commands that look or tidy: check, show, report, doctor, clean."""
 
+import os
 from pathlib import Path
 
 import click
@@ -14,8 +15,9 @@ from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import ovs
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
-from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.scenario import Datapath
+from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
 
 
@@ -60,7 +62,8 @@ def report(run_folder: Path) -> int:
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def doctor(as_json: bool) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
-    probes = list(requirements.probe(Datapath.DPDK, hugepages=_QUICKSTART_HUGEPAGES))
+    plainest = parse(_PLAINEST, "plainest.toml")
+    probes = list(requirements.probe(Datapath.DPDK, hugepages=ovs.hugepages_needed(plainest)))
     probes += [_other_vswitchd(), *_engine_probes()]
     if as_json:
         click.echo(msgspec.json.encode(probes))
@@ -69,7 +72,13 @@ def doctor(as_json: bool) -> int:
     return 0 if all(probe.ok for probe in probes) else RequirementError.exit_code
 
 
-_QUICKSTART_HUGEPAGES = 672  # what the shipped quickstart asks for: 1,344 MiB
+# The quickstart, like this, leaves both memory sizes at their defaults.
+_PLAINEST = """
+title = "every default"
+dut = { datapath = "dpdk", pmd_cpus = [1], rules = "actions=output:{right}" }
+port = [{ name = "left" }, { name = "right" }]
+stream = [{ from = "left", to = "right" }]
+"""
 
 
 def _other_vswitchd() -> Probe:
@@ -102,11 +111,15 @@ def _print_probes(probes: list[Probe]) -> None:
 @click.command(short_help="Remove what a killed run left behind.")
 def clean() -> int:
     """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
-    removed, alive = builder.clean()
+    if os.geteuid() != 0:
+        raise RequirementError("what runs leave behind belongs to root", "sudo pinchpoint clean")
+    removed, alive, failures = builder.clean()
     for line in removed:
         click.echo(f"removed {line}")
     for bench in alive:
         click.echo(f"left alone: bench {bench} belongs to a run that is still going on", err=True)
-    if not removed and not alive:
+    for line in failures:
+        click.echo(f"not removed: {line}", err=True)
+    if not removed and not alive and not failures:
         click.echo("nothing to remove")
-    return 0
+    return BenchError.exit_code if failures else 0

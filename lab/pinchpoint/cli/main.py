@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -48,16 +48,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         result = cli.main(args=list(argv) if argv is not None else None, prog_name="pinchpoint", standalone_mode=False)
     except PinchpointError as error:
-        click.echo(f"pinchpoint: {error}", err=True)
+        click.echo("\n".join((f"pinchpoint: {error}", *_notes(error))), err=True)
         return error.exit_code
     except click.ClickException as error:
         error.show()
         return error.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("pinchpoint: interrupted; nothing of the bench is left", err=True)
+    except (click.Abort, KeyboardInterrupt) as error:
+        click.echo("\n".join(("pinchpoint: interrupted", *_notes(error))), err=True)
         return 130
     except BrokenPipeError:
         # The reader went away (e.g. `| head`); Python would complain once more while closing stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _notes(error: BaseException | None) -> Iterator[str]:
+    """What else went wrong: the notes of the error and of those that caused it."""
+    while error is not None:
+        yield from getattr(error, "__notes__", ())
+        error = error.__cause__

@@ -11,6 +11,7 @@ import click
 import msgspec
 
 from pinchpoint.bench import requirements
+from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
@@ -47,18 +48,21 @@ def run(paths: tuple[Path, ...], out: Path, resume: Path | None, dry_run: bool, 
         return 0
     for scenario in scenarios:
         requirements.require(scenario)
-    folder = RunFolder.open(resume) if resume else _new_folder(scenarios, paths, out)
-    interrupted = _measure(scenarios, folder, quiet)
+    with machine_lock():
+        folder = RunFolder.open(resume) if resume else _new_folder(scenarios, paths, out)
+        interrupted = _measure(scenarios, folder, quiet)
     write_report(folder)
     if as_json:
         click.echo(msgspec.json.encode(so_far(folder)))
     else:
         print_result(so_far(folder), folder.path)
-    if interrupted:
-        hint = f"pinchpoint run --resume {folder.path} continues"
-        click.echo(f"pinchpoint: {interrupted.message}; finished trials are in {folder.path}\n  hint: {hint}", err=True)
-        return interrupted.exit_code
-    return 0
+    return _told(interrupted, folder) if interrupted else 0
+
+
+def _told(interrupted: Interrupted, folder: RunFolder) -> int:
+    hint = f"pinchpoint run --resume {folder.path} continues"
+    click.echo(f"pinchpoint: {interrupted.message}; finished trials are in {folder.path}\n  hint: {hint}", err=True)
+    return interrupted.exit_code
 
 
 def scenario_files(paths: Sequence[Path]) -> list[Path]:
@@ -116,7 +120,9 @@ def _measure(scenarios: Sequence[Scenario], folder: RunFolder, quiet: bool) -> I
             return None
     except Interrupted as error:
         return error
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as error:
+        for note in getattr(error, "__notes__", ()):  # what could not be removed
+            click.echo(f"pinchpoint: {note}", err=True)
         return Interrupted("interrupted while building")
     except PinchpointError:
         with suppress(StoreError):  # the disk may be what failed

@@ -58,8 +58,13 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
         raise explain_refused_rule(error, setup.scenario, setup.places) from error
     try:
         yield
-    finally:
-        builder.undo()
+    except BaseException as error:
+        try:
+            builder.undo()
+        except PinchpointError as left:
+            error.add_note(str(left))  # what failed first is what the user must know first
+        raise
+    builder.undo()
 
 
 def run_scenario(

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from pinchpoint.bench.journal import STATE_DIRECTORY
+from pinchpoint.bench.requirements import HUGEPAGES
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut import ovs
 from pinchpoint.dut.unixctl import Unixctl
@@ -16,7 +17,6 @@ from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets
 
 LINK_TIMEOUT_S = 20.0  # the switch looks for a vhost server about once a second
-HUGEPAGE_POOL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
 def hugepage_pool() -> tuple[int, int]:
     """(pages of 2 MiB in the pool, free ones); (0, 0) on a kernel without them."""
     try:
-        return tuple(int((HUGEPAGE_POOL / name).read_text()) for name in ("nr_hugepages", "free_hugepages"))  # type: ignore[return-value]
+        return tuple(int((HUGEPAGES / name).read_text()) for name in ("nr_hugepages", "free_hugepages"))  # type: ignore[return-value]
     except OSError:
         return 0, 0
 

@@ -1,13 +1,14 @@
 """Single actions: removal is idempotent and touches only what is ours."""
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from pinchpoint.bench import host
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses
-from pinchpoint.model.errors import RequirementError
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses, RunDirectory
+from pinchpoint.model.errors import BenchError, RequirementError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [
@@ -46,6 +47,39 @@ def test_a_process_that_ignores_sigterm_is_killed():
         process.stdout.readline()  # it ignores SIGTERM from here on
         host.end_processes([process.pid], grace_s=0.2)
         assert process.wait(timeout=5) == -9
+
+
+def test_a_process_that_stays_is_told_by_its_id(monkeypatch):
+    monkeypatch.setattr(host, "KILL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(host.os, "kill", lambda _pid, _number: None)  # as in uninterruptible sleep
+    with pytest.raises(BenchError, match=rf"process {os.getpid()}\b"):
+        host.end_processes([os.getpid()], grace_s=0.05)
+
+
+def test_marked_processes_are_looked_for_until_none_is_found(monkeypatch):
+    rounds = iter([[11], [12, 13], []])
+    ended = []
+    monkeypatch.setattr(host, "marked_pids", lambda _bench: next(rounds))
+    monkeypatch.setattr(host, "end_processes", lambda pids, grace_s: ended.append(pids))
+    host.remove(MarkedProcesses("b1"))
+    assert ended == [[11], [12, 13]]
+
+
+def test_looking_for_marked_processes_ends_and_says_so(monkeypatch):
+    monkeypatch.setattr(host, "marked_pids", lambda _bench: [11])
+    monkeypatch.setattr(host, "end_processes", lambda pids, grace_s: None)
+    with pytest.raises(BenchError, match="bench b1"):
+        host.remove(MarkedProcesses("b1"))
+
+
+def test_a_run_directory_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
+    def refuse(path, ignore_errors=False):
+        if not ignore_errors:
+            raise PermissionError(1, "Operation not permitted", path)
+
+    monkeypatch.setattr(host.shutil, "rmtree", refuse)
+    with pytest.raises(PermissionError):
+        host.remove(RunDirectory(str(tmp_path)))
 
 
 def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):

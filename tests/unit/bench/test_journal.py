@@ -1,13 +1,18 @@
 """The journal: every action is on disk before it is done."""
 
+import errno
+import fcntl
 import multiprocessing
+import os
+from pathlib import Path
 
 import pytest
 
+from pinchpoint.bench import journal as journal_module
 from pinchpoint.bench.builder import Builder, clean
-from pinchpoint.bench.journal import Journal, journals, read
+from pinchpoint.bench.journal import Journal, journals, machine_lock, read
 from pinchpoint.bench.resource import Command, RunDirectory, TextFile
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import BenchError, RequirementError
 
 
 def test_present_is_what_began_and_has_not_been_removed(tmp_path):
@@ -44,6 +49,120 @@ def test_a_live_runs_journal_cannot_be_taken_over(tmp_path):
     assert Journal.take_over(owner.path) is not None
 
 
+def test_a_state_folder_that_cannot_be_made_is_a_requirement(tmp_path):
+    with pytest.raises(RequirementError, match="No such file or directory"):
+        Journal.start("b1", tmp_path / "missing" / "pinchpoint")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES, errno.ENOSPC])
+def test_a_state_folder_that_takes_no_file_is_a_requirement_in_the_systems_words(tmp_path, monkeypatch, code):
+    def refuse(path, *_):
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(journal_module.os, "open", refuse)
+    with pytest.raises(RequirementError, match=os.strerror(code)) as caught:
+        Journal.start("b1", tmp_path)
+    assert caught.value.hint
+
+
+def test_a_journal_that_exists_is_never_replaced(tmp_path):
+    path = tmp_path / "b1.journal"
+    path.write_text("another's")
+    with pytest.raises(RequirementError, match="File exists"):
+        Journal.start("b1", tmp_path)
+    assert path.read_text() == "another's"
+    assert [found.name for found in tmp_path.iterdir()] == ["b1.journal"]
+
+
+def test_nobody_sees_a_journal_before_its_owner_holds_the_lock(tmp_path, monkeypatch):
+    seen = []
+
+    def look_then_lock(descriptor, how):
+        seen.append(journals(tmp_path))
+        fcntl_flock(descriptor, how)
+
+    fcntl_flock = fcntl.flock
+    monkeypatch.setattr(journal_module.fcntl, "flock", look_then_lock)
+    Journal.start("b1", tmp_path)
+    assert seen == [()]
+    assert [path.name for path in tmp_path.iterdir()] == ["b1.journal"]
+
+
+def test_clean_deletes_what_an_owner_left_that_died_before_its_journal_had_a_name(tmp_path):
+    (tmp_path / "b1.new").touch()
+    assert clean(tmp_path) == ((), (), ())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_takes_over_cuts_off_a_torn_last_line(tmp_path):
+    owner = Journal.start("b1", tmp_path)
+    owner.record("create", RunDirectory("/x/1"))
+    owner.leave()
+    with owner.path.open("ab") as file:
+        file.write(b'{"op":"cre')
+    journal = Journal.take_over(owner.path)
+    journal.record("removed", RunDirectory("/x/1"))
+    assert journal.present() == ()
+
+
+def test_an_entry_that_finds_no_space_is_not_there_at_all(tmp_path, monkeypatch):
+    journal = Journal.start("b1", tmp_path)
+    journal.record("create", RunDirectory("/x/1"))
+    write = os.write
+
+    def no_space(descriptor, line):
+        monkeypatch.setattr(journal_module.os, "write", full)
+        return write(descriptor, line[:5])
+
+    def full(_descriptor, _line):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(journal_module.os, "write", no_space)
+    with pytest.raises(BenchError, match="No space left"):
+        journal.record("create", RunDirectory("/x/2"))
+    monkeypatch.undo()
+    journal.record("create", RunDirectory("/x/3"))
+    assert journal.present() == (RunDirectory("/x/1"), RunDirectory("/x/3"))
+
+
+def test_a_journal_that_ends_while_it_is_listed_is_left_out(tmp_path, monkeypatch):
+    Journal.start("b1", tmp_path)
+    monkeypatch.setattr(Path, "glob", lambda folder, _pattern: [folder / "b1.journal", folder / "gone.journal"])
+    assert journals(tmp_path) == (tmp_path / "b1.journal",)
+
+
+def test_who_takes_over_a_journal_that_has_ended_makes_no_new_one(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        Journal.take_over(tmp_path / "b1.journal")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_second_run_on_a_machine_is_told_to_wait(tmp_path):
+    with (
+        machine_lock(tmp_path),
+        pytest.raises(RequirementError, match="another run is going on") as caught,
+        machine_lock(tmp_path),
+    ):
+        pass
+    assert "pinchpoint clean" in caught.value.hint
+    with machine_lock(tmp_path):
+        pass
+
+
+def _lock_and_die(folder):
+    machine_lock(folder).__enter__()
+    os.kill(os.getpid(), 9)
+
+
+def test_a_dead_runs_lock_is_free(tmp_path):
+    process = multiprocessing.get_context("fork").Process(target=_lock_and_die, args=(tmp_path,))
+    process.start()
+    process.join()
+    assert process.exitcode == -9
+    with machine_lock(tmp_path):
+        assert (tmp_path / "run.lock").exists()
+
+
 def test_a_failed_action_takes_down_what_was_built(tmp_path):
     builder = Builder("b1", tmp_path / "state")
     folder = tmp_path / "bench"
@@ -78,9 +197,10 @@ def test_clean_removes_what_a_dead_run_left_and_spares_live_ones(tmp_path):
     assert dead.exists()
     owner = Builder("b2", state)
     owner.apply([RunDirectory(str(live))])
-    removed, alive = clean(state)
+    removed, alive, failures = clean(state)
     assert removed == (f"b1: mkdir {dead}",)
     assert alive == ("b2",)
+    assert failures == ()
     assert not dead.exists()
     assert live.exists()
     owner.undo()

@@ -1,0 +1,67 @@
+"""`pinchpoint clean` and `doctor`, and what reaches the user when something fails."""
+
+from pathlib import Path
+
+import pytest
+
+from pinchpoint.bench import builder, requirements
+from pinchpoint.bench.builder import Cleaned
+from pinchpoint.cli import inspect, main
+from pinchpoint.dut import ovs
+from pinchpoint.model.errors import BenchError
+from pinchpoint.scenario import load, parse
+
+QUICKSTART = Path(__file__).parents[3] / "studies" / "quickstart"
+
+
+def test_clean_tells_what_it_could_not_remove_and_exits_4(monkeypatch, capsys):
+    monkeypatch.setattr(inspect.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(builder, "clean", lambda: Cleaned(("b1: mkdir /x",), (), ("b2: mkdir /y: busy",)))
+    assert main.main(["clean"]) == 4
+    told = capsys.readouterr()
+    assert "removed b1: mkdir /x" in told.out
+    assert "not removed: b2: mkdir /y: busy" in told.err
+    assert "nothing to remove" not in told.out
+
+
+def test_clean_without_root_says_what_to_do(monkeypatch, capsys):
+    monkeypatch.setattr(inspect.os, "geteuid", lambda: 1000)
+    monkeypatch.setattr(builder, "clean", lambda: pytest.fail("nothing can be removed"))
+    assert main.main(["clean"]) == 3
+    assert "sudo pinchpoint clean" in capsys.readouterr().err
+
+
+def test_what_failed_beside_an_error_is_told_with_it(monkeypatch, capsys):
+    def fail():
+        cause = BenchError("ovs-vsctl failed")
+        cause.add_note("not removed: a namespace")
+        raise BenchError("the switch refused a rule") from cause
+
+    monkeypatch.setattr(inspect.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(builder, "clean", fail)
+    assert main.main(["clean"]) == 4
+    assert capsys.readouterr().err == "pinchpoint: the switch refused a rule\nnot removed: a namespace\n"
+
+
+def test_an_interrupted_command_promises_nothing(monkeypatch, capsys):
+    def interrupt():
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(inspect.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(builder, "clean", interrupt)
+    assert main.main(["clean"]) == 130
+    assert capsys.readouterr().err.strip() == "pinchpoint: interrupted"
+
+
+def test_doctor_asks_for_the_hugepages_of_the_quickstart(monkeypatch):
+    asked = []
+
+    def note(_datapath, cpus=(), hugepages=0):
+        asked.append(hugepages)
+        return iter([requirements.Probe("ovs-vswitchd", True, "")])
+
+    monkeypatch.setattr(requirements, "probe", note)
+    monkeypatch.setattr(inspect, "_engine_probes", lambda: [])
+    assert main.main(["doctor"]) == 0
+    needed = {ovs.hugepages_needed(load(path)) for path in QUICKSTART.glob("*.toml")}
+    assert needed == {asked[0]} == {ovs.hugepages_needed(parse(inspect._PLAINEST, "plainest.toml"))}
