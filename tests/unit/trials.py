@@ -8,6 +8,7 @@ from pinchpoint.model.trial import (
     Ledger,
     PmdLoad,
     StreamCounts,
+    ThreadWitness,
     Trial,
     TrialValidity,
     Witness,
@@ -76,10 +77,12 @@ def trial(
     validity: TrialValidity = TrialValidity.VALID,
     cache_line: tuple[float | None, float | None] = (None, None),
     steal_s: Mapping[int, float] | None = None,
+    run_delay_ns: int | None = None,
     number: int = 1,
 ) -> Trial:
     """A search trial of one second."""
     account = counts or stream_counts(offered=int(load_fps), received=int(load_fps))
+    threads = () if run_delay_ns is None else (ThreadWitness("pmd-c01", 1, run_delay_ns, 0),)
     return Trial(
         id=f"t-{number:04d}",
         scenario="t",
@@ -95,7 +98,7 @@ def trial(
         received=account.received,
         streams=(account,),
         ledger=Ledger(account.offered, account.received, tuple(hops)),
-        witness=Witness((worker(engine_busy),), (), steal_s or {}, *cache_line),
+        witness=Witness((worker(engine_busy),), threads, steal_s or {}, *cache_line),
         pmds=tuple(pmds),
         observed={},
         validity=validity,

@@ -157,13 +157,15 @@ def _ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> tuple[str, .
     if intended and shortfall <= 0.001 * intended:
         share = units.share(1 - shortfall / intended)
         lines.append(f"generator sending: it offered {share} of what was asked for in these trials")
-    gap_ns = max((worker.gap_max_ns for trial in losing for worker in trial.witness.workers), default=None)
+    delays = [thread.run_delay_ns for trial in losing for thread in trial.witness.dut_threads]
+    waited = [delay for delay in delays if delay is not None]
     steal_s = sum(sum(trial.witness.steal_s.values()) for trial in losing)
-    if gap_ns is not None and steal_s == 0:
+    if waited and steal_s == 0:
         noisy = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
         lines.append(
-            f"host disturbance: longest gap of the engine's core {units.nanoseconds(gap_ns)}, no steal "
-            f"({noisy} disturbed trials were set aside)"
+            "another process on the switch's core, as far as the kernel can see: its threads waited at most "
+            f"{units.nanoseconds(max(waited))} in these trials, and no time was stolen ({noisy} disturbed trials "
+            "were set aside)"
         )
     return tuple(lines)
 

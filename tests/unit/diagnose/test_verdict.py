@@ -97,8 +97,9 @@ def test_a_refused_rate_on_a_noisy_host_names_the_host():
     assert found.headline == rate.reason
 
 
-def test_the_host_is_ruled_out_only_without_steal():
-    quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)])])
-    stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], steal_s={1: 0.02})])
-    assert any("host disturbance" in line for line in quiet.ruled_out)
-    assert not any("host disturbance" in line for line in stolen.ruled_out)
+def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():
+    quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000)])
+    stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000, steal_s={1: 0.02})])
+    unseen = verdict(FOUND, [losing(pmds=[pmd(0.99)])])
+    assert any("waited at most 40.0 us" in line for line in quiet.ruled_out)
+    assert not any("waited" in line for line in (*stolen.ruled_out, *unseen.ruled_out))
