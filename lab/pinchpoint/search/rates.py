@@ -19,7 +19,9 @@ from pinchpoint.search.library import Bounds, LibraryError, LossRatioSearch
 from pinchpoint.search.repeat import Measure, until_valid
 
 CEILING_MARGIN = 0.98  # of the offered rate seen: a load that the generator can keep up
-MOST_LOWERINGS = 6  # of the maximum load, in one search
+GENTLE = 0.7  # of the load that was too high
+FAR_SHORT = 0.4
+MOST_LOWERINGS = 8  # of the maximum load, in one search
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> 
         try:
             attempt.run(watch.measure)
         except _GeneratorLimitedError as error:
-            max_load_fps = CEILING_MARGIN * min(error.trial.offered_fps, error.trial.load_fps)
+            max_load_fps = _lower(error.trial)
             if max_load_fps > search.min_load_fps:
                 continue
             stopped = f"{watch.ceiling()}, below search.min_load_fps"
@@ -68,6 +70,17 @@ def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> 
     judge = _Judge(search, max_load_fps, watch, stopped)
     nothing = (Bounds(loss_ratio, None, None) for loss_ratio in sorted(search.loss_ratios))
     return watch.outcome(tuple(judge.rate(bounds) for bounds in nothing))
+
+
+def _lower(limited: Trial) -> float:
+    """The next maximum after a load that the generator could not keep up with.
+
+    Not at once what it offered: a DUT that is overloaded keeps all rings full, and
+    that slows the generator too. Unless it fell far short, a little lower comes first.
+    """
+    offered_fps = CEILING_MARGIN * min(limited.offered_fps, limited.load_fps)
+    fell_far_short = limited.offered_fps < FAR_SHORT * limited.load_fps
+    return offered_fps if fell_far_short else max(offered_fps, GENTLE * limited.load_fps)
 
 
 class _Watch:

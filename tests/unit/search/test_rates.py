@@ -96,10 +96,27 @@ def test_the_ceiling_is_confirmed_then_the_search_stays_below_it() -> None:
     bench = Bench(Truth(CAPACITY, ceiling_fps=11e6))
     found(bench)
     loads = [trial.load_fps for trial in bench.trials]
-    assert loads[:3] == [20e6, 20e6, pytest.approx(0.98 * 11e6)]
-    assert max(loads[3:]) <= 0.98 * 11e6
+    assert loads[:5] == [20e6, 20e6, 14e6, 14e6, pytest.approx(0.98 * 11e6)]
+    assert max(loads[5:]) <= 0.98 * 11e6
     limited = [trial for trial in bench.trials if trial.validity is TrialValidity.GENERATOR_LIMITED]
-    assert len(limited) == 2
+    assert len(limited) == 4
+
+
+def test_a_generator_that_only_the_overload_slowed_is_not_held_to_what_it_offered_then() -> None:
+    slowed, free = Bench(Truth(CAPACITY, ceiling_fps=9e6)), Bench(Truth(CAPACITY))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return (slowed if load_fps > 15e6 else free).measure(duration_s, load_fps)
+
+    rate = find_rates(measure, search_with(), free.now_s).rates[0]
+    assert_near(rate, CAPACITY, 0.01)
+    assert max(trial.load_fps for trial in free.trials) == 14e6
+
+
+def test_a_generator_far_below_the_load_is_taken_at_what_it_offered() -> None:
+    bench = Bench(Truth(CAPACITY, ceiling_fps=2e6))
+    found(bench)
+    assert [trial.load_fps for trial in bench.trials[:3]] == [20e6, 20e6, pytest.approx(0.98 * 2e6)]
 
 
 def test_a_generator_that_weakens_during_the_search_lowers_the_maximum_again() -> None:
@@ -125,7 +142,7 @@ def test_a_generator_that_falls_short_of_every_load_is_refused_within_a_bound() 
     outcome = find_rates(measure, search_with(), lambda: 0.0)
     assert [rate.status for rate in outcome.rates] == [RateStatus.REFUSED] * 2
     assert "fell short of ever lower loads" in outcome.rates[0].reason
-    assert len(asked) == 14
+    assert len(asked) == 18
     assert sorted(asked, reverse=True) == asked
 
 
