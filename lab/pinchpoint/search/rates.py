@@ -7,8 +7,8 @@ engine really presented to the ports at the loads that bound them (RFC 2285, 3.5
 """
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.model import units
@@ -65,11 +65,26 @@ def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> 
         except (_StoppedError, LibraryError) as error:
             stopped = str(error)
         judge = _Judge(search, max_load_fps, watch, stopped)
-        return watch.outcome(tuple(judge.rate(bounds) for bounds in attempt.bounds()))
+        return watch.outcome(_never_falling(judge.rate(bounds) for bounds in attempt.bounds()))
     stopped = f"{watch.ceiling()}, and fell short of ever lower loads, last {units.fps(max_load_fps)}"
     judge = _Judge(search, max_load_fps, watch, stopped)
     nothing = (Bounds(loss_ratio, None, None) for loss_ratio in sorted(search.loss_ratios))
     return watch.outcome(tuple(judge.rate(bounds) for bounds in nothing))
+
+
+def _never_falling(rates: Iterable[Rate]) -> tuple[Rate, ...]:
+    """The same rates, lowest loss ratio first: what satisfied one goal satisfied all more lenient ones too.
+
+    Only unequal shortfalls of neighbouring loads can make it look otherwise.
+    """
+    found: list[Rate] = []
+    for rate in rates:
+        stricter_fps = max((other.lower_fps for other in found if other.lower_fps is not None), default=None)
+        if stricter_fps is not None and rate.lower_fps is not None and rate.lower_fps < stricter_fps:
+            upper_fps = None if rate.upper_fps is None else max(rate.upper_fps, stricter_fps)
+            rate = replace(rate, lower_fps=stricter_fps, upper_fps=upper_fps)
+        found.append(rate)
+    return tuple(found)
 
 
 def _lower(limited: Trial) -> float:

@@ -358,3 +358,14 @@ def test_one_slow_moment_of_the_generator_is_no_ceiling() -> None:
 
     rate = find_rates(measure, search_with(), bench.now_s).rates[0]
     assert (rate.status, rate.reason) == (RateStatus.AT_LEAST, "search.max_load_fps reached")
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_pdr_is_never_below_the_ndr_however_unequal_the_shortfalls(seed: int) -> None:
+    truth = Truth(CAPACITY, noise=0.003, stalls=(Stalls(StallKind.ENGINE, 10, 0.003),), seed=seed)
+    ndr, pdr = found(Bench(truth), search_with(duration_sum_s=3.0)).rates
+    if ndr.lower_fps is not None and pdr.lower_fps is not None:
+        assert pdr.lower_fps >= ndr.lower_fps
+    for rate in (ndr, pdr):
+        if rate.lower_fps is not None and rate.upper_fps is not None:
+            assert rate.upper_fps >= rate.lower_fps
