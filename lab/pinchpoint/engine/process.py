@@ -21,6 +21,7 @@ from pinchpoint.model.errors import EngineError, RequirementError
 from pinchpoint.model.trial import LatencySummary, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _Answer = TypeVar("_Answer")
 OnSample = Callable[[protocol.Sample], None]
@@ -202,6 +203,8 @@ class ProcessInstrument:
             code = self._process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
             return EngineError("the engine closed its output without ending")
+        if code == LOADER_FAILED:
+            return EngineError("the engine's libraries cannot be loaded", "apt-get install dpdk; see engine.log")
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
 

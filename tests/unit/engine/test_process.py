@@ -62,9 +62,10 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
         ((HELLO.replace('"protocol":1', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
+        ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],
-    ids=["error", "no JSON", "unknown key", "wrong message", "version", "exit", "kill"],
+    ids=["error", "no JSON", "unknown key", "wrong message", "version", "exit", "loader", "kill"],
 )
 def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words):
     engine = instrument(scripted(*replies, then=then))
