@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -24,7 +24,6 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _Answer = TypeVar("_Answer")
-OnSample = Callable[[protocol.Sample], None]
 
 
 def find_engine() -> str:
@@ -46,14 +45,12 @@ class ProcessInstrument:
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
-        on_sample: OnSample | None = None,
     ) -> None:
         """`log` takes the engine's stderr; `environment` is added to this process's own."""
         self._request = request
         self._command = list(command) if command else [find_engine()]
         self._environment = dict(environment or {})
         self._log_path = log
-        self._on_sample = on_sample
         self._process: subprocess.Popen[bytes] | None = None
         self._selector = selectors.DefaultSelector()
         self._buffer = bytearray()
@@ -161,7 +158,7 @@ class ProcessInstrument:
             raise self._died() from error
 
     def _ask(self, message: protocol.FromLab, answer: type[_Answer], timeout_s: float) -> _Answer:
-        """Send, then read until the answer comes; samples go to `on_sample` meanwhile."""
+        """Send, then read until the answer comes. Samples are progress for people and no account: passed over."""
         self._send(message)
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
@@ -177,8 +174,6 @@ class ProcessInstrument:
                     continue  # the trial had ended, or not begun, when stop came
                 raise EngineError(f"engine: {received.message}", received.hint)
             if isinstance(received, protocol.Sample):
-                if self._on_sample:
-                    self._on_sample(received)
                 continue
             raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was due")
 

@@ -190,8 +190,3 @@ class Trial:
     def offered_fps(self) -> float:
         """The rate at which frames were presented to the ports."""
         return self.offered / self.sent_duration_s if self.sent_duration_s else 0.0
-
-    @property
-    def received_fps(self) -> float:
-        """The rate at which distinct intact frames came back."""
-        return self.received / self.sent_duration_s if self.sent_duration_s else 0.0

@@ -8,7 +8,7 @@ only the socket's own drop counter tells (ss(8), `skmem:(... d<drops>)`).
 import json
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.observe.snapshot import Snapshot
@@ -29,6 +29,15 @@ def packet_socket_drops(text: str) -> dict[str, int]:
     return drops
 
 
+def _why_not(read: Callable[[], str]) -> str | None:
+    """What a reading's command said if it failed; None if it can be read."""
+    try:
+        read()
+    except CommandFailed as error:
+        return error.message
+    return None
+
+
 class PacketSockets:
     """Drops of the switch's packet sockets, by port."""
 
@@ -40,11 +49,7 @@ class PacketSockets:
 
     def can_run(self) -> str | None:
         """Needs ss from iproute2."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        return _why_not(self._read)
 
     def snapshot(self) -> Snapshot:
         """`host/socket/PORT/drops`."""
@@ -68,11 +73,7 @@ class Links:
 
     def can_run(self) -> str | None:
         """Needs ip from iproute2."""
-        try:
-            self._read()
-        except CommandFailed as error:
-            return error.message
-        return None
+        return _why_not(self._read)
 
     def snapshot(self) -> Snapshot:
         """`host/link/SIDE/PORT/{rx,tx}_{packets,dropped}`."""
