@@ -126,6 +126,7 @@ fn port_spec(
         netns: request.netns.clone(),
         rx_ring: request.rx_ring,
         tx_ring: request.tx_ring,
+        queues: 1,
     })
 }
 

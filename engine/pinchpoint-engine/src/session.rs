@@ -259,7 +259,8 @@ impl Session {
             until: Instant::now() + link_timeout,
             cancelled: &self.events.leaving,
         };
-        let mut ports = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
+        let queues = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
+        let mut ports: Vec<AnyPort> = queues.into_iter().flatten().collect();
         let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         await_links(&mut ports, &names, patience)?;
         let opened = specs.iter().zip(&ports).map(|(spec, port)| OpenedPort {

@@ -107,11 +107,12 @@ impl AfPacketPort {
 }
 
 impl Port for AfPacketPort {
-    fn send<S: Source>(&mut self, count: usize, len: usize, mut source: S) -> usize {
-        let (count, len) = (count.min(BURST), len.min(SLOT));
+    fn send<S: Source>(&mut self, count: usize, mut source: S) -> usize {
+        let count = count.min(BURST);
         let mut frames: [&[u8]; BURST] = [&[]; BURST];
         let slots = self.slots.chunks_exact_mut(SLOT).zip(&mut frames);
         for (i, (slot, frame)) in slots.take(count).enumerate() {
+            let len = source.len(i).min(SLOT);
             let slot = &mut slot[..len];
             source.frame(i, slot);
             *frame = slot;
@@ -147,6 +148,10 @@ impl Port for AfPacketPort {
 
     fn link_up(&mut self) -> bool {
         self.receiver.is_running()
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        None
     }
 
     fn mac(&self) -> Option<Mac> {

@@ -32,8 +32,8 @@ macro_rules! each {
 
 impl Port for AnyPort {
     #[inline]
-    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize {
-        each!(self, port => port.send(count, len, source))
+    fn send<S: Source>(&mut self, count: usize, source: S) -> usize {
+        each!(self, port => port.send(count, source))
     }
 
     #[inline]
@@ -43,6 +43,14 @@ impl Port for AnyPort {
 
     fn link_up(&mut self) -> bool {
         each!(self, port => port.link_up())
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        each!(self, port => port.failure())
+    }
+
+    fn speed_bps(&mut self) -> Option<u64> {
+        each!(self, port => port.speed_bps())
     }
 
     fn mac(&self) -> Option<Mac> {

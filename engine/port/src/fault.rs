@@ -163,8 +163,8 @@ impl<S: Sink> Sink for Through<'_, S> {
 }
 
 impl<P: Port> Port for Faulty<P> {
-    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize {
-        self.inner.send(count, len, source)
+    fn send<S: Source>(&mut self, count: usize, source: S) -> usize {
+        self.inner.send(count, source)
     }
 
     fn receive<S: Sink>(&mut self, sink: &mut S) -> usize {
@@ -183,6 +183,10 @@ impl<P: Port> Port for Faulty<P> {
 
     fn link_up(&mut self) -> bool {
         self.inner.link_up()
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        self.inner.failure()
     }
 
     fn mac(&self) -> Option<Mac> {

@@ -29,17 +29,29 @@ use pinchpoint_wire::ethernet::Mac;
 /// Frames in one burst at most.
 pub const BURST: usize = 64;
 
-/// What writes the frames of a burst. Closures do.
+/// What writes the frames of a burst.
 pub trait Source {
+    /// Bytes of the frame number `index` of the burst.
+    fn len(&self, index: usize) -> usize;
+
     /// Writes the frame number `index` of the burst into `frame`, a buffer of
-    /// the frame's length and unspecified content.
+    /// [`len`](Self::len) bytes and unspecified content. Called once for each
+    /// frame that the port may take, in order, the first frames of the burst.
     fn frame(&mut self, index: usize, frame: &mut [u8]);
 }
 
-impl<F: FnMut(usize, &mut [u8])> Source for F {
+/// A [`Source`] of frames of one length, written by a closure.
+pub struct Uniform<F>(pub usize, pub F);
+
+impl<F: FnMut(usize, &mut [u8])> Source for Uniform<F> {
+    #[inline(always)]
+    fn len(&self, _index: usize) -> usize {
+        self.0
+    }
+
     #[inline(always)]
     fn frame(&mut self, index: usize, frame: &mut [u8]) {
-        self(index, frame);
+        (self.1)(index, frame);
     }
 }
 
@@ -52,13 +64,13 @@ pub trait Sink {
     fn frame(&mut self, frame: &[u8]);
 }
 
-/// One end of a link.
+/// One end of a link, or one queue of it: what one worker owns.
 pub trait Port {
-    /// Offers `count` frames of `len` bytes each (at most [`BURST`], and at
-    /// most [`max_len`](Port::max_len)), written by `source`. Returns how many
-    /// the port took: always the first ones. Those it did not take were never
-    /// sent.
-    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize;
+    /// Offers `count` frames (at most [`BURST`]) of at most
+    /// [`max_len`](Port::max_len) bytes each, written by `source`. Returns how
+    /// many the port took: always the first ones. Those it did not take were
+    /// never sent.
+    fn send<S: Source>(&mut self, count: usize, source: S) -> usize;
 
     /// Shows the frames that have arrived, at most one burst, to `sink`;
     /// returns how many left the port's ring.
@@ -66,6 +78,11 @@ pub trait Port {
 
     /// Whether the other end can receive.
     fn link_up(&mut self) -> bool;
+
+    /// Why the port cannot go on (its interface is gone, its peer hung up),
+    /// as one phrase; none while it can. Asked about once a millisecond during
+    /// a trial, so it must not wait.
+    fn failure(&mut self) -> Option<String>;
 
     /// The port's own address, if it has one.
     fn mac(&self) -> Option<Mac>;
@@ -79,10 +96,17 @@ pub trait Port {
     /// Frames in the receive and the transmit ring.
     fn rings(&self) -> (u32, u32);
 
+    /// Bits per second of the link, if it has a speed.
+    fn speed_bps(&mut self) -> Option<u64> {
+        None
+    }
+
     /// Frames that arrived and found the receive ring full, since the port
-    /// was opened; none if the port cannot tell.
+    /// was opened; none if the port cannot tell. What a device with several
+    /// queues counts as a whole, its first queue reports, the others zero.
     fn rx_missed(&mut self) -> Option<u64>;
 
-    /// Whatever else the port counts, since it was opened.
+    /// Whatever else the port counts, since it was opened; by the first queue
+    /// alone if the device counts as a whole.
     fn stats(&mut self) -> Vec<(String, u64)>;
 }

@@ -56,7 +56,7 @@ impl Ring {
 struct RingWriter(Arc<Ring>);
 
 impl RingWriter {
-    fn write<S: Source>(&mut self, count: usize, len: usize, mut source: S) -> usize {
+    fn write<S: Source>(&mut self, count: usize, mut source: S) -> usize {
         let ring = &*self.0;
         let head = ring.head.0.load(Ordering::Relaxed);
         let used = head.wrapping_sub(ring.tail.0.load(Ordering::Acquire));
@@ -67,6 +67,7 @@ impl RingWriter {
             // and `&mut self` makes this the only access by a writer.
             let (slot, slot_len) =
                 unsafe { (&mut *ring.slots[at].get(), &mut *ring.lens[at].get()) };
+            let len = source.len(i);
             source.frame(i, &mut slot[..len]);
             *slot_len = len as u16;
             at = if at + 1 == ring.slots.len() {
@@ -138,8 +139,8 @@ pub fn pair(capacity: usize) -> (MemPort, MemPort) {
 
 impl Port for MemPort {
     #[inline]
-    fn send<S: Source>(&mut self, count: usize, len: usize, source: S) -> usize {
-        self.out.write(count, len, source)
+    fn send<S: Source>(&mut self, count: usize, source: S) -> usize {
+        self.out.write(count, source)
     }
 
     #[inline]
@@ -149,6 +150,10 @@ impl Port for MemPort {
 
     fn link_up(&mut self) -> bool {
         true
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        None
     }
 
     fn mac(&self) -> Option<Mac> {
@@ -182,6 +187,7 @@ impl Port for MemPort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Uniform;
 
     #[derive(Default)]
     struct Collect(Vec<Vec<u8>>);
@@ -207,14 +213,17 @@ mod tests {
     #[test]
     fn frames_arrive_in_order_and_a_full_ring_refuses_the_rest() {
         let (mut left, mut right) = pair(4);
-        let taken = left.send(6, 60, |i: usize, frame: &mut [u8]| frame.fill(i as u8));
+        let taken = left.send(
+            6,
+            Uniform(60, |i: usize, frame: &mut [u8]| frame.fill(i as u8)),
+        );
         assert_eq!(taken, 4);
         let mut seen = Collect::default();
         assert_eq!(right.receive(&mut seen), 4);
         let expected: Vec<_> = (0..4).map(|i| vec![i; 60]).collect();
         assert_eq!(seen.0, expected);
         assert_eq!(right.receive(&mut seen), 0);
-        assert_eq!(left.send(1, 60, |_: usize, _: &mut [u8]| ()), 1);
+        assert_eq!(left.send(1, Uniform(60, |_: usize, _: &mut [u8]| ())), 1);
     }
 
     #[test]
@@ -224,9 +233,12 @@ mod tests {
             let mut next = 0u64;
             while next < 100_000 {
                 let first = next;
-                next += left.send(16, 60, |i: usize, frame: &mut [u8]| {
-                    frame[..8].copy_from_slice(&(first + i as u64).to_be_bytes());
-                }) as u64;
+                next += left.send(
+                    16,
+                    Uniform(60, |i: usize, frame: &mut [u8]| {
+                        frame[..8].copy_from_slice(&(first + i as u64).to_be_bytes());
+                    }),
+                ) as u64;
             }
         });
         let mut count = Count(0);

@@ -13,6 +13,10 @@ pub enum Backend {
     Mem,
     /// A network interface through packet sockets.
     AfPacket,
+    /// A network interface through AF_XDP sockets.
+    AfXdp,
+    /// A network interface that the kernel's XDP live frames are sent from.
+    XdpLive,
     /// A DPDK ethdev.
     Dpdk,
 }
@@ -25,14 +29,18 @@ pub struct PortSpec {
     /// Who drives it.
     pub backend: Backend,
     /// What it is: a pair's name with optional faults for `mem`, an interface
-    /// for `af_packet`, devargs for `dpdk`.
+    /// with options for `af_packet`, `af_xdp` and `xdp_live`, devargs for
+    /// `dpdk`. Options follow a comma, as in `eth0,queue=2`.
     pub device: String,
-    /// The named network namespace of the interface (`af_packet` only).
+    /// The named network namespace of the interface; none for `mem` and `dpdk`.
     pub netns: Option<String>,
     /// Frames in the receive ring.
     pub rx_ring: u32,
     /// Frames in the transmit ring.
     pub tx_ring: u32,
+    /// Queues, each with rings of these sizes: one for each worker that
+    /// drives the port.
+    pub queues: u16,
 }
 
 /// What the ports of a session share.
@@ -133,8 +141,9 @@ fn dpdk_availability() -> Availability {
     }
 }
 
-/// Opens `ports`. Links may still be down, but a device that is only there once
-/// its link is up is waited for with `patience`.
+/// Opens `ports`; returns the queues of each, as many as its specification
+/// says. Links may still be down, but a device that is only there once its link
+/// is up is waited for with `patience`.
 ///
 /// # Errors
 /// [`OpenError`] for the first port that cannot be opened; those opened
@@ -143,17 +152,30 @@ pub fn open(
     session: &SessionSpec,
     ports: &[PortSpec],
     patience: Patience<'_>,
-) -> Result<Vec<AnyPort>, OpenError> {
-    let mut opened: Vec<Option<AnyPort>> = ports.iter().map(|_| None).collect();
+) -> Result<Vec<Vec<AnyPort>>, OpenError> {
+    let mut opened: Vec<Vec<AnyPort>> = ports.iter().map(|_| Vec::new()).collect();
     open_mem(ports, &mut opened)?;
     open_dpdk(session, ports, patience, &mut opened)?;
     for (spec, slot) in ports.iter().zip(&mut opened) {
-        if spec.backend == Backend::AfPacket {
-            let port = AfPacketPort::open(spec).map_err(|error| error.at(&spec.name))?;
-            *slot = Some(AnyPort::AfPacket(Box::new(port)));
-        }
+        let queues = match spec.backend {
+            Backend::Mem | Backend::Dpdk => continue,
+            Backend::AfPacket => open_af_packet(spec),
+            Backend::AfXdp | Backend::XdpLive => {
+                Err(OpenError::new("this backend is not there yet"))
+            }
+        };
+        *slot = queues.map_err(|error| error.at(&spec.name))?;
     }
-    Ok(opened.into_iter().flatten().collect())
+    Ok(opened)
+}
+
+fn open_af_packet(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
+    if spec.queues > 1 {
+        return Err(OpenError::new("an af_packet port has one queue")
+            .hint("list the port at one worker only"));
+    }
+    let port = AfPacketPort::open(spec)?;
+    Ok(vec![AnyPort::AfPacket(Box::new(port))])
 }
 
 #[cfg(feature = "dpdk")]
@@ -161,7 +183,7 @@ fn open_dpdk(
     session: &SessionSpec,
     ports: &[PortSpec],
     patience: Patience<'_>,
-    opened: &mut [Option<AnyPort>],
+    opened: &mut [Vec<AnyPort>],
 ) -> Result<(), OpenError> {
     let wanted = |spec: &&PortSpec| spec.backend == Backend::Dpdk;
     let specs: Vec<_> = ports.iter().filter(wanted).collect();
@@ -171,7 +193,8 @@ fn open_dpdk(
     let mut made = crate::dpdk::open(session, &specs, patience)?.into_iter();
     for (spec, slot) in ports.iter().zip(opened) {
         if spec.backend == Backend::Dpdk {
-            *slot = made.next().map(|port| AnyPort::Dpdk(Box::new(port)));
+            let queues = made.next().into_iter().flatten();
+            *slot = queues.map(|port| AnyPort::Dpdk(Box::new(port))).collect();
         }
     }
     Ok(())
@@ -182,7 +205,7 @@ fn open_dpdk(
     _session: &SessionSpec,
     ports: &[PortSpec],
     _patience: Patience<'_>,
-    _opened: &mut [Option<AnyPort>],
+    _opened: &mut [Vec<AnyPort>],
 ) -> Result<(), OpenError> {
     match ports.iter().find(|spec| spec.backend == Backend::Dpdk) {
         Some(spec) => Err(OpenError::new("this engine was built without DPDK")
@@ -193,9 +216,9 @@ fn open_dpdk(
 }
 
 /// Joins the `mem` ports with the same pair name, two by two.
-fn open_mem(ports: &[PortSpec], opened: &mut [Option<AnyPort>]) -> Result<(), OpenError> {
+fn open_mem(ports: &[PortSpec], opened: &mut [Vec<AnyPort>]) -> Result<(), OpenError> {
     for (first, spec) in ports.iter().enumerate() {
-        if spec.backend != Backend::Mem || opened[first].is_some() {
+        if spec.backend != Backend::Mem || !opened[first].is_empty() {
             continue;
         }
         let (name, faults) = parse_mem(&spec.device).map_err(|error| error.at(&spec.name))?;
@@ -212,10 +235,20 @@ fn open_mem(ports: &[PortSpec], opened: &mut [Option<AnyPort>]) -> Result<(), Op
         };
         let other = &ports[second];
         let (_, other_faults) = parse_mem(&other.device).map_err(|error| error.at(&other.name))?;
+        if spec.queues != other.queues {
+            return Err(OpenError::new(format!(
+                "{} queues here, {} at '{}'",
+                spec.queues, other.queues, other.name
+            ))
+            .hint("give both ends of a mem pair as many workers")
+            .at(&spec.name));
+        }
         let capacity = spec.tx_ring.min(other.rx_ring) as usize;
-        let (one, two) = mem::pair(capacity);
-        opened[first] = Some(with_faults(one, faults));
-        opened[second] = Some(with_faults(two, other_faults));
+        for _ in 0..spec.queues {
+            let (one, two) = mem::pair(capacity);
+            opened[first].push(with_faults(one, faults));
+            opened[second].push(with_faults(two, other_faults));
+        }
     }
     Ok(())
 }

@@ -152,12 +152,20 @@ impl Sink for Receiver<'_> {
 }
 
 /// Writes the frames of one burst.
-struct Writer<'a, 'b>(&'a mut Burst<'b>);
+struct Writer<'a, 'b> {
+    burst: &'a mut Burst<'b>,
+    len: usize,
+}
 
 impl Source for Writer<'_, '_> {
     #[inline(always)]
+    fn len(&self, _index: usize) -> usize {
+        self.len
+    }
+
+    #[inline(always)]
     fn frame(&mut self, _index: usize, frame: &mut [u8]) {
-        self.0.write(frame);
+        self.burst.write(frame);
     }
 }
 
@@ -290,7 +298,7 @@ impl<'a> Worker<'a> {
             let len = program.frame_len();
             let port = &mut self.ports[*tx_port];
             let taken = program.send(time_ns, |burst| {
-                port.send(due as usize, len, Writer(burst)) as u64
+                port.send(due as usize, Writer { burst, len }) as u64
             });
             let transmitted = &mut self.transmitted[*tx_port];
             transmitted.sent += taken;

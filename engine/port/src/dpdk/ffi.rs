@@ -24,6 +24,7 @@ pub(super) struct Info {
     pub(super) has_mac: u8,
     pub(super) mac: [u8; 6],
     pub(super) driver: [c_char; 64],
+    pub(super) max_queues: u16,
 }
 
 /// `struct rte_eth_xstat_name`.
@@ -50,23 +51,26 @@ unsafe extern "C" {
     pub(super) fn pp_start(
         port: u16,
         pool: *mut Mempool,
+        queues: u16,
         rx_ring: u16,
         tx_ring: u16,
         mtu: u16,
         info: *mut Info,
     ) -> c_int;
     pub(super) fn pp_link_up(port: u16) -> c_int;
+    pub(super) fn pp_speed_mbps(port: u16) -> u32;
     pub(super) fn pp_close(port: u16);
     pub(super) fn pp_alloc(
         pool: *mut Mempool,
         mbufs: *mut *mut Mbuf,
         data: *mut *mut u8,
+        lens: *const u16,
         n: u16,
-        len: u16,
     ) -> u16;
-    pub(super) fn pp_tx(port: u16, mbufs: *mut *mut Mbuf, n: u16) -> u16;
+    pub(super) fn pp_tx(port: u16, queue: u16, mbufs: *mut *mut Mbuf, n: u16) -> u16;
     pub(super) fn pp_rx(
         port: u16,
+        queue: u16,
         mbufs: *mut *mut Mbuf,
         data: *mut *mut u8,
         lens: *mut u16,

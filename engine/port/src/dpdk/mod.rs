@@ -67,11 +67,14 @@ unsafe impl Send for Pool {}
 unsafe impl Sync for Pool {}
 
 impl Pool {
-    /// Enough buffers to fill every ring, two caches and the bursts in hand.
-    fn new(specs: &[&PortSpec]) -> Result<Self, OpenError> {
-        let rings: u32 = specs.iter().map(|spec| spec.rx_ring + spec.tx_ring).sum();
+    /// Enough buffers to fill every ring, a cache for each worker and the main
+    /// thread, and the bursts in hand.
+    fn new(specs: &[&PortSpec], workers: usize) -> Result<Self, OpenError> {
+        let rings = |spec: &&PortSpec| (spec.rx_ring + spec.tx_ring) * u32::from(spec.queues);
+        let rings: u32 = specs.iter().map(rings).sum();
+        let caches = (workers as u32 + 1) * CACHE;
         // One less than a power of two uses a pool's ring best.
-        let mbufs = (rings + 2 * CACHE + 1024).next_power_of_two() - 1;
+        let mbufs = (rings + caches + 1024).next_power_of_two() - 1;
         let name = c"pinchpoint";
         for room in ROOMS {
             // SAFETY: the name ends with a zero byte and is copied.
@@ -94,59 +97,76 @@ impl Drop for Pool {
     }
 }
 
-/// A started ethdev port with one receive and one transmit queue.
-pub struct DpdkPort {
+/// A started ethdev; it stops when the last of its queues goes.
+struct Device {
     id: u16,
     mode: String,
     mac: Option<Mac>,
     is_vdev: bool,
     max_len: usize,
     rings: (u32, u32),
+    /// Dropped after the device is closed, hence the last field.
+    pool: Arc<Pool>,
+}
+
+/// One receive and one transmit queue of an ethdev.
+pub struct DpdkPort {
+    device: Arc<Device>,
+    queue: u16,
     mbufs: [*mut Mbuf; BURST],
     data: [*mut u8; BURST],
     lens: [u16; BURST],
     /// Bursts for which the pool had no buffers.
     starved: u64,
-    /// Dropped after the port is closed, hence the last field.
-    pool: Arc<Pool>,
 }
 
-// SAFETY: a port's queues may be used by one thread at a time, which `&mut
-// self` ensures; the pointers are scratch space of one call.
+// SAFETY: a queue may be used by one thread at a time, which `&mut self`
+// ensures; the pointers are scratch space of one call.
 unsafe impl Send for DpdkPort {}
 
-/// Opens ports that share one pool.
+/// Opens devices that share one pool; returns the queues of each.
 pub(crate) fn open(
     session: &SessionSpec,
     specs: &[&PortSpec],
     patience: Patience<'_>,
-) -> Result<Vec<DpdkPort>, OpenError> {
+) -> Result<Vec<Vec<DpdkPort>>, OpenError> {
     eal::init(session)?;
-    let pool = Arc::new(Pool::new(specs)?);
+    let pool = Arc::new(Pool::new(specs, session.worker_cores.len())?);
     let open = |spec: &&PortSpec| {
-        DpdkPort::open(spec, &pool, patience).map_err(|error| error.at(&spec.name))
+        let device = Device::open(spec, &pool, patience).map_err(|error| error.at(&spec.name))?;
+        let device = Arc::new(device);
+        let queue = |queue| DpdkPort::new(&device, queue);
+        Ok((0..spec.queues).map(queue).collect())
     };
     specs.iter().map(open).collect()
 }
 
 impl DpdkPort {
+    fn new(device: &Arc<Device>, queue: u16) -> Self {
+        Self {
+            device: Arc::clone(device),
+            queue,
+            mbufs: [ptr::null_mut(); BURST],
+            data: [ptr::null_mut(); BURST],
+            lens: [0; BURST],
+            starved: 0,
+        }
+    }
+}
+
+impl Device {
     fn open(spec: &PortSpec, pool: &Arc<Pool>, patience: Patience<'_>) -> Result<Self, OpenError> {
-        let id = attach::attach(&spec.device, patience)?;
-        let mut port = Self {
-            id,
+        let mut device = Self {
+            id: attach::attach(&spec.device, patience)?,
             mode: String::new(),
             mac: None,
             is_vdev: false,
             max_len: 0,
             rings: (0, 0),
-            mbufs: [ptr::null_mut(); BURST],
-            data: [ptr::null_mut(); BURST],
-            lens: [0; BURST],
-            starved: 0,
             pool: Arc::clone(pool),
         };
-        port.start(spec)?;
-        Ok(port)
+        device.start(spec)?;
+        Ok(device)
     }
 
     fn start(&mut self, spec: &PortSpec) -> Result<(), OpenError> {
@@ -158,18 +178,24 @@ impl DpdkPort {
             has_mac: 0,
             mac: [0; 6],
             driver: [0; 64],
+            max_queues: 0,
         };
         let (rx_ring, tx_ring) = (spec.rx_ring as u16, spec.tx_ring as u16);
         let mtu = MAX_MTU.min(self.pool.room - RESERVE);
         // SAFETY: the port exists, the pool and `info` outlive the call.
-        let rc =
-            unsafe { ffi::pp_start(self.id, self.pool.raw, rx_ring, tx_ring, mtu, &raw mut info) };
+        let rc = unsafe {
+            ffi::pp_start(
+                self.id,
+                self.pool.raw,
+                spec.queues,
+                rx_ring,
+                tx_ring,
+                mtu,
+                &raw mut info,
+            )
+        };
         if rc < 0 {
-            return Err(OpenError::new(format!(
-                "start {}: {}",
-                spec.device,
-                strerror(rc)
-            )));
+            return Err(refusal(spec, rc, info.max_queues));
         }
         self.mode = text(info.driver.as_ptr());
         self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
@@ -180,7 +206,19 @@ impl DpdkPort {
     }
 }
 
-impl Drop for DpdkPort {
+fn refusal(spec: &PortSpec, rc: c_int, max_queues: u16) -> OpenError {
+    let error = OpenError::new(format!("start {}: {}", spec.device, strerror(rc)));
+    if spec.queues > max_queues {
+        return error.hint(format!(
+            "{} workers want a queue each, the device has {max_queues}; vhost-user and \
+             others take queues=N in the device's arguments",
+            spec.queues
+        ));
+    }
+    error
+}
+
+impl Drop for Device {
     fn drop(&mut self) {
         // SAFETY: the port exists, and nothing uses its queues any more.
         unsafe { ffi::pp_close(self.id) }
@@ -189,32 +227,37 @@ impl Drop for DpdkPort {
 
 impl Port for DpdkPort {
     #[inline]
-    fn send<S: Source>(&mut self, count: usize, len: usize, mut source: S) -> usize {
+    fn send<S: Source>(&mut self, count: usize, mut source: S) -> usize {
         let count = count.min(BURST);
-        // SAFETY: both arrays have room for a burst, and `len` is at most the
-        // room of a buffer because the worker keeps to `max_len`.
+        let device = &*self.device;
+        for (i, len) in self.lens[..count].iter_mut().enumerate() {
+            *len = source.len(i).min(device.max_len) as u16;
+        }
+        // SAFETY: the three arrays have room for a burst, and `max_len` is at
+        // most the room of a buffer.
         let got = unsafe {
             ffi::pp_alloc(
-                self.pool.raw,
+                device.pool.raw,
                 self.mbufs.as_mut_ptr(),
                 self.data.as_mut_ptr(),
+                self.lens.as_ptr(),
                 count as u16,
-                len.min(self.max_len) as u16,
             )
         };
         if usize::from(got) != count {
             self.starved += 1;
             return 0;
         }
-        for (i, &data) in self.data[..count].iter().enumerate() {
+        for (i, (&data, &len)) in self.data[..count].iter().zip(&self.lens).enumerate() {
             // SAFETY: the first `count` entries point at the data of distinct
             // buffers, `len` bytes long, that this port holds alone.
-            let frame = unsafe { std::slice::from_raw_parts_mut(data, len.min(self.max_len)) };
+            let frame = unsafe { std::slice::from_raw_parts_mut(data, usize::from(len)) };
             source.frame(i, frame);
         }
         // SAFETY: the first `count` entries are buffers this port holds; the
         // call takes or frees every one of them.
-        let taken = unsafe { ffi::pp_tx(self.id, self.mbufs.as_mut_ptr(), count as u16) };
+        let taken =
+            unsafe { ffi::pp_tx(device.id, self.queue, self.mbufs.as_mut_ptr(), count as u16) };
         usize::from(taken)
     }
 
@@ -223,7 +266,8 @@ impl Port for DpdkPort {
         // SAFETY: the three arrays have room for a burst.
         let got = unsafe {
             ffi::pp_rx(
-                self.id,
+                self.device.id,
+                self.queue,
                 self.mbufs.as_mut_ptr(),
                 self.data.as_mut_ptr(),
                 self.lens.as_mut_ptr(),
@@ -248,34 +292,61 @@ impl Port for DpdkPort {
 
     fn link_up(&mut self) -> bool {
         // SAFETY: the port exists.
-        unsafe { ffi::pp_link_up(self.id) != 0 }
+        unsafe { ffi::pp_link_up(self.device.id) != 0 }
+    }
+
+    fn failure(&mut self) -> Option<String> {
+        (!self.link_up()).then(|| "its link went down".to_owned())
+    }
+
+    fn speed_bps(&mut self) -> Option<u64> {
+        // SAFETY: the port exists.
+        let mbps = unsafe { ffi::pp_speed_mbps(self.device.id) };
+        // A virtual device's speed is a constant of its driver.
+        (mbps > 0 && !self.device.is_vdev).then(|| u64::from(mbps) * 1_000_000)
     }
 
     fn mac(&self) -> Option<Mac> {
-        self.mac
+        self.device.mac
     }
 
     fn mode(&self) -> &str {
-        &self.mode
+        &self.device.mode
     }
 
     fn max_len(&self) -> usize {
-        self.max_len
+        self.device.max_len
     }
 
     fn rings(&self) -> (u32, u32) {
-        self.rings
+        self.device.rings
     }
 
     /// None for virtual devices: their drivers report zero without counting.
     fn rx_missed(&mut self) -> Option<u64> {
         let mut missed = 0;
         // SAFETY: the port exists and `missed` outlives the call.
-        let rc = unsafe { ffi::pp_missed(self.id, &raw mut missed) };
-        (rc == 0 && !self.is_vdev).then_some(missed)
+        let rc = unsafe { ffi::pp_missed(self.device.id, &raw mut missed) };
+        if self.queue > 0 {
+            missed = 0;
+        }
+        (rc == 0 && !self.device.is_vdev).then_some(missed)
     }
 
     fn stats(&mut self) -> Vec<(String, u64)> {
+        let mut stats = Vec::new();
+        if self.queue == 0 {
+            stats = self.device.xstats();
+        }
+        if self.starved > 0 {
+            stats.push(("engine_tx_no_buffers".to_owned(), self.starved));
+        }
+        stats
+    }
+}
+
+impl Device {
+    fn xstats(&self) -> Vec<(String, u64)> {
         let mut names = vec![XstatName { name: [0; 64] }; MAX_XSTATS];
         let mut values = vec![0; MAX_XSTATS];
         // SAFETY: both vectors have room for as many entries as announced.
@@ -288,10 +359,6 @@ impl Port for DpdkPort {
             )
         };
         let named = names.iter().map(|name| text(name.name.as_ptr()));
-        let mut stats: Vec<_> = named.zip(values).take(count.max(0) as usize).collect();
-        if self.starved > 0 {
-            stats.push(("engine_tx_no_buffers".to_owned(), self.starved));
-        }
-        stats
+        named.zip(values).take(count.max(0) as usize).collect()
     }
 }

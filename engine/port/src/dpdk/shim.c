@@ -26,6 +26,7 @@ struct pp_info {
 	uint8_t has_mac;
 	uint8_t mac[6];
 	char driver[64];
+	uint16_t max_queues;
 };
 
 const char *pp_version(void)
@@ -101,44 +102,74 @@ static void fill_info(uint16_t port, const struct rte_eth_dev_info *dev,
 	rte_eth_dev_get_mtu(port, &info->mtu);
 }
 
-/* Configures one receive and one transmit queue and starts the port.
+/* Asks for receive side scaling where there is something to scale: by address
+ * and port, as far as the device can. */
+static void spread(const struct rte_eth_dev_info *dev, uint16_t queues,
+		   struct rte_eth_conf *conf)
+{
+	if (queues < 2 || dev->flow_type_rss_offloads == 0)
+		return;
+	conf->rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
+	conf->rx_adv_conf.rss_conf.rss_hf =
+		dev->flow_type_rss_offloads &
+		(RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
+}
+
+static int configure(uint16_t port, const struct rte_eth_dev_info *dev,
+		     uint16_t queues, uint16_t mtu, struct rte_eth_conf *conf)
+{
+	int rc;
+
+	memset(conf, 0, sizeof(*conf));
+	conf->rxmode.mtu = RTE_MIN(mtu, dev->max_mtu);
+	conf->txmode.offloads =
+		dev->tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
+	spread(dev, queues, conf);
+	rc = rte_eth_dev_configure(port, queues, queues, conf);
+	if (rc < 0) {
+		conf->rxmode.mtu = RTE_ETHER_MTU;
+		rc = rte_eth_dev_configure(port, queues, queues, conf);
+	}
+	return rc;
+}
+
+/* Configures as many receive as transmit queues and starts the port.
  * Every transmitted mbuf is a direct one of one pool, which is what
  * MBUF_FAST_FREE asks for. */
-int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t rx_ring,
-	     uint16_t tx_ring, uint16_t mtu, struct pp_info *info)
+int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t queues,
+	     uint16_t rx_ring, uint16_t tx_ring, uint16_t mtu,
+	     struct pp_info *info)
 {
 	struct rte_eth_dev_info dev;
 	struct rte_eth_conf conf;
 	struct rte_eth_txconf txconf;
+	uint16_t queue;
 	int rc = rte_eth_dev_info_get(port, &dev);
 
 	if (rc < 0)
 		return rc;
-	memset(&conf, 0, sizeof(conf));
 	memset(info, 0, sizeof(*info));
-	conf.rxmode.mtu = RTE_MIN(mtu, dev.max_mtu);
-	conf.txmode.offloads =
-		dev.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MBUF_FAST_FREE;
-	rc = rte_eth_dev_configure(port, 1, 1, &conf);
-	if (rc < 0) {
-		conf.rxmode.mtu = RTE_ETHER_MTU;
-		rc = rte_eth_dev_configure(port, 1, 1, &conf);
-	}
+	info->max_queues = RTE_MIN(dev.max_rx_queues, dev.max_tx_queues);
+	rc = configure(port, &dev, queues, mtu, &conf);
 	if (rc < 0)
 		return rc;
 	rc = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx_ring, &tx_ring);
 	if (rc < 0)
 		return rc;
-	rc = rte_eth_rx_queue_setup(port, 0, rx_ring, rte_eth_dev_socket_id(port),
-				    NULL, pool);
-	if (rc < 0)
-		return rc;
 	txconf = dev.default_txconf;
 	txconf.offloads = conf.txmode.offloads;
-	rc = rte_eth_tx_queue_setup(port, 0, tx_ring, rte_eth_dev_socket_id(port),
-				    &txconf);
-	if (rc < 0)
-		return rc;
+	for (queue = 0; queue < queues; queue++) {
+		rc = rte_eth_rx_queue_setup(port, queue, rx_ring,
+					    rte_eth_dev_socket_id(port), NULL,
+					    pool);
+		if (rc < 0)
+			return rc;
+		rc = rte_eth_tx_queue_setup(port, queue, tx_ring,
+					    rte_eth_dev_socket_id(port),
+					    &txconf);
+		if (rc < 0)
+			return rc;
+	}
 	rc = rte_eth_dev_start(port);
 	if (rc < 0)
 		return rc;
@@ -162,6 +193,17 @@ int pp_link_up(uint16_t port)
 	return link.link_status == RTE_ETH_LINK_UP;
 }
 
+uint32_t pp_speed_mbps(uint16_t port)
+{
+	struct rte_eth_link link;
+
+	memset(&link, 0, sizeof(link));
+	if (rte_eth_link_get_nowait(port, &link) < 0 ||
+	    link.link_speed == RTE_ETH_SPEED_NUM_UNKNOWN)
+		return 0;
+	return link.link_speed;
+}
+
 void pp_close(uint16_t port)
 {
 	struct rte_eth_dev_info dev;
@@ -175,13 +217,13 @@ void pp_close(uint16_t port)
 		(void)rte_dev_remove(device);
 }
 
-/* Takes n mbufs of len bytes; returns n or 0.
+/* Takes n mbufs, the i-th of lens[i] bytes; returns n or 0.
  *
  * An mbuf in a pool already has one segment, one reference and no next one
  * (rte_mbuf.h, rte_mbuf_raw_alloc), so what rte_pktmbuf_reset would write is
  * cut down to the fields that a transmit function may read. */
 uint16_t pp_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs,
-		  uint8_t **data, uint16_t n, uint16_t len)
+		  uint8_t **data, const uint16_t *lens, uint16_t n)
 {
 	uint16_t i;
 
@@ -194,27 +236,28 @@ uint16_t pp_alloc(struct rte_mempool *pool, struct rte_mbuf **mbufs,
 		m->ol_flags = 0;
 		m->tx_offload = 0;
 		m->packet_type = 0;
-		m->pkt_len = len;
-		m->data_len = len;
+		m->pkt_len = lens[i];
+		m->data_len = lens[i];
 		data[i] = (uint8_t *)m->buf_addr + RTE_PKTMBUF_HEADROOM;
 	}
 	return n;
 }
 
 /* Offers n mbufs; frees those not taken; returns how many were taken. */
-uint16_t pp_tx(uint16_t port, struct rte_mbuf **mbufs, uint16_t n)
+uint16_t pp_tx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+	       uint16_t n)
 {
-	uint16_t taken = rte_eth_tx_burst(port, 0, mbufs, n);
+	uint16_t taken = rte_eth_tx_burst(port, queue, mbufs, n);
 
 	if (unlikely(taken < n))
 		rte_pktmbuf_free_bulk(mbufs + taken, n - taken);
 	return taken;
 }
 
-uint16_t pp_rx(uint16_t port, struct rte_mbuf **mbufs, uint8_t **data,
-	       uint16_t *lens, uint16_t n)
+uint16_t pp_rx(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs,
+	       uint8_t **data, uint16_t *lens, uint16_t n)
 {
-	uint16_t i, got = rte_eth_rx_burst(port, 0, mbufs, n);
+	uint16_t i, got = rte_eth_rx_burst(port, queue, mbufs, n);
 
 	for (i = 0; i < got; i++) {
 		/* A frame in pieces is joined if it fits its first piece;
