@@ -4,10 +4,14 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
+
+mod stream;
+
+pub use stream::{FieldRequest, LayerRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -71,11 +75,14 @@ message! {
 
     /// `open` from the lab.
     OpenRequest {
-        cores: Vec<usize>,
+        workers: Vec<WorkerRequest>,
         eal_args: Vec<String>,
         ports: Vec<PortRequest>,
         link_timeout_s: f64,
     }
+
+    /// One worker of `open`.
+    WorkerRequest { core: usize, ports: Vec<String>, }
 
     /// One port of `open`.
     PortRequest {
@@ -86,7 +93,11 @@ message! {
         netns: Option<String>,
         rx_ring: u32,
         tx_ring: u32,
+        answers: Vec<Address>,
     }
+
+    /// An address that a port answers for.
+    Address { ip: IpAddr, mac: Mac, }
 
     /// `run` from the lab.
     RunRequest {
@@ -99,35 +110,16 @@ message! {
         #[serde(deserialize_with = "present")]
         probe_cores: Option<[usize; 2]>,
         verify_checksums: bool,
+        tx_burst: usize,
+        latency_every: u64,
+        loopback: bool,
+        #[serde(deserialize_with = "present")]
+        capture: Option<CaptureRequest>,
         streams: Vec<StreamRequest>,
     }
 
-    /// One stream of `run`.
-    StreamRequest {
-        id: u8,
-        tx_port: String,
-        rx_port: String,
-        #[serde(deserialize_with = "present")]
-        rate_fps: Option<f64>,
-        frame_bytes: usize,
-        eth: Eth,
-        ipv4: Ipv4,
-        udp: Udp,
-        flows: u64,
-        fields: Vec<FieldRequest>,
-    }
-
-    /// Ethernet addresses.
-    Eth { src: Mac, dst: Mac, }
-
-    /// IPv4 header fields.
-    Ipv4 { src: Ipv4Addr, dst: Ipv4Addr, ttl: u8, dscp: u8, }
-
-    /// UDP ports.
-    Udp { src: u16, dst: u16, }
-
-    /// A field program.
-    FieldRequest { field: FieldName, op: Op, step: i64, count: u64, }
+    /// Frames to keep for a look.
+    CaptureRequest { file: String, frames: usize, }
 
     /// `hello` from the engine.
     HelloReply {
@@ -160,8 +152,12 @@ message! {
         mac: Option<Mac>,
         mode: String,
         link_up: bool,
+        queues: u16,
         rx_ring: u32,
         tx_ring: u32,
+        max_frame_bytes: usize,
+        #[serde(deserialize_with = "present")]
+        speed_bps: Option<u64>,
     }
 
     /// `sample` from the engine.
@@ -177,19 +173,27 @@ message! {
     TrialResult {
         trial: String,
         status: Status,
+        #[serde(deserialize_with = "present")]
+        reason: Option<String>,
         duration_s: f64,
         drain_s: f64,
         streams: Vec<StreamResult>,
         ports: Vec<PortResult>,
         pacing: Pacing,
         witness: Witness,
+        #[serde(deserialize_with = "present")]
+        capture: Option<CaptureResult>,
     }
+
+    /// Where the kept frames are.
+    CaptureResult { file: String, sent: usize, received: usize, }
 
     /// One stream's account.
     StreamResult {
         id: u8,
         tx_port: String,
-        rx_port: String,
+        #[serde(deserialize_with = "present")]
+        rx_port: Option<String>,
         #[serde(deserialize_with = "present")]
         intended: Option<u64>,
         offered: u64,
@@ -197,15 +201,37 @@ message! {
         #[serde(deserialize_with = "present")]
         shortfall: Option<u64>,
         sent: u64,
-        received: u64,
-        lost: u64,
-        duplicated: u64,
-        reordered: u64,
-        reorder_distance_max: u64,
-        corrupt: u64,
+        bytes_mean: f64,
+        #[serde(deserialize_with = "present")]
+        received: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        lost: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        duplicated: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        reordered: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        reorder_distance_max: Option<u64>,
+        reorder_histogram: Vec<(u64, u64)>,
+        #[serde(deserialize_with = "present")]
+        corrupt: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        late: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        largest_jump: Option<Jump>,
         #[serde(deserialize_with = "present")]
         latency: Option<Latency>,
+        #[serde(deserialize_with = "present")]
+        jitter: Option<Latency>,
+        #[serde(deserialize_with = "present")]
+        flows: Option<FlowsResult>,
     }
+
+    /// The longest run of sequence numbers passed over.
+    Jump { frames: u64, at_s: f64, }
+
+    /// The flows that were counted one by one.
+    FlowsResult { tracked: u64, lossy: u64, losses: Vec<(u64, u64, u64)>, }
 
     /// One stream's latency.
     Latency {
@@ -231,6 +257,7 @@ message! {
         received: u64,
         foreign: u64,
         late: u64,
+        answered: u64,
         #[serde(deserialize_with = "present")]
         rx_missed: Option<u64>,
         stats: BTreeMap<String, u64>,
@@ -248,7 +275,12 @@ message! {
         workers: Vec<WorkerWitness>,
         #[serde(deserialize_with = "present")]
         cache_line: Option<CacheLine>,
+        #[serde(deserialize_with = "present")]
+        loopback: Option<Loopback>,
     }
+
+    /// The engine's own share of a latency.
+    Loopback { frames: u64, min_ns: u64, p50_ns: u64, p99_ns: u64, max_ns: u64, }
 
     /// How one worker fared.
     WorkerWitness {
@@ -261,10 +293,13 @@ message! {
         gap_max_ns: u64,
         gap_max_at_s: f64,
         gap_histogram: Vec<(u64, u64)>,
+        gaps_longest: Vec<(f64, u64)>,
         #[serde(deserialize_with = "present")]
         steal_s: Option<f64>,
         voluntary_switches: u64,
         involuntary_switches: u64,
+        #[serde(deserialize_with = "present")]
+        frequency_hz: Option<u64>,
     }
 
     /// How far two cores are apart.
@@ -302,22 +337,22 @@ words! {
         Mem,
         /// A network interface through packet sockets.
         AfPacket,
+        /// A network interface through AF_XDP sockets.
+        AfXdp,
+        /// A network interface that XDP live frames leave from.
+        XdpLive,
         /// A DPDK ethdev.
         Dpdk,
-    }
-
-    /// What a field program does.
-    Op {
-        /// `template + step * value number`.
-        Increment,
     }
 
     /// How a trial ended.
     Status {
         /// At its time.
         Completed,
-        /// Before its time.
+        /// Before its time, because the lab said so.
         Stopped,
+        /// Before its time, because it could not go on.
+        Aborted,
     }
 
     /// What kind of thing went wrong.
@@ -336,22 +371,6 @@ words! {
         LinkDown,
         /// The engine failed; its ports are closed.
         Internal,
-    }
-
-    /// A field that a program may vary.
-    FieldName {
-        /// IPv4 source address.
-        #[serde(rename = "ipv4.src")]
-        Ipv4Src,
-        /// IPv4 destination address.
-        #[serde(rename = "ipv4.dst")]
-        Ipv4Dst,
-        /// UDP source port.
-        #[serde(rename = "udp.src")]
-        UdpSrc,
-        /// UDP destination port.
-        #[serde(rename = "udp.dst")]
-        UdpDst,
     }
 }
 

@@ -21,10 +21,12 @@ const CURVE_POINTS_PER_HALVING: u32 = 2;
 /// The answer to `hello`.
 pub fn hello(backends: Vec<Availability>, cores: Vec<usize>, clock_hz: u64) -> HelloReply {
     let backend = |found: Availability| Backend {
-        name: match found.name {
-            "af_packet" => BackendName::AfPacket,
-            "dpdk" => BackendName::Dpdk,
-            _ => BackendName::Mem,
+        name: match found.backend {
+            PortBackend::Mem => BackendName::Mem,
+            PortBackend::AfPacket => BackendName::AfPacket,
+            PortBackend::AfXdp => BackendName::AfXdp,
+            PortBackend::XdpLive => BackendName::XdpLive,
+            PortBackend::Dpdk => BackendName::Dpdk,
         },
         available: found.available,
         detail: found.detail,
@@ -40,64 +42,111 @@ pub fn hello(backends: Vec<Availability>, cores: Vec<usize>, clock_hz: u64) -> H
     }
 }
 
+/// The answer to `open`.
+pub fn opened(specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> OpenReply {
+    let ports = specs.iter().zip(queues).filter_map(|(spec, queues)| {
+        let count = queues.len() as u16;
+        let first = queues.first_mut()?;
+        Some(OpenedPort {
+            name: spec.name.clone(),
+            mac: first.mac().map(crate::protocol::Mac),
+            mode: first.mode().to_owned(),
+            link_up: true,
+            queues: count,
+            rx_ring: first.rings().0,
+            tx_ring: first.rings().1,
+            max_frame_bytes: first.max_len() + FCS_LEN,
+            speed_bps: first.speed_bps(),
+        })
+    });
+    OpenReply {
+        ports: ports.collect(),
+    }
+}
+
+/// The distance of `cores` before a trial.
+pub fn cache_line_before(cores: [usize; 2]) -> CacheLine {
+    let before = probe::distance(cores);
+    CacheLine {
+        cores,
+        before_ns: before.one_way_ns,
+        after_ns: None,
+        occupied_ns: before.occupied_ns,
+    }
+}
+
+/// The same after the trial.
+pub fn cache_line_after(mut line: CacheLine) -> CacheLine {
+    let after = probe::distance(line.cores);
+    line.after_ns = after.one_way_ns;
+    line.occupied_ns[0] += after.occupied_ns[0];
+    line.occupied_ns[1] += after.occupied_ns[1];
+    line
+}
+
+/// The engine's own share of a latency.
+pub fn loopback(latency: LatencyRecorder) -> Loopback {
+    let histogram = latency.into_histogram();
+    Loopback {
+        frames: histogram.len(),
+        min_ns: histogram.min(),
+        p50_ns: histogram.value_at_quantile(0.5),
+        p99_ns: histogram.value_at_quantile(0.99),
+        max_ns: histogram.max(),
+    }
+}
+
+/// What is known about a trial besides its account.
+pub struct Beside {
+    /// How far the cores are apart.
+    pub cache_line: Option<CacheLine>,
+    /// The engine's own share of a latency.
+    pub loopback: Option<Loopback>,
+    /// Where the frames kept for a look are.
+    pub capture: Option<CaptureResult>,
+}
+
 /// A trial's `result`.
 pub fn result(
-    trial: String,
+    request: &RunRequest,
     outcome: Outcome,
-    ports: &[KnownPort],
-    cache_line: Option<CacheLine>,
+    known: &Known,
+    beside: Beside,
 ) -> TrialResult {
-    let pacers = || outcome.streams.iter().map(|stream| &stream.pacer);
+    let pacers = || outcome.streams.iter().flat_map(|stream| &stream.pacers);
     let pacing = Pacing {
         largest_burst: pacers().map(Pacer::largest_burst).max().unwrap_or(0),
         latest_ns: pacers().filter_map(Pacer::latest_ns).max(),
     };
-    let worker = worker(&outcome.worker);
-    let streams = outcome.streams.into_iter();
-    let port_outcomes = outcome.ports.into_iter().zip(ports);
+    let start_ns = outcome.start_ns;
+    let streams = outcome.streams.into_iter().zip(&request.streams);
+    let ports = outcome.ports.into_iter().zip(&known.ports);
     TrialResult {
-        trial,
-        status: if outcome.stopped {
-            Status::Stopped
-        } else {
-            Status::Completed
+        trial: request.trial.clone(),
+        status: match (&outcome.failure, outcome.stopped) {
+            (Some(_), _) => Status::Aborted,
+            (None, true) => Status::Stopped,
+            (None, false) => Status::Completed,
         },
+        reason: outcome.failure,
         duration_s: seconds(outcome.duration_ns),
         drain_s: seconds(outcome.drain_ns),
-        streams: streams.map(|one| stream(one, ports)).collect(),
-        ports: port_outcomes.map(|(one, known)| port(one, known)).collect(),
+        streams: streams
+            .map(|(one, wanted)| stream(one, wanted, start_ns))
+            .collect(),
+        ports: ports.map(|(one, known)| port(one, known)).collect(),
         pacing,
         witness: Witness {
-            workers: vec![worker],
-            cache_line,
+            workers: outcome.workers.iter().map(worker).collect(),
+            cache_line: beside.cache_line,
+            loopback: beside.loopback,
         },
+        capture: beside.capture,
     }
 }
 
 fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
-}
-
-fn stream(outcome: StreamOutcome, ports: &[KnownPort]) -> StreamResult {
-    let counts = outcome.counts;
-    let histogram = outcome.latency.into_histogram();
-    StreamResult {
-        id: outcome.id,
-        tx_port: ports[outcome.tx_port].name.clone(),
-        rx_port: ports[outcome.rx_port].name.clone(),
-        intended: outcome.pacer.intended(),
-        offered: outcome.pacer.offered(),
-        refused: outcome.refused,
-        shortfall: outcome.pacer.shortfall(),
-        sent: outcome.sent,
-        received: counts.received,
-        lost: outcome.sent - counts.received,
-        duplicated: counts.duplicated,
-        reordered: counts.reordered,
-        reorder_distance_max: counts.reorder_distance_max,
-        corrupt: counts.corrupt,
-        latency: (!histogram.is_empty()).then(|| latency(&histogram)),
-    }
 }
 
 fn latency(histogram: &Histogram<u64>) -> Latency {

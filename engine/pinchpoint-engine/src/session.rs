@@ -1,16 +1,18 @@
 //! The conversation: what the engine holds, and what it does with each event.
 
-use crate::convert::{self, KnownPort};
+use crate::convert::{self, Known};
 use crate::input::{Event, Events};
+use crate::capture::Capture;
 use crate::protocol::{
-    CacheLine, Empty, ErrorCode, ErrorReply, OpenReply, OpenRequest, OpenedPort, Reply, Request,
+    CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply, Request,
     RunRequest, Sample, VERSION,
 };
+use crate::report::Beside;
 use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
-use pinchpoint_port::{AnyPort, OpenError, OpenErrorKind, Patience, Port};
-use pinchpoint_worker::{Clock, Live, Running, probe};
+use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
+use pinchpoint_worker::{Clock, Live, Running, WorkersPorts, loopback};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,18 +21,19 @@ use std::time::{Duration, Instant};
 
 const LINK_POLL: Duration = Duration::from_millis(10);
 
-/// Ports and the core that drives them.
+/// Ports and the workers that drive them.
 struct OpenSession {
-    core: usize,
     link_timeout: Duration,
-    known: Vec<KnownPort>,
-    /// Empty while a trial has them.
-    ports: Vec<AnyPort>,
+    known: Known,
+    /// By worker; empty while a trial has them.
+    ports: WorkersPorts,
 }
 
 /// A trial under way.
 struct Trial {
     name: String,
+    capture: Option<Capture>,
+    loopback: Option<Loopback>,
     running: Running,
     live: Arc<Live>,
     begun: Instant,
@@ -107,16 +110,17 @@ fn open_error(failure: OpenError) -> ErrorReply {
 /// Waits until every link is up. Asking is also what lets a vhost-user server
 /// port notice that its client has come back.
 fn await_links(
-    ports: &mut [AnyPort],
-    names: &[&str],
+    ports: &mut WorkersPorts,
+    known: &Known,
     patience: Patience<'_>,
 ) -> Result<(), ErrorReply> {
     loop {
-        let down: Vec<&str> = names
-            .iter()
-            .zip(ports.iter_mut())
-            .filter_map(|(name, port)| (!port.link_up()).then_some(*name))
+        let queues = ports.iter_mut().flatten();
+        let mut down: Vec<&str> = queues
+            .filter_map(|own| (!own.port.link_up()).then_some(own.index))
+            .map(|index| known.ports[index].name.as_str())
             .collect();
+        down.dedup();
         if down.is_empty() {
             return Ok(());
         }
@@ -190,7 +194,8 @@ impl Session {
         if let Some(trial) = &self.trial {
             match leave {
                 Leave::Bye => trial.live.stop(),
-                Leave::End | Leave::Terminated => trial.live.abort(),
+                Leave::End => trial.live.fail("the input ended".to_owned()),
+                Leave::Terminated => trial.live.fail("SIGTERM".to_owned()),
             }
         }
     }
@@ -259,31 +264,17 @@ impl Session {
             until: Instant::now() + link_timeout,
             cancelled: &self.events.leaving,
         };
-        let queues = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
-        let mut ports: Vec<AnyPort> = queues.into_iter().flatten().collect();
-        let names: Vec<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
-        await_links(&mut ports, &names, patience)?;
-        let opened = specs.iter().zip(&ports).map(|(spec, port)| OpenedPort {
-            name: spec.name.clone(),
-            mac: port.mac().map(crate::protocol::Mac),
-            mode: port.mode().to_owned(),
-            link_up: true,
-            rx_ring: port.rings().0,
-            tx_ring: port.rings().1,
-        });
-        let opened = opened.collect();
-        let known = specs.iter().zip(&ports).map(|(spec, port)| KnownPort {
-            name: spec.name.clone(),
-            max_len: port.max_len(),
-            tx_ring: port.rings().1,
-        });
+        let mut queues = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
+        let known = Known::new(request, &specs, &mut queues);
+        let opened = report::opened(&specs, &mut queues);
+        let mut ports = known.hand_out(request, queues);
+        await_links(&mut ports, &known, patience)?;
         self.open = Some(OpenSession {
-            core: request.cores[0],
             link_timeout,
-            known: known.collect(),
+            known,
             ports,
         });
-        Ok(OpenReply { ports: opened })
+        Ok(opened)
     }
 
     fn start_trial(&mut self, request: &RunRequest) -> Result<(), ErrorReply> {
@@ -294,30 +285,22 @@ impl Session {
                 Some("send open first"),
             ));
         };
-        let plan = convert::plan(request, &open.known, open.core, &self.cores)?;
+        let plan = convert::plan(request, &open.known, &self.cores)?;
         let patience = Patience {
             until: Instant::now() + open.link_timeout,
             cancelled: &self.events.leaving,
         };
-        let names: Vec<&str> = open.known.iter().map(|port| port.name.as_str()).collect();
-        await_links(&mut open.ports, &names, patience)?;
-        let cache_line = request.probe_cores.map(|cores| {
-            let before = probe::distance(cores);
-            CacheLine {
-                cores,
-                before_ns: before.one_way_ns,
-                after_ns: None,
-                occupied_ns: before.occupied_ns,
-            }
-        });
-        let live = Arc::new(Live::default());
+        await_links(&mut open.ports, &open.known, patience)?;
+        let capture = request.capture.as_ref().map(Capture::create).transpose()?;
+        let loopback = request.loopback.then(|| loopback::measure(&plan, &self.clock));
+        let cache_line = request.probe_cores.map(report::cache_line_before);
+        let live = Arc::new(Live::new(plan.workers.len()));
         let ended = self.events.sender.clone();
         let ports = std::mem::take(&mut open.ports);
-        let clock = self.clock.clone();
         let done = move || {
             let _ = ended.send(Event::TrialEnded);
         };
-        let running = pinchpoint_worker::start(ports, plan, clock, Arc::clone(&live), done);
+        let running = pinchpoint_worker::start(ports, plan, &self.clock, &live, done);
         let Ok(running) = running else {
             self.open = None;
             return Err(error(ErrorCode::Internal, "run: no thread to be had", None));
@@ -326,6 +309,8 @@ impl Session {
         let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
         self.trial = Some(Trial {
             name: request.trial.clone(),
+            capture,
+            loopback: loopback.flatten().map(report::loopback),
             running,
             live,
             begun,
@@ -362,14 +347,14 @@ impl Session {
         let reply = match (trial.running.join(), &mut self.open) {
             (Some((ports, Ok(outcome))), Some(open)) => {
                 open.ports = ports;
-                let cache_line = trial.cache_line.map(|mut line| {
-                    let after = probe::distance(line.cores);
-                    line.after_ns = after.one_way_ns;
-                    line.occupied_ns[0] += after.occupied_ns[0];
-                    line.occupied_ns[1] += after.occupied_ns[1];
-                    line
-                });
-                let result = report::result(trial.name, outcome, &open.known, cache_line);
+                let beside = Beside {
+                    cache_line: trial.cache_line.map(report::cache_line_after),
+                    loopback: trial.loopback,
+                    capture: trial
+                        .capture
+                        .map(|capture| capture.write(&outcome, &open.known)),
+                };
+                let result = report::result(trial.name, outcome, &open.known, beside);
                 Reply::Result(Box::new(result))
             }
             (Some((ports, Err(message))), Some(open)) => {

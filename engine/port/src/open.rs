@@ -71,8 +71,8 @@ impl Patience<'_> {
 /// Whether a backend can be used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Availability {
-    /// The backend's name in the protocol.
-    pub name: &'static str,
+    /// Which backend.
+    pub backend: Backend,
     /// Whether opening a port of it has a chance.
     pub available: bool,
     /// What is there.
@@ -86,7 +86,7 @@ pub struct Availability {
 /// What each backend can do on this machine.
 pub fn availability() -> Vec<Availability> {
     let mem = Availability {
-        name: "mem",
+        backend: Backend::Mem,
         available: true,
         detail: Some("two ends in this process".to_owned()),
         why: None,
@@ -98,7 +98,7 @@ pub fn availability() -> Vec<Availability> {
 fn af_packet_availability() -> Availability {
     let failure = af_packet::probe().err();
     Availability {
-        name: "af_packet",
+        backend: Backend::AfPacket,
         available: failure.is_none(),
         detail: failure.is_none().then(|| "packet sockets".to_owned()),
         why: failure
@@ -112,7 +112,7 @@ fn af_packet_availability() -> Availability {
 fn dpdk_availability() -> Availability {
     let hint = "reserve hugepages: sysctl vm.nr_hugepages=512";
     Availability {
-        name: "dpdk",
+        backend: Backend::Dpdk,
         available: true,
         detail: Some(crate::dpdk::version()),
         why: None,
@@ -133,7 +133,7 @@ fn hugepages_free() -> bool {
 #[cfg(not(feature = "dpdk"))]
 fn dpdk_availability() -> Availability {
     Availability {
-        name: "dpdk",
+        backend: Backend::Dpdk,
         available: false,
         detail: None,
         why: Some("built without DPDK".to_owned()),

@@ -1,18 +1,32 @@
-//! One core, one state, run to completion.
+//! A core for each worker, one state each, run to completion.
 //!
-//! [`start`] takes the ports of a session and a [`plan`], runs one
-//! trial in a thread pinned to its core and gives the ports back with the
-//! account. Beside it stand the witnesses of the measuring host itself:
-//! [`witness`] and the cache-line [`probe`].
+//! [`start`] takes the ports of a session and a [`plan`], runs one trial in
+//! threads pinned to their cores and gives the ports back with the account.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`plan`] | what a trial is to do, and each worker of it |
+//! | `turn` | the hot loop, with `send` and `receive` for the frames of a burst |
+//! | [`live`] | how a running trial is watched, stopped and kept in step |
+//! | `merge`, [`outcome`] | the workers' parts, put together |
+//! | [`witness`], [`probe`], [`loopback`] | what the host, the cores and the engine itself add |
 
 pub mod clock;
+mod keep;
+pub mod live;
+pub mod loopback;
+mod merge;
 pub mod outcome;
 pub mod plan;
 pub mod probe;
+mod receive;
+mod send;
 mod trial;
+mod turn;
 pub mod witness;
 
 pub use clock::Clock;
+pub use live::Live;
 pub use outcome::Outcome;
-pub use plan::{Live, Plan, PlannedStream};
-pub use trial::{Running, start};
+pub use plan::{Plan, PlannedStream, WorkerPlan, WorkerPort};
+pub use trial::{Running, WorkersPorts, start};

@@ -1,4 +1,4 @@
-//! What a trial did.
+//! What a trial did: by worker, and put together.
 
 use crate::witness::Disturbance;
 use pinchpoint_traffic::account::{PortCounts, StreamCounts};
@@ -6,29 +6,81 @@ use pinchpoint_traffic::gaps::GapRecorder;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
 
-/// One stream's account.
+/// A stream, or one worker's part of it, as it was sent.
 #[derive(Debug, Clone)]
-pub struct StreamOutcome {
-    /// Stream id.
-    pub id: u8,
-    /// Index of the port that sent it.
-    pub tx_port: usize,
-    /// Index of the port that expected it.
-    pub rx_port: usize,
+pub struct SentPart {
+    /// Index of the stream in the trial.
+    pub stream: usize,
     /// Intended and offered frames, shortfall, bursts.
     pub pacer: Pacer,
     /// Frames offered at their time that the port did not take.
     pub refused: u64,
     /// Frames the port took.
     pub sent: u64,
+}
+
+/// A stream, or a part of it, as one worker received it.
+#[derive(Debug, Clone)]
+pub struct ReceivedPart {
+    /// Index of the stream in the trial.
+    pub stream: usize,
     /// What came back.
     pub counts: StreamCounts,
     /// How long it took.
     pub latency: LatencyRecorder,
 }
 
-/// One port's account.
+/// One worker's part of a trial.
 #[derive(Debug, Clone)]
+pub struct Part {
+    /// Whether the sending ended before its time.
+    pub stopped: bool,
+    /// When the trial began, in nanoseconds of the engine's clock.
+    pub start_ns: u64,
+    /// When this worker had sent its last frame.
+    pub sent_ns: u64,
+    /// When it received no more.
+    pub end_ns: u64,
+    /// What it sent.
+    pub sent: Vec<SentPart>,
+    /// What it received.
+    pub received: Vec<ReceivedPart>,
+    /// What its ports did, by index in the session.
+    pub ports: Vec<(usize, PortOutcome)>,
+    /// How its loop went.
+    pub worker: LoopOutcome,
+    /// Frames it kept.
+    pub captured: Vec<Captured>,
+}
+
+/// A frame that was kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Captured {
+    /// Index of the port in the session.
+    pub port: usize,
+    /// Whether it was sent; else it was received.
+    pub sent: bool,
+    /// When, in nanoseconds of the engine's clock.
+    pub at_ns: u64,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// One stream's account.
+#[derive(Debug, Clone, Default)]
+pub struct StreamOutcome {
+    /// How each part of it was paced.
+    pub pacers: Vec<Pacer>,
+    /// Frames offered at their time that the port did not take.
+    pub refused: u64,
+    /// Frames the port took.
+    pub sent: u64,
+    /// What came back; none if nothing was expected to.
+    pub received: Option<(StreamCounts, LatencyRecorder)>,
+}
+
+/// One port's account.
+#[derive(Debug, Clone, Default)]
 pub struct PortOutcome {
     /// Frames the port took.
     pub sent: u64,
@@ -36,6 +88,8 @@ pub struct PortOutcome {
     pub refused: u64,
     /// Bursts of which the port did not take every frame.
     pub full: u64,
+    /// Requests for its addresses that it answered.
+    pub answered: u64,
     /// What it delivered.
     pub counts: PortCounts,
     /// Frames that found its receive ring full; none if it cannot tell.
@@ -44,7 +98,7 @@ pub struct PortOutcome {
     pub stats: Vec<(String, u64)>,
 }
 
-/// How the loop went.
+/// How a worker's loop went.
 #[derive(Debug, Clone)]
 pub struct LoopOutcome {
     /// Core it ran on.
@@ -59,6 +113,8 @@ pub struct LoopOutcome {
     pub gaps: GapRecorder,
     /// What the host did to the worker meanwhile.
     pub disturbance: Disturbance,
+    /// The core's frequency at the end, in Hz; none if the kernel does not tell.
+    pub frequency_hz: Option<u64>,
 }
 
 /// A trial's complete account.
@@ -66,6 +122,8 @@ pub struct LoopOutcome {
 pub struct Outcome {
     /// Whether the trial ended before its time.
     pub stopped: bool,
+    /// Why it could not go on, if so.
+    pub failure: Option<String>,
     /// How long it sent, in nanoseconds.
     pub duration_ns: u64,
     /// How long it received afterwards, in nanoseconds.
@@ -74,6 +132,10 @@ pub struct Outcome {
     pub streams: Vec<StreamOutcome>,
     /// By port, in the order of the session.
     pub ports: Vec<PortOutcome>,
-    /// How the worker fared.
-    pub worker: LoopOutcome,
+    /// How the workers fared, in the order of the plan.
+    pub workers: Vec<LoopOutcome>,
+    /// Frames that were kept, in the order of time.
+    pub captured: Vec<Captured>,
+    /// When the trial began, in nanoseconds of the engine's clock.
+    pub start_ns: u64,
 }

@@ -1,116 +1,86 @@
-//! What a trial is to do, and how it is watched and stopped meanwhile.
+//! What a trial is to do: for all workers, and for each.
 
-use pinchpoint_port::BURST;
+use pinchpoint_port::{AnyPort, BURST};
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use pinchpoint_wire::ethernet::Mac;
+use std::net::IpAddr;
 
-/// One stream of a trial.
+/// Frames handed to a port at once, at most.
+pub const TX_BURST: usize = BURST;
+
+/// A stream, or one worker's part of it, to be sent.
 #[derive(Debug, Clone)]
 pub struct PlannedStream {
-    /// Stream id carried in the signature.
+    /// Index of the stream in the trial; its parts have the same.
+    pub stream: usize,
+    /// Id carried in the signature; its own for each part, because each part
+    /// counts its own sequence numbers.
     pub id: u8,
     /// The frames.
     pub program: FrameProgram,
     /// When they are due.
     pub pacer: Pacer,
-    /// Index of the port that sends them.
+    /// Frames per second on average; none when unpaced.
+    pub rate_fps: Option<f64>,
+    /// The port that sends them, as an index into the worker's own ports.
     pub tx_port: usize,
-    /// Index of the port that expects them.
+}
+
+/// Where a stream, or a part of it, is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Expected {
+    /// Index of the stream in the trial.
+    pub stream: usize,
+    /// Id carried in the signature.
+    pub id: u8,
+    /// Index of the port in the session.
     pub rx_port: usize,
+}
+
+/// What one worker does.
+#[derive(Debug, Clone)]
+pub struct WorkerPlan {
+    /// The core to run on.
+    pub core: usize,
+    /// What it sends.
+    pub streams: Vec<PlannedStream>,
 }
 
 /// One trial.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    /// The core to run on.
-    pub core: usize,
     /// Trial number carried in the signatures.
     pub epoch: u8,
     /// How long to send, in nanoseconds.
     pub duration_ns: u64,
     /// How long to receive after sending, in nanoseconds.
     pub drain_ns: u64,
-    /// Whether received IPv4 and UDP checksums are verified.
+    /// Whether the checksums of received frames are verified.
     pub verify_checksums: bool,
-    /// The streams.
-    pub streams: Vec<PlannedStream>,
+    /// Frames handed to a port at once, 1 to [`TX_BURST`].
+    pub tx_burst: usize,
+    /// Latency is recorded of every frame whose sequence number is a multiple
+    /// of this.
+    pub latency_every: u64,
+    /// Frames to keep of those sent and of those received, by each worker.
+    pub capture: usize,
+    /// How many streams there are.
+    pub streams: usize,
+    /// How many ports the session has.
+    pub ports: usize,
+    /// The streams, or their parts, by the port that expects them.
+    pub expected: Vec<Expected>,
+    /// By worker, in the order of the session.
+    pub workers: Vec<WorkerPlan>,
 }
 
-/// Frames handed to a port at once, at most.
-pub const TX_BURST: usize = BURST;
-
-/// What a running trial shares with the thread that watches it. The worker
-/// alone writes the counters, the watcher alone the flags.
-#[derive(Debug, Default)]
-pub struct Live {
-    flags: Flags,
-    counters: Counters,
-}
-
-/// On a cache line of their own: the worker reads them in every turn.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Flags {
-    stop: AtomicBool,
-    abort: AtomicBool,
-}
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Counters {
-    offered: AtomicU64,
-    sent: AtomicU64,
-    received: AtomicU64,
-}
-
-/// Totals of a running trial; each is exact, but they are not of one instant.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sample {
-    /// Frames presented to the ports.
-    pub offered: u64,
-    /// Frames the ports took.
-    pub sent: u64,
-    /// Distinct intact frames that came back.
-    pub received: u64,
-}
-
-impl Live {
-    /// Ends the sending; the drain follows.
-    pub fn stop(&self) {
-        self.flags.stop.store(true, Ordering::Relaxed);
-    }
-
-    /// Ends the sending and the drain.
-    pub fn abort(&self) {
-        self.flags.abort.store(true, Ordering::Relaxed);
-        self.stop();
-    }
-
-    #[inline(always)]
-    pub(crate) fn stopped(&self) -> bool {
-        self.flags.stop.load(Ordering::Relaxed)
-    }
-
-    #[inline(always)]
-    pub(crate) fn aborted(&self) -> bool {
-        self.flags.abort.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn publish(&self, sample: Sample) {
-        let counters = &self.counters;
-        counters.offered.store(sample.offered, Ordering::Relaxed);
-        counters.sent.store(sample.sent, Ordering::Relaxed);
-        counters.received.store(sample.received, Ordering::Relaxed);
-    }
-
-    /// The totals as last published, at most a few milliseconds ago.
-    pub fn sample(&self) -> Sample {
-        let counters = &self.counters;
-        Sample {
-            offered: counters.offered.load(Ordering::Relaxed),
-            sent: counters.sent.load(Ordering::Relaxed),
-            received: counters.received.load(Ordering::Relaxed),
-        }
-    }
+/// A port as one worker owns it: one queue.
+pub struct WorkerPort {
+    /// Index of the port in the session.
+    pub index: usize,
+    /// The queue.
+    pub port: AnyPort,
+    /// Addresses for which it answers ARP and neighbour solicitation.
+    pub answers: Vec<(IpAddr, Mac)>,
 }

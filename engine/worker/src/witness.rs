@@ -56,6 +56,34 @@ fn steal_s(stat: &str, core: usize) -> Option<f64> {
     Some(jiffies / USER_HZ)
 }
 
+/// The frequency that `core` runs at now, in Hz, as the kernel tells it; in a
+/// virtual machine that is often a constant.
+pub fn frequency_hz(core: usize) -> Option<u64> {
+    let scaling = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");
+    if let Ok(khz) = std::fs::read_to_string(scaling) {
+        return khz.trim().parse().ok().map(|khz: u64| khz * 1000);
+    }
+    cpuinfo_hz(&std::fs::read_to_string("/proc/cpuinfo").ok()?, core)
+}
+
+fn cpuinfo_hz(cpuinfo: &str, core: usize) -> Option<u64> {
+    let mut own = false;
+    for line in cpuinfo.lines() {
+        let Some((key, value)) = line.split_once(':') else {
+            continue;
+        };
+        match key.trim() {
+            "processor" => own = value.trim().parse() == Ok(core),
+            "cpu MHz" if own => {
+                let mhz: f64 = value.trim().parse().ok()?;
+                return Some((mhz * 1e6).round() as u64);
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,5 +95,12 @@ mod tests {
         assert_eq!(steal_s(stat, 1), Some(2.5));
         assert_eq!(steal_s(stat, 0), None);
         assert_eq!(steal_s("garbage", 0), None);
+    }
+
+    #[test]
+    fn the_frequency_is_that_of_the_core_asked_for() {
+        let cpuinfo = "processor\t: 0\ncpu MHz\t\t: 2600.000\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n";
+        assert_eq!(cpuinfo_hz(cpuinfo, 1), Some(3_100_500_000));
+        assert_eq!(cpuinfo_hz(cpuinfo, 2), None);
     }
 }

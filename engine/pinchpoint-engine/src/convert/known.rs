@@ -1,0 +1,79 @@
+//! The ports of the open session, as trials refer to them.
+
+use crate::protocol::OpenRequest;
+use pinchpoint_port::{AnyPort, Backend, Port, PortSpec};
+use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_worker::{WorkerPort, WorkersPorts};
+use std::net::IpAddr;
+
+/// A port of the open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownPort {
+    /// The name the lab gave it.
+    pub name: String,
+    /// Who drives it.
+    pub backend: Backend,
+    /// Bytes of the longest frame it carries, without check sequence.
+    pub max_len: usize,
+    /// Descriptors of each transmit ring.
+    pub tx_ring: u32,
+    /// Bits per second of its link, if it has a speed.
+    pub speed_bps: Option<u64>,
+    /// The workers that drive it, and its place among each one's ports.
+    pub workers: Vec<(usize, usize)>,
+}
+
+/// The open session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Known {
+    /// Its ports, in the order of the request.
+    pub ports: Vec<KnownPort>,
+    /// Its workers' cores.
+    pub cores: Vec<usize>,
+}
+
+impl Known {
+    /// The session of `request`, whose ports have these queues.
+    pub fn new(request: &OpenRequest, specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> Self {
+        let ports = specs.iter().zip(queues).map(|(spec, queues)| {
+            let max_len = queues.iter().map(Port::max_len).min().unwrap_or(0);
+            let tx_ring = queues.iter().map(|queue| queue.rings().1).min();
+            let workers = request.workers.iter().enumerate();
+            let place = |name: &String| *name == spec.name;
+            let workers = workers
+                .filter_map(|(k, worker)| Some((k, worker.ports.iter().position(place)?)));
+            KnownPort {
+                name: spec.name.clone(),
+                backend: spec.backend,
+                max_len,
+                tx_ring: tx_ring.unwrap_or(0),
+                speed_bps: queues.first_mut().and_then(Port::speed_bps),
+                workers: workers.collect(),
+            }
+        });
+        Self {
+            ports: ports.collect(),
+            cores: request.workers.iter().map(|worker| worker.core).collect(),
+        }
+    }
+
+    /// Gives each worker its queue of each of its ports.
+    pub fn hand_out(&self, request: &OpenRequest, queues: Vec<Vec<AnyPort>>) -> WorkersPorts {
+        let mut queues: Vec<_> = queues.into_iter().map(Vec::into_iter).collect();
+        let own = |name: &String| {
+            let index = self.ports.iter().position(|port| port.name == *name)?;
+            let answers = request.ports[index].answers.iter();
+            let answers: Vec<(IpAddr, Mac)> = answers.map(|own| (own.ip, own.mac.0)).collect();
+            Some(WorkerPort {
+                index,
+                port: queues[index].next()?,
+                answers,
+            })
+        };
+        let mut own = own;
+        let workers = request.workers.iter();
+        workers
+            .map(|worker| worker.ports.iter().filter_map(&mut own).collect())
+            .collect()
+    }
+}

@@ -1,0 +1,203 @@
+//! What a trial runs.
+
+use super::stream::{pacer, rate_fps, spec};
+use super::{Known, MAX_NAME, check, check_core, invalid};
+use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
+use pinchpoint_port::BURST;
+use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_wire::FCS_LEN;
+use pinchpoint_worker::plan::Expected;
+use pinchpoint_worker::{Plan, PlannedStream, WorkerPlan};
+
+/// Ids are bytes, and every part of a stream has its own.
+const MAX_STREAMS: usize = 256;
+const MAX_DURATION_S: f64 = 86_400.0;
+const MAX_DRAIN_S: f64 = 60.0;
+const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
+const MAX_CAPTURE: usize = 100_000;
+
+/// What a trial runs in the session `known`.
+///
+/// # Errors
+/// Code `invalid`, naming the key.
+pub fn plan(
+    request: &RunRequest,
+    known: &Known,
+    allowed_cores: &[usize],
+) -> Result<Plan, ErrorReply> {
+    check_times(request)?;
+    check_options(request, allowed_cores)?;
+    let count = request.streams.len();
+    check(
+        (1..=MAX_STREAMS).contains(&count),
+        "streams",
+        format!("expected 1 to {MAX_STREAMS}, got {count}"),
+    )?;
+    let worker = |&core: &usize| WorkerPlan {
+        core,
+        streams: Vec::new(),
+    };
+    let mut plan = Plan {
+        epoch: request.epoch,
+        duration_ns: nanoseconds(request.duration_s),
+        drain_ns: nanoseconds(request.drain_s),
+        verify_checksums: request.verify_checksums,
+        tx_burst: request.tx_burst,
+        latency_every: request.latency_every,
+        capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
+        streams: count,
+        ports: known.ports.len(),
+        expected: Vec::new(),
+        workers: known.cores.iter().map(worker).collect(),
+    };
+    let mut ids = Ids::new(&request.streams)?;
+    for (k, stream) in request.streams.iter().enumerate() {
+        add_stream(&mut plan, request, k, stream, known, &mut ids)?;
+    }
+    Ok(plan)
+}
+
+/// The ids that streams and their parts carry.
+struct Ids {
+    taken: [bool; 256],
+}
+
+impl Ids {
+    fn new(streams: &[StreamRequest]) -> Result<Self, ErrorReply> {
+        let mut taken = [false; 256];
+        for (k, stream) in streams.iter().enumerate() {
+            let slot = &mut taken[usize::from(stream.id)];
+            check(
+                !*slot,
+                format!("streams[{k}].id"),
+                format!("{} is taken", stream.id),
+            )?;
+            *slot = true;
+        }
+        Ok(Self { taken })
+    }
+
+    /// An id that no stream has.
+    fn free(&mut self, key: &str) -> Result<u8, ErrorReply> {
+        let Some(id) = self.taken.iter().position(|taken| !taken) else {
+            return Err(invalid(
+                key,
+                "there are more than 256 streams and parts of streams; use fewer workers",
+            ));
+        };
+        self.taken[id] = true;
+        Ok(id as u8)
+    }
+}
+
+/// Adds a stream: a part of it for each worker that drives its port.
+fn add_stream(
+    plan: &mut Plan,
+    run: &RunRequest,
+    index: usize,
+    request: &StreamRequest,
+    known: &Known,
+    ids: &mut Ids,
+) -> Result<(), ErrorReply> {
+    let key = format!("streams[{index}]");
+    let tx_port = &known.ports[find(&request.tx_port, known, &format!("{key}.tx_port"))?];
+    let rx_port = match &request.rx_port {
+        Some(name) => Some(find(name, known, &format!("{key}.rx_port"))?),
+        None => None,
+    };
+    let max_len = rx_port.map_or(usize::MAX, |index| known.ports[index].max_len);
+    let max_len = tx_port.max_len.min(max_len);
+    let parts = tx_port.workers.len();
+    for (part, &(worker, place)) in tx_port.workers.iter().enumerate() {
+        let id = if part == 0 { request.id } else { ids.free(&key)? };
+        let spec = spec(run, request, id, (part, parts), &key)?;
+        let program = FrameProgram::new(&spec)
+            .map_err(|error| invalid(format!("{key}.{}", error.key), error.what))?;
+        check(
+            program.max_len() <= max_len,
+            format!("{key}.size"),
+            format!(
+                "its ports carry frames of up to {} bytes",
+                max_len + FCS_LEN
+            ),
+        )?;
+        let rate_fps = rate_fps(request, tx_port, program.mean_len(), &key)?;
+        let rate_fps = rate_fps.map(|rate_fps| rate_fps / parts as f64);
+        // Spread over one interval, so that equal rates do not add up to
+        // bursts of as many frames as there are streams.
+        let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
+        let planned = PlannedStream {
+            stream: index,
+            id,
+            pacer: pacer(request, rate_fps, run.duration_s, phase, &key)?.within(tx_port.tx_ring),
+            program,
+            rate_fps,
+            tx_port: place,
+        };
+        plan.workers[worker].streams.push(planned);
+        plan.expected.extend(rx_port.map(|rx_port| Expected {
+            stream: index,
+            id,
+            rx_port,
+        }));
+    }
+    Ok(())
+}
+
+fn check_times(request: &RunRequest) -> Result<(), ErrorReply> {
+    let duration_s = request.duration_s;
+    check(
+        duration_s > 0.0 && duration_s <= MAX_DURATION_S,
+        "duration_s",
+        "expected more than 0 and at most 86400",
+    )?;
+    check(
+        (0.0..=MAX_DRAIN_S).contains(&request.drain_s),
+        "drain_s",
+        "expected 0 to 60",
+    )?;
+    let interval_s = request.sample_interval_s.unwrap_or(MAX_DURATION_S);
+    check(
+        (MIN_SAMPLE_INTERVAL_S..=MAX_DURATION_S).contains(&interval_s),
+        "sample_interval_s",
+        "expected null or 0.01 to 86400",
+    )
+}
+
+fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), ErrorReply> {
+    check(
+        request.trial.len() <= MAX_NAME,
+        "trial",
+        "expected at most 256 bytes",
+    )?;
+    if let Some([one, other]) = request.probe_cores {
+        check_core(one, "probe_cores[0]", allowed_cores)?;
+        check_core(other, "probe_cores[1]", allowed_cores)?;
+        check(one != other, "probe_cores", "expected two different cores")?;
+    }
+    check(
+        (1..=BURST).contains(&request.tx_burst),
+        "tx_burst",
+        format!("expected 1 to {BURST}, got {}", request.tx_burst),
+    )?;
+    check(
+        request.latency_every > 0,
+        "latency_every",
+        "expected 1 (every frame) or more",
+    )?;
+    let frames = request.capture.as_ref().map_or(1, |capture| capture.frames);
+    check(
+        (1..=MAX_CAPTURE).contains(&frames),
+        "capture.frames",
+        format!("expected 1 to {MAX_CAPTURE}, got {frames}"),
+    )
+}
+
+fn nanoseconds(seconds: f64) -> u64 {
+    (seconds * 1e9).round() as u64
+}
+
+fn find(name: &str, known: &Known, key: &str) -> Result<usize, ErrorReply> {
+    let index = known.ports.iter().position(|port| port.name == name);
+    index.ok_or_else(|| invalid(key, format!("no open port is named '{name}'")))
+}

@@ -1,0 +1,76 @@
+//! A stream as it stands on the wire.
+
+use super::{Mac, present};
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// One stream of `run`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the README defines the keys, once
+pub struct StreamRequest {
+    pub id: u8,
+    pub tx_port: String,
+    #[serde(deserialize_with = "present")]
+    pub rx_port: Option<String>,
+    #[serde(deserialize_with = "present")]
+    pub rate: Option<Rate>,
+    pub shape: Shape,
+    pub size: Size,
+    pub template: Template,
+    pub stamped: bool,
+    pub wrong_checksums: Vec<Wrong>,
+    pub seed: u64,
+    pub flows: u64,
+    pub fields: Vec<FieldRequest>,
+    pub tracked_flows: u64,
+}
+
+macro_rules! choices {
+    ($($(#[$meta:meta])* $name:ident { $($(#[$word_meta:meta])* $word:ident $body:tt,)* })*) => {$(
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+        #[serde(rename_all = "snake_case", deny_unknown_fields)]
+        #[allow(missing_docs)] // the README defines the keys, once
+        pub enum $name { $($(#[$word_meta])* $word $body,)* }
+    )*};
+}
+
+choices! {
+    /// How fast.
+    Rate {
+        Fps(f64),
+        BpsL1(f64),
+        BpsL2(f64),
+        LineShare(f64),
+    }
+
+    /// How a rate is spread over time.
+    Shape {
+        Steady {},
+        Bursts { frames: u64 },
+        Ramp { from_share: f64 },
+    }
+
+    /// Frame sizes, with check sequence.
+    Size {
+        Fixed(usize),
+        List(Vec<(usize, u32)>),
+        Imix(String),
+        Random(usize, usize),
+    }
+
+    /// What the frames are made from.
+    Template {
+        Layers(Vec<LayerRequest>),
+        Frame(String),
+    }
+
+    /// What a field program does.
+    Op {
+        Increment { step: i64, count: u64 },
+        List(Vec<u64>),
+        Random { min: u64, max: u64, count: u64 },
+        Zipf { count: u64, exponent: f64, step: i64 },
+    }
+}

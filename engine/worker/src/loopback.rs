@@ -1,0 +1,70 @@
+//! The engine's own share of a latency.
+//!
+//! Latency is taken from the stamp, just before a burst is written, to the end
+//! of the receive call that returned it. Part of that time is the engine's:
+//! writing the rest of the burst, and coming round to the port again. It is
+//! measured by the same loop, with the same frames at the same rate, over two
+//! ports in memory that take no time of their own.
+
+use crate::clock::Clock;
+use crate::live::Live;
+use crate::plan::{Expected, Plan, PlannedStream, WorkerPlan, WorkerPort};
+use crate::trial;
+use pinchpoint_port::{AnyPort, mem};
+use pinchpoint_traffic::latency::LatencyRecorder;
+use pinchpoint_traffic::pacer::Pacer;
+use std::sync::Arc;
+
+/// How long it sends, in nanoseconds.
+const DURATION_NS: u64 = 5_000_000;
+const DRAIN_NS: u64 = 200_000;
+/// Frames that each direction holds: more than any burst.
+const RING: usize = 512;
+
+/// Sends the first stream of `plan` from memory to memory for 5 ms, on the
+/// first worker's core and at that worker's whole rate. None if nothing came
+/// back, or the stream carries no time.
+pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
+    let first = plan.workers.iter().find(|worker| !worker.streams.is_empty())?;
+    let stream = first.streams.first()?;
+    let rates = first.streams.iter().map(|stream| stream.rate_fps);
+    let rate_fps: Option<f64> = rates.sum();
+    let pacer = match rate_fps {
+        Some(rate_fps) => Pacer::paced(rate_fps, DURATION_NS as f64 / 1e9, 0.0),
+        None => Pacer::unpaced(),
+    };
+    let planned = PlannedStream {
+        stream: 0,
+        pacer: pacer.within(RING as u32),
+        tx_port: 0,
+        ..stream.clone()
+    };
+    let plan = Plan {
+        duration_ns: DURATION_NS,
+        drain_ns: DRAIN_NS,
+        capture: 0,
+        streams: 1,
+        ports: 2,
+        expected: vec![Expected {
+            stream: 0,
+            id: stream.id,
+            rx_port: 1,
+        }],
+        workers: vec![WorkerPlan {
+            core: first.core,
+            streams: vec![planned],
+        }],
+        ..plan.clone()
+    };
+    let (one, other) = mem::pair(RING);
+    let port = |index, port| WorkerPort {
+        index,
+        port: AnyPort::Mem(port),
+        answers: Vec::new(),
+    };
+    let ports = vec![vec![port(0, one), port(1, other)]];
+    let running = trial::start(ports, plan, clock, &Arc::new(Live::new(1)), || ()).ok()?;
+    let (_, outcome) = running.join()?;
+    let mut streams = outcome.ok()?.streams;
+    streams.pop()?.received.map(|(_, latency)| latency)
+}
