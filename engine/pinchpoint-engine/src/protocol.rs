@@ -6,9 +6,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
+mod layer;
 mod stream;
 
-pub use stream::{FieldRequest, LayerRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
+pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
+pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
 pub const VERSION: u32 = 2;

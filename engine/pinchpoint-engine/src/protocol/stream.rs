@@ -1,8 +1,7 @@
 //! A stream as it stands on the wire.
 
-use super::{Mac, present};
+use super::{LayerRequest, present};
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// One stream of `run`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -73,4 +72,23 @@ choices! {
         Random { min: u64, max: u64, count: u64 },
         Zipf { count: u64, exponent: f64, step: i64 },
     }
+}
+
+/// A checksum that shall be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Wrong {
+    /// Of every IPv4 header.
+    Ipv4,
+    /// Of UDP, TCP, ICMP or ICMPv6.
+    L4,
+}
+
+/// A field program.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs)] // the README defines the keys, once
+pub struct FieldRequest {
+    pub field: String,
+    pub op: Op,
 }

@@ -1,0 +1,86 @@
+//! A stream of the protocol in the words of the traffic crate.
+
+use super::{KnownPort, check, invalid};
+use crate::protocol::{ErrorReply, Rate, RunRequest, Shape, StreamRequest};
+use pinchpoint_traffic::pacer::{self, Pacer};
+use pinchpoint_wire::FCS_LEN;
+
+const MAX_RATE_FPS: f64 = 1e9;
+/// Bytes that a frame takes on the wire besides itself: preamble, start of
+/// frame delimiter and inter-packet gap (IEEE 802.3 clause 4.4.2).
+const WIRE_OVERHEAD: usize = 20;
+
+/// Frames per second of the whole stream, whose frames are `mean_len` bytes
+/// long on average, without check sequence; none when unpaced.
+pub(super) fn rate_fps(
+    request: &StreamRequest,
+    tx_port: &KnownPort,
+    mean_len: f64,
+    key: &str,
+) -> Result<Option<f64>, ErrorReply> {
+    let key = format!("{key}.rate");
+    let l2_bits = (mean_len + FCS_LEN as f64) * 8.0;
+    let l1_bits = l2_bits + (WIRE_OVERHEAD * 8) as f64;
+    let rate_fps = match &request.rate {
+        None => return Ok(None),
+        Some(Rate::Fps(rate_fps)) => *rate_fps,
+        Some(Rate::BpsL1(rate_bps)) => rate_bps / l1_bits,
+        Some(Rate::BpsL2(rate_bps)) => rate_bps / l2_bits,
+        Some(Rate::LineShare(share)) => {
+            check(
+                *share > 0.0 && *share <= 1.0,
+                &key,
+                format!("expected a share of more than 0 and at most 1, got {share}"),
+            )?;
+            let Some(speed_bps) = tx_port.speed_bps else {
+                return Err(invalid(
+                    key,
+                    format!("port '{}' has no line rate to take a share of", tx_port.name),
+                ));
+            };
+            share * speed_bps as f64 / l1_bits
+        }
+    };
+    check(
+        rate_fps > 0.0 && rate_fps <= MAX_RATE_FPS,
+        key,
+        format!("expected more than 0 and at most 1e9 frames per second, got {rate_fps}"),
+    )?;
+    Ok(Some(rate_fps))
+}
+
+/// When the frames of a stream, or of a part of it, are due.
+pub(super) fn pacer(
+    request: &StreamRequest,
+    rate_fps: Option<f64>,
+    duration_s: f64,
+    phase: f64,
+    key: &str,
+) -> Result<Pacer, ErrorReply> {
+    let key = format!("{key}.shape");
+    let shape = match &request.shape {
+        Shape::Steady {} => pacer::Shape::Steady,
+        Shape::Bursts { frames } => {
+            check(*frames > 0, &key, "expected bursts of 1 frame or more")?;
+            pacer::Shape::Bursts { frames: *frames }
+        }
+        Shape::Ramp { from_share } => {
+            check(
+                (0.0..=1.0).contains(from_share),
+                &key,
+                format!("expected from_share of 0 to 1, got {from_share}"),
+            )?;
+            pacer::Shape::Ramp {
+                from_share: *from_share,
+            }
+        }
+    };
+    match rate_fps {
+        Some(rate_fps) => Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape)),
+        None => {
+            let steady = shape == pacer::Shape::Steady;
+            check(steady, key, "only a stream with a rate has a shape")?;
+            Ok(Pacer::unpaced())
+        }
+    }
+}
