@@ -1,7 +1,7 @@
 //! What a trial did.
 
 use crate::witness::Disturbance;
-use pinchpoint_traffic::account::{PortCounts, StreamCounts};
+use pinchpoint_traffic::counts::{PortCounts, StreamCounts};
 use pinchpoint_traffic::gaps::GapRecorder;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;

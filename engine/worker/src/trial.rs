@@ -7,7 +7,7 @@ use crate::witness::Disturbance;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use pinchpoint_port::{AnyPort, Port, Sink, Source, ThreadGuard};
-use pinchpoint_traffic::account::Account;
+use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::gaps::GapRecorder;
 use pinchpoint_traffic::program::Burst;
 use std::sync::Arc;
@@ -171,8 +171,20 @@ impl Source for Writer<'_, '_> {
 
 impl<'a> Worker<'a> {
     fn new(ports: &'a mut [AnyPort], plan: Plan, clock: &'a Clock, live: &'a Live) -> Self {
-        let expected: Vec<_> = plan.streams.iter().map(|s| (s.id, s.rx_port)).collect();
-        let account = Account::new(plan.epoch, plan.verify_checksums, &expected, ports.len());
+        let expected = |stream: &PlannedStream| Expected {
+            id: stream.id,
+            rx_port: Some(stream.rx_port),
+            sender: Sender::Here,
+            flows: None,
+        };
+        let expected: Vec<_> = plan.streams.iter().map(expected).collect();
+        let settings = Settings {
+            epoch: plan.epoch,
+            verify_checksums: plan.verify_checksums,
+            latency_every: 1,
+            jitter: false,
+        };
+        let account = Account::new(&settings, &expected, ports.len());
         let stream = |planned| Stream {
             planned,
             refused: 0,
@@ -333,20 +345,22 @@ impl<'a> Worker<'a> {
         disturbance: Disturbance,
         baselines: Vec<Baseline>,
     ) -> Outcome {
-        let (stream_accounts, port_counts) = self.account.close();
-        let streams = self.streams.into_iter().zip(stream_accounts);
-        let streams = streams.map(|(stream, (counts, latency))| StreamOutcome {
+        let closed = self.account.close();
+        // A port here expects every stream, so none is missing.
+        let accounts = closed.streams.into_iter().flatten();
+        let streams = self.streams.into_iter().zip(accounts);
+        let streams = streams.map(|(stream, account)| StreamOutcome {
             id: stream.planned.id,
             tx_port: stream.planned.tx_port,
             rx_port: stream.planned.rx_port,
             refused: stream.refused,
             sent: stream.planned.program.next(),
             pacer: stream.planned.pacer,
-            counts,
-            latency,
+            counts: account.counts,
+            latency: account.latency,
         });
         let ports = self.ports.iter_mut().zip(self.transmitted);
-        let ports = ports.zip(port_counts).zip(baselines);
+        let ports = ports.zip(closed.ports).zip(baselines);
         let ports = ports.map(|(((port, transmitted), counts), before)| PortOutcome {
             sent: transmitted.sent,
             refused: transmitted.refused,
