@@ -25,11 +25,12 @@ const NO_RUN: u64 = u64::MAX;
 pub struct LatencyRecorder {
     latency: Histogram<u64>,
     jitter: Option<Histogram<u64>>,
-    sampled: Multiples,
+    /// The frames whose latency is recorded; none for all.
+    sampled: Option<Multiples>,
     run_ns: u64,
     /// Frames of this run.
     run: u64,
-    /// Those whose latency is recorded.
+    /// Those whose latency is recorded, unless all are.
     run_sampled: u64,
 }
 
@@ -52,7 +53,7 @@ impl LatencyRecorder {
         Self {
             latency: empty(),
             jitter: jitter.then(empty),
-            sampled: Multiples::of(every.max(1)),
+            sampled: (every > 1).then(|| Multiples::of(every)),
             run_ns: NO_RUN,
             run: 0,
             run_sampled: 0,
@@ -68,7 +69,9 @@ impl LatencyRecorder {
             self.change(latency_ns);
         }
         self.run += 1;
-        self.run_sampled += u64::from(self.sampled.contains(sequence));
+        if let Some(sampled) = self.sampled {
+            self.run_sampled += u64::from(sampled.contains(sequence));
+        }
     }
 
     #[inline(never)]
@@ -84,9 +87,12 @@ impl LatencyRecorder {
     }
 
     fn flush(&mut self) {
-        if self.run_sampled > 0 {
-            self.latency
-                .saturating_record_n(self.run_ns, self.run_sampled);
+        let recorded = match self.sampled {
+            Some(_) => self.run_sampled,
+            None => self.run,
+        };
+        if recorded > 0 {
+            self.latency.saturating_record_n(self.run_ns, recorded);
         }
         if let (Some(jitter), true) = (&mut self.jitter, self.run > 1) {
             jitter.saturating_record_n(0, self.run - 1);
