@@ -168,19 +168,29 @@ impl Pacer {
         if elapsed_ns >= self.end_ns {
             return self.intended;
         }
-        let frames = match self.schedule {
-            Schedule::Steady => (elapsed_ns as f64 * rate + 1.0 - self.phase) as u64,
+        let frames = if let Schedule::Steady = self.schedule {
+            (elapsed_ns as f64 * rate + 1.0 - self.phase) as u64
+        } else {
+            self.scheduled_in_shape(elapsed_ns, rate)
+        };
+        frames.min(self.intended)
+    }
+
+    #[inline(never)]
+    fn scheduled_in_shape(&self, elapsed_ns: u64, rate: f64) -> u64 {
+        let steady = elapsed_ns as f64 * rate;
+        match self.schedule {
+            Schedule::Steady => (steady + 1.0 - self.phase) as u64,
             Schedule::Bursts { frames } => {
-                let groups = elapsed_ns as f64 * rate / frames as f64 + 1.0 - self.phase;
+                let groups = steady / frames as f64 + 1.0 - self.phase;
                 (groups as u64).saturating_mul(frames)
             }
             Schedule::Ramp { from } => {
                 // The area below the line: of a trapezium.
                 let mean = f64::midpoint(from, self.share(from, elapsed_ns));
-                (elapsed_ns as f64 * rate * mean + 1.0 - self.phase) as u64
+                (steady * mean + 1.0 - self.phase) as u64
             }
-        };
-        frames.min(self.intended)
+        }
     }
 
     /// The share of its highest rate that a ramp has reached.
@@ -191,22 +201,26 @@ impl Pacer {
     /// Most frames that may be offered back to back.
     #[inline]
     fn most(&self, elapsed_ns: u64, rate: f64) -> u64 {
-        match self.schedule {
-            Schedule::Steady => self.limit,
-            Schedule::Bursts { .. } => self.limit.saturating_add(self.together),
-            Schedule::Ramp { from } => {
-                let share = self.share(from, elapsed_ns.min(self.end_ns));
-                self.limit.min(catch_up(rate * share))
-            }
+        if let Schedule::Ramp { from } = self.schedule {
+            let share = self.share(from, elapsed_ns.min(self.end_ns));
+            return self.limit.min(catch_up(rate * share));
         }
+        self.limit.saturating_add(self.together)
     }
 
     /// When frame `k` is due, in nanoseconds after the start.
     #[inline]
     fn due_at_ns(&self, k: u64, rate: f64) -> f64 {
+        if let Schedule::Steady = self.schedule {
+            return (k as f64 + self.phase) / rate;
+        }
+        self.due_in_shape_ns(k, rate).min(self.end_ns as f64)
+    }
+
+    #[inline(never)]
+    fn due_in_shape_ns(&self, k: u64, rate: f64) -> f64 {
         let steady_ns = (k as f64 + self.phase) / rate;
-        let due_ns = match self.schedule {
-            Schedule::Steady => return steady_ns,
+        match self.schedule {
             Schedule::Bursts { frames } => {
                 ((k / frames) as f64 + self.phase) * frames as f64 / rate
             }
@@ -216,9 +230,8 @@ impl Pacer {
                 let growth = 2.0 * (1.0 - from) * steady_ns / self.end_ns as f64;
                 2.0 * steady_ns / (from + (from * from + growth).sqrt())
             }
-            Schedule::Ramp { .. } => 0.0,
-        };
-        due_ns.min(self.end_ns as f64)
+            Schedule::Steady | Schedule::Ramp { .. } => steady_ns,
+        }
     }
 
     #[inline]
