@@ -1,39 +1,54 @@
 //! The account of what was received.
 //!
-//! Every frame that a port delivers ends in exactly one count: in its
-//! stream's `received`, `duplicated` or `corrupt`, or in its port's `late` or
-//! `foreign`.
+//! Every frame that a port delivers ends in exactly one count of its port,
+//! `received`, `late` or `foreign`. A stream's `received`, `duplicated` and
+//! `corrupt` frames are its port's `received`, its `late` ones are part of
+//! its port's.
 
+use crate::counts::{Closed, PortCounts, StreamAccount, StreamCounts};
+use crate::flows::{FlowMap, FlowTracker};
+use crate::horizon::Horizon;
 use crate::latency::LatencyRecorder;
 use crate::window::{Arrival, SequenceWindow};
 use pinchpoint_wire::signature::{self, Reading, Signature};
 use pinchpoint_wire::verify;
+use std::sync::Arc;
 
-/// Counts of one stream.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StreamCounts {
-    /// Distinct intact frames.
-    pub received: u64,
-    /// Further copies of frames already received.
-    pub duplicated: u64,
-    /// Frames received after one with a higher sequence number.
-    pub reordered: u64,
-    /// Largest difference between a reordered frame's sequence number and the
-    /// highest one received before it.
-    pub reorder_distance_max: u64,
-    /// Frames of ours that arrived damaged.
-    pub corrupt: u64,
+/// What an account looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Settings {
+    /// The trial, as in its signatures.
+    pub epoch: u8,
+    /// Whether frames with a wrong checksum inside are corrupt.
+    pub verify_checksums: bool,
+    /// The latency of one frame in so many is recorded, by sequence number.
+    pub latency_every: u64,
+    /// Whether jitter is recorded.
+    pub jitter: bool,
 }
 
-/// Counts of one port.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct PortCounts {
-    /// Frames of this trial: distinct ones, copies and damaged ones.
-    pub received: u64,
-    /// Frames of an earlier trial, or too far behind to be told from a copy.
-    pub late: u64,
-    /// Frames without our signature, or of a stream not expected here.
-    pub foreign: u64,
+/// Who sends a stream.
+#[derive(Debug, Clone)]
+pub enum Sender {
+    /// The worker that keeps the account: it says so with [`Account::sent`].
+    Here,
+    /// Another worker, which moves this horizon.
+    Elsewhere(Arc<Horizon>),
+}
+
+/// One stream of the trial.
+#[derive(Debug, Clone)]
+pub struct Expected {
+    /// Stream id carried in the signature.
+    pub id: u8,
+    /// Index of the port that expects it; none if no port of this account
+    /// does, or if its frames carry no signature: nothing is told of the
+    /// stream then, and frames of it are foreign wherever they arrive.
+    pub rx_port: Option<usize>,
+    /// Who sends it.
+    pub sender: Sender,
+    /// The flows to follow one by one, and how many of the first.
+    pub flows: Option<(FlowMap, usize)>,
 }
 
 /// Receive side of one stream.
@@ -41,10 +56,12 @@ pub struct PortCounts {
 struct Stream {
     rx_port: usize,
     counts: StreamCounts,
-    /// Sequence numbers below this one have been handed to a port.
+    /// Sequence numbers below this one may have been handed to a port.
     horizon: u64,
+    sender: Sender,
     window: SequenceWindow,
     latency: LatencyRecorder,
+    flows: Option<FlowTracker>,
 }
 
 const NO_STREAM: u16 = u16::MAX;
@@ -54,7 +71,10 @@ const NO_STREAM: u16 = u16::MAX;
 pub struct Account {
     epoch: u8,
     verify_checksums: bool,
+    /// The streams that a port here expects.
     streams: Vec<Stream>,
+    /// Where in `streams` each stream of the trial is.
+    places: Vec<u16>,
     ports: Vec<PortCounts>,
     by_id: [u16; 256],
     /// The stream that a damaged frame is charged to when its id is damaged.
@@ -62,38 +82,58 @@ pub struct Account {
 }
 
 impl Account {
-    /// An empty account. `streams` holds each stream's id and the index of
-    /// the port that expects it. With `verify_checksums`, frames with a wrong
-    /// IPv4 or UDP checksum are corrupt.
-    pub fn new(epoch: u8, verify_checksums: bool, streams: &[(u8, usize)], ports: usize) -> Self {
-        let mut by_id = [NO_STREAM; 256];
-        let mut default_stream = vec![NO_STREAM; ports];
-        for (index, &(id, rx_port)) in streams.iter().enumerate().rev() {
-            by_id[usize::from(id)] = index as u16;
-            default_stream[rx_port] = index as u16;
+    /// An empty account of the trial's streams, at most 256 with an id each,
+    /// and of `ports` ports.
+    pub fn new(settings: &Settings, expected: &[Expected], ports: usize) -> Self {
+        let mut account = Self {
+            epoch: settings.epoch,
+            verify_checksums: settings.verify_checksums,
+            streams: Vec::new(),
+            places: Vec::new(),
+            ports: vec![PortCounts::default(); ports],
+            by_id: [NO_STREAM; 256],
+            default_stream: vec![NO_STREAM; ports],
+        };
+        for stream in expected {
+            let place = stream
+                .rx_port
+                .map_or(NO_STREAM, |rx_port| account.add(settings, stream, rx_port));
+            account.places.push(place);
         }
-        let stream = |&(_, rx_port): &(u8, usize)| Stream {
+        account
+    }
+
+    fn add(&mut self, settings: &Settings, expected: &Expected, rx_port: usize) -> u16 {
+        let place = self.streams.len() as u16;
+        for entry in [
+            &mut self.by_id[usize::from(expected.id)],
+            &mut self.default_stream[rx_port],
+        ] {
+            if *entry == NO_STREAM {
+                *entry = place;
+            }
+        }
+        self.streams.push(Stream {
             rx_port,
             counts: StreamCounts::default(),
             horizon: 0,
+            sender: expected.sender.clone(),
             window: SequenceWindow::new(),
-            latency: LatencyRecorder::new(),
-        };
-        Self {
-            epoch,
-            verify_checksums,
-            streams: streams.iter().map(stream).collect(),
-            ports: vec![PortCounts::default(); ports],
-            by_id,
-            default_stream,
-        }
+            latency: LatencyRecorder::new(settings.latency_every, settings.jitter),
+            flows: expected
+                .flows
+                .map(|(map, tracked)| FlowTracker::new(map, tracked)),
+        });
+        place
     }
 
-    /// Tells the account that the stream at `index` has sent the sequence
-    /// numbers below `sent`.
+    /// Tells the account that the stream at `index` of those expected, which
+    /// is sent here, has sent the sequence numbers below `sent`.
     #[inline(always)]
     pub fn sent(&mut self, index: usize, sent: u64) {
-        self.streams[index].horizon = sent;
+        if let Some(stream) = self.streams.get_mut(usize::from(self.places[index])) {
+            stream.horizon = sent;
+        }
     }
 
     /// Accounts one frame that `port` delivered at `now_ns`.
@@ -108,17 +148,18 @@ impl Account {
 
     #[inline(always)]
     fn signed(&mut self, port: usize, frame: &[u8], signature: Signature, now_ns: u64) {
-        let counts = &mut self.ports[port];
         if signature.epoch != self.epoch {
-            counts.late += 1;
+            self.late(port, signature.stream);
             return;
         }
+        let counts = &mut self.ports[port];
         let index = usize::from(self.by_id[usize::from(signature.stream)]);
         let Some(stream) = self.streams.get_mut(index) else {
             counts.foreign += 1;
             return;
         };
-        if stream.rx_port != port || signature.sequence >= stream.horizon {
+        let sequence = signature.sequence;
+        if stream.rx_port != port || (sequence >= stream.horizon && !stream.was_sent(sequence)) {
             counts.foreign += 1;
             return;
         }
@@ -127,13 +168,10 @@ impl Account {
             stream.counts.corrupt += 1;
             return;
         }
-        match stream.window.record(signature.sequence) {
+        match stream.window.record(sequence) {
             Arrival::InOrder => {}
-            Arrival::Reordered(distance) => {
-                stream.counts.reordered += 1;
-                let max = &mut stream.counts.reorder_distance_max;
-                *max = distance.max(*max);
-            }
+            Arrival::Ahead(missing) => stream.counts.jumped(missing, now_ns),
+            Arrival::Reordered(distance) => stream.counts.reordered(distance),
             Arrival::Duplicate => {
                 counts.received += 1;
                 stream.counts.duplicated += 1;
@@ -141,12 +179,27 @@ impl Account {
             }
             Arrival::BeyondWindow => {
                 counts.late += 1;
+                stream.counts.late += 1;
                 return;
             }
         }
         counts.received += 1;
         stream.counts.received += 1;
-        stream.latency.record(signature.time_ns, now_ns);
+        stream.latency.record(sequence, signature.time_ns, now_ns);
+        if let Some(flows) = &mut stream.flows {
+            flows.record(sequence);
+        }
+    }
+
+    /// A frame of another trial.
+    #[cold]
+    fn late(&mut self, port: usize, id: u8) {
+        self.ports[port].late += 1;
+        let index = usize::from(self.by_id[usize::from(id)]);
+        match self.streams.get_mut(index) {
+            Some(stream) if stream.rx_port == port => stream.counts.late += 1,
+            _ => {}
+        }
     }
 
     #[cold]
@@ -166,100 +219,68 @@ impl Account {
 
     /// Distinct intact frames of all streams.
     pub fn received(&self) -> u64 {
-        self.streams
-            .iter()
-            .map(|stream| stream.counts.received)
-            .sum()
+        let streams = self.streams.iter();
+        streams.map(|stream| stream.counts.received).sum()
     }
 
-    /// The final counts, by stream with its latencies and by port.
-    pub fn close(self) -> (Vec<(StreamCounts, LatencyRecorder)>, Vec<PortCounts>) {
-        let streams = self.streams.into_iter();
-        let streams = streams.map(|stream| (stream.counts, stream.latency));
-        (streams.collect(), self.ports)
+    /// The final counts, by stream as expected and by port.
+    pub fn close(mut self) -> Closed {
+        for stream in &mut self.streams {
+            let never_sent = stream.leave_out_never_sent();
+            let port = &mut self.ports[stream.rx_port];
+            port.received -= never_sent;
+            port.foreign += never_sent;
+        }
+        let mut closed = self.streams.into_iter().map(Stream::close);
+        // Those that a port expects are in the order of the places.
+        let known = |place: &u16| (*place != NO_STREAM).then(|| closed.next()).flatten();
+        Closed {
+            streams: self.places.iter().map(known).collect(),
+            ports: self.ports,
+        }
+    }
+}
+
+impl Stream {
+    /// Whether `sequence`, beyond what is known of the sender, was sent
+    /// meanwhile. A horizon kept elsewhere may be a little too far ahead.
+    #[cold]
+    fn was_sent(&mut self, sequence: u64) -> bool {
+        if let Sender::Elsewhere(horizon) = &self.sender {
+            self.horizon = horizon.get();
+        }
+        sequence < self.horizon
+    }
+
+    /// Takes back the frames received that the sender, which has ended, never
+    /// sent: someone else's with our signature. Returns how many. Copies of
+    /// them and what they did to latencies and reordering stays.
+    fn leave_out_never_sent(&mut self) -> u64 {
+        let Sender::Elsewhere(horizon) = &self.sender else {
+            return 0;
+        };
+        let mut never_sent = 0;
+        for sequence in self.window.received_from(horizon.get()) {
+            never_sent += 1;
+            if let Some(flows) = &mut self.flows {
+                flows.take_back(sequence);
+            }
+        }
+        self.counts.received -= never_sent;
+        never_sent
+    }
+
+    fn close(self) -> StreamAccount {
+        let mut counts = self.counts;
+        counts.shares = u64::from(counts.received > 0);
+        StreamAccount {
+            counts,
+            latency: self.latency,
+            flows: self.flows,
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
-        let signature = Signature {
-            epoch,
-            stream,
-            sequence,
-            time_ns: 0,
-        };
-        let mut frame = [0; 60];
-        signature.emit(frame.last_chunk_mut().unwrap());
-        frame
-    }
-
-    fn account() -> Account {
-        let mut account = Account::new(1, false, &[(5, 1), (6, 0)], 2);
-        account.sent(0, 100);
-        account.sent(1, 100);
-        account
-    }
-
-    #[test]
-    fn every_frame_ends_in_exactly_one_count() {
-        let mut account = account();
-        let mut damaged = frame(1, 5, 9);
-        damaged[50] ^= 4;
-        for bytes in [
-            &frame(1, 5, 0)[..],
-            &frame(1, 5, 2),
-            &frame(1, 5, 1),
-            &frame(1, 5, 1),
-            &frame(0, 5, 7),
-            &frame(1, 9, 7),
-            &frame(1, 6, 7),
-            &frame(1, 5, 100),
-            &damaged,
-            &[0; 60],
-            &[0; 3],
-        ] {
-            account.frame(1, bytes, 10);
-        }
-        let (streams, ports) = account.close();
-        let expected = StreamCounts {
-            received: 3,
-            duplicated: 1,
-            reordered: 1,
-            reorder_distance_max: 1,
-            corrupt: 1,
-        };
-        assert_eq!(streams[0].0, expected);
-        assert_eq!(streams[1].0, StreamCounts::default());
-        let expected = PortCounts {
-            received: 5,
-            late: 1,
-            foreign: 5,
-        };
-        assert_eq!(ports[1], expected);
-    }
-
-    #[test]
-    fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
-        let mut account = account();
-        let mut damaged = frame(1, 5, 3);
-        damaged[60 - signature::LEN + 3] ^= 0x80;
-        account.frame(1, &damaged, 0);
-        let (streams, ports) = account.close();
-        assert_eq!((streams[0].0.corrupt, ports[1].received), (1, 1));
-    }
-
-    #[test]
-    fn wrong_checksums_are_corrupt_only_when_verified() {
-        for (verify, corrupt) in [(true, 1), (false, 0)] {
-            let mut account = Account::new(1, verify, &[(5, 0)], 1);
-            account.sent(0, 1);
-            let mut bytes = frame(1, 5, 0);
-            bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
-            account.frame(0, &bytes, 0);
-            assert_eq!(account.close().0[0].0.corrupt, corrupt);
-        }
-    }
-}
+#[path = "account_tests.rs"]
+mod tests;

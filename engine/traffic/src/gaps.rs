@@ -1,5 +1,7 @@
 //! How evenly a loop comes round: the time between its iterations.
 
+use crate::powers::PowersOfTwo;
+
 /// Gaps longer than this are counted and totalled one by one.
 pub const THRESHOLD_NS: u64 = 20_000;
 /// An iteration that moved frames may take this many times its usual time
@@ -7,16 +9,38 @@ pub const THRESHOLD_NS: u64 = 20_000;
 pub const USUAL: u64 = 4;
 /// The usual time is a moving mean over about this many working iterations.
 const MEMORY: u64 = 64;
+/// Gaps remembered one by one.
+pub const LOGGED: usize = 10;
+
+/// Time between two turns of the loop.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Gap {
+    /// When it began, in nanoseconds of the clock given to
+    /// [`GapRecorder::tick`].
+    pub at_ns: u64,
+    /// How long it was, in nanoseconds.
+    pub len_ns: u64,
+}
+
+impl Gap {
+    /// Nanoseconds of it between `from_ns` and `to_ns`.
+    pub fn overlap(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let end_ns = self.at_ns.saturating_add(self.len_ns).min(to_ns);
+        end_ns.saturating_sub(self.at_ns.max(from_ns))
+    }
+}
 
 /// Histogram of gaps by powers of two, and the long ones in particular.
 #[derive(Debug, Clone)]
 pub struct GapRecorder {
     last_ns: u64,
-    buckets: [u64; 65],
+    powers: PowersOfTwo<65>,
     over: u64,
     over_total_ns: u64,
     max_ns: u64,
     max_at_ns: u64,
+    /// The longest first; those not used yet are of length zero.
+    logged: [Gap; LOGGED],
     /// Moving mean of working iterations, times [`MEMORY`].
     work_ns: u64,
 }
@@ -26,11 +50,12 @@ impl GapRecorder {
     pub fn new(now_ns: u64) -> Self {
         Self {
             last_ns: now_ns,
-            buckets: [0; 65],
+            powers: PowersOfTwo::default(),
             over: 0,
             over_total_ns: 0,
             max_ns: 0,
             max_at_ns: now_ns,
+            logged: [Gap::default(); LOGGED],
             work_ns: 0,
         }
     }
@@ -40,10 +65,7 @@ impl GapRecorder {
     #[inline(always)]
     pub fn tick(&mut self, now_ns: u64, worked: bool) -> u64 {
         let gap_ns = now_ns.saturating_sub(self.last_ns);
-        // Bits needed for gap - 1: the exponent of the power of two that the
-        // gap does not exceed.
-        let bucket = 64 - gap_ns.saturating_sub(1).leading_zeros();
-        self.buckets[bucket as usize] += 1;
+        self.powers.record(gap_ns);
         if gap_ns > self.max_ns {
             self.max_ns = gap_ns;
             self.max_at_ns = self.last_ns;
@@ -51,9 +73,25 @@ impl GapRecorder {
         if gap_ns > THRESHOLD_NS.max(self.usual_ns(gap_ns, worked)) {
             self.over += 1;
             self.over_total_ns += gap_ns;
+            self.log(Gap {
+                at_ns: self.last_ns,
+                len_ns: gap_ns,
+            });
         }
         self.last_ns = now_ns;
         gap_ns
+    }
+
+    /// Keeps `gap` if it is one of the longest.
+    #[cold]
+    fn log(&mut self, gap: Gap) {
+        let place = self
+            .logged
+            .partition_point(|kept| kept.len_ns >= gap.len_ns);
+        if place < LOGGED {
+            self.logged[place..].rotate_right(1);
+            self.logged[place] = gap;
+        }
     }
 
     /// How long this iteration could usually take; learns from it.
@@ -72,11 +110,7 @@ impl GapRecorder {
     /// `(edge, count)`: iterations whose gap was at most `edge` ns and more
     /// than half of it; empty buckets are left out. The first edge is 1 ns.
     pub fn histogram(&self) -> Vec<(u64, u64)> {
-        let edges = self.buckets.iter().enumerate();
-        edges
-            .filter(|&(_, &count)| count > 0)
-            .map(|(bit, &count)| (1u64.checked_shl(bit as u32).unwrap_or(u64::MAX), count))
-            .collect()
+        self.powers.pairs()
     }
 
     /// Gaps longer than [`THRESHOLD_NS`].
@@ -99,6 +133,21 @@ impl GapRecorder {
     pub fn max_at_ns(&self) -> u64 {
         self.max_at_ns
     }
+
+    /// The longest gaps of those that [`over`](Self::over) counts, at most
+    /// [`LOGGED`], the longest first.
+    pub fn longest(&self) -> &[Gap] {
+        let used = self.logged.partition_point(|gap| gap.len_ns > 0);
+        &self.logged[..used]
+    }
+
+    /// Nanoseconds between `from_ns` and `to_ns` that lie in one of the
+    /// [`longest`](Self::longest) gaps; at least that long the loop stood
+    /// still meanwhile.
+    pub fn overlap(&self, from_ns: u64, to_ns: u64) -> u64 {
+        let overlaps = self.longest().iter().map(|gap| gap.overlap(from_ns, to_ns));
+        overlaps.sum()
+    }
 }
 
 #[cfg(test)]
@@ -117,6 +166,39 @@ mod tests {
         );
         assert_eq!((gaps.over(), gaps.over_total_ns()), (1, 30_100));
         assert_eq!((gaps.max_ns(), gaps.max_at_ns()), (30_100, 3050));
+    }
+
+    #[test]
+    fn the_ten_longest_gaps_are_kept_with_their_times() {
+        let mut gaps = GapRecorder::new(500);
+        let mut now_ns = 500;
+        let lengths: Vec<u64> = (1..=30).map(|k| 20_000 + k * 7 % 31 * 1000).collect();
+        let mut all = Vec::new();
+        for &len_ns in &lengths {
+            all.push(Gap {
+                at_ns: now_ns,
+                len_ns,
+            });
+            now_ns += len_ns;
+            gaps.tick(now_ns, false);
+            now_ns += 100;
+            gaps.tick(now_ns, false);
+        }
+        all.sort_by_key(|gap| std::cmp::Reverse(gap.len_ns));
+        assert_eq!(gaps.longest(), &all[..LOGGED]);
+    }
+
+    #[test]
+    fn overlap_is_the_part_of_a_window_that_was_slept_through() {
+        let mut gaps = GapRecorder::new(0);
+        for now_ns in [1_000, 3_001_000, 3_002_000, 4_002_000, 4_003_000] {
+            gaps.tick(now_ns, false);
+        }
+        assert_eq!(gaps.longest().len(), 2);
+        assert_eq!(gaps.overlap(0, 10_000_000), 4_000_000);
+        assert_eq!(gaps.overlap(3_000_000, 3_003_000), 1_000 + 1_000);
+        assert_eq!(gaps.overlap(3_001_000, 3_002_000), 0);
+        assert_eq!(gaps.overlap(9_000_000, 1_000), 0);
     }
 
     #[test]

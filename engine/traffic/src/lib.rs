@@ -2,18 +2,22 @@
 //!
 //! * [`spec`], [`program`]: a stream's frames, written one after another into buffers;
 //! * [`pacer`]: which of them are due;
-//! * [`account`]: loss, duplication, reordering, damage and latency of what
-//!   was received;
+//! * [`account`]: loss, duplication, reordering, damage, latency and jitter of
+//!   what was received, also of each flow ([`flows`]);
 //! * [`gaps`]: how evenly the loop that drives all this came round.
 //!
 //! Nothing here allocates after construction, and nothing panics on the
 //! content of a frame.
 
 pub mod account;
+pub mod counts;
+pub mod flows;
 pub mod gaps;
+pub mod horizon;
 pub mod latency;
 mod order;
 pub mod pacer;
+pub mod powers;
 pub mod program;
 pub mod spec;
 pub mod window;

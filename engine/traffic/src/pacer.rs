@@ -1,10 +1,10 @@
 //! Which frames of a stream are due.
 //!
-//! Frame `k` of a stream is due `(k + phase) / rate` after the start; the
-//! phase, less than one frame, keeps streams of equal rates from sending in
-//! step, as one burst. A pacer is asked from time to time how many frames are
-//! due and not yet offered; between two questions that number grows with the
-//! time that passed. A backlog larger
+//! Frame `k` of a steady stream is due `(k + phase) / rate` after the start;
+//! the phase, less than one frame, keeps streams of equal rates from sending
+//! in step, as one burst. [`Shape`] tells of other schedules. A pacer is asked
+//! from time to time how many frames are due and not yet offered; between two
+//! questions that number grows with the time that passed. A backlog larger
 //! than the catch-up limit is not offered late as one giant burst: its excess
 //! is given up at once and counted as shortfall.
 
@@ -15,14 +15,53 @@ pub const CATCH_UP_MAX: u64 = 512;
 /// ... but never less than this many are kept.
 pub const CATCH_UP_MIN: u64 = 32;
 
+/// How the frames of a stream lie in time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// At equal distances.
+    Steady,
+    /// In groups of so many frames (0 counts as 1) that become due together;
+    /// the groups lie at equal distances, and so that the rate is the mean
+    /// rate. The phase is a share of the distance between two groups. What a
+    /// last, smaller group would send after the end is due at the end.
+    Bursts {
+        /// Frames of a group.
+        frames: u64,
+    },
+    /// At a rate that grows in a straight line from this share of the rate (0
+    /// to 1; anything less or no number counts as 0, anything more as 1) to
+    /// the rate itself, which it reaches at the end. The intended frames are
+    /// the area below that line.
+    Ramp {
+        /// The rate at the start, as a share of the rate at the end.
+        from_share: f64,
+    },
+}
+
+/// A shape, ready to be asked.
+#[derive(Debug, Clone, Copy)]
+enum Schedule {
+    Steady,
+    Bursts { frames: u64 },
+    Ramp { from: f64 },
+}
+
 /// The schedule of one stream.
 #[derive(Debug, Clone)]
 pub struct Pacer {
-    /// Frames per nanosecond; none when unpaced.
+    /// Frames per nanosecond, the highest of a ramp; none when unpaced.
     rate: Option<f64>,
+    /// Rate times duration.
+    whole: f64,
+    /// When everything is due.
+    end_ns: u64,
+    schedule: Schedule,
     phase: f64,
     intended: u64,
+    /// Late frames that may be made up for.
     limit: u64,
+    /// Frames that are due in one instant beyond the first.
+    together: u64,
     offered: u64,
     given_up: u64,
     largest_burst: u64,
@@ -35,19 +74,46 @@ impl Pacer {
     /// late. The number of frames does not depend on the phase.
     pub fn paced(rate_fps: f64, duration_s: f64, phase: f64) -> Self {
         let rate = rate_fps / 1e9;
-        let limit = (rate * CATCH_UP_NS).ceil() as u64;
         Self {
             rate: Some(rate),
+            whole: rate_fps * duration_s,
+            end_ns: (duration_s * 1e9).floor() as u64,
             phase,
             intended: (rate_fps * duration_s).floor() as u64,
-            limit: limit.clamp(CATCH_UP_MIN, CATCH_UP_MAX),
+            limit: catch_up(rate),
             ..Self::unpaced()
         }
     }
 
+    /// The same rate and duration in another shape; an unpaced stream has
+    /// none. The number of frames intended changes if it is a ramp.
+    #[must_use]
+    pub fn shaped(mut self, shape: Shape) -> Self {
+        if !self.is_paced() {
+            return self;
+        }
+        (self.together, self.intended) = (0, self.whole.floor() as u64);
+        self.schedule = match shape {
+            Shape::Steady => Schedule::Steady,
+            Shape::Bursts { frames } => {
+                let frames = frames.max(1);
+                self.together = frames - 1;
+                Schedule::Bursts { frames }
+            }
+            Shape::Ramp { from_share } => {
+                let from = Some(from_share.min(1.0)).filter(|&share| share > 0.0);
+                let from = from.unwrap_or(0.0);
+                self.intended = (self.whole * f64::midpoint(from, 1.0)).floor() as u64;
+                Schedule::Ramp { from }
+            }
+        };
+        self
+    }
+
     /// The same schedule, with a catch-up limit of at most a quarter of a
     /// ring of `ring` frames: making up for the engine's own gap must not
-    /// overflow what the other side keeps up with.
+    /// overflow what the other side keeps up with. The frames of a burst that
+    /// is due come on top: they are what was asked for.
     #[must_use]
     pub fn within(mut self, ring: u32) -> Self {
         self.limit = self.limit.min(u64::from(ring / 4).max(1));
@@ -58,9 +124,13 @@ impl Pacer {
     pub fn unpaced() -> Self {
         Self {
             rate: None,
+            whole: 0.0,
+            end_ns: u64::MAX,
+            schedule: Schedule::Steady,
             phase: 0.0,
             intended: u64::MAX,
             limit: u64::MAX,
+            together: 0,
             offered: 0,
             given_up: 0,
             largest_burst: 0,
@@ -83,27 +153,91 @@ impl Pacer {
         };
         let scheduled = self.scheduled(elapsed_ns, rate);
         let behind = scheduled.saturating_sub(self.offered + self.given_up);
-        if behind > self.limit {
-            self.given_up += behind - self.limit;
+        if behind == 0 {
+            return 0;
         }
-        let backlog = behind.min(self.limit);
-        if backlog > 0 {
-            self.observe(backlog, elapsed_ns, rate);
-        }
-        backlog.min(burst)
+        let kept = behind.min(self.most(elapsed_ns, rate));
+        self.given_up += behind - kept;
+        self.observe(kept, elapsed_ns, rate);
+        kept.min(burst)
     }
 
     /// Frames whose time has come.
     #[inline]
     fn scheduled(&self, elapsed_ns: u64, rate: f64) -> u64 {
-        let frames = elapsed_ns as f64 * rate + 1.0 - self.phase;
-        (frames as u64).min(self.intended)
+        if elapsed_ns >= self.end_ns {
+            return self.intended;
+        }
+        let frames = if let Schedule::Steady = self.schedule {
+            (elapsed_ns as f64 * rate + 1.0 - self.phase) as u64
+        } else {
+            self.scheduled_in_shape(elapsed_ns, rate)
+        };
+        frames.min(self.intended)
+    }
+
+    #[inline(never)]
+    fn scheduled_in_shape(&self, elapsed_ns: u64, rate: f64) -> u64 {
+        let steady = elapsed_ns as f64 * rate;
+        match self.schedule {
+            Schedule::Steady => (steady + 1.0 - self.phase) as u64,
+            Schedule::Bursts { frames } => {
+                let groups = steady / frames as f64 + 1.0 - self.phase;
+                (groups as u64).saturating_mul(frames)
+            }
+            Schedule::Ramp { from } => {
+                // The area below the line: of a trapezium.
+                let mean = f64::midpoint(from, self.share(from, elapsed_ns));
+                (steady * mean + 1.0 - self.phase) as u64
+            }
+        }
+    }
+
+    /// The share of its highest rate that a ramp has reached.
+    fn share(&self, from: f64, elapsed_ns: u64) -> f64 {
+        from + (1.0 - from) * (elapsed_ns as f64 / self.end_ns as f64)
+    }
+
+    /// Most frames that may be offered back to back.
+    #[inline]
+    fn most(&self, elapsed_ns: u64, rate: f64) -> u64 {
+        if let Schedule::Ramp { from } = self.schedule {
+            let share = self.share(from, elapsed_ns.min(self.end_ns));
+            return self.limit.min(catch_up(rate * share));
+        }
+        self.limit.saturating_add(self.together)
+    }
+
+    /// When frame `k` is due, in nanoseconds after the start.
+    #[inline]
+    fn due_at_ns(&self, k: u64, rate: f64) -> f64 {
+        if let Schedule::Steady = self.schedule {
+            return (k as f64 + self.phase) / rate;
+        }
+        self.due_in_shape_ns(k, rate).min(self.end_ns as f64)
+    }
+
+    #[inline(never)]
+    fn due_in_shape_ns(&self, k: u64, rate: f64) -> f64 {
+        let steady_ns = (k as f64 + self.phase) / rate;
+        match self.schedule {
+            Schedule::Bursts { frames } => {
+                ((k / frames) as f64 + self.phase) * frames as f64 / rate
+            }
+            Schedule::Ramp { from } if steady_ns > 0.0 => {
+                // The root of the trapezium's area, in the form that also
+                // holds where the ramp is flat.
+                let growth = 2.0 * (1.0 - from) * steady_ns / self.end_ns as f64;
+                2.0 * steady_ns / (from + (from * from + growth).sqrt())
+            }
+            Schedule::Steady | Schedule::Ramp { .. } => steady_ns,
+        }
     }
 
     #[inline]
     fn observe(&mut self, backlog: u64, elapsed_ns: u64, rate: f64) {
         self.largest_burst = self.largest_burst.max(backlog);
-        let oldest_due_ns = ((self.offered + self.given_up) as f64 + self.phase) / rate;
+        let oldest_due_ns = self.due_at_ns(self.offered + self.given_up, rate);
         let late_ns = (elapsed_ns as f64 - oldest_due_ns).max(0.0) as u64;
         self.latest_ns = self.latest_ns.max(late_ns);
     }
@@ -148,6 +282,23 @@ impl Pacer {
         self.rate.map(|_| self.intended - self.offered)
     }
 
+    /// The share of the intended frames that were offered, 0 to 1; none when
+    /// unpaced. A load that asks for no frame is offered in full.
+    pub fn offered_share(&self) -> Option<f64> {
+        let intended = self.intended()?;
+        if intended == 0 {
+            return Some(1.0);
+        }
+        Some(self.offered as f64 / intended as f64)
+    }
+
+    /// Whether the offered load is within `tolerance` (a share, as in 0.001)
+    /// of the intended one; none when unpaced.
+    pub fn offered_within(&self, tolerance: f64) -> Option<bool> {
+        let missing = self.shortfall()? as f64;
+        Some(missing <= tolerance * self.intended as f64)
+    }
+
     /// Most frames that were offered back to back: the largest backlog kept,
     /// or the largest burst when unpaced.
     pub fn largest_burst(&self) -> u64 {
@@ -161,91 +312,12 @@ impl Pacer {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn catching_up_fills_at_most_a_quarter_of_the_ring() {
-        let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(256);
-        assert_eq!(pacer.due(1_000_000, 1000), 64);
-        let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(4096);
-        assert_eq!(pacer.due(1_000_000, 1000), CATCH_UP_MAX);
-    }
-
-    #[test]
-    fn frames_are_due_by_time() {
-        let mut pacer = Pacer::paced(1e6, 1.0, 0.0);
-        assert_eq!(pacer.due(0, 32), 1);
-        pacer.offer(1);
-        assert_eq!(pacer.due(999, 32), 0);
-        assert_eq!(pacer.due(1_000, 32), 1);
-        pacer.offer(1);
-        assert_eq!(pacer.due(10_500, 32), 9);
-        assert_eq!(pacer.largest_burst(), 9);
-        assert_eq!(pacer.latest_ns(), Some(8_500));
-    }
-
-    #[test]
-    fn a_phase_delays_every_frame_by_part_of_an_interval() {
-        let mut pacer = Pacer::paced(1e6, 1.0, 0.25);
-        assert_eq!(pacer.due(249, 32), 0);
-        assert_eq!(pacer.due(250, 32), 1);
-        pacer.offer(1);
-        assert_eq!(pacer.due(1249, 32), 0);
-        assert_eq!(pacer.due(1250, 32), 1);
-    }
-
-    #[test]
-    fn a_long_gap_is_shortfall_and_not_a_giant_burst() {
-        let mut pacer = Pacer::paced(1e7, 1.0, 0.0);
-        assert_eq!(pacer.due(5_000_000, 64), 64);
-        assert_eq!(pacer.largest_burst(), CATCH_UP_MAX);
-        let mut sent = 0;
-        while pacer.due(5_000_000, 64) > 0 {
-            pacer.offer(64);
-            sent += 64;
-        }
-        assert_eq!(sent, CATCH_UP_MAX);
-        assert_eq!(pacer.given_up, 50_001 - CATCH_UP_MAX);
-    }
-
-    #[test]
-    fn a_stopped_trial_keeps_its_identity() {
-        let mut pacer = Pacer::paced(1e6, 10.0, 0.0);
-        let due = pacer.due(9_999, 64);
-        pacer.offer(due);
-        pacer.cut(19_999);
-        assert_eq!(pacer.intended(), Some(20));
-        assert_eq!(pacer.shortfall(), Some(10));
-    }
-
-    proptest! {
-        #[test]
-        fn intended_is_offered_plus_shortfall_whatever_the_gaps(
-            rate in 1.0f64..5e7,
-            phase in 0.0f64..1.0,
-            gaps in proptest::collection::vec(0u64..3_000_000, 1..200),
-        ) {
-            let duration_s = 0.05;
-            let mut pacer = Pacer::paced(rate, duration_s, phase);
-            let mut now = 0;
-            for gap in gaps {
-                now += gap;
-                let frames = pacer.due(now.min(50_000_000), 64);
-                prop_assert!(frames <= 64);
-                pacer.offer(frames);
-            }
-            while !pacer.is_done() {
-                let frames = pacer.due(50_000_000, 64);
-                prop_assert!(frames > 0);
-                pacer.offer(frames);
-            }
-            let intended = (rate * duration_s).floor() as u64;
-            prop_assert_eq!(pacer.intended(), Some(intended));
-            prop_assert_eq!(pacer.offered() + pacer.shortfall().unwrap(), intended);
-            prop_assert!(pacer.largest_burst() <= CATCH_UP_MAX);
-        }
-    }
+/// Frames that may be made up for at `rate` frames per nanosecond.
+fn catch_up(rate: f64) -> u64 {
+    let frames = (rate * CATCH_UP_NS).ceil() as u64;
+    frames.clamp(CATCH_UP_MIN, CATCH_UP_MAX)
 }
+
+#[cfg(test)]
+#[path = "pacer_tests.rs"]
+mod tests;

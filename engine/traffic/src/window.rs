@@ -11,8 +11,11 @@ const WORDS: usize = (WINDOW / 64) as usize;
 /// What a received sequence number means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Arrival {
-    /// Higher than every one before.
+    /// The next one after the highest before.
     InOrder,
+    /// Higher than every one before; this many numbers, one or more, were
+    /// skipped. They may still come.
+    Ahead(u64),
     /// The first copy, after a frame with a higher number (RFC 4737 section
     /// 3.3); the distance is to the highest number received so far.
     Reordered(u64),
@@ -67,11 +70,12 @@ impl SequenceWindow {
 
     fn record_out_of_line(&mut self, sequence: u64) -> Arrival {
         if sequence > self.expected {
+            let missing = sequence - self.expected;
             self.forget_up_to(sequence);
             let (word, bit) = place(sequence);
             self.bits[word] |= bit;
             self.expected = sequence + 1;
-            return Arrival::InOrder;
+            return Arrival::Ahead(missing);
         }
         let distance = self.expected - 1 - sequence;
         // The word being overwritten holds up to 63 numbers of the far end.
@@ -84,6 +88,16 @@ impl SequenceWindow {
         }
         self.bits[word] |= bit;
         Arrival::Reordered(distance)
+    }
+
+    /// The sequence numbers received of those from `first` on, as far back as
+    /// they are remembered.
+    pub fn received_from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {
+        let remembered = self.expected.saturating_sub(WINDOW - 64);
+        (first.max(remembered)..self.expected).filter(|&sequence| {
+            let (word, bit) = place(sequence);
+            self.bits[word] & bit != 0
+        })
     }
 
     /// Clears the words that numbers from `expected` to `sequence` enter anew.
@@ -125,9 +139,14 @@ mod tests {
                 .highest
                 .map_or(0, |highest| highest.wrapping_sub(sequence));
             if ahead {
+                let missing = sequence - self.highest.map_or(0, |highest| highest + 1);
                 self.highest = Some(sequence);
                 self.seen.insert(sequence);
-                Arrival::InOrder
+                if missing == 0 {
+                    Arrival::InOrder
+                } else {
+                    Arrival::Ahead(missing)
+                }
             } else if distance >= WINDOW - 64 {
                 Arrival::BeyondWindow
             } else if self.seen.insert(sequence) {
@@ -157,6 +176,12 @@ mod tests {
                 at = at.saturating_add_signed(step);
                 prop_assert_eq!(window.record(at), reference.record(at), "sequence {}", at);
             }
+            let first = at.saturating_sub(2000);
+            let remembered = reference.highest.unwrap().saturating_sub(WINDOW - 65);
+            let mut wanted: Vec<_> = reference.seen.into_iter().collect();
+            wanted.retain(|&sequence| sequence >= first.max(remembered));
+            wanted.sort_unstable();
+            prop_assert_eq!(window.received_from(first).collect::<Vec<_>>(), wanted);
         }
     }
 
@@ -166,7 +191,8 @@ mod tests {
         for sequence in 0..1000 {
             assert_eq!(window.record(sequence), Arrival::InOrder);
         }
-        assert_eq!(window.record(3 * WINDOW + 999), Arrival::InOrder);
+        let ahead = Arrival::Ahead(3 * WINDOW - 1);
+        assert_eq!(window.record(3 * WINDOW + 999), ahead);
         assert_eq!(window.record(3 * WINDOW + 5), Arrival::Reordered(994));
         assert_eq!(window.record(3), Arrival::BeyondWindow);
     }

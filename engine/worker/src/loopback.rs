@@ -8,7 +8,7 @@
 
 use crate::clock::Clock;
 use crate::live::Live;
-use crate::plan::{Expected, Plan, PlannedStream, WorkerPlan, WorkerPort};
+use crate::plan::{Part, Plan, PlannedStream, WorkerPlan, WorkerPort};
 use crate::trial;
 use pinchpoint_port::{AnyPort, mem};
 use pinchpoint_traffic::latency::LatencyRecorder;
@@ -34,7 +34,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         None => Pacer::unpaced(),
     };
     let planned = PlannedStream {
-        stream: 0,
+        part: 0,
         pacer: pacer.within(RING as u32),
         tx_port: 0,
         ..stream.clone()
@@ -45,10 +45,13 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         capture: 0,
         streams: 1,
         ports: 2,
-        expected: vec![Expected {
+        parts: vec![Part {
             stream: 0,
-            id: stream.id,
-            rx_port: 1,
+            worker: 0,
+            rx_port: Some(1),
+            horizon: Arc::default(),
+            flows: None,
+            ..plan.parts[stream.part].clone()
         }],
         workers: vec![WorkerPlan {
             core: first.core,
@@ -66,5 +69,5 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     let running = trial::start(ports, plan, clock, &Arc::new(Live::new(1)), || ()).ok()?;
     let (_, outcome) = running.join()?;
     let mut streams = outcome.ok()?.streams;
-    streams.pop()?.received.map(|(_, latency)| latency)
+    streams.pop()?.received.map(|received| received.latency)
 }

@@ -1,63 +1,103 @@
-//! The parts of a trial put together.
+//! The workers' shares of a trial put together.
 //!
-//! A stream that several workers send is several sequences, each with its own
-//! id; frames that several queues receive are accounted where they arrive. So
-//! counts add up, latencies are merged, and reordering is told within what one
-//! queue received of one part: between queues there is no order to keep.
+//! A stream that several workers send has a part for each, with an id and
+//! sequence numbers of its own; frames of a part that several queues receive
+//! are accounted where they arrive. So first what is known of each part is
+//! merged, then the parts of each stream.
 
-use crate::outcome::{Outcome, Part, PortOutcome, StreamOutcome};
+use crate::outcome::{Outcome, PortOutcome, Received, SentPart, Share, StreamOutcome};
 use crate::plan::Plan;
+use pinchpoint_traffic::counts::{StreamAccount, merged};
+use pinchpoint_traffic::flows::FlowTotals;
 
-/// The account of a trial from its workers' parts, in the order of the plan.
-pub(crate) fn merge(plan: &Plan, parts: Vec<Part>, failure: Option<String>) -> Outcome {
-    let start_ns = parts.iter().map(|part| part.start_ns).min().unwrap_or(0);
-    let sent_ns = parts.iter().map(|part| part.sent_ns).max().unwrap_or(0);
-    let end_ns = parts.iter().map(|part| part.end_ns).max().unwrap_or(0);
-    let mut outcome = Outcome {
-        stopped: parts.iter().any(|part| part.stopped),
+/// The account of a trial from its workers' shares, in the order of the plan.
+pub(crate) fn merge(plan: &Plan, mut shares: Vec<Share>, failure: Option<String>) -> Outcome {
+    let start_ns = shares.iter().map(|share| share.start_ns).min().unwrap_or(0);
+    let sent_ns = shares.iter().map(|share| share.sent_ns).max().unwrap_or(0);
+    let end_ns = shares.iter().map(|share| share.end_ns).max().unwrap_or(0);
+    let streams = streams(plan, &mut shares);
+    let mut ports = vec![None; plan.ports];
+    let mut captured = Vec::new();
+    let mut workers = Vec::new();
+    let stopped = shares.iter().any(|share| share.stopped);
+    for share in shares {
+        for (index, queue) in share.ports {
+            match &mut ports[index] {
+                Some(port) => add_queue(port, queue),
+                none => *none = Some(queue),
+            }
+        }
+        workers.push(share.worker);
+        captured.extend(share.captured);
+    }
+    captured.sort_by_key(|frame| frame.at_ns);
+    Outcome {
+        stopped,
         failure,
         duration_ns: sent_ns.saturating_sub(start_ns),
         drain_ns: end_ns.saturating_sub(sent_ns),
-        streams: (0..plan.streams).map(|_| StreamOutcome::default()).collect(),
-        ports: Vec::new(),
-        workers: Vec::new(),
-        captured: Vec::new(),
+        streams,
+        ports: ports.into_iter().map(Option::unwrap_or_default).collect(),
+        workers,
+        captured,
         start_ns,
-    };
-    let mut ports = vec![None; plan.ports];
-    for part in parts {
-        add(&mut outcome, &mut ports, part);
     }
-    outcome.ports = ports.into_iter().map(Option::unwrap_or_default).collect();
-    outcome.captured.sort_by_key(|frame| frame.at_ns);
-    outcome
 }
 
-fn add(outcome: &mut Outcome, ports: &mut [Option<PortOutcome>], part: Part) {
-    for sent in part.sent {
-        let stream = &mut outcome.streams[sent.stream];
-        stream.pacers.push(sent.pacer);
-        stream.refused += sent.refused;
-        stream.sent += sent.sent;
+fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
+    let mut streams: Vec<StreamOutcome> = Vec::new();
+    streams.resize_with(plan.streams, StreamOutcome::default);
+    let mut sent: Vec<SentPart> = Vec::new();
+    for share in shares.iter_mut() {
+        sent.append(&mut share.sent);
     }
-    for received in part.received {
-        let stream = &mut outcome.streams[received.stream];
-        match &mut stream.received {
-            Some((counts, latency)) => {
-                counts.merge(&received.counts);
-                latency.merge(received.latency);
-            }
-            none => *none = Some((received.counts, received.latency)),
+    sent.sort_by_key(|part| part.part);
+    for part in sent {
+        let accounts = shares.iter_mut().map(|share| share.received[part.part].take());
+        let account = merged(accounts);
+        add_part(&mut streams[plan.parts[part.part].stream], part, account);
+    }
+    streams
+}
+
+fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAccount>) {
+    stream.pacers.push(part.pacer);
+    stream.refused += part.refused;
+    stream.sent += part.sent;
+    let Some(account) = account else {
+        return;
+    };
+    let mut counts = account.counts;
+    counts.at_most(part.sent);
+    let flows = account.flows.as_ref().map(|flows| flows.totals(part.sent));
+    let losses = account.flows.iter().flat_map(|flows| flows.losses(part.sent));
+    let losses = losses.collect();
+    match &mut stream.received {
+        Some(received) => {
+            received.counts.merge(&counts);
+            received.latency.merge(account.latency);
+            received.flows = received.flows.zip(flows).map(|(one, other)| add(one, other));
+            received.losses.extend(losses);
+        }
+        none => {
+            *none = Some(Received {
+                counts,
+                latency: account.latency,
+                flows,
+                losses,
+            });
         }
     }
-    for (index, queue) in part.ports {
-        match &mut ports[index] {
-            Some(port) => add_queue(port, queue),
-            none => *none = Some(queue),
-        }
+}
+
+fn add(one: FlowTotals, other: FlowTotals) -> FlowTotals {
+    FlowTotals {
+        flows: one.flows + other.flows,
+        sent: one.sent + other.sent,
+        received: one.received + other.received,
+        with_loss: one.with_loss + other.with_loss,
+        silent: one.silent + other.silent,
     }
-    outcome.workers.push(part.worker);
-    outcome.captured.extend(part.captured);
 }
 
 /// Adds a further queue's account. What one queue cannot tell, its port cannot.

@@ -1,16 +1,17 @@
 //! What a trial did: by worker, and put together.
 
 use crate::witness::Disturbance;
-use pinchpoint_traffic::account::{PortCounts, StreamCounts};
+use pinchpoint_traffic::counts::{PortCounts, StreamAccount, StreamCounts};
+use pinchpoint_traffic::flows::{FlowLoss, FlowTotals};
 use pinchpoint_traffic::gaps::GapRecorder;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
 
-/// A stream, or one worker's part of it, as it was sent.
+/// A part as it was sent.
 #[derive(Debug, Clone)]
 pub struct SentPart {
-    /// Index of the stream in the trial.
-    pub stream: usize,
+    /// Which part of the plan.
+    pub part: usize,
     /// Intended and offered frames, shortfall, bursts.
     pub pacer: Pacer,
     /// Frames offered at their time that the port did not take.
@@ -19,20 +20,9 @@ pub struct SentPart {
     pub sent: u64,
 }
 
-/// A stream, or a part of it, as one worker received it.
+/// One worker's share of a trial.
 #[derive(Debug, Clone)]
-pub struct ReceivedPart {
-    /// Index of the stream in the trial.
-    pub stream: usize,
-    /// What came back.
-    pub counts: StreamCounts,
-    /// How long it took.
-    pub latency: LatencyRecorder,
-}
-
-/// One worker's part of a trial.
-#[derive(Debug, Clone)]
-pub struct Part {
+pub struct Share {
     /// Whether the sending ended before its time.
     pub stopped: bool,
     /// When the trial began, in nanoseconds of the engine's clock.
@@ -43,8 +33,9 @@ pub struct Part {
     pub end_ns: u64,
     /// What it sent.
     pub sent: Vec<SentPart>,
-    /// What it received.
-    pub received: Vec<ReceivedPart>,
+    /// What it received, by part of the plan; none where none of its ports
+    /// expected the part.
+    pub received: Vec<Option<StreamAccount>>,
     /// What its ports did, by index in the session.
     pub ports: Vec<(usize, PortOutcome)>,
     /// How its loop went.
@@ -75,8 +66,21 @@ pub struct StreamOutcome {
     pub refused: u64,
     /// Frames the port took.
     pub sent: u64,
-    /// What came back; none if nothing was expected to.
-    pub received: Option<(StreamCounts, LatencyRecorder)>,
+    /// What came back; none if nobody could tell.
+    pub received: Option<Received>,
+}
+
+/// What came back of a stream.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// How many frames, and how.
+    pub counts: StreamCounts,
+    /// How long they took, and how evenly they came.
+    pub latency: LatencyRecorder,
+    /// The flows that were followed, all together; none if none were.
+    pub flows: Option<FlowTotals>,
+    /// Those of them with a loss.
+    pub losses: Vec<FlowLoss>,
 }
 
 /// One port's account.

@@ -1,22 +1,41 @@
 //! What a trial is to do: for all workers, and for each.
 
 use pinchpoint_port::{AnyPort, BURST};
+use pinchpoint_traffic::flows::FlowMap;
+use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
 use pinchpoint_wire::ethernet::Mac;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// Frames handed to a port at once, at most.
 pub const TX_BURST: usize = BURST;
 
-/// A stream, or one worker's part of it, to be sent.
+/// A stream as far as one worker sends it: all of it, or a part with sequence
+/// numbers of its own. What every worker knows of it.
+#[derive(Debug, Clone)]
+pub struct Part {
+    /// Index of the stream in the trial.
+    pub stream: usize,
+    /// Id carried in the signature; its own for each part.
+    pub id: u8,
+    /// Who sends it, as an index into the workers.
+    pub worker: usize,
+    /// The port that expects it, as an index into the session's; none if
+    /// nobody does, or if its frames carry no signature.
+    pub rx_port: Option<usize>,
+    /// How far it has been sent, for those who receive it elsewhere.
+    pub horizon: Arc<Horizon>,
+    /// The flows to follow one by one, and how many of the first.
+    pub flows: Option<(FlowMap, usize)>,
+}
+
+/// How a worker sends a part.
 #[derive(Debug, Clone)]
 pub struct PlannedStream {
-    /// Index of the stream in the trial; its parts have the same.
-    pub stream: usize,
-    /// Id carried in the signature; its own for each part, because each part
-    /// counts its own sequence numbers.
-    pub id: u8,
+    /// Which part of the trial's.
+    pub part: usize,
     /// The frames.
     pub program: FrameProgram,
     /// When they are due.
@@ -25,17 +44,6 @@ pub struct PlannedStream {
     pub rate_fps: Option<f64>,
     /// The port that sends them, as an index into the worker's own ports.
     pub tx_port: usize,
-}
-
-/// Where a stream, or a part of it, is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expected {
-    /// Index of the stream in the trial.
-    pub stream: usize,
-    /// Id carried in the signature.
-    pub id: u8,
-    /// Index of the port in the session.
-    pub rx_port: usize,
 }
 
 /// What one worker does.
@@ -63,14 +71,16 @@ pub struct Plan {
     /// Latency is recorded of every frame whose sequence number is a multiple
     /// of this.
     pub latency_every: u64,
+    /// Whether the variation of latency from frame to frame is recorded.
+    pub jitter: bool,
     /// Frames to keep of those sent and of those received, by each worker.
     pub capture: usize,
     /// How many streams there are.
     pub streams: usize,
     /// How many ports the session has.
     pub ports: usize,
-    /// The streams, or their parts, by the port that expects them.
-    pub expected: Vec<Expected>,
+    /// The streams' parts.
+    pub parts: Vec<Part>,
     /// By worker, in the order of the session.
     pub workers: Vec<WorkerPlan>,
 }

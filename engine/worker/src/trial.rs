@@ -3,7 +3,7 @@
 use crate::clock::Clock;
 use crate::live::Live;
 use crate::merge::merge;
-use crate::outcome::{Outcome, Part};
+use crate::outcome::{Outcome, Share};
 use crate::plan::{Plan, WorkerPort};
 use crate::turn;
 use nix::sched::{CpuSet, sched_setaffinity};
@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
-/// What a worker's thread gives back: its ports, and its part unless it had
+/// What a worker's thread gives back: its ports, and its share unless it had
 /// no core to run on.
-type Returned = (Vec<WorkerPort>, Result<Part, String>);
+type Returned = (Vec<WorkerPort>, Result<Share, String>);
 
 /// A trial under way.
 pub struct Running {
@@ -32,10 +32,10 @@ impl Running {
     pub fn join(self) -> Option<(WorkersPorts, Result<Outcome, String>)> {
         let joined = self.threads.into_iter().map(JoinHandle::join);
         let returned: Result<Vec<Returned>, _> = joined.collect();
-        let (ports, parts): (Vec<_>, Vec<_>) = returned.ok()?.into_iter().unzip();
-        let parts: Result<Vec<Part>, String> = parts.into_iter().collect();
+        let (ports, shares): (Vec<_>, Vec<_>) = returned.ok()?.into_iter().unzip();
+        let shares: Result<Vec<Share>, String> = shares.into_iter().collect();
         let failure = self.live.failure();
-        Some((ports, parts.map(|parts| merge(&self.plan, parts, failure))))
+        Some((ports, shares.map(|shares| merge(&self.plan, shares, failure))))
     }
 }
 
@@ -78,12 +78,12 @@ pub fn start(
                     done();
                 }
             });
-            let part = pin(plan.workers[index].core)
+            let share = pin(plan.workers[index].core)
                 .map(|()| turn::run(index, &mut ports, &plan, &clock, &live));
-            if let Err(reason) = &part {
+            if let Err(reason) = &share {
                 live.fail(reason.clone());
             }
-            (ports, part)
+            (ports, share)
         };
         let thread = std::thread::Builder::new().name(format!("worker-{index}"));
         match thread.spawn(run) {

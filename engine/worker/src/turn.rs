@@ -3,14 +3,15 @@
 use crate::clock::Clock;
 use crate::keep::Recorder;
 use crate::live::{Live, Sample};
-use crate::outcome::{LoopOutcome, Part, PortOutcome, ReceivedPart, SentPart};
-use crate::plan::{Plan, PlannedStream, WorkerPort};
+use crate::outcome::{LoopOutcome, PortOutcome, SentPart, Share};
+use crate::plan::{Part, Plan, PlannedStream, WorkerPort};
 use crate::receive::{Outbox, Receiver, Watcher};
 use crate::send::{Keeping, Plain};
 use crate::witness::{Disturbance, frequency_hz};
 use pinchpoint_port::{AnyPort, Port, ThreadGuard, Uniform};
-use pinchpoint_traffic::account::Account;
+use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::gaps::GapRecorder;
+use std::sync::Arc;
 
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
@@ -28,7 +29,7 @@ pub(crate) fn run(
     plan: &Plan,
     clock: &Clock,
     live: &Live,
-) -> Part {
+) -> Share {
     let _guard = ThreadGuard::new();
     let baseline = |own: &mut WorkerPort| Baseline {
         rx_missed: own.port.rx_missed(),
@@ -40,7 +41,7 @@ pub(crate) fn run(
     let disturbance = Disturbance::now(core);
     worker.begin();
     worker.send_and_receive();
-    live.sending_ended(worker.now_ns);
+    worker.end_sending();
     let sent_ns = worker.now_ns;
     let busy_share = worker.busy_share();
     worker.drain(plan.drain_ns);
@@ -85,6 +86,8 @@ struct Worker<'a> {
     busy: bool,
     busy_ns: u64,
     stopped: bool,
+    /// Whether another worker may receive what this one sends.
+    shared: bool,
 }
 
 impl<'a> Worker<'a> {
@@ -95,11 +98,25 @@ impl<'a> Worker<'a> {
         clock: &'a Clock,
         live: &'a Live,
     ) -> Self {
-        let place = |index: usize| ports.iter().position(|own| own.index == index);
-        let expected = plan.expected.iter();
-        let expected = expected.filter_map(|one| Some((one.id, place(one.rx_port)?)));
-        let expected: Vec<_> = expected.collect();
-        let account = Account::new(plan.epoch, plan.verify_checksums, &expected, ports.len());
+        let place = |wanted: usize| ports.iter().position(|own| own.index == wanted);
+        let expected = |part: &Part| Expected {
+            id: part.id,
+            rx_port: part.rx_port.and_then(place),
+            sender: if part.worker == index {
+                Sender::Here
+            } else {
+                Sender::Elsewhere(Arc::clone(&part.horizon))
+            },
+            flows: part.flows,
+        };
+        let expected: Vec<_> = plan.parts.iter().map(expected).collect();
+        let settings = Settings {
+            epoch: plan.epoch,
+            verify_checksums: plan.verify_checksums,
+            latency_every: plan.latency_every,
+            jitter: plan.jitter,
+        };
+        let account = Account::new(&settings, &expected, ports.len());
         let stream = |planned| Stream {
             planned,
             refused: 0,
@@ -124,6 +141,7 @@ impl<'a> Worker<'a> {
             busy: false,
             busy_ns: 0,
             stopped: false,
+            shared: plan.workers.len() > 1,
         }
     }
 
@@ -272,10 +290,22 @@ impl<'a> Worker<'a> {
             *refused += lost;
             transmitted.refused += lost;
             pacer.offer(taken + lost);
-            self.account.sent(planned.id, first + taken);
+            self.account.sent(planned.part, first + taken);
+            if self.shared {
+                self.plan.parts[planned.part].horizon.reach(first + taken);
+            }
             any |= taken + lost > 0;
         }
         any
+    }
+
+    /// Tells the others that nothing more comes from here.
+    fn end_sending(&self) {
+        for stream in &self.streams {
+            let planned = &stream.planned;
+            self.plan.parts[planned.part].horizon.finish(planned.program.next());
+        }
+        self.live.sending_ended(self.now_ns);
     }
 
     fn busy_share(&self) -> f64 {
@@ -292,26 +322,17 @@ impl<'a> Worker<'a> {
         busy_share: f64,
         disturbance: Disturbance,
         baselines: Vec<Baseline>,
-    ) -> Part {
+    ) -> Share {
         let core = self.plan.workers[self.index].core;
-        let (streams, port_counts) = self.account.close();
-        let place = |index: usize| self.ports.iter().any(|own| own.index == index);
-        let expected = self.plan.expected.iter().filter(|one| place(one.rx_port));
-        let received = expected.zip(streams);
-        let received = received.map(|(one, (counts, latency))| ReceivedPart {
-            stream: one.stream,
-            counts,
-            latency,
-        });
-        let received = received.collect();
+        let closed = self.account.close();
         let sent = self.streams.into_iter().map(|stream| SentPart {
-            stream: stream.planned.stream,
+            part: stream.planned.part,
             refused: stream.refused,
             sent: stream.planned.program.next(),
             pacer: stream.planned.pacer,
         });
         let ports = self.ports.iter_mut().zip(self.transmitted);
-        let ports = ports.zip(port_counts).zip(baselines);
+        let ports = ports.zip(closed.ports).zip(baselines);
         let ports = ports.map(|(((own, transmitted), counts), before)| {
             let outcome = PortOutcome {
                 sent: transmitted.sent,
@@ -324,13 +345,13 @@ impl<'a> Worker<'a> {
             };
             (own.index, outcome)
         });
-        Part {
+        Share {
             stopped: self.stopped,
             start_ns: self.start_ns,
             sent_ns,
             end_ns: self.now_ns,
             sent: sent.collect(),
-            received,
+            received: closed.streams,
             ports: ports.collect(),
             worker: LoopOutcome {
                 core,

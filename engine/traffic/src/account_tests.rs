@@ -1,0 +1,283 @@
+//! What becomes of each frame that arrives.
+
+use super::*;
+use crate::counts::{Jump, merged};
+use crate::horizon::LEAD;
+
+const SETTINGS: Settings = Settings {
+    epoch: 1,
+    verify_checksums: false,
+    latency_every: 1,
+    jitter: true,
+};
+
+fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
+    let signature = Signature {
+        epoch,
+        stream,
+        sequence,
+        time_ns: 0,
+    };
+    let mut frame = [0; 60];
+    signature.emit(frame.last_chunk_mut().unwrap());
+    frame
+}
+
+fn here(id: u8, rx_port: usize) -> Expected {
+    Expected {
+        id,
+        rx_port: Some(rx_port),
+        sender: Sender::Here,
+        flows: None,
+    }
+}
+
+fn elsewhere(id: u8, horizon: &Arc<Horizon>) -> Expected {
+    Expected {
+        sender: Sender::Elsewhere(Arc::clone(horizon)),
+        ..here(id, 0)
+    }
+}
+
+fn account() -> Account {
+    let mut account = Account::new(&SETTINGS, &[here(5, 1), here(6, 0)], 2);
+    account.sent(0, 100);
+    account.sent(1, 100);
+    account
+}
+
+/// The counts of the only stream.
+fn counts(closed: &Closed) -> StreamCounts {
+    closed.streams[0].as_ref().unwrap().counts
+}
+
+#[test]
+fn every_frame_ends_in_exactly_one_count() {
+    let mut account = account();
+    let mut damaged = frame(1, 5, 9);
+    damaged[50] ^= 4;
+    for bytes in [
+        &frame(1, 5, 0)[..],
+        &frame(1, 5, 2),
+        &frame(1, 5, 1),
+        &frame(1, 5, 1),
+        &frame(0, 5, 7),
+        &frame(0, 6, 7),
+        &frame(0, 9, 7),
+        &frame(1, 9, 7),
+        &frame(1, 6, 7),
+        &frame(1, 5, 100),
+        &damaged,
+        &[0; 60],
+        &[0; 3],
+    ] {
+        account.frame(1, bytes, 10);
+    }
+    let closed = account.close();
+    let mut expected = StreamCounts {
+        received: 3,
+        duplicated: 1,
+        corrupt: 1,
+        late: 1,
+        largest_jump: Some(Jump {
+            missing: 1,
+            at_ns: 10,
+        }),
+        shares: 1,
+        ..StreamCounts::default()
+    };
+    expected.reordered(1);
+    assert_eq!(counts(&closed), expected);
+    let other = closed.streams[1].as_ref().unwrap().counts;
+    assert_eq!(other, StreamCounts::default());
+    let expected = PortCounts {
+        received: 5,
+        late: 3,
+        foreign: 5,
+    };
+    assert_eq!(closed.ports[1], expected);
+}
+
+#[test]
+fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
+    let mut account = account();
+    let mut damaged = frame(1, 5, 3);
+    damaged[60 - signature::LEN + 3] ^= 0x80;
+    account.frame(1, &damaged, 0);
+    let closed = account.close();
+    assert_eq!((counts(&closed).corrupt, closed.ports[1].received), (1, 1));
+}
+
+#[test]
+fn wrong_checksums_are_corrupt_only_when_verified() {
+    for (verify_checksums, corrupt) in [(true, 1), (false, 0)] {
+        let settings = Settings {
+            verify_checksums,
+            ..SETTINGS
+        };
+        let mut account = Account::new(&settings, &[here(5, 0)], 1);
+        account.sent(0, 1);
+        let mut bytes = frame(1, 5, 0);
+        bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+        account.frame(0, &bytes, 0);
+        assert_eq!(counts(&account.close()).corrupt, corrupt);
+    }
+}
+
+#[test]
+fn of_a_stream_that_no_port_expects_nothing_is_told_and_its_frames_are_foreign() {
+    let unsigned = Expected {
+        rx_port: None,
+        ..here(7, 0)
+    };
+    let mut account = Account::new(&SETTINGS, &[unsigned, here(5, 0)], 1);
+    account.sent(0, 10);
+    account.sent(1, 10);
+    for bytes in [&[0; 60], &frame(1, 7, 0), &frame(1, 5, 0)] {
+        account.frame(0, bytes, 0);
+    }
+    let closed = account.close();
+    assert!(closed.streams[0].is_none());
+    assert_eq!(closed.streams[1].as_ref().unwrap().counts.received, 1);
+    let ports = (closed.ports[0].received, closed.ports[0].foreign);
+    assert_eq!(ports, (1, 2));
+}
+
+#[test]
+fn the_largest_jump_stands_although_its_frames_come_later() {
+    let mut account = account();
+    for (sequence, now_ns) in [
+        (0, 10),
+        (4, 20),
+        (1, 30),
+        (2, 40),
+        (3, 50),
+        (6, 60),
+        (7, 70),
+    ] {
+        account.frame(1, &frame(1, 5, sequence), now_ns);
+    }
+    let counts = counts(&account.close());
+    let jump = Jump {
+        missing: 3,
+        at_ns: 20,
+    };
+    assert_eq!((counts.received, counts.reordered), (7, 3));
+    assert_eq!(counts.largest_jump, Some(jump));
+    assert_eq!(counts.reorder_distances.pairs(), [(1, 1), (2, 1), (4, 1)]);
+}
+
+#[test]
+fn only_some_latencies_are_recorded_when_sampling_but_all_jitter() {
+    let settings = Settings {
+        latency_every: 3,
+        ..SETTINGS
+    };
+    let mut account = Account::new(&settings, &[here(5, 0)], 1);
+    account.sent(0, 10);
+    for sequence in 0..10 {
+        account.frame(0, &frame(1, 5, sequence), 100 + sequence);
+    }
+    let [Some(stream)] = &account.close().streams[..] else {
+        panic!("one stream");
+    };
+    let latencies = stream.latency.clone().into_latencies();
+    assert_eq!((latencies.latency.len(), latencies.latency.max()), (4, 109));
+    assert_eq!(latencies.jitter.unwrap().count_at(1), 9);
+}
+
+#[test]
+fn a_stream_sent_elsewhere_is_received_as_far_as_its_horizon() {
+    let horizon = Arc::new(Horizon::new());
+    let mut account = Account::new(&SETTINGS, &[elsewhere(5, &horizon)], 1);
+    account.frame(0, &frame(1, 5, 0), 0);
+    horizon.reach(10);
+    account.frame(0, &frame(1, 5, 9), 0);
+    account.frame(0, &frame(1, 5, 10 + LEAD), 0);
+    let closed = account.close();
+    assert_eq!(counts(&closed).received, 1);
+    assert_eq!(closed.ports[0].foreign, 2);
+}
+
+#[test]
+fn frames_never_sent_are_foreign_once_the_sender_has_ended() {
+    let horizon = Arc::new(Horizon::new());
+    let expected = Expected {
+        flows: Some((FlowMap { first: 0, flows: 4 }, 4)),
+        ..elsewhere(5, &horizon)
+    };
+    let mut account = Account::new(&SETTINGS, &[expected], 1);
+    horizon.reach(10);
+    for sequence in [0, 1, 9, 10, 14] {
+        account.frame(0, &frame(1, 5, sequence), 0);
+    }
+    horizon.finish(10);
+    let closed = account.close();
+    assert_eq!(counts(&closed).received, 3);
+    let ports = (closed.ports[0].received, closed.ports[0].foreign);
+    assert_eq!(ports, (3, 2));
+    let [Some(stream)] = &closed.streams[..] else {
+        panic!("one stream");
+    };
+    let totals = stream.flows.as_ref().unwrap().totals(10);
+    assert_eq!((totals.sent, totals.received), (10, 3));
+}
+
+/// Four queues take frames by their flow; one worker sends, four account.
+#[test]
+fn accounts_of_several_queues_add_up_to_the_account_of_one() {
+    let (flows, queues, sent) = (64, 4, 20_000u64);
+    let horizon = Arc::new(Horizon::new());
+    let expected = Expected {
+        flows: Some((FlowMap { first: 0, flows }, 64)),
+        ..elsewhere(5, &horizon)
+    };
+    let new = || Account::new(&SETTINGS, std::slice::from_ref(&expected), 1);
+    let (mut whole, mut parts) = (new(), [new(), new(), new(), new()]);
+    horizon.reach(sent);
+    for sequence in (0..sent).filter(|sequence| sequence % 97 != 5) {
+        let copies = if sequence % 89 == 3 { 2 } else { 1 };
+        for _ in 0..copies {
+            let bytes = frame(1, 5, sequence);
+            let queue = (sequence % flows % queues) as usize;
+            whole.frame(0, &bytes, 1000 + sequence);
+            parts[queue].frame(0, &bytes, 1000 + sequence);
+        }
+    }
+    horizon.finish(sent);
+    let whole = whole.close();
+    let parts = parts.map(Account::close);
+    let mut port = PortCounts::default();
+    for part in &parts {
+        port.merge(&part.ports[0]);
+    }
+    assert_eq!(port, whole.ports[0]);
+    let sum = merged(parts.into_iter().flat_map(|part| part.streams)).unwrap();
+    let [Some(whole)] = &whole.streams[..] else {
+        panic!("one stream");
+    };
+    let wanted = StreamCounts {
+        largest_jump: None,
+        shares: queues,
+        ..whole.counts
+    };
+    assert_eq!(sum.counts, wanted);
+    let losses = |account: &StreamAccount| -> Vec<_> {
+        account.flows.as_ref().unwrap().losses(sent).collect()
+    };
+    assert!(!losses(whole).is_empty());
+    assert_eq!(losses(&sum), losses(whole));
+    let latency = |account: &StreamAccount| account.latency.clone().into_histogram();
+    assert_eq!(latency(&sum), latency(whole));
+}
+
+#[test]
+fn more_distinct_frames_than_were_sent_are_copies_at_different_queues() {
+    let mut counts = StreamCounts {
+        received: 12,
+        duplicated: 1,
+        ..StreamCounts::default()
+    };
+    counts.at_most(10);
+    assert_eq!((counts.received, counts.duplicated), (10, 3));
+}

@@ -1,0 +1,159 @@
+//! What an account says when it is closed, and how several are added up.
+//!
+//! Several workers may each receive a part of a stream, those frames that
+//! their queues deliver, into an account of their own. Merged, the counts of
+//! frames are exact, under one condition: all copies of a frame arrive at one
+//! queue, as they do when a device spreads frames by their addresses.
+//! [`StreamCounts::at_most`] mends what can be mended where that does not hold.
+//! Reordering, jumps and jitter compare a frame with the one before it, and
+//! between queues there is no before: they are those within each queue.
+
+use crate::flows::FlowTracker;
+use crate::latency::LatencyRecorder;
+use crate::powers::PowersOfTwo;
+use crate::window::WINDOW;
+
+/// Buckets for the distances of reordered frames: up to a whole window.
+pub const DISTANCES: usize = WINDOW.ilog2() as usize + 1;
+
+/// A jump in the sequence numbers of the frames that arrive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Jump {
+    /// Frames missing when the frame behind them arrived. Those that were
+    /// only reordered may have come later, and then are not lost.
+    pub missing: u64,
+    /// When that frame arrived, in nanoseconds of the clock given to the
+    /// account.
+    pub at_ns: u64,
+}
+
+/// Counts of one stream.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StreamCounts {
+    /// Distinct intact frames.
+    pub received: u64,
+    /// Further copies of frames already received.
+    pub duplicated: u64,
+    /// Frames received after one with a higher sequence number.
+    pub reordered: u64,
+    /// Largest difference between a reordered frame's sequence number and the
+    /// highest one received before it.
+    pub reorder_distance_max: u64,
+    /// All those differences.
+    pub reorder_distances: PowersOfTwo<DISTANCES>,
+    /// Frames of ours that arrived damaged.
+    pub corrupt: u64,
+    /// Frames that arrived when their trial had ended, or too far behind to
+    /// be told from a copy.
+    pub late: u64,
+    /// The largest jump; none if there was none, or if `shares` is above 1.
+    pub largest_jump: Option<Jump>,
+    /// Accounts that received frames of the stream: what is said of
+    /// reordering is true within each of them.
+    pub shares: u64,
+}
+
+impl StreamCounts {
+    /// Adds what another worker counted of the same stream.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.duplicated += other.duplicated;
+        self.reordered += other.reordered;
+        self.reorder_distance_max = self.reorder_distance_max.max(other.reorder_distance_max);
+        self.reorder_distances.merge(&other.reorder_distances);
+        self.corrupt += other.corrupt;
+        self.late += other.late;
+        self.shares += other.shares;
+        // What one share misses, another one has.
+        self.largest_jump = match self.shares {
+            0 | 1 => self.largest_jump.or(other.largest_jump),
+            _ => None,
+        };
+    }
+
+    /// Corrects merged counts of a stream of which `sent` frames were sent:
+    /// more distinct frames than that cannot be, so the excess are copies
+    /// that arrived at different queues.
+    pub fn at_most(&mut self, sent: u64) {
+        let excess = self.received.saturating_sub(sent);
+        self.received -= excess;
+        self.duplicated += excess;
+    }
+
+    /// Notes that a frame arrived with `missing` frames before it missing.
+    pub(crate) fn jumped(&mut self, missing: u64, at_ns: u64) {
+        if self.largest_jump.is_none_or(|jump| missing > jump.missing) {
+            self.largest_jump = Some(Jump { missing, at_ns });
+        }
+    }
+
+    pub(crate) fn reordered(&mut self, distance: u64) {
+        self.reordered += 1;
+        self.reorder_distance_max = self.reorder_distance_max.max(distance);
+        self.reorder_distances.record(distance);
+    }
+}
+
+/// Counts of one port.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PortCounts {
+    /// Frames of this trial: distinct ones, copies and damaged ones.
+    pub received: u64,
+    /// Frames of an earlier trial, or too far behind to be told from a copy.
+    pub late: u64,
+    /// Frames without our signature, or of a stream not expected here.
+    pub foreign: u64,
+}
+
+impl PortCounts {
+    /// Adds the counts of another queue of the same port.
+    pub fn merge(&mut self, other: &Self) {
+        self.received += other.received;
+        self.late += other.late;
+        self.foreign += other.foreign;
+    }
+}
+
+/// Everything known of a stream that was received.
+#[derive(Debug, Clone)]
+pub struct StreamAccount {
+    /// How many frames came back, and how.
+    pub counts: StreamCounts,
+    /// How long they took, and how evenly they came.
+    pub latency: LatencyRecorder,
+    /// How many came back of each flow, if flows are followed.
+    pub flows: Option<FlowTracker>,
+}
+
+impl StreamAccount {
+    /// Adds another worker's account of the same stream.
+    pub fn merge(&mut self, other: Self) {
+        self.counts.merge(&other.counts);
+        self.latency.merge(other.latency);
+        match (&mut self.flows, other.flows) {
+            (Some(ours), Some(theirs)) => ours.merge(&theirs),
+            (ours @ None, theirs) => *ours = theirs,
+            (Some(_), None) => {}
+        }
+    }
+}
+
+/// A closed account.
+#[derive(Debug, Clone)]
+pub struct Closed {
+    /// By stream; none where nothing can be told: no port here expected the
+    /// stream.
+    pub streams: Vec<Option<StreamAccount>>,
+    /// By port.
+    pub ports: Vec<PortCounts>,
+}
+
+/// The sum of what several workers know of one stream; none if no one can
+/// tell anything.
+pub fn merged(accounts: impl IntoIterator<Item = Option<StreamAccount>>) -> Option<StreamAccount> {
+    let known = accounts.into_iter().flatten();
+    known.reduce(|mut sum, account| {
+        sum.merge(account);
+        sum
+    })
+}
