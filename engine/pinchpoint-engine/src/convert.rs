@@ -3,6 +3,7 @@
 mod known;
 mod session;
 mod stream;
+mod template;
 mod trial;
 
 pub use known::{Known, KnownPort};

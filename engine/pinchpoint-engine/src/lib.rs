@@ -6,6 +6,7 @@
 //! * [`report`]: what the worker did to messages;
 //! * [`input`], [`session`]: the conversation.
 
+pub mod capture;
 pub mod convert;
 pub mod input;
 pub mod parse;

@@ -1,20 +1,25 @@
 //! From what the worker did to messages.
 
-use crate::convert::KnownPort;
+use crate::convert::{Known, KnownPort};
 use crate::protocol::{
-    Backend, BackendName, CacheLine, HelloReply, Latency, Pacing, PortResult, Status, StreamResult,
-    TrialResult, VERSION, Witness, WorkerWitness,
+    Backend, BackendName, CacheLine, CaptureResult, FlowsResult, HelloReply, Jump, Latency,
+    Loopback, OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Status, StreamRequest,
+    StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
 };
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
-use pinchpoint_port::Availability;
+use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
 use pinchpoint_traffic::gaps;
+use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
-use pinchpoint_worker::Outcome;
+use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
+use pinchpoint_worker::{Outcome, probe};
 
+/// Flows with losses that a result lists.
+const MAX_LOSSES: usize = 1000;
 /// Points of the percentile curve each time the distance to 100 % halves.
 const CURVE_POINTS_PER_HALVING: u32 = 2;
 
@@ -149,6 +154,59 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
+fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> StreamResult {
+    let sum = |of: fn(&Pacer) -> Option<u64>| -> Option<u64> { outcome.pacers.iter().map(of).sum() };
+    let received = outcome.received.as_ref();
+    let counts = received.map(|received| received.counts);
+    let tracked = received.and_then(|received| received.flows);
+    let losses = received.map(|received| received.losses.as_slice());
+    let flows = tracked.zip(losses).map(|(flows, losses)| FlowsResult {
+        tracked: flows.flows,
+        lossy: flows.with_loss,
+        losses: losses
+            .iter()
+            .take(MAX_LOSSES)
+            .map(|loss| (loss.flow, loss.sent, loss.received))
+            .collect(),
+    });
+    let jump = counts.and_then(|counts| counts.largest_jump);
+    let latencies = outcome.received.map(|received| received.latency.into_latencies());
+    let (times, jitter) = match latencies {
+        Some(both) => (Some(both.latency), both.jitter),
+        None => (None, None),
+    };
+    let told = |histogram: Option<Histogram<u64>>| {
+        let histogram = histogram.filter(|histogram| !histogram.is_empty());
+        histogram.as_ref().map(latency)
+    };
+    StreamResult {
+        id: request.id,
+        tx_port: request.tx_port.clone(),
+        rx_port: request.rx_port.clone(),
+        intended: sum(Pacer::intended),
+        offered: outcome.pacers.iter().map(Pacer::offered).sum(),
+        refused: outcome.refused,
+        shortfall: sum(Pacer::shortfall),
+        sent: outcome.sent,
+        bytes_mean: outcome.mean_len + FCS_LEN as f64,
+        received: counts.map(|counts| counts.received),
+        lost: counts.map(|counts| outcome.sent - counts.received),
+        duplicated: counts.map(|counts| counts.duplicated),
+        reordered: counts.map(|counts| counts.reordered),
+        reorder_distance_max: counts.map(|counts| counts.reorder_distance_max),
+        reorder_histogram: counts.map_or_else(Vec::new, |counts| counts.reorder_distances.pairs()),
+        corrupt: counts.map(|counts| counts.corrupt),
+        late: counts.map(|counts| counts.late),
+        largest_jump: jump.map(|jump| Jump {
+            frames: jump.missing,
+            at_s: seconds(jump.at_ns.saturating_sub(start_ns)),
+        }),
+        latency: told(times),
+        jitter: told(jitter),
+        flows,
+    }
+}
+
 fn latency(histogram: &Histogram<u64>) -> Latency {
     let at = |quantile| histogram.value_at_quantile(quantile);
     let mut curve = vec![(0.0, histogram.min())];
@@ -182,6 +240,7 @@ fn port(outcome: PortOutcome, known: &KnownPort) -> PortResult {
         received: outcome.counts.received,
         foreign: outcome.counts.foreign,
         late: outcome.counts.late,
+        answered: outcome.answered,
         rx_missed: outcome.rx_missed,
         stats: outcome.stats.into_iter().chain([own]).collect(),
     }
@@ -189,6 +248,9 @@ fn port(outcome: PortOutcome, known: &KnownPort) -> PortResult {
 
 fn worker(outcome: &LoopOutcome) -> WorkerWitness {
     let gaps = &outcome.gaps;
+    let since_start = |at_ns: u64| seconds(at_ns.saturating_sub(outcome.start_ns));
+    let longest = gaps.longest().iter();
+    let longest = longest.map(|gap| (since_start(gap.at_ns), gap.len_ns));
     WorkerWitness {
         core: outcome.core,
         loops: outcome.turns,
@@ -197,10 +259,12 @@ fn worker(outcome: &LoopOutcome) -> WorkerWitness {
         gaps: gaps.over(),
         gap_total_ns: gaps.over_total_ns(),
         gap_max_ns: gaps.max_ns(),
-        gap_max_at_s: seconds(gaps.max_at_ns().saturating_sub(outcome.start_ns)),
+        gap_max_at_s: since_start(gaps.max_at_ns()),
         gap_histogram: gaps.histogram(),
+        gaps_longest: longest.collect(),
         steal_s: outcome.disturbance.steal_s,
         voluntary_switches: outcome.disturbance.voluntary_switches,
         involuntary_switches: outcome.disturbance.involuntary_switches,
+        frequency_hz: outcome.frequency_hz,
     }
 }

@@ -31,7 +31,7 @@ struct OpenSession {
 
 /// A trial under way.
 struct Trial {
-    name: String,
+    request: RunRequest,
     capture: Option<Capture>,
     loopback: Option<Loopback>,
     running: Running,
@@ -308,7 +308,7 @@ impl Session {
         let begun = Instant::now();
         let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
         self.trial = Some(Trial {
-            name: request.trial.clone(),
+            request: request.clone(),
             capture,
             loopback: loopback.flatten().map(report::loopback),
             running,
@@ -331,7 +331,7 @@ impl Session {
             .map(|(at, interval)| at + interval);
         let totals = trial.live.sample();
         let sample = Sample {
-            trial: trial.name.clone(),
+            trial: trial.request.trial.clone(),
             elapsed_s: trial.begun.elapsed().as_secs_f64(),
             offered: totals.offered,
             sent: totals.sent,
@@ -347,15 +347,21 @@ impl Session {
         let reply = match (trial.running.join(), &mut self.open) {
             (Some((ports, Ok(outcome))), Some(open)) => {
                 open.ports = ports;
-                let beside = Beside {
-                    cache_line: trial.cache_line.map(report::cache_line_after),
-                    loopback: trial.loopback,
-                    capture: trial
-                        .capture
-                        .map(|capture| capture.write(&outcome, &open.known)),
-                };
-                let result = report::result(trial.name, outcome, &open.known, beside);
-                Reply::Result(Box::new(result))
+                let cache_line = trial.cache_line.map(report::cache_line_after);
+                let capture = trial.capture;
+                let capture = capture.map(|file| file.write(&outcome, &open.known, &self.clock));
+                match capture.transpose() {
+                    Ok(capture) => {
+                        let beside = Beside {
+                            cache_line,
+                            loopback: trial.loopback,
+                            capture,
+                        };
+                        let result = report::result(&trial.request, outcome, &open.known, beside);
+                        Reply::Result(Box::new(result))
+                    }
+                    Err(failure) => Reply::Error(failure),
+                }
             }
             (Some((ports, Err(message))), Some(open)) => {
                 open.ports = ports;
@@ -363,7 +369,7 @@ impl Session {
             }
             _ => {
                 self.open = None;
-                let message = format!("trial {}: the worker died", trial.name);
+                let message = format!("trial {}: the worker died", trial.request.trial);
                 let hint = Some("its message is on stderr; send open again");
                 Reply::Error(error(ErrorCode::Internal, message, hint))
             }

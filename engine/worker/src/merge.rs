@@ -64,6 +64,8 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
     stream.pacers.push(part.pacer);
     stream.refused += part.refused;
     stream.sent += part.sent;
+    // The parts have the sizes of the stream, in the same proportions.
+    stream.mean_len = part.mean_len;
     let Some(account) = account else {
         return;
     };

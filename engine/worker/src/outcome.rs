@@ -18,6 +18,8 @@ pub struct SentPart {
     pub refused: u64,
     /// Frames the port took.
     pub sent: u64,
+    /// Bytes of a frame on average, without check sequence.
+    pub mean_len: f64,
 }
 
 /// One worker's share of a trial.
@@ -66,6 +68,8 @@ pub struct StreamOutcome {
     pub refused: u64,
     /// Frames the port took.
     pub sent: u64,
+    /// Bytes of a frame on average, without check sequence.
+    pub mean_len: f64,
     /// What came back; none if nobody could tell.
     pub received: Option<Received>,
 }

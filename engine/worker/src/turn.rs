@@ -329,6 +329,7 @@ impl<'a> Worker<'a> {
             part: stream.planned.part,
             refused: stream.refused,
             sent: stream.planned.program.next(),
+            mean_len: stream.planned.program.mean_len(),
             pacer: stream.planned.pacer,
         });
         let ports = self.ports.iter_mut().zip(self.transmitted);

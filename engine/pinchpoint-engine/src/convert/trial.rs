@@ -1,13 +1,17 @@
 //! What a trial runs.
 
-use super::stream::{pacer, rate_fps, spec};
+use super::stream::{pacer, rate_fps};
+use super::template::{Block, spec};
 use super::{Known, MAX_NAME, check, check_core, invalid};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
 use pinchpoint_port::BURST;
+use pinchpoint_traffic::flows::{FlowMap, MAX_TRACKED};
 use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::spec::{FieldProgram, Op, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
-use pinchpoint_worker::plan::Expected;
+use pinchpoint_worker::plan::Part;
 use pinchpoint_worker::{Plan, PlannedStream, WorkerPlan};
+use std::sync::Arc;
 
 /// Ids are bytes, and every part of a stream has its own.
 const MAX_STREAMS: usize = 256;
@@ -47,7 +51,8 @@ pub fn plan(
         capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
         streams: count,
         ports: known.ports.len(),
-        expected: Vec::new(),
+        jitter: true,
+        parts: Vec::new(),
         workers: known.cores.iter().map(worker).collect(),
     };
     let mut ids = Ids::new(&request.streams)?;
@@ -110,9 +115,13 @@ fn add_stream(
     let parts = tx_port.workers.len();
     for (part, &(worker, place)) in tx_port.workers.iter().enumerate() {
         let id = if part == 0 { request.id } else { ids.free(&key)? };
-        let spec = spec(run, request, id, (part, parts), &key)?;
+        let block = Block {
+            part: part as u64,
+            parts: parts as u64,
+        };
+        let spec = spec(request, run, id, &block, &key)?;
         let program = FrameProgram::new(&spec)
-            .map_err(|error| invalid(format!("{key}.{}", error.key), error.what))?;
+            .map_err(|error| invalid(format!("{key}.{}", spec_key(&error.key)), error.what))?;
         check(
             program.max_len() <= max_len,
             format!("{key}.size"),
@@ -126,22 +135,65 @@ fn add_stream(
         // Spread over one interval, so that equal rates do not add up to
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
-        let planned = PlannedStream {
+        let number = plan.parts.len();
+        plan.parts.push(Part {
             stream: index,
             id,
+            worker,
+            rx_port: rx_port.filter(|_| request.stamped),
+            horizon: Arc::default(),
+            flows: tracked(request, &spec, &key)?,
+        });
+        let planned = PlannedStream {
+            part: number,
             pacer: pacer(request, rate_fps, run.duration_s, phase, &key)?.within(tx_port.tx_ring),
             program,
             rate_fps,
             tx_port: place,
         };
         plan.workers[worker].streams.push(planned);
-        plan.expected.extend(rx_port.map(|rx_port| Expected {
-            stream: index,
-            id,
-            rx_port,
-        }));
     }
     Ok(())
+}
+
+/// The key of the protocol that a key of the traffic crate comes from.
+fn spec_key(key: &str) -> String {
+    match key.strip_prefix("sizes") {
+        Some(rest) => format!("size{rest}"),
+        None if key.starts_with("layers") => format!("template.{key}"),
+        None => key.to_owned(),
+    }
+}
+
+/// The flows of a part to follow one by one: of the stream's first ones, those
+/// in the part's block.
+fn tracked(
+    request: &StreamRequest,
+    spec: &StreamSpec,
+    key: &str,
+) -> Result<Option<(FlowMap, usize)>, ErrorReply> {
+    let wanted = request.tracked_flows;
+    let key = format!("{key}.tracked_flows");
+    check(
+        wanted <= MAX_TRACKED as u64,
+        &key,
+        format!("expected at most {MAX_TRACKED}, got {wanted}"),
+    )?;
+    if wanted == 0 {
+        return Ok(None);
+    }
+    let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
+    check(
+        !spec.fields.iter().any(drawn),
+        key,
+        "a stream with a Zipf field has no flows that follow from the sequence number",
+    )?;
+    let map = FlowMap {
+        first: spec.first_flow,
+        flows: spec.flows,
+    };
+    let tracked = wanted.saturating_sub(spec.first_flow).min(spec.flows);
+    Ok(Some((map, tracked as usize)))
 }
 
 fn check_times(request: &RunRequest) -> Result<(), ErrorReply> {

@@ -122,6 +122,8 @@ pub struct EchoRequest {
     pub identifier: u16,
     #[serde(default)]
     pub sequence: u16,
+    #[serde(default, skip_serializing_if = "Hex::is_empty")]
+    pub body: Hex,
 }
 
 /// A flag of a TCP header (RFC 9293 section 3.1).
@@ -166,6 +168,13 @@ fn window() -> u16 {
 /// Bytes written as hexadecimal digits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hex(pub Vec<u8>);
+
+impl Hex {
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 impl Serialize for Hex {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
