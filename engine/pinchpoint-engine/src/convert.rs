@@ -7,7 +7,9 @@ use crate::protocol::{
 use pinchpoint_port::{Backend, PortSpec, SessionSpec};
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
-use pinchpoint_traffic::spec::{Field, FieldProgram, StreamSpec};
+use pinchpoint_traffic::spec::{
+    self, FieldProgram, FieldRef, Layer, Op, Sizes, SpecError, StreamSpec, Template, Wrong,
+};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::{Plan, PlannedStream};
 
@@ -224,14 +226,15 @@ fn stream(
             format!("expected null or more than 0 and at most 1e9, got {rate_fps}"),
         )?;
     }
-    let program = FrameProgram::new(&stream_spec(run, request)).map_err(|error| ErrorReply {
+    let invalid = |error: SpecError| ErrorReply {
         code: ErrorCode::Invalid,
-        message: format!("{key}.{error}"),
+        message: format!("{key}.{}: {}", request_key(&error.key), error.what),
         hint: None,
-    })?;
+    };
+    let program = FrameProgram::new(&stream_spec(run, request)).map_err(invalid)?;
     let max_len = ports[tx_port].max_len.min(ports[rx_port].max_len);
     check(
-        program.frame_len() <= max_len,
+        program.max_len() <= max_len,
         format!("{key}.frame_bytes"),
         format!(
             "its ports carry frames of up to {} bytes",
@@ -257,32 +260,71 @@ fn find(name: &str, ports: &[KnownPort], key: &str) -> Result<usize, ErrorReply>
     Ok(index.unwrap_or_default())
 }
 
+/// The request's key for a key of the specification made of it.
+fn request_key(key: &str) -> String {
+    if key == "sizes.fixed" {
+        return "frame_bytes".to_owned();
+    }
+    let key = key.replace(".op.", ".");
+    match key
+        .strip_prefix("layers[")
+        .and_then(|rest| rest.split_once("]."))
+    {
+        Some((_, inside)) => inside.to_owned(),
+        None => key,
+    }
+}
+
 fn stream_spec(run: &RunRequest, request: &StreamRequest) -> StreamSpec {
     let field = |name| match name {
-        FieldName::Ipv4Src => Field::Ipv4Src,
-        FieldName::Ipv4Dst => Field::Ipv4Dst,
-        FieldName::UdpSrc => Field::UdpSrc,
-        FieldName::UdpDst => Field::UdpDst,
+        FieldName::Ipv4Src => spec::FieldName::Ipv4Src,
+        FieldName::Ipv4Dst => spec::FieldName::Ipv4Dst,
+        FieldName::UdpSrc => spec::FieldName::UdpSrc,
+        FieldName::UdpDst => spec::FieldName::UdpDst,
     };
     let fields = request.fields.iter().map(|program| FieldProgram {
-        field: field(program.field),
-        step: program.step,
-        count: program.count,
+        field: FieldRef::outermost(field(program.field)),
+        op: Op::Increment {
+            step: program.step,
+            count: program.count,
+        },
     });
     StreamSpec {
         id: request.id,
         epoch: run.epoch,
+        seed: 0,
+        stamped: true,
         // Too short a frame stays too short, and is refused by its checks.
-        len: request.frame_bytes.saturating_sub(FCS_LEN),
-        eth_src: request.eth.src.0,
-        eth_dst: request.eth.dst.0,
-        ip_src: request.ipv4.src,
-        ip_dst: request.ipv4.dst,
-        ttl: request.ipv4.ttl,
-        dscp: request.ipv4.dscp,
-        udp_src: request.udp.src,
-        udp_dst: request.udp.dst,
+        sizes: Sizes::Fixed(request.frame_bytes.saturating_sub(FCS_LEN)),
+        template: Template::Layers(layers(request)),
+        wrong: Wrong::default(),
         flows: request.flows,
+        first_flow: 0,
         fields: fields.collect(),
     }
+}
+
+fn layers(request: &StreamRequest) -> Vec<Layer> {
+    vec![
+        Layer::Ethernet {
+            src: request.eth.src.0,
+            dst: request.eth.dst.0,
+            ethertype: None,
+        },
+        Layer::Ipv4 {
+            src: request.ipv4.src,
+            dst: request.ipv4.dst,
+            ttl: request.ipv4.ttl,
+            dscp: request.ipv4.dscp,
+            ecn: 0,
+            identification: 0,
+            dont_fragment: true,
+            protocol: None,
+            options: Vec::new(),
+        },
+        Layer::Udp {
+            src: request.udp.src,
+            dst: request.udp.dst,
+        },
+    ]
 }

@@ -10,10 +10,20 @@
 //! content of a frame.
 
 pub mod account;
+mod digits;
+mod dissect;
+mod field;
 pub mod gaps;
+mod general;
+mod hash;
 pub mod latency;
+mod layer;
+mod layout;
 mod order;
 pub mod pacer;
+mod plain;
 pub mod program;
+mod sizes;
 pub mod spec;
 pub mod window;
+mod zipf;

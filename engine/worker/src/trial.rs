@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use pinchpoint_port::{AnyPort, Port, Sink, Source, ThreadGuard};
 use pinchpoint_traffic::account::Account;
 use pinchpoint_traffic::gaps::GapRecorder;
-use pinchpoint_traffic::program::Burst;
+use pinchpoint_traffic::program::{BurstSender, FrameWriter};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -151,21 +151,31 @@ impl Sink for Receiver<'_> {
     }
 }
 
-/// Writes the frames of one burst.
-struct Writer<'a, 'b> {
-    burst: &'a mut Burst<'b>,
-    len: usize,
+/// Offers one burst to a port.
+struct Offer<'a> {
+    port: &'a mut AnyPort,
+    count: usize,
 }
 
-impl Source for Writer<'_, '_> {
+impl BurstSender for Offer<'_> {
     #[inline(always)]
-    fn len(&self, _index: usize) -> usize {
-        self.len
+    fn send<W: FrameWriter>(self, writer: &mut W) -> u64 {
+        self.port.send(self.count, Writer(writer)) as u64
+    }
+}
+
+/// The frames of a program as a port asks for them.
+struct Writer<'a, W>(&'a mut W);
+
+impl<W: FrameWriter> Source for Writer<'_, W> {
+    #[inline(always)]
+    fn len(&self, index: usize) -> usize {
+        self.0.len(index)
     }
 
     #[inline(always)]
-    fn frame(&mut self, _index: usize, frame: &mut [u8]) {
-        self.burst.write(frame);
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self.0.write(index, frame);
     }
 }
 
@@ -295,11 +305,9 @@ impl<'a> Worker<'a> {
             }
             let first = program.next();
             let time_ns = self.clock.now_ns();
-            let len = program.frame_len();
             let port = &mut self.ports[*tx_port];
-            let taken = program.send(time_ns, |burst| {
-                port.send(due as usize, Writer { burst, len }) as u64
-            });
+            let count = due as usize;
+            let taken = program.send(time_ns, Offer { port, count });
             let transmitted = &mut self.transmitted[*tx_port];
             transmitted.sent += taken;
             if taken < due {
