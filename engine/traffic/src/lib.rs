@@ -11,13 +11,23 @@
 
 pub mod account;
 pub mod counts;
+mod digits;
+mod dissect;
+mod field;
 pub mod flows;
 pub mod gaps;
+mod general;
+mod hash;
 pub mod horizon;
 pub mod latency;
+mod layer;
+mod layout;
 mod order;
 pub mod pacer;
+mod plain;
 pub mod powers;
 pub mod program;
+mod sizes;
 pub mod spec;
 pub mod window;
+mod zipf;

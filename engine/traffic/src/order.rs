@@ -1,9 +1,28 @@
-//! The order in which a stream goes through its five-tuples.
+//! The order in which a stream of UDP over IPv4 goes through its five-tuples.
 //!
 //! The field programs are digits of the tuple index, the first one fastest
 //! (protocol/README.md, "The order of five-tuples").
 
-use crate::spec::{Field, FieldProgram, StreamSpec};
+use crate::spec::{FieldName, FieldProgram, Op};
+
+/// A field of the five-tuple.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Field {
+    Ipv4Src,
+    Ipv4Dst,
+    UdpSrc,
+    UdpDst,
+}
+
+impl Field {
+    /// One more than the largest value.
+    fn range(self) -> u64 {
+        match self {
+            Self::Ipv4Src | Self::Ipv4Dst => 1 << 32,
+            Self::UdpSrc | Self::UdpDst => 1 << 16,
+        }
+    }
+}
 
 /// One field program, ready to run.
 #[derive(Debug, Clone, Copy)]
@@ -15,13 +34,24 @@ struct Digit {
 }
 
 impl Digit {
-    fn new(program: &FieldProgram) -> Self {
-        let range = program.field.range() as i64;
-        Self {
-            field: program.field,
-            step: program.step.rem_euclid(range) as u64,
-            count: program.count,
-        }
+    /// None if the program is not an increment of an outermost five-tuple's
+    /// field.
+    fn new(program: &FieldProgram) -> Option<Self> {
+        let field = match program.field.name {
+            FieldName::Ipv4Src => Field::Ipv4Src,
+            FieldName::Ipv4Dst => Field::Ipv4Dst,
+            FieldName::UdpSrc => Field::UdpSrc,
+            FieldName::UdpDst => Field::UdpDst,
+            _ => return None,
+        };
+        let Op::Increment { step, count } = program.op else {
+            return None;
+        };
+        (program.field.layer == 0).then(|| Self {
+            field,
+            step: step.rem_euclid(field.range() as i64) as u64,
+            count,
+        })
     }
 }
 
@@ -91,40 +121,52 @@ pub(crate) struct Order {
     base: Tuple,
     /// The digits that have more than one value, the fastest first.
     digits: Vec<Digit>,
+    first_flow: u64,
     flows: u64,
     /// Difference between two tuples of a run.
     pub(crate) step: Tuple,
 }
 
 impl Order {
-    /// The order of a specification that was validated.
-    pub(crate) fn new(spec: &StreamSpec) -> Self {
-        let addresses = u64::from(spec.ip_src.to_bits()) << 32 | u64::from(spec.ip_dst.to_bits());
-        let ports = u32::from(spec.udp_src) << 16 | u32::from(spec.udp_dst);
-        let varies = |program: &&FieldProgram| program.count > 1;
-        let digits: Vec<_> = spec.fields.iter().filter(varies).map(Digit::new).collect();
+    /// The order in which valid field programs vary `base`, from tuple index
+    /// `first_flow` on; none if one of them is of another kind than an
+    /// increment of a field of a [`Tuple`].
+    pub(crate) fn new(
+        base: Tuple,
+        fields: &[FieldProgram],
+        first_flow: u64,
+        flows: u64,
+    ) -> Option<Self> {
+        let digits: Option<Vec<_>> = fields.iter().map(Digit::new).collect();
+        let varies = |digit: &Digit| digit.count > 1;
+        let digits: Vec<_> = digits?.into_iter().filter(varies).collect();
         let mut step = Tuple::default();
-        if let Some(fastest) = digits.first().filter(|_| spec.flows > 1) {
+        if let Some(fastest) = digits.first().filter(|_| flows > 1) {
             step.add(fastest.field, fastest.step);
         }
-        Self {
-            base: Tuple { addresses, ports },
+        Some(Self {
+            base,
             digits,
-            flows: spec.flows,
+            first_flow,
+            flows,
             step,
-        }
+        })
     }
 
     /// The place of frame `sequence`.
     pub(crate) fn seek(&self, sequence: u64) -> Place {
-        let index = sequence % self.flows;
+        let index = self.first_flow + sequence % self.flows;
+        self.run_from(sequence, index, self.digits_of(index))
+    }
+
+    fn digits_of(&self, index: u64) -> [u64; MAX_DIGITS] {
         let mut at = [0; MAX_DIGITS];
         let mut rest = index;
         for (at, digit) in at.iter_mut().zip(&self.digits) {
             *at = rest % digit.count;
             rest /= digit.count;
         }
-        self.run_from(sequence, index, at)
+        at
     }
 
     /// The run that begins with tuple `index`, whose digits are `at`. It ends
@@ -142,7 +184,8 @@ impl Order {
         }
         let run = match self.digits.first() {
             Some(fastest) if self.flows > 1 => {
-                let run = (fastest.count - at[0]).min(self.flows - index);
+                let end = self.first_flow + self.flows;
+                let run = (fastest.count - at[0]).min(end - index);
                 let room = fastest.field.range() - 1 - tuple.get(fastest.field);
                 let needed = u128::from(fastest.step) * u128::from(run - 1);
                 if needed > u128::from(room) {
@@ -168,9 +211,9 @@ impl Order {
     pub(crate) fn next_run(&self, place: &Place) -> Place {
         let mut index = place.index + place.run;
         let mut at = place.at;
-        if index == self.flows {
-            index = 0;
-            at = [0; MAX_DIGITS];
+        if index == self.first_flow + self.flows {
+            index = self.first_flow;
+            at = self.digits_of(index);
         } else {
             let mut carry = place.run;
             for (at, digit) in at.iter_mut().zip(&self.digits) {

@@ -1,39 +1,51 @@
 //! A stream's frames: a template and the field programs that vary it.
 
-use crate::order::{Order, Place, Tuple};
-use crate::spec::{MIN_LEN, SpecError, StreamSpec};
-use pinchpoint_wire::ethernet;
-use pinchpoint_wire::signature::{self, Stamper};
-use pinchpoint_wire::{checksum, ipv4, udp};
-use std::net::Ipv4Addr;
+use crate::general::General;
+use crate::layout::Layout;
+use crate::plain::Plain;
+use crate::sizes::SizePattern;
+use crate::spec::{MAX_LEN, Op, SpecError, StreamSpec, Template, check};
+use crate::{dissect, layer};
 
-const IP_AT: usize = ethernet::HEADER_LEN;
-const UDP_AT: usize = IP_AT + ipv4::HEADER_LEN;
-const IP_CHECK_AT: usize = IP_AT + 10;
-const ADDRESSES_AT: usize = IP_AT + 12;
-const UDP_LEN_AT: usize = UDP_AT + 4;
-const PAYLOAD_AT: usize = UDP_AT + udp::HEADER_LEN;
+/// Writes the frames of one burst.
+pub trait FrameWriter {
+    /// Bytes of the frame number `index` of the burst.
+    fn len(&self, index: usize) -> usize;
+
+    /// Writes the frame number `index` of the burst into `frame`, which has
+    /// [`len`](Self::len) bytes; a buffer of any other length is left alone.
+    /// To be called in order, from frame 0 on.
+    fn write(&mut self, index: usize, frame: &mut [u8]);
+}
+
+/// Sends one burst, whatever writes it.
+pub trait BurstSender {
+    /// Sends frames that `writer` writes; returns how many were taken, always
+    /// the first ones, and no more than were written.
+    fn send<W: FrameWriter>(self, writer: &mut W) -> u64;
+}
 
 /// A stream's frames in order.
 ///
 /// The same specification always gives the same frames, but for the transmit
-/// time in their signatures. Checksums are right in every frame: what a field
-/// program leaves alone is summed once, so a frame costs a few additions.
+/// time in their signatures. Checksums are right in every frame, unless they
+/// are to be wrong.
 #[derive(Debug, Clone)]
 pub struct FrameProgram {
-    /// Everything up to the IPv4 checksum.
-    front: [u8; IP_CHECK_AT],
-    udp_len: u16,
-    len: usize,
-    id: u8,
-    epoch: u8,
-    /// Sum of the IPv4 header without addresses and checksum.
-    ip_sum: u64,
-    /// Sum of pseudo header, UDP header and payload without addresses, ports
-    /// and checksum. The payload is zero and the signature adds nothing.
-    udp_sum: u64,
-    order: Order,
-    place: Place,
+    way: Way,
+    sizes: SizePattern,
+    stamped: bool,
+    first_flow: u64,
+    flows: u64,
+    /// Whether the sequence number alone says which flow a frame is of.
+    has_flows: bool,
+}
+
+/// How frames are written; chosen once, told apart once a burst.
+#[derive(Debug, Clone)]
+enum Way {
+    Plain(Plain),
+    General(Box<General>),
 }
 
 impl FrameProgram {
@@ -42,150 +54,127 @@ impl FrameProgram {
     /// # Errors
     /// [`SpecError`] names the key of the specification that cannot be met.
     pub fn new(spec: &StreamSpec) -> Result<Self, SpecError> {
-        spec.validate()?;
-        let udp_len = (spec.len - UDP_AT) as u16;
-        let eth = ethernet::Header {
-            dst: spec.eth_dst,
-            src: spec.eth_src,
-            ethertype: ethernet::ETHERTYPE_IPV4,
+        let layout = layout(spec)?;
+        let way = match Plain::new(spec, &layout) {
+            Some(plain) => Way::Plain(plain),
+            None => Way::General(Box::new(General::new(spec, layout)?)),
         };
-        let ip = ipv4::Header {
-            src: Ipv4Addr::UNSPECIFIED,
-            dst: Ipv4Addr::UNSPECIFIED,
-            ttl: spec.ttl,
-            dscp: spec.dscp,
-            protocol: ipv4::PROTOCOL_UDP,
-            payload_len: udp_len,
-        };
-        let mut ip_bytes = [0; ipv4::HEADER_LEN];
-        ip.emit(&mut ip_bytes);
-        ip_bytes[10..12].fill(0);
-        let mut eth_bytes = [0; ethernet::HEADER_LEN];
-        eth.emit(&mut eth_bytes);
-        let mut front = [0; IP_CHECK_AT];
-        front[..IP_AT].copy_from_slice(&eth_bytes);
-        front[IP_AT..].copy_from_slice(&ip_bytes[..IP_CHECK_AT - IP_AT]);
-        let unspecified = Ipv4Addr::UNSPECIFIED;
-        let order = Order::new(spec);
-        Ok(Self {
-            front,
-            udp_len,
-            len: spec.len,
-            id: spec.id,
-            epoch: spec.epoch,
-            ip_sum: checksum::sum(&ip_bytes),
-            udp_sum: udp::pseudo_sum(unspecified, unspecified, udp_len) + u64::from(udp_len),
-            place: order.seek(0),
-            order,
-        })
+        Ok(Self::with(spec, way))
     }
 
-    /// Bytes of every frame in the buffer.
-    #[inline]
-    pub fn frame_len(&self) -> usize {
-        self.len
+    fn with(spec: &StreamSpec, way: Way) -> Self {
+        let is_draw = |op: &Op| matches!(op, Op::Zipf { .. });
+        Self {
+            way,
+            sizes: SizePattern::new(&spec.sizes, spec.seed),
+            stamped: spec.stamped,
+            first_flow: spec.first_flow,
+            flows: spec.flows,
+            has_flows: !spec.fields.iter().any(|program| is_draw(&program.op)),
+        }
     }
 
     /// Sequence number of the next frame.
     #[inline]
     pub fn next(&self) -> u64 {
-        self.place.sequence
-    }
-
-    /// A burst of frames, from the next one on, all sent at `time_ns`.
-    #[inline(always)]
-    pub fn burst(&self, time_ns: u64) -> Burst<'_> {
-        Burst {
-            program: self,
-            stamper: Stamper::new(self.epoch, self.id, time_ns),
-            step: self.order.step,
-            place: self.place,
+        match &self.way {
+            Way::Plain(plain) => plain.next(),
+            Way::General(general) => general.next(),
         }
     }
 
-    /// Where the program goes on after `burst`, of which `taken` frames were
-    /// sent: behind the burst, or, at the cost of some divisions, behind the
-    /// last frame sent.
+    /// Bytes of the longest frame in the buffer.
+    pub fn max_len(&self) -> usize {
+        self.sizes.max_len()
+    }
+
+    /// Bytes of the shortest frame in the buffer.
+    pub fn min_len(&self) -> usize {
+        self.sizes.min_len()
+    }
+
+    /// Bytes of a frame in the buffer on average, exact over the whole pattern
+    /// of sizes; of random sizes, the mean they tend to.
+    pub fn mean_len(&self) -> f64 {
+        self.sizes.mean_len()
+    }
+
+    /// Whether frames end in a signature.
+    pub fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// Tuple index of frame `sequence`; none if a field is drawn for each frame
+    /// and tuples have no index.
+    #[inline]
+    pub fn flow_of(&self, sequence: u64) -> Option<u64> {
+        let flow = || self.first_flow + sequence % self.flows;
+        self.has_flows.then(flow)
+    }
+
+    /// Sends a burst of frames from the next one on, all with the transmit
+    /// time `time_ns`; the program goes on behind those that `sender` says were
+    /// taken. Returns their number.
     #[inline(always)]
-    fn after(&self, place: Place, taken: u64) -> Place {
-        let sent = self.place.sequence + taken;
-        if place.sequence == sent {
-            place
-        } else {
-            self.order.seek(sent)
+    pub fn send<B: BurstSender>(&mut self, time_ns: u64, sender: B) -> u64 {
+        match &mut self.way {
+            Way::Plain(plain) => {
+                let mut burst = plain.burst(time_ns);
+                let taken = sender.send(&mut burst);
+                let place = burst.place();
+                plain.go_on(place, taken);
+                taken
+            }
+            Way::General(general) => {
+                let sent = general.next();
+                let taken = sender.send(&mut general.burst(time_ns));
+                if general.next() != sent + taken {
+                    general.seek(sent + taken);
+                }
+                taken
+            }
         }
     }
 
-    /// Sends a burst: `send` writes frames with [`Burst::write`] and returns
-    /// how many were sent, always the first ones; the program goes on behind
-    /// them. Returns that number.
-    #[inline(always)]
-    pub fn send(&mut self, time_ns: u64, send: impl FnOnce(&mut Burst<'_>) -> u64) -> u64 {
-        let mut burst = self.burst(time_ns);
-        let taken = send(&mut burst);
-        let place = burst.place;
-        self.place = self.after(place, taken);
-        taken
+    #[cfg(test)]
+    fn seek(&mut self, sequence: u64) {
+        match &mut self.way {
+            Way::Plain(plain) => plain.seek(sequence),
+            Way::General(general) => general.seek(sequence),
+        }
+    }
+
+    /// The program that takes the general way whatever the specification.
+    #[cfg(test)]
+    fn general(spec: &StreamSpec) -> Result<Self, SpecError> {
+        let general = General::new(spec, layout(spec)?)?;
+        Ok(Self::with(spec, Way::General(Box::new(general))))
+    }
+
+    /// Whether frames take the fast path.
+    #[cfg(test)]
+    fn is_plain(&self) -> bool {
+        matches!(self.way, Way::Plain(_))
     }
 }
 
-/// Writes frames one after another, without moving the program they are of.
-#[derive(Debug, Clone, Copy)]
-pub struct Burst<'a> {
-    program: &'a FrameProgram,
-    stamper: Stamper,
-    step: Tuple,
-    place: Place,
-}
-
-impl Burst<'_> {
-    /// Writes the next frame into `frame`, whose length must be the program's
-    /// [`frame_len`](FrameProgram::frame_len); does nothing to any other.
-    #[inline(always)]
-    pub fn write(&mut self, frame: &mut [u8]) {
-        let program = self.program;
-        if frame.len() != program.len {
-            return;
+/// The template's headers; with it all of the specification has been checked
+/// but that the fields are there.
+fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
+    spec.validate()?;
+    let layout = match &spec.template {
+        Template::Layers(layers) => layer::build(layers)?,
+        Template::Bytes(bytes) => {
+            check(
+                bytes.len() <= MAX_LEN,
+                "bytes",
+                format!("expected at most {MAX_LEN} bytes, got {}", bytes.len()),
+            )?;
+            dissect::dissect(bytes)
         }
-        let Some((head, tail)) = frame.split_first_chunk_mut::<MIN_LEN>() else {
-            return;
-        };
-        let Tuple { addresses, ports } = self.place.tuple;
-        let addresses_sum = (addresses >> 32) + (addresses & 0xffff_ffff);
-        let ip_check = checksum::finish(program.ip_sum + addresses_sum);
-        let udp_check = checksum::finish_udp(program.udp_sum + addresses_sum + u64::from(ports));
-        head[..IP_CHECK_AT].copy_from_slice(&program.front);
-        head[IP_CHECK_AT..ADDRESSES_AT].copy_from_slice(&ip_check.to_be_bytes());
-        head[ADDRESSES_AT..UDP_AT].copy_from_slice(&addresses.to_be_bytes());
-        head[UDP_AT..UDP_LEN_AT].copy_from_slice(&ports.to_be_bytes());
-        let len_and_check = u32::from(program.udp_len) << 16 | u32::from(udp_check);
-        head[UDP_LEN_AT..PAYLOAD_AT].copy_from_slice(&len_and_check.to_be_bytes());
-        let sequence = self.place.sequence;
-        if tail.is_empty() {
-            if let Some(end) = head.last_chunk_mut::<{ signature::LEN }>() {
-                self.stamper.emit(sequence, end);
-            }
-        } else {
-            frame[PAYLOAD_AT..].fill(0);
-            if let Some(end) = frame.last_chunk_mut::<{ signature::LEN }>() {
-                self.stamper.emit(sequence, end);
-            }
-        }
-        self.advance();
-    }
-
-    #[inline(always)]
-    fn advance(&mut self) {
-        let place = &mut self.place;
-        place.sequence += 1;
-        place.left -= 1;
-        if place.left == 0 {
-            *place = self.program.order.next_run(place);
-        } else {
-            place.tuple.addresses += self.step.addresses;
-            place.tuple.ports += self.step.ports;
-        }
-    }
+    };
+    spec.check_room(layout.headers_len)?;
+    Ok(layout)
 }
 
 #[cfg(test)]

@@ -5,6 +5,38 @@
 //! `u32` counts for its two halves. Callers that add at most 2^32 such `u32`
 //! cannot overflow.
 
+use core::net::{Ipv4Addr, Ipv6Addr};
+
+/// An address as it enters a pseudo header.
+pub trait Address: Copy {
+    /// Unfolded sum of the address's words.
+    fn sum(self) -> u64;
+}
+
+impl Address for Ipv4Addr {
+    #[inline(always)]
+    fn sum(self) -> u64 {
+        u64::from(self.to_bits())
+    }
+}
+
+impl Address for Ipv6Addr {
+    #[inline(always)]
+    fn sum(self) -> u64 {
+        let bits = self.to_bits();
+        let words = [bits >> 96, bits >> 64, bits >> 32, bits];
+        words.iter().map(|word| u64::from(*word as u32)).sum()
+    }
+}
+
+/// Unfolded sum of the pseudo header for `len` bytes of `protocol` (RFC 768,
+/// RFC 9293 section 3.1, RFC 8200 section 8.1). The layouts of IPv4 and IPv6
+/// differ, the sums do not.
+#[inline]
+pub fn pseudo_sum<A: Address>(src: A, dst: A, protocol: u8, len: u32) -> u64 {
+    src.sum() + dst.sum() + u64::from(protocol) + u64::from(len)
+}
+
 /// Unfolded sum of the big-endian 16-bit words of `data`; an odd last byte is
 /// padded with zero on the right (RFC 1071 section 4.1).
 #[inline]

@@ -1,5 +1,6 @@
 //! Ethernet II (IEEE 802.3 clause 3) with 802.1Q tags skipped.
 
+use crate::vlan::{self, Tag};
 use crate::{Malformed, be16};
 use core::fmt;
 use core::str::FromStr;
@@ -8,8 +9,14 @@ use core::str::FromStr;
 pub const HEADER_LEN: usize = 14;
 /// EtherType of IPv4.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
-const ETHERTYPE_VLAN: u16 = 0x8100;
-const ETHERTYPE_QINQ: u16 = 0x88a8;
+/// EtherType of ARP.
+pub const ETHERTYPE_ARP: u16 = 0x0806;
+/// EtherType of IPv6.
+pub const ETHERTYPE_IPV6: u16 = 0x86dd;
+/// EtherType of Ethernet inside GRE and Geneve (RFC 1701, RFC 8926).
+pub const ETHERTYPE_BRIDGED: u16 = 0x6558;
+/// EtherType for experiments (IEEE 802, local experimental EtherType 1).
+pub const ETHERTYPE_EXPERIMENT: u16 = 0x88b5;
 
 /// A 48-bit address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -62,7 +69,7 @@ impl<'a> Frame<'a> {
             return Err(Malformed);
         }
         for _ in 0..2 {
-            if !matches!(be16(bytes, payload_at - 2), ETHERTYPE_VLAN | ETHERTYPE_QINQ) {
+            if !vlan::is_tpid(be16(bytes, payload_at - 2)) {
                 break;
             }
             payload_at += 4;
@@ -91,6 +98,17 @@ impl<'a> Frame<'a> {
     #[inline]
     pub fn ethertype(&self) -> u16 {
         be16(self.bytes, self.payload_at - 2)
+    }
+
+    /// Bytes of the header and its tags.
+    pub fn header_len(&self) -> usize {
+        self.payload_at
+    }
+
+    /// The tags, the outermost first.
+    pub fn tags(&self) -> impl Iterator<Item = Tag> + 'a {
+        let tags = &self.bytes[HEADER_LEN - 2..self.payload_at - 2];
+        tags.as_chunks().0.iter().map(Tag::parse)
     }
 
     /// What follows the header and its tags, padding included.
@@ -144,6 +162,8 @@ mod tests {
         let frame = Frame::new_checked(&bytes).unwrap();
         assert_eq!(frame.ethertype(), ETHERTYPE_IPV4);
         assert!(frame.payload().is_empty());
+        let tpids: std::vec::Vec<_> = frame.tags().map(|tag| tag.tpid).collect();
+        assert_eq!(tpids, [0x88a8, 0x8100]);
         assert!(Frame::new_checked(&bytes[..20]).is_err());
     }
 
@@ -178,6 +198,7 @@ mod tests {
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..64)) {
             if let Ok(frame) = Frame::new_checked(&bytes) {
                 let _ = (frame.dst(), frame.src(), frame.ethertype(), frame.payload());
+                let _ = frame.tags().count();
             }
         }
     }

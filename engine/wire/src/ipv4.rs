@@ -1,12 +1,28 @@
 //! IPv4 (RFC 791).
 
-use crate::{Malformed, be16, checksum};
+use crate::{Malformed, be16, checksum, front};
 use core::net::Ipv4Addr;
 
 /// Bytes of a header without options.
 pub const HEADER_LEN: usize = 20;
+/// Bytes of the longest header with options.
+pub const MAX_HEADER_LEN: usize = 60;
+/// Protocol number of ICMP.
+pub const PROTOCOL_ICMP: u8 = 1;
+/// Protocol number of IPv4 inside IP (RFC 2003).
+pub const PROTOCOL_IPV4: u8 = 4;
+/// Protocol number of TCP.
+pub const PROTOCOL_TCP: u8 = 6;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
+/// Protocol number of IPv6 inside IP (RFC 4213).
+pub const PROTOCOL_IPV6: u8 = 41;
+/// Protocol number of GRE.
+pub const PROTOCOL_GRE: u8 = 47;
+/// Protocol number of ICMPv6.
+pub const PROTOCOL_ICMPV6: u8 = 58;
+/// Protocol number for experiments (RFC 3692).
+pub const PROTOCOL_EXPERIMENT: u8 = 253;
 const DONT_FRAGMENT: u16 = 0x4000;
 const MORE_FRAGMENTS_OR_OFFSET: u16 = 0x3fff;
 
@@ -77,6 +93,31 @@ impl<'a> Packet<'a> {
         self.bytes[1] >> 2
     }
 
+    /// Explicit congestion notification (RFC 3168).
+    pub fn ecn(&self) -> u8 {
+        self.bytes[1] & 3
+    }
+
+    /// Identification.
+    pub fn identification(&self) -> u16 {
+        be16(self.bytes, 4)
+    }
+
+    /// Whether the packet must not be fragmented.
+    pub fn dont_fragment(&self) -> bool {
+        be16(self.bytes, 6) & DONT_FRAGMENT != 0
+    }
+
+    /// Bytes of the header with its options.
+    pub fn header_len(&self) -> usize {
+        self.header_len
+    }
+
+    /// Options as they stand on the wire.
+    pub fn options(&self) -> &'a [u8] {
+        &self.bytes[HEADER_LEN..self.header_len]
+    }
+
     /// Whether this is one fragment of a larger packet.
     #[inline]
     pub fn is_fragment(&self) -> bool {
@@ -96,10 +137,9 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// A header without options as a value; "don't fragment" is set and the
-/// identification is zero, as RFC 6864 section 4.1 allows for atomic packets.
+/// A header as a value; not a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Header {
+pub struct Header<'a> {
     /// Source address.
     pub src: Ipv4Addr,
     /// Destination address.
@@ -108,40 +148,71 @@ pub struct Header {
     pub ttl: u8,
     /// Differentiated services code point, 0 to 63.
     pub dscp: u8,
+    /// Explicit congestion notification (RFC 3168), 0 to 3.
+    pub ecn: u8,
+    /// Identification; zero will do for packets that are not to be fragmented
+    /// (RFC 6864 section 4.1).
+    pub identification: u16,
+    /// Whether the packet must not be fragmented.
+    pub dont_fragment: bool,
     /// Protocol number of the payload.
     pub protocol: u8,
+    /// Options as they stand on the wire: a multiple of 4 bytes, at most 40.
+    pub options: &'a [u8],
     /// Bytes after the header.
     pub payload_len: u16,
 }
 
-impl Header {
-    /// Reads the value back; options and flags are not kept.
-    pub fn parse(packet: &Packet<'_>) -> Self {
+impl<'a> Header<'a> {
+    /// Reads the value back; what makes a packet a fragment is not kept.
+    pub fn parse(packet: &Packet<'a>) -> Self {
         Self {
             src: packet.src(),
             dst: packet.dst(),
             ttl: packet.ttl(),
             dscp: packet.dscp(),
+            ecn: packet.ecn(),
+            identification: packet.identification(),
+            dont_fragment: packet.dont_fragment(),
             protocol: packet.protocol(),
+            options: packet.options(),
             payload_len: packet.payload().len() as u16,
         }
     }
 
-    /// Writes the header with its checksum. `payload_len` must be at most
-    /// 65,515.
-    pub fn emit(&self, out: &mut [u8; HEADER_LEN]) {
-        let total_len = HEADER_LEN as u16 + self.payload_len;
-        *out = [0; HEADER_LEN];
-        out[0] = 0x45;
-        out[1] = self.dscp << 2;
+    /// Bytes of the header with its options.
+    pub fn header_len(&self) -> usize {
+        HEADER_LEN + self.options.len()
+    }
+
+    /// Writes the header with its checksum into the front of `out`.
+    ///
+    /// # Errors
+    /// [`Malformed`] if `out` is too short, the options have no length a
+    /// header can have, or the packet would exceed 65,535 bytes.
+    pub fn emit(&self, out: &mut [u8]) -> Result<(), Malformed> {
+        let header_len = self.header_len();
+        if !self.options.len().is_multiple_of(4) || header_len > MAX_HEADER_LEN {
+            return Err(Malformed);
+        }
+        let total_len = header_len + usize::from(self.payload_len);
+        let total_len = u16::try_from(total_len).map_err(|_| Malformed)?;
+        let out = front(out, header_len)?;
+        let fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
+        out[0] = 0x40 | (header_len / 4) as u8;
+        out[1] = self.dscp << 2 | self.ecn & 3;
         out[2..4].copy_from_slice(&total_len.to_be_bytes());
-        out[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
+        out[4..6].copy_from_slice(&self.identification.to_be_bytes());
+        out[6..8].copy_from_slice(&fragment.to_be_bytes());
         out[8] = self.ttl;
         out[9] = self.protocol;
+        out[10..12].fill(0);
         out[12..16].copy_from_slice(&self.src.octets());
         out[16..20].copy_from_slice(&self.dst.octets());
+        out[20..].copy_from_slice(self.options);
         let check = checksum::finish(checksum::sum(out));
         out[10..12].copy_from_slice(&check.to_be_bytes());
+        Ok(())
     }
 }
 
@@ -154,15 +225,32 @@ mod tests {
     proptest! {
         #[test]
         fn header_round_trips(
-            src: u32, dst: u32, ttl: u8, dscp in 0u8..64, protocol: u8, payload_len in 0u16..9000,
+            src: u32, dst: u32, ttl: u8, dscp in 0u8..64, ecn in 0u8..4, protocol: u8,
+            identification: u16, dont_fragment: bool, payload_len in 0u16..9000,
+            options in proptest::collection::vec(any::<[u8; 4]>(), 0..=10),
         ) {
-            let header = Header { src: src.into(), dst: dst.into(), ttl, dscp, protocol, payload_len };
-            let mut bytes = vec![0u8; HEADER_LEN + usize::from(payload_len)];
-            header.emit(bytes.first_chunk_mut().unwrap());
+            let header = Header {
+                src: src.into(), dst: dst.into(), ttl, dscp, ecn, identification, dont_fragment,
+                protocol, options: options.as_flattened(), payload_len,
+            };
+            let mut bytes = vec![0u8; header.header_len() + usize::from(payload_len)];
+            header.emit(&mut bytes).unwrap();
             let packet = Packet::new_checked(&bytes).unwrap();
             prop_assert!(packet.verify_checksum());
             prop_assert!(!packet.is_fragment());
             prop_assert_eq!(Header::parse(&packet), header);
+        }
+
+        #[test]
+        fn options_of_impossible_length_are_refused(len in 0usize..80) {
+            let options = vec![1; len];
+            let header = Header {
+                src: Ipv4Addr::LOCALHOST, dst: Ipv4Addr::LOCALHOST, ttl: 1, dscp: 0, ecn: 0,
+                identification: 0, dont_fragment: true, protocol: 17, options: &options,
+                payload_len: 0,
+            };
+            let fits = len.is_multiple_of(4) && len <= 40;
+            prop_assert_eq!(header.emit(&mut [0; 128]).is_ok(), fits);
         }
 
         #[test]

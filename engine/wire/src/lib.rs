@@ -12,12 +12,22 @@
 #[cfg(test)]
 extern crate std;
 
+pub mod answer;
+pub mod arp;
 pub mod checksum;
 pub mod ethernet;
+pub mod geneve;
+pub mod gre;
+pub mod icmp;
+pub mod icmpv6;
 pub mod ipv4;
+pub mod ipv6;
 pub mod signature;
+pub mod tcp;
 pub mod udp;
 pub mod verify;
+pub mod vlan;
+pub mod vxlan;
 
 /// The bytes are too few, or announce lengths that do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,4 +48,20 @@ pub const FCS_LEN: usize = 4;
 #[inline(always)]
 pub(crate) fn be16(bytes: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([bytes[at], bytes[at + 1]])
+}
+
+#[inline(always)]
+pub(crate) fn be32(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+/// A 24-bit number, as virtual network identifiers are.
+#[inline(always)]
+pub(crate) fn be24(bytes: &[u8], at: usize) -> u32 {
+    u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
+}
+
+/// The front of `out`, `len` bytes.
+pub(crate) fn front(out: &mut [u8], len: usize) -> Result<&mut [u8], Malformed> {
+    out.get_mut(..len).ok_or(Malformed)
 }

@@ -1,19 +1,16 @@
 //! UDP (RFC 768).
 
+use crate::checksum::Address;
 use crate::{Malformed, be16, checksum, ipv4};
-use core::net::Ipv4Addr;
 
 /// Bytes of a header.
 pub const HEADER_LEN: usize = 8;
 
-/// Unfolded sum of the IPv4 pseudo header (RFC 768) for `len` bytes of UDP
-/// header and payload.
+/// Unfolded sum of the pseudo header (RFC 768) for `len` bytes of UDP header
+/// and payload.
 #[inline]
-pub fn pseudo_sum(src: Ipv4Addr, dst: Ipv4Addr, len: u16) -> u64 {
-    u64::from(src.to_bits())
-        + u64::from(dst.to_bits())
-        + u64::from(ipv4::PROTOCOL_UDP)
-        + u64::from(len)
+pub fn pseudo_sum<A: Address>(src: A, dst: A, len: u16) -> u64 {
+    checksum::pseudo_sum(src, dst, ipv4::PROTOCOL_UDP, u32::from(len))
 }
 
 /// View of a datagram, cut at its length field.
@@ -42,20 +39,29 @@ impl<'a> Datagram<'a> {
     }
 
     /// Source port.
+    #[inline]
     pub fn src(&self) -> u16 {
         be16(self.bytes, 0)
     }
 
     /// Destination port.
+    #[inline]
     pub fn dst(&self) -> u16 {
         be16(self.bytes, 2)
     }
 
+    /// Whether there is a checksum; over IPv6 only tunnels may do without
+    /// (RFC 6935).
+    #[inline]
+    pub fn has_checksum(&self) -> bool {
+        be16(self.bytes, 6) != 0
+    }
+
     /// Whether the checksum is right for these addresses, or absent.
     #[inline]
-    pub fn verify_checksum(&self, src: Ipv4Addr, dst: Ipv4Addr) -> bool {
+    pub fn verify_checksum<A: Address>(&self, src: A, dst: A) -> bool {
         let total = pseudo_sum(src, dst, self.bytes.len() as u16) + checksum::sum(self.bytes);
-        be16(self.bytes, 6) == 0 || checksum::fold(total) == 0xffff
+        !self.has_checksum() || checksum::fold(total) == 0xffff
     }
 
     /// What follows the header.
@@ -88,11 +94,11 @@ impl Header {
     /// # Errors
     /// [`Malformed`] if `datagram` is shorter than a header or longer than
     /// 65,535 bytes.
-    pub fn emit(
+    pub fn emit<A: Address>(
         &self,
         datagram: &mut [u8],
-        ip_src: Ipv4Addr,
-        ip_dst: Ipv4Addr,
+        ip_src: A,
+        ip_dst: A,
     ) -> Result<(), Malformed> {
         let len = u16::try_from(datagram.len()).map_err(|_| Malformed)?;
         let header = datagram.first_chunk_mut::<HEADER_LEN>().ok_or(Malformed)?;
@@ -109,6 +115,7 @@ impl Header {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::net::{Ipv4Addr, Ipv6Addr};
     use proptest::prelude::*;
     use std::vec::Vec;
 
@@ -131,6 +138,15 @@ mod tests {
             bytes[at] ^= 1 << bit;
             let view = Datagram::new_checked(&bytes).unwrap();
             prop_assert!(!view.verify_checksum(ip_src, ip_dst));
+        }
+
+        #[test]
+        fn datagram_over_ipv6_round_trips(src: u128, dst: u128, ports: (u16, u16)) {
+            let (src, dst) = (Ipv6Addr::from(src), Ipv6Addr::from(dst));
+            let mut bytes = [0; HEADER_LEN + 5];
+            Header { src: ports.0, dst: ports.1 }.emit(&mut bytes, src, dst).unwrap();
+            let view = Datagram::new_checked(&bytes).unwrap();
+            prop_assert!(view.has_checksum() && view.verify_checksum(src, dst));
         }
 
         #[test]

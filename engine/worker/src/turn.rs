@@ -268,6 +268,10 @@ impl<'a> Worker<'a> {
             let own = &mut self.ports[planned.tx_port];
             let program = &mut planned.program;
             let first = program.next();
+            if self.shared {
+                // Before the frames can arrive elsewhere.
+                self.plan.parts[planned.part].horizon.reach(first + due);
+            }
             let taken = if keeping {
                 self.recorder.sending(own.index, time_ns);
                 let recorder = &mut self.recorder;
@@ -291,9 +295,6 @@ impl<'a> Worker<'a> {
             transmitted.refused += lost;
             pacer.offer(taken + lost);
             self.account.sent(planned.part, first + taken);
-            if self.shared {
-                self.plan.parts[planned.part].horizon.reach(first + taken);
-            }
             any |= taken + lost > 0;
         }
         any

@@ -1,0 +1,576 @@
+//! The headers a template is made of.
+
+use crate::layout::{Kind, Layout};
+use crate::spec::{SpecError, check};
+use pinchpoint_wire::ethernet::{self, Mac};
+use pinchpoint_wire::{arp, geneve, gre, icmp, icmpv6, ipv4, ipv6, tcp, vlan, vxlan};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// Headers in a template at most.
+const MAX_LAYERS: usize = 32;
+/// The checksums are filled in later, whatever the addresses.
+const ANY: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
+
+/// One header of a template. Numbers that exceed a field's width are errors.
+///
+/// What follows a header is written into it: the EtherType or protocol number
+/// of the next layer, or, with none behind it, those set aside for
+/// experiments (0x88b5; 253; over IPv6 59, "no next header").
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Layer {
+    /// Ethernet II; the first layer, or inside VXLAN, Geneve and GRE.
+    Ethernet {
+        /// Source address.
+        src: Mac,
+        /// Destination address.
+        dst: Mac,
+        /// EtherType to claim, whatever follows.
+        ethertype: Option<u16>,
+    },
+    /// A VLAN tag, behind Ethernet or another tag.
+    Vlan {
+        /// Tag protocol identifier: 0x8100, or 0x88a8 for a service tag.
+        tpid: u16,
+        /// VLAN identifier, 0 to 4095.
+        id: u16,
+        /// Priority code point, 0 to 7.
+        pcp: u8,
+        /// Drop eligible indicator.
+        dei: bool,
+    },
+    /// ARP; nothing follows it.
+    Arp {
+        /// 1 a request, 2 a reply.
+        operation: u16,
+        /// Ethernet address of the sender.
+        sender_mac: Mac,
+        /// IPv4 address of the sender.
+        sender_ip: Ipv4Addr,
+        /// Ethernet address of the target.
+        target_mac: Mac,
+        /// IPv4 address of the target.
+        target_ip: Ipv4Addr,
+    },
+    /// IPv4, behind Ethernet, a tag, Geneve, GRE or IP.
+    Ipv4 {
+        /// Source address.
+        src: Ipv4Addr,
+        /// Destination address.
+        dst: Ipv4Addr,
+        /// Time to live, in hops.
+        ttl: u8,
+        /// Differentiated services code point, 0 to 63.
+        dscp: u8,
+        /// Explicit congestion notification, 0 to 3.
+        ecn: u8,
+        /// Identification.
+        identification: u16,
+        /// Whether the packet must not be fragmented.
+        dont_fragment: bool,
+        /// Protocol number to claim, whatever follows.
+        protocol: Option<u8>,
+        /// Options as they stand on the wire: a multiple of 4 bytes, at most
+        /// 40.
+        options: Vec<u8>,
+    },
+    /// IPv6, behind Ethernet, a tag, Geneve, GRE or IP.
+    Ipv6 {
+        /// Source address.
+        src: Ipv6Addr,
+        /// Destination address.
+        dst: Ipv6Addr,
+        /// Hop limit.
+        hop_limit: u8,
+        /// Traffic class.
+        traffic_class: u8,
+        /// Flow label, 20 bits.
+        flow_label: u32,
+        /// Protocol number to claim behind the extensions, whatever follows.
+        next_header: Option<u8>,
+        /// Extension headers in their order.
+        extensions: Vec<Extension>,
+    },
+    /// UDP. Before VXLAN and Geneve over IPv4 it goes without checksum (RFC
+    /// 7348 section 4.1), elsewhere with one.
+    Udp {
+        /// Source port.
+        src: u16,
+        /// Destination port.
+        dst: u16,
+    },
+    /// TCP; nothing follows it.
+    Tcp {
+        /// Source port.
+        src: u16,
+        /// Destination port.
+        dst: u16,
+        /// Sequence number.
+        seq: u32,
+        /// Acknowledgment number.
+        ack: u32,
+        /// The eight control bits (FIN 1, SYN 2, RST 4, PSH 8, ACK 16) and the
+        /// four reserved above them.
+        flags: u16,
+        /// Window, unscaled.
+        window: u16,
+        /// Options as they stand on the wire: a multiple of 4 bytes, at most
+        /// 40.
+        options: Vec<u8>,
+    },
+    /// ICMP over IPv4; nothing follows it.
+    Icmp {
+        /// Type.
+        kind: u8,
+        /// Code.
+        code: u8,
+        /// Identifier of an echo; of other types, bytes 4 and 5.
+        identifier: u16,
+        /// Sequence number of an echo; of other types, bytes 6 and 7.
+        sequence: u16,
+    },
+    /// ICMPv6 over IPv6; nothing follows it.
+    Icmpv6 {
+        /// Type.
+        kind: u8,
+        /// Code.
+        code: u8,
+        /// Identifier of an echo; of other types, bytes 4 and 5.
+        identifier: u16,
+        /// Sequence number of an echo; of other types, bytes 6 and 7.
+        sequence: u16,
+        /// What follows these 8 bytes, such as the target and the options of
+        /// a neighbour solicitation; at most 1,024 bytes.
+        body: Vec<u8>,
+    },
+    /// VXLAN behind UDP; Ethernet follows.
+    Vxlan {
+        /// Network identifier, 24 bits.
+        vni: u32,
+    },
+    /// Geneve behind UDP; Ethernet or IP follows.
+    Geneve {
+        /// Network identifier, 24 bits.
+        vni: u32,
+        /// Options as they stand on the wire: a multiple of 4 bytes, at most
+        /// 252.
+        options: Vec<u8>,
+    },
+    /// GRE behind IP; Ethernet or IP follows.
+    Gre {
+        /// Key.
+        key: Option<u32>,
+    },
+}
+
+/// An IPv6 extension header.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extension {
+    /// Which one.
+    pub kind: ExtensionKind,
+    /// What follows its first two bytes, which are filled in: 8n + 6 bytes, at
+    /// most 2,046; of a fragment header 6.
+    pub body: Vec<u8>,
+}
+
+/// Which extension header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExtensionKind {
+    /// Hop-by-hop options.
+    HopByHop,
+    /// Routing.
+    Routing,
+    /// Fragment; one of a packet that is not cut, or a receiver would wait for
+    /// the rest.
+    Fragment,
+    /// Destination options.
+    Destination,
+}
+
+impl ExtensionKind {
+    fn number(self) -> u8 {
+        match self {
+            Self::HopByHop => ipv6::HOP_BY_HOP,
+            Self::Routing => ipv6::ROUTING,
+            Self::Fragment => ipv6::FRAGMENT,
+            Self::Destination => ipv6::DESTINATION,
+        }
+    }
+}
+
+impl Layer {
+    pub(crate) fn kind(&self) -> Kind {
+        match self {
+            Self::Ethernet { .. } => Kind::Eth,
+            Self::Vlan { .. } => Kind::Vlan,
+            Self::Arp { .. } => Kind::Arp,
+            Self::Ipv4 { .. } => Kind::Ipv4,
+            Self::Ipv6 { .. } => Kind::Ipv6,
+            Self::Udp { .. } => Kind::Udp,
+            Self::Tcp { .. } => Kind::Tcp,
+            Self::Icmp { .. } => Kind::Icmp,
+            Self::Icmpv6 { .. } => Kind::Icmpv6,
+            Self::Vxlan { .. } => Kind::Vxlan,
+            Self::Geneve { .. } => Kind::Geneve,
+            Self::Gre { .. } => Kind::Gre,
+        }
+    }
+
+    /// The EtherType that announces this layer.
+    fn ethertype(&self) -> u16 {
+        match self {
+            Self::Vlan { tpid, .. } => *tpid,
+            Self::Arp { .. } => ethernet::ETHERTYPE_ARP,
+            Self::Ipv4 { .. } => ethernet::ETHERTYPE_IPV4,
+            Self::Ipv6 { .. } => ethernet::ETHERTYPE_IPV6,
+            _ => ethernet::ETHERTYPE_BRIDGED,
+        }
+    }
+
+    /// The protocol number that announces this layer.
+    fn protocol(&self) -> u8 {
+        match self {
+            Self::Ipv4 { .. } => ipv4::PROTOCOL_IPV4,
+            Self::Ipv6 { .. } => ipv4::PROTOCOL_IPV6,
+            Self::Udp { .. } => ipv4::PROTOCOL_UDP,
+            Self::Tcp { .. } => ipv4::PROTOCOL_TCP,
+            Self::Icmp { .. } => ipv4::PROTOCOL_ICMP,
+            Self::Icmpv6 { .. } => ipv4::PROTOCOL_ICMPV6,
+            _ => ipv4::PROTOCOL_GRE,
+        }
+    }
+
+    /// Checks the values that have a narrower range than their types; `key` is
+    /// the layer's.
+    fn validate(&self, key: &str) -> Result<(), SpecError> {
+        let below = |name: &str, value: u64, end: u64| {
+            check(
+                value < end,
+                format!("{key}.{name}"),
+                format!("expected 0 to {}, got {value}", end - 1),
+            )
+        };
+        let words = |name: &str, bytes: &[u8], max: usize| {
+            check(
+                bytes.len().is_multiple_of(4) && bytes.len() <= max,
+                format!("{key}.{name}"),
+                format!(
+                    "expected a multiple of 4 bytes, at most {max}, got {}",
+                    bytes.len()
+                ),
+            )
+        };
+        match self {
+            Self::Vlan { id, pcp, .. } => {
+                below("id", u64::from(*id), 4096)?;
+                below("pcp", u64::from(*pcp), 8)
+            }
+            Self::Ipv4 {
+                dscp, ecn, options, ..
+            } => {
+                below("dscp", u64::from(*dscp), 64)?;
+                below("ecn", u64::from(*ecn), 4)?;
+                words("options", options, ipv4::MAX_HEADER_LEN - ipv4::HEADER_LEN)
+            }
+            Self::Ipv6 {
+                flow_label,
+                extensions,
+                ..
+            } => {
+                below("flow_label", u64::from(*flow_label), 1 << 20)?;
+                validate_extensions(extensions, key)
+            }
+            Self::Tcp { flags, options, .. } => {
+                below("flags", u64::from(*flags), 1 << 12)?;
+                words("options", options, tcp::MAX_HEADER_LEN - tcp::HEADER_LEN)
+            }
+            Self::Icmpv6 { body, .. } => check(
+                body.len() <= 1024,
+                format!("{key}.body"),
+                format!("expected at most 1024 bytes, got {}", body.len()),
+            ),
+            Self::Vxlan { vni } => below("vni", u64::from(*vni), 1 << 24),
+            Self::Geneve { vni, options } => {
+                below("vni", u64::from(*vni), 1 << 24)?;
+                words("options", options, geneve::MAX_OPTIONS)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Appends the header, before a layer `next`, without lengths and
+    /// checksums.
+    fn emit(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        match self {
+            Self::Ethernet { .. } | Self::Vlan { .. } | Self::Arp { .. } => {
+                self.emit_link(next, out);
+            }
+            Self::Ipv4 { .. } | Self::Ipv6 { .. } => self.emit_network(next, out),
+            Self::Vxlan { .. } | Self::Geneve { .. } | Self::Gre { .. } => {
+                self.emit_tunnel(next, out);
+            }
+            _ => self.emit_transport(out),
+        }
+    }
+
+    fn emit_link(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        let following = next.map_or(ethernet::ETHERTYPE_EXPERIMENT, Self::ethertype);
+        match self {
+            Self::Ethernet {
+                src,
+                dst,
+                ethertype,
+            } => {
+                let header = ethernet::Header {
+                    dst: *dst,
+                    src: *src,
+                    ethertype: ethertype.unwrap_or(following),
+                };
+                let mut bytes = [0; ethernet::HEADER_LEN];
+                header.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            Self::Vlan { tpid, id, pcp, dei } => {
+                let (tpid, pcp, dei, id) = (*tpid, *pcp, *dei, *id);
+                let mut bytes = [0; vlan::LEN];
+                vlan::Tag { tpid, pcp, dei, id }.emit(&mut bytes);
+                // The identifier stands in the header before.
+                out.extend_from_slice(&bytes[2..]);
+                out.extend_from_slice(&following.to_be_bytes());
+            }
+            Self::Arp {
+                operation,
+                sender_mac,
+                sender_ip,
+                target_mac,
+                target_ip,
+            } => {
+                let packet = arp::Header {
+                    operation: *operation,
+                    sender_mac: *sender_mac,
+                    sender_ip: *sender_ip,
+                    target_mac: *target_mac,
+                    target_ip: *target_ip,
+                };
+                let mut bytes = [0; arp::LEN];
+                packet.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            _ => {}
+        }
+    }
+
+    fn emit_network(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        match self {
+            Self::Ipv4 {
+                src,
+                dst,
+                ttl,
+                dscp,
+                ecn,
+                identification,
+                dont_fragment,
+                protocol,
+                options,
+            } => {
+                let following = next.map_or(ipv4::PROTOCOL_EXPERIMENT, Self::protocol);
+                let header = ipv4::Header {
+                    src: *src,
+                    dst: *dst,
+                    ttl: *ttl,
+                    dscp: *dscp,
+                    ecn: *ecn,
+                    identification: *identification,
+                    dont_fragment: *dont_fragment,
+                    protocol: protocol.unwrap_or(following),
+                    options,
+                    payload_len: 0,
+                };
+                append(out, header.header_len(), |bytes| header.emit(bytes));
+            }
+            Self::Ipv6 {
+                src,
+                dst,
+                hop_limit,
+                traffic_class,
+                flow_label,
+                next_header,
+                extensions,
+            } => {
+                let following = next.map_or(ipv6::NO_NEXT_HEADER, Self::protocol);
+                let last = next_header.unwrap_or(following);
+                let kinds = extensions.iter().map(|extension| extension.kind.number());
+                let kinds: Vec<u8> = kinds.chain([last]).collect();
+                let header = ipv6::Header {
+                    src: *src,
+                    dst: *dst,
+                    hop_limit: *hop_limit,
+                    traffic_class: *traffic_class,
+                    flow_label: *flow_label,
+                    next_header: kinds[0],
+                    payload_len: 0,
+                };
+                let mut bytes = [0; ipv6::HEADER_LEN];
+                header.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+                for (extension, pair) in extensions.iter().zip(kinds.windows(2)) {
+                    let body = &extension.body;
+                    let extension = ipv6::Extension {
+                        kind: pair[0],
+                        body,
+                    };
+                    append(out, extension.header_len(), |bytes| {
+                        extension.emit(pair[1], bytes)
+                    });
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn emit_transport(&self, out: &mut Vec<u8>) {
+        match self {
+            Self::Udp { src, dst } => {
+                out.extend_from_slice(&src.to_be_bytes());
+                out.extend_from_slice(&dst.to_be_bytes());
+                out.extend_from_slice(&[0; 4]);
+            }
+            Self::Tcp {
+                src,
+                dst,
+                seq,
+                ack,
+                flags,
+                window,
+                options,
+            } => {
+                let header = tcp::Header {
+                    src: *src,
+                    dst: *dst,
+                    seq: *seq,
+                    ack: *ack,
+                    flags: *flags,
+                    window: *window,
+                    urgent: 0,
+                    options,
+                };
+                append(out, header.header_len(), |bytes| {
+                    header.emit(bytes, ANY, ANY)
+                });
+            }
+            Self::Icmp {
+                kind,
+                code,
+                identifier,
+                sequence,
+            }
+            | Self::Icmpv6 {
+                kind,
+                code,
+                identifier,
+                sequence,
+                ..
+            } => {
+                let header = icmp::Header {
+                    kind: *kind,
+                    code: *code,
+                    identifier: *identifier,
+                    sequence: *sequence,
+                };
+                append(out, icmpv6::HEADER_LEN, |bytes| header.emit(bytes));
+                if let Self::Icmpv6 { body, .. } = self {
+                    out.extend_from_slice(body);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn emit_tunnel(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        let protocol = next.map_or(ethernet::ETHERTYPE_EXPERIMENT, Self::ethertype);
+        match self {
+            Self::Vxlan { vni } => {
+                let mut bytes = [0; vxlan::HEADER_LEN];
+                vxlan::Header { vni: *vni }.emit(&mut bytes);
+                out.extend_from_slice(&bytes);
+            }
+            Self::Geneve { vni, options } => {
+                let header = geneve::Header {
+                    vni: *vni,
+                    protocol,
+                    control: false,
+                    options,
+                };
+                append(out, header.header_len(), |bytes| header.emit(bytes));
+            }
+            Self::Gre { key } => {
+                let header = gre::Header {
+                    protocol,
+                    key: *key,
+                    sequence: None,
+                };
+                append(out, header.header_len(), |bytes| header.emit(bytes));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Appends `len` bytes that `emit` writes; it cannot fail, since the buffer is
+/// as long as asked for and the layer was validated.
+fn append<E>(out: &mut Vec<u8>, len: usize, emit: impl FnOnce(&mut [u8]) -> Result<(), E>) {
+    let at = out.len();
+    out.resize(at + len, 0);
+    let _ = emit(&mut out[at..]);
+}
+
+fn validate_extensions(extensions: &[Extension], key: &str) -> Result<(), SpecError> {
+    for (j, extension) in extensions.iter().enumerate() {
+        let len = extension.body.len();
+        let fragment = extension.kind == ExtensionKind::Fragment;
+        let max = if fragment { 6 } else { 2046 };
+        check(
+            len % 8 == 6 && len <= max,
+            format!("{key}.extensions[{j}].body"),
+            format!("expected 6 bytes, or 6 more than a multiple of 8 up to {max}, got {len}"),
+        )?;
+    }
+    Ok(())
+}
+
+/// The headers that `layers` describe, and where they stand.
+///
+/// # Errors
+/// [`SpecError`] names the layer, and the value, that does not fit.
+pub(crate) fn build(layers: &[Layer]) -> Result<Layout, SpecError> {
+    check(
+        (1..=MAX_LAYERS).contains(&layers.len()),
+        "layers",
+        format!("expected 1 to {MAX_LAYERS}, got {}", layers.len()),
+    )?;
+    let mut layout = Layout::default();
+    let mut before = None;
+    for (k, layer) in layers.iter().enumerate() {
+        let kind = layer.kind();
+        let word = kind.word();
+        check(
+            kind.may_follow(before),
+            format!("layers[{k}]"),
+            match before {
+                None => format!("the first layer is eth, got {word}"),
+                Some(before) => format!("{word} does not follow {}", before.word()),
+            },
+        )?;
+        layer.validate(&format!("layers[{k}].{word}"))?;
+        let at = layout.bytes.len();
+        layer.emit(layers.get(k + 1), &mut layout.bytes);
+        let tunnel = layers
+            .get(k + 1)
+            .is_some_and(|next| matches!(next.kind(), Kind::Vxlan | Kind::Geneve));
+        // RFC 7348 section 4.1 wants no outer checksum over IPv4; over IPv6
+        // receivers refuse its absence by default (RFC 6935).
+        let with_check = !(tunnel && before == Some(Kind::Ipv4));
+        layout.note(kind, at, with_check);
+        before = Some(kind);
+    }
+    Ok(layout)
+}
