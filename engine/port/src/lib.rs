@@ -16,6 +16,7 @@ mod any;
 mod dpdk;
 mod error;
 pub mod fault;
+pub mod impair;
 pub mod mem;
 mod open;
 pub mod sched;

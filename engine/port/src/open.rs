@@ -1,7 +1,7 @@
 //! From specifications to open ports.
 
 use crate::af_packet::{self, AfPacketPort};
-use crate::fault::{Faults, Faulty};
+use crate::fault::{self, Faults, Faulty};
 use crate::{AnyPort, OpenError, mem};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -244,10 +244,11 @@ fn open_mem(ports: &[PortSpec], opened: &mut [Vec<AnyPort>]) -> Result<(), OpenE
             .at(&spec.name));
         }
         let capacity = spec.tx_ring.min(other.rx_ring) as usize;
-        for _ in 0..spec.queues {
+        for queue in 0..spec.queues {
             let (one, two) = mem::pair(capacity);
-            opened[first].push(with_faults(one, faults));
-            opened[second].push(with_faults(two, other_faults));
+            let share = |faults: Faults| faults.of_queue(queue, spec.queues);
+            opened[first].push(with_faults(one, faults.map(share)));
+            opened[second].push(with_faults(two, other_faults.map(share)));
         }
     }
     Ok(())
@@ -264,33 +265,14 @@ fn pair_name(device: &str) -> &str {
     device.split(',').next().unwrap_or(device)
 }
 
-/// `pair0` or `pair0,loss=0.01,duplicate=0.01,reorder=0.01,corrupt=0.01,seed=1`.
+/// `pair0`, or `pair0,loss=0.01,delay_us=20` with any keys of
+/// [`Faults::parse`].
 fn parse_mem(device: &str) -> Result<(&str, Option<Faults>), OpenError> {
-    let mut parts = device.split(',');
-    let name = parts.next().unwrap_or_default();
-    let mut faults = None;
-    for part in parts {
-        let bad = || {
-            OpenError::new(format!("mem device '{device}': cannot read '{part}'"))
-                .hint("expected loss, duplicate, reorder or corrupt =0..1, or seed=N")
-        };
-        let (key, value) = part.split_once('=').ok_or_else(bad)?;
-        let faults: &mut Faults = faults.get_or_insert_default();
-        if key == "seed" {
-            faults.seed = value.parse().map_err(|_| bad())?;
-            continue;
-        }
-        let share: f64 = value.parse().map_err(|_| bad())?;
-        if !(0.0..=1.0).contains(&share) {
-            return Err(bad());
-        }
-        match key {
-            "loss" => faults.loss = share,
-            "duplicate" => faults.duplicate = share,
-            "reorder" => faults.reorder = share,
-            "corrupt" => faults.corrupt = share,
-            _ => return Err(bad()),
-        }
-    }
-    Ok((name, faults))
+    let Some((name, options)) = device.split_once(',') else {
+        return Ok((device, None));
+    };
+    let faults = Faults::parse(options).map_err(|wrong| {
+        OpenError::new(format!("mem device '{device}': {wrong}")).hint(fault::OPTIONS)
+    })?;
+    Ok((name, Some(faults)))
 }
