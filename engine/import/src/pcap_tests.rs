@@ -267,7 +267,19 @@ fn what_is_not_whole_ethernet_frames_with_a_time_is_refused_with_its_place() {
             "byte 104: found 3 bytes, expected a block",
         ),
         (
-            with_ng([&packet(LITTLE, 0, 0, &[1], 1)[..32], &[37, 0, 0, 0]].concat()),
+            with_ng(block(LITTLE, 0x8000_0001, &[0; 3])),
+            "byte 104: block of 15 bytes, expected a multiple of 4 from 12 on",
+        ),
+        (
+            with_ng([1, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0].to_vec()),
+            "byte 104: block of 8 bytes, expected a multiple of 4 from 12 on",
+        ),
+        (
+            [&ng_start(LITTLE)[..8], &[9; 20]].concat(),
+            "byte 0: byte order 09090909, expected 1a2b3c4d or its reverse",
+        ),
+        (
+            with_ng([&packet(LITTLE, 0, 0, &[1], 1)[..32], &[40, 0, 0, 0]].concat()),
             "byte 104: malformed block: its content does not fit its type and its 36 bytes",
         ),
         (

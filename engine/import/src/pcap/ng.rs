@@ -1,10 +1,21 @@
 //! The pcapng format (draft-ietf-opsawg-pcapng): blocks in sections.
 
 use super::{CapturedFrame, LINK_TYPE_ETHERNET, PcapError, Reader};
-use pcap_parser::pcapng::{Block, EnhancedPacketBlock, InterfaceDescriptionBlock};
-use pcap_parser::pcapng::{OptionCode, parse_block_be, parse_block_le};
+use pcap_parser::PcapError as ParseError;
+use pcap_parser::nom::IResult;
+use pcap_parser::pcapng::{
+    BOM_MAGIC, EPB_MAGIC, EnhancedPacketBlock, IDB_MAGIC, InterfaceDescriptionBlock, OptionCode,
+    SHB_MAGIC, SPB_MAGIC, parse_enhancedpacketblock_be, parse_enhancedpacketblock_le,
+    parse_interfacedescriptionblock_be, parse_interfacedescriptionblock_le,
+    parse_sectionheaderblock,
+};
 use pcap_parser::traits::PcapNGPacketBlock;
 
+/// Bytes of a block without content: type, length, length again (section 3.1).
+const MIN_BLOCK: usize = 12;
+/// Bytes of the first three fields of a section header: with them its byte
+/// order is known (section 4.1).
+const UP_TO_BYTE_ORDER: usize = 12;
 /// Obsolete Packet Block (appendix A of the draft).
 const PACKET_BLOCK: u32 = 2;
 /// Option if_fcslen (section 4.2).
@@ -25,54 +36,88 @@ pub(super) fn parse(mut reader: Reader<'_>, bytes: &[u8]) -> Result<Vec<Captured
     let mut big_endian = false;
     let mut at = 0;
     while at < bytes.len() {
-        let rest = &bytes[at..];
-        let block = if big_endian {
-            parse_block_be(rest)
-        } else {
-            parse_block_le(rest)
-        };
-        let (after, block) = match block {
-            Ok((after, block)) if after.len() < rest.len() => (after, block),
-            _ => return Err(reader.error(at, broken_block(rest, big_endian))),
-        };
-        match block {
-            Block::SectionHeader(header) => {
-                big_endian = header.big_endian();
+        let (kind, block) =
+            cut(&bytes[at..], &mut big_endian).map_err(|why| reader.error(at, why))?;
+        match kind {
+            SHB_MAGIC => {
+                parsed(parse_sectionheaderblock, block).map_err(|why| reader.error(at, why))?;
                 interfaces.clear();
             }
-            Block::InterfaceDescription(block) => {
-                interfaces.push(Interface::new(&block, big_endian));
+            IDB_MAGIC => {
+                let read = if big_endian {
+                    parse_interfacedescriptionblock_be
+                } else {
+                    parse_interfacedescriptionblock_le
+                };
+                let found = parsed(read, block).map_err(|why| reader.error(at, why))?;
+                interfaces.push(Interface::new(&found, big_endian));
             }
-            Block::EnhancedPacket(block) => take(&mut reader, at, &interfaces, &block)?,
-            Block::SimplePacket(_) => return Err(no_time(&reader, at, "simple")),
-            Block::Unknown(block) if block.block_type == PACKET_BLOCK => {
-                return Err(no_time(&reader, at, "obsolete"));
+            EPB_MAGIC => {
+                let read = if big_endian {
+                    parse_enhancedpacketblock_be
+                } else {
+                    parse_enhancedpacketblock_le
+                };
+                let found = parsed(read, block).map_err(|why| reader.error(at, why))?;
+                take(&mut reader, at, &interfaces, &found)?;
             }
+            SPB_MAGIC => return Err(no_time(&reader, at, "simple")),
+            PACKET_BLOCK => return Err(no_time(&reader, at, "obsolete")),
+            // Names, statistics, secrets, comments: nothing of a frame.
             _ => {}
         }
-        at = bytes.len() - after.len();
+        at += block.len();
     }
     Ok(reader.frames)
 }
-
-/// Why no block can be read at the start of `rest`.
-fn broken_block(rest: &[u8], big_endian: bool) -> String {
-    let read = if big_endian {
+/// Type and bytes of the block that `rest` begins with; a section header
+/// decides the byte order. Blocks are cut here and not by the parser, which
+/// subtracts from lengths before it has checked them.
+fn cut<'a>(rest: &'a [u8], big_endian: &mut bool) -> Result<(u32, &'a [u8]), String> {
+    let Some((start, _)) = rest.split_first_chunk::<UP_TO_BYTE_ORDER>() else {
+        return Err(format!("found {} bytes, expected a block", rest.len()));
+    };
+    let [t0, t1, t2, t3, l0, l1, l2, l3, order @ ..] = *start;
+    // The type of a section header is the same in both byte orders.
+    if u32::from_le_bytes([t0, t1, t2, t3]) == SHB_MAGIC {
+        *big_endian = match u32::from_be_bytes(order) {
+            BOM_MAGIC => true,
+            swapped if swapped.swap_bytes() == BOM_MAGIC => false,
+            other => {
+                return Err(format!(
+                    "byte order {other:08x}, expected {BOM_MAGIC:08x} or its reverse"
+                ));
+            }
+        };
+    }
+    let read = if *big_endian {
         u32::from_be_bytes
     } else {
         u32::from_le_bytes
     };
-    let announced = rest.get(4..8).and_then(<[u8]>::first_chunk);
-    match announced.map(|bytes| read(*bytes) as usize) {
-        Some(len) if len <= rest.len() => {
-            format!("malformed block: its content does not fit its type and its {len} bytes")
-        }
-        Some(len) => format!(
+    let (kind, len) = (read([t0, t1, t2, t3]), read([l0, l1, l2, l3]) as usize);
+    if len < MIN_BLOCK || len % 4 != 0 {
+        let message = format!("block of {len} bytes, expected a multiple of 4 from {MIN_BLOCK} on");
+        return Err(message);
+    }
+    match rest.get(..len) {
+        Some(block) => Ok((kind, block)),
+        None => Err(format!(
             "the file ends inside the block, after {} of its {len} bytes",
             rest.len()
-        ),
-        None => format!("found {} bytes, expected a block", rest.len()),
+        )),
     }
+}
+
+type Parsed<'a, T> = IResult<&'a [u8], T, ParseError<&'a [u8]>>;
+
+/// What `read` makes of a whole block.
+fn parsed<'a, T>(read: fn(&'a [u8]) -> Parsed<'a, T>, block: &'a [u8]) -> Result<T, String> {
+    let failed = |_| {
+        let len = block.len();
+        format!("malformed block: its content does not fit its type and its {len} bytes")
+    };
+    read(block).map(|(_, value)| value).map_err(failed)
 }
 
 fn no_time(reader: &Reader<'_>, at: usize, kind: &str) -> PcapError {

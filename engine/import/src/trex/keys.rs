@@ -151,7 +151,8 @@ impl<'a> Keys<'a> {
     fn error(&self, entry: &Entry, message: &str) -> At {
         let dot = if self.path.is_empty() { "" } else { "." };
         let path = &self.path;
-        At::new(entry.line, format!("{path}{dot}{}: {message}", entry.key))
+        let key = shortened(&entry.key);
+        At::new(entry.line, format!("{path}{dot}{key}: {message}"))
     }
 
     fn entry(&self, key: &str) -> Option<&'a Entry> {
@@ -202,17 +203,20 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// A value in an error: short, on one line.
+/// A value in an error.
 pub(super) fn describe(value: &Value) -> String {
     match value {
         Value::Sequence(nodes) => format!("a list of {}", nodes.len()),
         Value::Mapping(entries) => format!("a mapping of {} keys", entries.len()),
-        Value::Scalar(text) => {
-            let mut shown: String = text.chars().take(60).collect();
-            if shown.len() < text.len() {
-                shown.push_str("...");
-            }
-            format!("{shown:?}")
-        }
+        Value::Scalar(text) => format!("{:?}", shortened(text)),
     }
+}
+
+/// The beginning of what may be a megabyte.
+pub(super) fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
 }

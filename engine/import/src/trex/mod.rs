@@ -167,10 +167,12 @@ pub fn import(
     text: &str,
     mut load: impl FnMut(&str) -> Result<Vec<u8>, String>,
 ) -> Result<ImportedProfile, TrexError> {
+    // An error at the end of the file may count a line more than there is.
+    let lines = text.replace("\r\n", "\n").matches(['\n', '\r']).count() + 1;
     let placed = |at: At| TrexError {
         file: file.to_owned(),
-        line: at.line,
-        message: at.message,
+        line: at.line.clamp(1, lines),
+        message: one_line(&at.message),
     };
     let profile = profile::parse(text).map_err(placed)?;
     let mut options = pcap::Options::default();
@@ -183,6 +185,18 @@ pub fn import(
         duration_s: profile.duration_s,
         streams,
     })
+}
+
+/// The same text without line breaks and other control characters, which
+/// quoted keys and names may hold.
+fn one_line(text: &str) -> String {
+    let escaped = |c: char| {
+        let control = c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
+        let escaped = control.then(|| c.escape_default());
+        let plain = (!control).then_some(c);
+        escaped.into_iter().flatten().chain(plain)
+    };
+    text.chars().flat_map(escaped).collect()
 }
 
 #[cfg(test)]

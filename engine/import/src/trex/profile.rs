@@ -9,6 +9,9 @@ use std::net::Ipv4Addr;
 /// Entries of `cap_info` at most: a stream id is one byte.
 const MAX_TEMPLATES: usize = 256;
 
+/// Bytes of the longest path (PATH_MAX, path_resolution(7)).
+const MAX_NAME: usize = 4096;
+
 #[derive(Debug)]
 pub(super) struct Profile {
     pub(super) duration_s: Option<f64>,
@@ -106,8 +109,12 @@ impl Common {
     fn template(&self, index: usize, node: &Node) -> Result<Template, At> {
         let path = format!("cap_info[{index}]");
         let entry = Keys::new(node, &path, keys::TEMPLATE)?;
-        let some = |name: &str| (!name.is_empty()).then(|| name.to_owned());
-        let (pcap, line) = entry.required("name", "the path of a capture", some)?;
+        let some = |name: &str| {
+            (1..=MAX_NAME)
+                .contains(&name.len())
+                .then(|| name.to_owned())
+        };
+        let (pcap, line) = entry.required("name", "a path of 1 to 4096 bytes", some)?;
         let (cps, _) = entry.required("cps", "flows per second, more than 0", positive)?;
         let (ipg_us, _) = entry.required("ipg", MICROSECONDS, not_negative)?;
         let (rtt_us, _) = entry.required("rtt", MICROSECONDS, not_negative)?;

@@ -307,6 +307,10 @@ fn hostile_yaml_is_refused_before_it_grows() {
         ("- !!binary aGk=\n", "line 1: tag"),
         ("- a\n---\n- b\n", "line 2: a second document, expected one"),
         ("- {[1]: 2}\n", "line 1: expected a word as key"),
+        (
+            "- \"a\\nb\": 1\n",
+            "line 1: a\\nb: \"1\": unknown key, expected one of duration",
+        ),
         ("- \"\n", "line"),
     ];
     for (text, expected) in cases {

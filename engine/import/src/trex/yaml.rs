@@ -4,6 +4,7 @@
 //! file cannot grow while it is read.
 
 use super::At;
+use super::keys::shortened;
 use saphyr_parser::{Event, Parser, StrInput};
 
 /// Sequences and mappings inside each other at most.
@@ -90,6 +91,7 @@ impl<'a> Builder<'a> {
             Event::Scalar(_, _, _, Some(tag))
             | Event::SequenceStart(_, Some(tag))
             | Event::MappingStart(_, Some(tag)) => {
+                let tag = shortened(&tag.to_string());
                 let message = format!("tag {tag}: tags are not supported");
                 return Err(At::new(line, message));
             }
@@ -129,6 +131,7 @@ impl<'a> Builder<'a> {
                 return Err(At::new(line, message));
             }
             if let Some(first) = entries.iter().find(|entry| entry.key == key) {
+                let key = shortened(&key);
                 let message = format!("{key}: given already in line {}", first.line);
                 return Err(At::new(line, message));
             }
