@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench setup fmt clean help
+.PHONY: demo test lint bench fuzz setup fmt clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -11,6 +11,7 @@ help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
 	@echo "make bench   compare the engine's and the lab's speed with their peers (as root)"
+	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
 	@echo "make lint    formatters, clippy, ruff, strict types"
 	@echo "make fmt     format everything"
 	@echo "make clean   remove build outputs; run folders stay"
@@ -40,6 +41,10 @@ fmt:
 
 bench: setup .venv/.test-packages
 	$(BIN)/python benchmarks/run.py
+
+fuzz: .venv/.packages
+	@packaging/check-rust
+	engine/fuzz/run
 
 clean:
 	rm -rf .venv engine/target

@@ -1,0 +1,123 @@
+//! Targets of what is read from stdin and from files.
+
+use pinchpoint_engine::input::{Event, MAX_LINE, read_lines};
+use pinchpoint_engine::protocol::Request;
+use pinchpoint_engine::{convert, parse};
+use pinchpoint_import::{pcap as captures, trex as profiles};
+use std::io::BufReader;
+
+/// The input is what the lab writes to the engine's stdin: lines come whole
+/// and trimmed, the end comes last, errors say something on one line, and a
+/// request that is understood reads back the same after it was written.
+pub fn protocol(input: &[u8]) {
+    let mut events = Vec::new();
+    // A small buffer, so that lines are put together from pieces.
+    read_lines(BufReader::with_capacity(32, input), |event| {
+        events.push(event);
+        true
+    });
+    assert_eq!(events.pop(), Some(Event::End));
+    for event in events {
+        let line = match event {
+            Event::Line(line) => line,
+            Event::BadLine(why) => {
+                assert!(!why.is_empty());
+                continue;
+            }
+            other => panic!("{other:?} without an end"),
+        };
+        assert!(!line.is_empty() && line.len() <= MAX_LINE && !line.contains('\n'));
+        match parse::request(&line) {
+            Ok(request) => {
+                let written = serde_json::to_string(&request).expect("a request can be written");
+                assert_eq!(parse::request(&written), Ok(request.clone()), "{written}");
+                open(&request);
+            }
+            Err(error) => assert!(!error.message.is_empty()),
+        }
+    }
+}
+
+/// What would be opened fits the request, or the error says why not.
+fn open(request: &Request) {
+    let Request::Open(open) = request else {
+        return;
+    };
+    match convert::session(open, &[0, 1]) {
+        Ok((_, ports)) => assert_eq!(ports.len(), open.ports.len()),
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
+/// Small enough for inputs of a few kilobytes to reach them.
+const LIMITS: captures::Options = captures::Options {
+    frames: 20,
+    bytes: 4_096,
+    file_bytes: 1 << 20,
+    pad_truncated: false,
+};
+
+/// The input is a packet capture: what is read keeps the limits and is whole,
+/// padding only adds to what is read, and an error stays on one line.
+pub fn pcap(input: &[u8]) {
+    let padded = captures::Options {
+        pad_truncated: true,
+        ..LIMITS
+    };
+    let whole = captures::parse("input", input, &LIMITS);
+    let padded = captures::parse("input", input, &padded);
+    for frames in [&whole, &padded].into_iter().flatten() {
+        assert!(frames.len() <= LIMITS.frames);
+        let bytes: usize = frames.iter().map(|frame| frame.bytes.len()).sum();
+        assert!(bytes <= LIMITS.bytes);
+        for frame in frames {
+            assert_eq!(frame.bytes.len(), frame.original_len as usize);
+        }
+    }
+    match whole {
+        Ok(frames) => assert_eq!(padded, Ok(frames)),
+        Err(error) => {
+            assert!(error.offset <= input.len());
+            one_line(&error.to_string());
+        }
+    }
+}
+
+/// The capture that every profile gets: one UDP datagram and its reply.
+const CAPTURE: &[u8] = include_bytes!("../corpus/pcap/udp-two-ways");
+
+/// The input is a TRex profile: its streams have frames, a rate and flows
+/// within the pairs of their addresses; an error names a line of the profile.
+pub fn trex(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else {
+        return;
+    };
+    let profile = match profiles::import("input", text, |_| Ok(CAPTURE.to_vec())) {
+        Ok(profile) => profile,
+        Err(error) => {
+            // The end of the file counts as a line of its own; YAML breaks
+            // lines at a lone carriage return too.
+            let lines = text.matches(['\n', '\r']).count() + 1;
+            assert!((1..=lines).contains(&error.line), "{error}");
+            return one_line(&error.to_string());
+        }
+    };
+    assert!(!profile.streams.is_empty());
+    for stream in profile.streams {
+        assert!(stream.rate_fps > 0.0 && stream.rate_fps.is_finite());
+        assert_eq!((stream.frames.len(), stream.replies.len()), (1, 1));
+        let pairs = u128::from(stream.clients.count()) * u128::from(stream.servers.count());
+        assert!(stream.flows >= 1 && u128::from(stream.flows) <= pairs);
+        for index in [0, 1, stream.flows - 1, u64::MAX] {
+            let (client, server) = stream.pair(index);
+            assert!((stream.clients.first..=stream.clients.last).contains(&client));
+            assert!((stream.servers.first..=stream.servers.last).contains(&server));
+        }
+        stream.warnings.iter().for_each(|text| one_line(text));
+    }
+}
+
+/// Errors and warnings end as one line for the user.
+fn one_line(text: &str) {
+    assert!(!text.is_empty() && !text.contains(['\n', '\r']), "{text:?}");
+}

@@ -1,0 +1,222 @@
+//! Which keys a profile may have and what becomes of each.
+
+use super::At;
+use super::yaml::{Entry, Node, Value};
+
+/// What becomes of a key.
+pub(super) enum Rule {
+    /// It is imported.
+    Read,
+    /// It changes nothing that is sent.
+    NoEffect,
+    /// Fine as long as it has one of these values; otherwise why not.
+    Only(&'static [&'static str], &'static str),
+    /// What it asks for cannot be had.
+    Refused(&'static str),
+}
+
+use Rule::{NoEffect, Only, Read, Refused};
+
+type Table = &'static [(&'static str, Rule)];
+
+const OFF: &[&str] = &["false", "False", "0"];
+const GAPS: &str =
+    "the gaps of the capture are not kept, frames are sent evenly at cps x frames per flow";
+const POOLS: &str = "there is one range of clients and one of servers";
+const SERVER: &str = "servers are taken from servers_start to servers_end";
+const IPV6: &str = "only IPv4 is imported";
+const PAYLOAD: &str = "payloads are sent as they were captured";
+
+/// Keys of the profile itself.
+pub(super) const PROFILE: Table = &[
+    ("duration", Read),
+    ("generator", Read),
+    ("cap_info", Read),
+    ("cap_ipg", Only(OFF, GAPS)),
+    ("cap_ipg_min", Refused(GAPS)),
+    ("cap_override_ipg", Refused(GAPS)),
+    (
+        "mac",
+        Refused("MAC addresses belong to the ports that send and receive"),
+    ),
+    (
+        "mac_override_by_ip",
+        Only(OFF, "MAC addresses do not follow the client's address"),
+    ),
+    ("vlan", Refused("frames keep the VLAN tags of the capture")),
+    ("src_ipv6", Refused(IPV6)),
+    ("dst_ipv6", Refused(IPV6)),
+    ("keep_src_port", Read),
+    ("one_app_server", Only(OFF, SERVER)),
+];
+
+/// Keys of `generator`.
+pub(super) const GENERATOR: Table = &[
+    (
+        "distribution",
+        Only(&["seq"], "pairs of addresses are taken in order"),
+    ),
+    ("clients_start", Read),
+    ("clients_end", Read),
+    ("servers_start", Read),
+    ("servers_end", Read),
+    // TRex itself no longer uses these two.
+    ("clients_per_gb", NoEffect),
+    ("min_clients", NoEffect),
+    // No TCP is imported.
+    ("tcp_aging", NoEffect),
+    ("udp_aging", Read),
+    ("dual_port_mask", Read),
+    ("generator_clients", Refused(POOLS)),
+    ("generator_servers", Refused(POOLS)),
+    (
+        "mac",
+        Refused("MAC addresses belong to the ports that send and receive"),
+    ),
+];
+
+/// Keys of an entry of `cap_info`.
+pub(super) const TEMPLATE: Table = &[
+    ("name", Read),
+    ("cps", Read),
+    ("ipg", Read),
+    ("rtt", Read),
+    (
+        "w",
+        Only(
+            &["1"],
+            "flows follow each other one by one, not in bursts from one client",
+        ),
+    ),
+    ("limit", Read),
+    ("cap_ipg", Only(OFF, GAPS)),
+    ("keep_src_port", Read),
+    (
+        "plugin_id",
+        Only(&["0"], "there are no plug-ins that change a flow"),
+    ),
+    ("dyn_pyload", Refused(PAYLOAD)),
+    ("wlength", Refused(PAYLOAD)),
+    ("server_addr", Refused(SERVER)),
+    ("one_app_server", Only(OFF, SERVER)),
+    ("client_pool", Refused(POOLS)),
+    ("server_pool", Refused(POOLS)),
+];
+
+/// A mapping all of whose keys have passed a table.
+pub(super) struct Keys<'a> {
+    path: String,
+    line: usize,
+    entries: &'a [Entry],
+}
+
+impl<'a> Keys<'a> {
+    /// The mapping `node`, called `path` in errors.
+    pub(super) fn new(node: &'a Node, path: &str, table: Table) -> Result<Self, At> {
+        let Value::Mapping(entries) = &node.value else {
+            let message = format!(
+                "{path}: found {}, expected a mapping",
+                describe(&node.value)
+            );
+            return Err(At::new(node.line, message));
+        };
+        let keys = Self {
+            path: path.to_owned(),
+            line: node.line,
+            entries,
+        };
+        for entry in entries {
+            keys.check(entry, table)?;
+        }
+        Ok(keys)
+    }
+
+    fn check(&self, entry: &Entry, table: Table) -> Result<(), At> {
+        let value = describe(&entry.node.value);
+        let why = match table.iter().find(|(key, _)| *key == entry.key) {
+            Some((_, Read | NoEffect)) => return Ok(()),
+            Some((_, Only(values, why))) => match &entry.node.value {
+                Value::Scalar(text) if values.contains(&text.as_str()) => return Ok(()),
+                _ => format!("not supported, expected {}: {why}", values[0]),
+            },
+            Some((_, Refused(why))) => format!("not supported: {why}"),
+            None => {
+                let known: Vec<_> = table.iter().map(|(key, _)| *key).collect();
+                format!("unknown key, expected one of {}", known.join(", "))
+            }
+        };
+        Err(self.error(entry, &format!("{value}: {why}")))
+    }
+
+    fn error(&self, entry: &Entry, message: &str) -> At {
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let path = &self.path;
+        let key = shortened(&entry.key);
+        At::new(entry.line, format!("{path}{dot}{key}: {message}"))
+    }
+
+    fn entry(&self, key: &str) -> Option<&'a Entry> {
+        self.entries.iter().find(|entry| entry.key == key)
+    }
+
+    /// The value of `key`, which must be there.
+    pub(super) fn node(&self, key: &str) -> Result<&'a Node, At> {
+        let found = self.entry(key).map(|entry| &entry.node);
+        found.ok_or_else(|| {
+            let dot = if self.path.is_empty() { "" } else { "." };
+            At::new(self.line, format!("{}{dot}{key}: missing", self.path))
+        })
+    }
+
+    /// The value of `key` as `convert` reads it, and its line; none if the key
+    /// is not there. `expected` says what would have been right.
+    pub(super) fn optional<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        convert: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<Option<(T, usize)>, At> {
+        let Some(entry) = self.entry(key) else {
+            return Ok(None);
+        };
+        let converted = match &entry.node.value {
+            Value::Scalar(text) => convert(text),
+            _ => None,
+        };
+        let Some(value) = converted else {
+            let found = describe(&entry.node.value);
+            return Err(self.error(entry, &format!("{found}: expected {expected}")));
+        };
+        Ok(Some((value, entry.line)))
+    }
+
+    /// As [`optional`](Self::optional), of a key that must be there.
+    pub(super) fn required<T>(
+        &self,
+        key: &str,
+        expected: &str,
+        convert: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<(T, usize), At> {
+        self.node(key)?;
+        let found = self.optional(key, expected, convert)?;
+        found.ok_or_else(|| At::new(self.line, format!("{key}: missing")))
+    }
+}
+
+/// A value in an error.
+pub(super) fn describe(value: &Value) -> String {
+    match value {
+        Value::Sequence(nodes) => format!("a list of {}", nodes.len()),
+        Value::Mapping(entries) => format!("a mapping of {} keys", entries.len()),
+        Value::Scalar(text) => format!("{:?}", shortened(text)),
+    }
+}
+
+/// The beginning of what may be a megabyte.
+pub(super) fn shortened(text: &str) -> String {
+    let mut shown: String = text.chars().take(60).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
+    }
+    shown
+}

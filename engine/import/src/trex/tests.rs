@@ -1,0 +1,410 @@
+use super::*;
+use crate::capture::{CaptureBuffer, Direction};
+use pinchpoint_wire::{ethernet, ipv4, udp};
+use proptest::prelude::*;
+use std::fs;
+
+const CLIENT: ([u8; 4], u16) = ([10, 1, 1, 1], 40_000);
+const SERVER: ([u8; 4], u16) = ([10, 2, 2, 2], 53);
+
+/// A frame with right checksums; `protocol` 17 has a UDP header.
+fn frame(src: ([u8; 4], u16), dst: ([u8; 4], u16), protocol: u8, payload: usize) -> Vec<u8> {
+    let mut frame = vec![0x55; 42 + payload];
+    let header = ethernet::Header {
+        dst: ethernet::Mac([2, 0, 0, 0, 0, 2]),
+        src: ethernet::Mac([2, 0, 0, 0, 0, 1]),
+        ethertype: ethernet::ETHERTYPE_IPV4,
+    };
+    header.emit(frame.first_chunk_mut().unwrap());
+    let header = ipv4::Header {
+        src: src.0.into(),
+        dst: dst.0.into(),
+        ttl: 64,
+        dscp: 0,
+        protocol,
+        payload_len: 8 + payload as u16,
+    };
+    header.emit(frame[14..34].first_chunk_mut().unwrap());
+    let ports = udp::Header {
+        src: src.1,
+        dst: dst.1,
+    };
+    ports
+        .emit(&mut frame[34..], src.0.into(), dst.0.into())
+        .unwrap();
+    frame
+}
+
+fn query() -> Vec<u8> {
+    frame(CLIENT, SERVER, 17, 30)
+}
+
+fn pcap_of(frames: &[Vec<u8>]) -> Vec<u8> {
+    let mut capture = CaptureBuffer::new(100, 2_000).unwrap();
+    for frame in frames {
+        capture.record(Direction::Sent, 0, 0, frame);
+    }
+    let mut file = Vec::new();
+    capture.write_to(&mut file, &["client"]).unwrap();
+    file
+}
+
+/// A profile of one template.
+fn profile(servers_end: &str, template: &str) -> String {
+    format!(
+        "# a comment\n\
+         - duration : 2.5\n\
+         \x20 generator :\n\
+         \x20   distribution : \"seq\"\n\
+         \x20   clients_start : \"20.0.0.1\"\n\
+         \x20   clients_end : \"20.0.0.255\"\n\
+         \x20   servers_start : \"50.0.0.1\"\n\
+         \x20   servers_end : \"{servers_end}\"\n\
+         \x20 cap_info :\n\
+         \x20   - {{ name: one.pcap, cps: 2.5, ipg: 10000, rtt: 20000, w: 1{template} }}\n"
+    )
+}
+
+fn import_with(text: &str, frames: &[Vec<u8>]) -> Result<ImportedProfile, TrexError> {
+    import("p.yaml", text, |_| Ok(pcap_of(frames)))
+}
+
+fn stream(text: &str, frames: &[Vec<u8>]) -> ImportedStream {
+    let mut profile = import_with(text, frames).unwrap();
+    assert_eq!(profile.streams.len(), 1);
+    profile.streams.remove(0)
+}
+
+fn message(text: &str) -> String {
+    import_with(text, &[query()]).unwrap_err().to_string()
+}
+
+#[test]
+fn pairs_are_taken_in_order_servers_fastest() {
+    let pair = |client, server| (Ipv4Addr::from(client), Ipv4Addr::from(server));
+    let few = stream(&profile("50.0.255.255", ", limit: 255"), &[query()]);
+    assert_eq!(few.pair(0), pair([20, 0, 0, 1], [50, 0, 0, 1]));
+    assert_eq!(few.pair(254), pair([20, 0, 0, 1], [50, 0, 0, 255]));
+    assert_eq!(few.pair(255), few.pair(0));
+    let many = stream(&profile("50.0.255.255", ", limit: 131070"), &[query()]);
+    assert_eq!(many.pair(65_534), pair([20, 0, 0, 1], [50, 0, 255, 255]));
+    assert_eq!(many.pair(65_535), pair([20, 0, 0, 2], [50, 0, 0, 1]));
+    assert_eq!(many.pair(131_069), pair([20, 0, 0, 2], [50, 0, 255, 255]));
+    assert_eq!(many.pair(131_070), many.pair(0));
+}
+
+#[test]
+fn client_frames_are_sent_at_cps_times_their_number_and_replies_are_told() {
+    let reply = frame(SERVER, CLIENT, 17, 60);
+    let second = frame(CLIENT, SERVER, 17, 31);
+    let found = stream(
+        &profile("50.0.0.9", ", limit: 7, keep_src_port: true"),
+        &[query(), reply.clone(), second.clone()],
+    );
+    assert_eq!(found.frames, [query(), second]);
+    assert_eq!(found.replies, [reply]);
+    assert_eq!((found.flows, found.cps, found.rate_fps), (7, 2.5, 5.0));
+    assert_eq!((found.ipg_us, found.rtt_us), (10_000.0, 20_000.0));
+    let expected = ["1 of 3 frames go from server to client and are not sent"];
+    assert_eq!(found.warnings, expected);
+}
+
+#[test]
+fn what_trex_would_send_differently_is_a_warning() {
+    let text = profile("50.0.0.2", "").replace(
+        "    clients_start",
+        "    udp_aging : 3\n    tcp_aging : 1\n    min_clients : 101\n    clients_per_gb : 201\n    \
+         dual_port_mask : \"1.0.0.0\"\n    clients_start",
+    );
+    let mut damaged = query();
+    damaged[45] ^= 1;
+    let found = stream(&text, &[damaged]);
+    assert_eq!(found.flows, 510);
+    assert_eq!(
+        found.warnings,
+        [
+            "udp_aging 3: flows repeat in a loop without waiting between two rounds",
+            "dual_port_mask: one pair of ports is imported, without an offset for more",
+            "every flow has the source port of the capture; TRex takes a port for each",
+            "without limit TRex makes ever new flows; here the 510 pairs repeat",
+            "1 frames were captured with wrong checksums (before an offload wrote them?)",
+        ]
+    );
+}
+
+#[test]
+fn keys_that_are_off_need_no_support() {
+    let text = profile(
+        "50.0.0.2",
+        ", cap_ipg: false, plugin_id: 0, one_app_server: false",
+    );
+    assert!(import_with(&text, &[query()]).is_ok());
+}
+
+#[test]
+fn unsupported_keys_are_named_with_line_and_value() {
+    let cases = [
+        (
+            ", cap_ipg: true",
+            "cap_info[0].cap_ipg: \"true\": not supported, expected false: the gaps of the",
+        ),
+        (
+            ", dyn_pyload: [{pkt_id: 1}]",
+            "cap_info[0].dyn_pyload: a list of 1: not supported: payloads",
+        ),
+        (
+            ", plugin_id: 2",
+            "cap_info[0].plugin_id: \"2\": not supported, expected 0: there are no plug-ins",
+        ),
+        (
+            ", server_addr: 1.2.3.4",
+            "cap_info[0].server_addr: \"1.2.3.4\": not supported: servers are taken",
+        ),
+        (
+            ", limits: 4",
+            "cap_info[0].limits: \"4\": unknown key, expected one of name, cps, ipg",
+        ),
+        (
+            ", limit: 0",
+            "cap_info[0].limit: \"0\": expected 1 to 510, the 255 clients times the 2 servers",
+        ),
+        (
+            ", limit: 511",
+            "cap_info[0].limit: \"511\": expected 1 to 510",
+        ),
+        (", cps: 1", "cps: given already in line 10"),
+    ];
+    for (template, expected) in cases {
+        let found = message(&profile("50.0.0.2", template));
+        let expected = format!("p.yaml: line 10: {expected}");
+        assert!(found.starts_with(&expected), "{found}");
+    }
+    let top = profile("50.0.0.2", "") + "  mac : [0, 0, 0, 1, 0, 0]\n";
+    assert_eq!(
+        message(&top),
+        "p.yaml: line 11: mac: a list of 6: not supported: MAC addresses belong to the ports that \
+         send and receive"
+    );
+}
+
+#[test]
+fn values_of_the_wrong_kind_are_named_with_line_and_value() {
+    let cases = [
+        (
+            "cps: 2.5",
+            "cps: 0",
+            10,
+            "cap_info[0].cps: \"0\": expected flows per second",
+        ),
+        ("cps: 2.5", "cps: nan", 10, "cap_info[0].cps: \"nan\""),
+        ("cps: 2.5", "cps: 1e999", 10, "cap_info[0].cps: \"1e999\""),
+        ("cps: 2.5, ", "", 10, "cap_info[0].cps: missing"),
+        (
+            "w: 1",
+            "w: 2",
+            10,
+            "cap_info[0].w: \"2\": not supported, expected 1",
+        ),
+        (
+            "ipg: 10000",
+            "ipg: [1]",
+            10,
+            "cap_info[0].ipg: a list of 1: expected microseconds",
+        ),
+        (
+            "\"seq\"",
+            "random",
+            4,
+            "generator.distribution: \"random\": not supported, expected seq",
+        ),
+        (
+            "20.0.0.1",
+            "20.0.0",
+            5,
+            "generator.clients_start: \"20.0.0\": expected an IPv4 address",
+        ),
+        (
+            "20.0.0.255",
+            "20.0.0.0",
+            6,
+            "generator.clients_end: \"20.0.0.0\": expected an IPv4 address not below clients_start",
+        ),
+        (
+            "duration : 2.5",
+            "duration : -1",
+            2,
+            "duration: \"-1\": expected seconds",
+        ),
+        ("- duration", "duration", 2, "found a mapping of"),
+        (
+            "generator :",
+            "generator : seven #",
+            3,
+            "generator: found \"seven\", expected a mapping",
+        ),
+    ];
+    for (old, new, line, expected) in cases {
+        let text = profile("50.0.0.2", "");
+        assert!(text.contains(old));
+        let mut text = text.replacen(old, new, 1);
+        if new.starts_with("generator") {
+            text = text
+                .replace("    dist", "#")
+                .replace("    clients", "#")
+                .replace("    serv", "#");
+        }
+        if new == "duration" {
+            text = text.replace("\n  ", "\n");
+        }
+        let found = message(&text);
+        let expected = format!("p.yaml: line {line}: {expected}");
+        assert!(found.starts_with(&expected), "{found}");
+    }
+}
+
+#[test]
+fn a_capture_that_is_no_udp_flow_is_named_with_its_frame() {
+    let stranger = frame(([10, 1, 1, 9], 1), SERVER, 17, 4);
+    let mut ipv6 = query();
+    ipv6[12..14].copy_from_slice(&[0x86, 0xdd]);
+    let mut fragment = query();
+    fragment[20] = 0x20;
+    let cases: [(&[Vec<u8>], &str); 6] = [
+        (&[], "one.pcap: it holds no frame"),
+        (
+            &[frame(CLIENT, SERVER, 6, 30)],
+            "one.pcap: frame 1: TCP; only UDP is imported",
+        ),
+        (
+            &[query(), ipv6],
+            "one.pcap: frame 2: EtherType 0x86dd, expected IPv4",
+        ),
+        (&[fragment], "one.pcap: frame 1: a fragment"),
+        (&[vec![1; 9]], "one.pcap: frame 1: 9 bytes, too few"),
+        (
+            &[query(), stranger],
+            "one.pcap: frame 2: from 10.1.1.9:1 to 10.2.2.2:53, a second flow beside",
+        ),
+    ];
+    for (frames, expected) in cases {
+        let found = import_with(&profile("50.0.0.2", ""), frames).unwrap_err();
+        let expected = format!("p.yaml: line 10: cap_info[0].name: {expected}");
+        assert!(found.to_string().starts_with(&expected), "{found}");
+    }
+    let found = import("p.yaml", &profile("50.0.0.2", ""), |_| Ok(b"oh".to_vec()));
+    let expected = "p.yaml: line 10: cap_info[0].name: one.pcap: byte 0: found 6f 68";
+    assert!(found.unwrap_err().to_string().starts_with(expected));
+}
+
+#[test]
+fn hostile_yaml_is_refused_before_it_grows() {
+    let cases = [
+        ("", "line 1: the file is empty"),
+        (
+            "- a: &x [1]\n- *x\n",
+            "line 2: aliases (*name) are not supported",
+        ),
+        ("- !!binary aGk=\n", "line 1: tag"),
+        ("- a\n---\n- b\n", "line 2: a second document, expected one"),
+        ("- {[1]: 2}\n", "line 1: expected a word as key"),
+        (
+            "- \"a\\nb\": 1\n",
+            "line 1: a\\nb: \"1\": unknown key, expected one of duration",
+        ),
+        ("- \"\n", "line"),
+    ];
+    for (text, expected) in cases {
+        let found = message(text);
+        assert!(found.starts_with(&format!("p.yaml: {expected}")), "{found}");
+    }
+    for text in [
+        "[".repeat(1 << 16),
+        "- ".repeat(1 << 10),
+        "{a: ".repeat(1 << 10),
+    ] {
+        let found = message(&text);
+        let deep = found.contains("inside each other") || found.contains("recursion limit");
+        assert!(deep, "{found}");
+    }
+    let wide = format!("[{}]", "1,".repeat(100_001));
+    assert!(message(&wide).contains("at most 100000 values"));
+}
+
+#[test]
+fn captures_share_one_bound() {
+    let template = "{ name: x, cps: 1, ipg: 1, rtt: 1, w: 1 }";
+    let list = format!("[{}]", [template; 100].join(", "));
+    let text = profile("50.0.0.2", "").replace("\n    - {", &format!(" {list}\n#"));
+    let large = vec![frame(CLIENT, SERVER, 17, 9_000); 100];
+    let mut loads = 0;
+    let found = import("p.yaml", &text, |_| {
+        loads += 1;
+        let mut capture = CaptureBuffer::new(100, 9_100).unwrap();
+        for frame in &large {
+            capture.record(Direction::Sent, 0, 0, frame);
+        }
+        let mut file = Vec::new();
+        capture.write_to(&mut file, &["client"]).unwrap();
+        Ok(file)
+    });
+    let found = found.unwrap_err().to_string();
+    assert!(found.contains("the frames are more than"), "{found}");
+    assert_eq!(loads, 75, "64 MiB are 74 captures of 904,200 bytes");
+}
+
+#[test]
+fn captures_are_looked_for_inside_the_folder_only() {
+    let name = format!("pinchpoint-import-trex-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir_all(folder.join("caps")).unwrap();
+    fs::write(folder.join("caps/one.pcap"), pcap_of(&[query()])).unwrap();
+    let file = folder.join("p.yaml");
+    let mut results = Vec::new();
+    for name in [
+        "caps/one.pcap",
+        "../one.pcap",
+        "/etc/hostname",
+        "caps",
+        "no.pcap",
+    ] {
+        let text = profile("50.0.0.2", "").replace("one.pcap", name);
+        fs::write(&file, text).unwrap();
+        let found = read(&file, &folder).map(|profile| profile.streams[0].frames.len());
+        results.push(found.map_err(|error| error.message));
+    }
+    fs::remove_dir_all(&folder).unwrap();
+    let outside = |name| {
+        let folder = folder.display();
+        let why = format!("not a path inside {folder}");
+        Err(format!("cap_info[0].name: {name}: {why}"))
+    };
+    assert_eq!(results[0], Ok(1));
+    assert_eq!(results[1], outside("../one.pcap"));
+    assert_eq!(results[2], outside("/etc/hostname"));
+    assert_eq!(
+        results[3],
+        Err("cap_info[0].name: caps: not a regular file".to_owned())
+    );
+    assert!(results[4].as_ref().unwrap_err().contains("No such file"));
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(text in "[-\\[\\]{}:,&*!#|>\"' \n\ta-c0-9]{0,80}") {
+        let _ = import_with(&text, &[query()]);
+    }
+
+    #[test]
+    fn every_pair_is_met_once_in_a_round(clients in 1u32..9, servers in 1u32..9, limit in 1u64..64) {
+        let flows = limit.min(u64::from(clients * servers));
+        let mut found = stream(&profile("50.0.0.9", ", limit: 1"), &[query()]);
+        let last = |range: AddressRange, count| Ipv4Addr::from_bits(range.first.to_bits() + count - 1);
+        found.clients.last = last(found.clients, clients);
+        found.servers.last = last(found.servers, servers);
+        found.flows = flows;
+        let pairs: std::collections::BTreeSet<_> = (0..flows).map(|i| found.pair(i)).collect();
+        prop_assert_eq!(pairs.len() as u64, flows);
+        // In order of client, then server: the order in which they are taken.
+        prop_assert!((0..flows).map(|i| found.pair(i)).eq(pairs));
+    }
+}
