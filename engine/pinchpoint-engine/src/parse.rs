@@ -64,14 +64,14 @@ mod tests {
         assert_eq!(message(r#"{"type":"dance"}"#), "type: unknown 'dance'");
         assert!(message(r#"{"type":"stop","now":1}"#).contains("unknown field `now`"));
         assert!(message(r#"{"type":"hello","protocol":-1}"#).starts_with("protocol: "));
-        let open = r#"{"type":"open","cores":[0],"eal_args":[],"link_timeout_s":1,
+        let open = r#"{"type":"open","workers":[],"eal_args":[],"link_timeout_s":1,
             "ports":[{"name":"a","backend":"mom"}]}"#;
         assert!(message(open).starts_with("ports[0].backend: unknown variant `mom`"));
     }
 
     #[test]
     fn a_key_that_may_be_null_must_still_be_there() {
-        let open = r#"{"type":"open","cores":[0],"eal_args":[],"link_timeout_s":1,
+        let open = r#"{"type":"open","workers":[],"eal_args":[],"link_timeout_s":1,
             "ports":[{"name":"a","backend":"mem","device":"p","rx_ring":1,"tx_ring":1}]}"#;
         assert_eq!(message(open), "ports[0]: missing field `netns`");
     }

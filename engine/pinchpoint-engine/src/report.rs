@@ -155,7 +155,8 @@ fn seconds(nanoseconds: u64) -> f64 {
 }
 
 fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> StreamResult {
-    let sum = |of: fn(&Pacer) -> Option<u64>| -> Option<u64> { outcome.pacers.iter().map(of).sum() };
+    let sum =
+        |of: fn(&Pacer) -> Option<u64>| -> Option<u64> { outcome.pacers.iter().map(of).sum() };
     let received = outcome.received.as_ref();
     let counts = received.map(|received| received.counts);
     let tracked = received.and_then(|received| received.flows);
@@ -170,7 +171,9 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
             .collect(),
     });
     let jump = counts.and_then(|counts| counts.largest_jump);
-    let latencies = outcome.received.map(|received| received.latency.into_latencies());
+    let latencies = outcome
+        .received
+        .map(|received| received.latency.into_latencies());
     let (times, jitter) = match latencies {
         Some(both) => (Some(both.latency), both.jitter),
         None => (None, None),

@@ -1,8 +1,8 @@
 //! The conversation: what the engine holds, and what it does with each event.
 
+use crate::capture::Capture;
 use crate::convert::{self, Known};
 use crate::input::{Event, Events};
-use crate::capture::Capture;
 use crate::protocol::{
     CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply, Request,
     RunRequest, Sample, VERSION,
@@ -292,7 +292,9 @@ impl Session {
         };
         await_links(&mut open.ports, &open.known, patience)?;
         let capture = request.capture.as_ref().map(Capture::create).transpose()?;
-        let loopback = request.loopback.then(|| loopback::measure(&plan, &self.clock));
+        let loopback = request
+            .loopback
+            .then(|| loopback::measure(&plan, &self.clock));
         let cache_line = request.probe_cores.map(report::cache_line_before);
         let live = Arc::new(Live::new(plan.workers.len()));
         let ended = self.events.sender.clone();

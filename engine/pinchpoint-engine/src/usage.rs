@@ -28,8 +28,8 @@ SIGINT is left to the program at the other end of the pipe.
 
 An example to pipe in: half a second between two ports in memory.
 
-{"type":"open","cores":[0],"eal_args":[],"ports":[{"name":"left","backend":"mem","device":"pair0","netns":null,"rx_ring":1024,"tx_ring":1024},{"name":"right","backend":"mem","device":"pair0","netns":null,"rx_ring":1024,"tx_ring":1024}],"link_timeout_s":1.0}
-{"type":"run","trial":"first","epoch":1,"duration_s":0.5,"drain_s":0.1,"sample_interval_s":null,"probe_cores":null,"verify_checksums":true,"streams":[{"id":0,"tx_port":"left","rx_port":"right","rate_fps":1000000.0,"frame_bytes":64,"eth":{"src":"02:00:00:00:00:01","dst":"02:00:00:00:00:02"},"ipv4":{"src":"16.0.0.1","dst":"48.0.0.1","ttl":64,"dscp":0},"udp":{"src":1025,"dst":12},"flows":65536,"fields":[{"field":"ipv4.dst","op":"increment","step":1,"count":65535},{"field":"ipv4.src","op":"increment","step":1,"count":255}]}]}
+{"type":"open","workers":[{"core":0,"ports":["left","right"]}],"eal_args":[],"ports":[{"name":"left","backend":"mem","device":"pair0","netns":null,"rx_ring":1024,"tx_ring":1024,"answers":[]},{"name":"right","backend":"mem","device":"pair0","netns":null,"rx_ring":1024,"tx_ring":1024,"answers":[]}],"link_timeout_s":1.0}
+{"type":"run","trial":"first","epoch":1,"duration_s":0.5,"drain_s":0.1,"sample_interval_s":null,"probe_cores":null,"verify_checksums":true,"tx_burst":64,"latency_every":1,"loopback":true,"capture":null,"streams":[{"id":0,"tx_port":"left","rx_port":"right","rate":{"fps":1000000.0},"shape":{"steady":{}},"size":{"fixed":64},"template":{"layers":[{"ethernet":{"src":"02:00:00:00:00:01","dst":"02:00:00:00:00:02"}},{"ipv4":{"src":"16.0.0.1","dst":"48.0.0.1"}},{"udp":{"src":1025,"dst":12}}]},"stamped":true,"wrong_checksums":[],"seed":1,"flows":65536,"fields":[{"field":"ipv4.dst","op":{"increment":{"step":1,"count":65535}}},{"field":"ipv4.src","op":{"increment":{"step":1,"count":255}}}],"tracked_flows":0}]}
 
 Pipe it as `(pinchpoint-engine --help | grep '^{'; sleep 1) | pinchpoint-engine`:
 the end of input ends a trial, so it must come after the result.

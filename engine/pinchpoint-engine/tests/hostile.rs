@@ -19,39 +19,96 @@ fn a_value_that_cannot_be_met_is_named() {
     let mut engine = Engine::start();
     assert_eq!(engine.ask(&mem_pair(""))["type"], "open");
     let cases = [
-        ("/streams/0/rate_fps", json!(0.0), "streams[0].rate_fps"),
-        ("/streams/0/rate_fps", json!(-1), "streams[0].rate_fps"),
+        ("/streams/0/rate/fps", json!(0.0), "streams[0].rate"),
+        ("/streams/0/rate/fps", json!(-1), "streams[0].rate"),
         (
-            "/streams/0/frame_bytes",
-            json!(63),
-            "streams[0].frame_bytes",
+            "/streams/0/rate",
+            json!({"line_share": 0.5}),
+            "streams[0].rate",
+        ),
+        ("/streams/0/rate", json!({"fpm": 1}), "streams[0].rate"),
+        (
+            "/streams/0/shape",
+            json!({"bursts": {"frames": 0}}),
+            "streams[0].shape",
         ),
         (
-            "/streams/0/frame_bytes",
+            "/streams/0/shape",
+            json!({"ramp": {"from_share": 2}}),
+            "streams[0].shape",
+        ),
+        ("/streams/0/size/fixed", json!(63), "streams[0].size.fixed"),
+        (
+            "/streams/0/size/fixed",
             json!(9023),
-            "streams[0].frame_bytes",
+            "streams[0].size.fixed",
+        ),
+        (
+            "/streams/0/size",
+            json!({"imix": "mine"}),
+            "streams[0].size.imix",
+        ),
+        (
+            "/streams/0/template",
+            json!({"frame": "?"}),
+            "streams[0].template.frame",
+        ),
+        (
+            "/streams/0/tracked_flows",
+            json!(1 << 20),
+            "streams[0].tracked_flows",
+        ),
+        ("/tx_burst", json!(0), "tx_burst"),
+        ("/tx_burst", json!(65), "tx_burst"),
+        ("/latency_every", json!(0), "latency_every"),
+        (
+            "/capture",
+            json!({"file": "/no/such/folder/x", "frames": 1}),
+            "capture.file",
+        ),
+        (
+            "/capture",
+            json!({"file": "x", "frames": 0}),
+            "capture.frames",
         ),
         ("/streams/0/flows", json!(0), "streams[0].flows"),
         ("/streams/0/flows", json!(16_711_426), "streams[0].flows"),
         ("/streams/0/tx_port", json!("middle"), "streams[0].tx_port"),
         ("/streams/0/rx_port", json!(""), "streams[0].rx_port"),
         (
-            "/streams/0/ipv4/dst",
+            "/streams/0/template/layers/1/ipv4/dst",
             json!("48.0.0"),
-            "streams[0].ipv4.dst",
+            "streams[0].template.layers[1].ipv4.dst",
         ),
-        ("/streams/0/ipv4/dscp", json!(64), "streams[0].ipv4.dscp"),
-        ("/streams/0/eth/src", json!("02:00"), "streams[0].eth.src"),
-        ("/streams/0/udp/src", json!(65_536), "streams[0].udp.src"),
         (
-            "/streams/0/fields/1/count",
+            "/streams/0/template/layers/1/ipv4",
+            json!({"src": "1.1.1.1", "dst": "1.1.1.2", "dscp": 64}),
+            "streams[0].template.layers[1].ipv4.dscp",
+        ),
+        (
+            "/streams/0/template/layers/0/ethernet/src",
+            json!("02:00"),
+            "streams[0].template.layers[0].ethernet.src",
+        ),
+        (
+            "/streams/0/template/layers/2/udp/src",
+            json!(65_536),
+            "streams[0].template.layers[2].udp.src",
+        ),
+        (
+            "/streams/0/fields/1/op/increment/count",
             json!(0),
-            "streams[0].fields[1].count",
+            "streams[0].fields[1].op.increment.count",
         ),
         (
             "/streams/0/fields/0/op",
-            json!("spin"),
+            json!({"spin": {}}),
             "streams[0].fields[0].op",
+        ),
+        (
+            "/streams/0/fields/0/field",
+            json!("ipv5.src"),
+            "streams[0].fields[0].field",
         ),
         ("/streams/0/id", json!(256), "streams[0].id"),
         ("/streams", json!([]), "streams"),
@@ -106,9 +163,27 @@ fn ports_that_cannot_be_opened_are_named() {
         assert_eq!(found, code, "{message}");
         assert!(message.starts_with(&format!("{at}: ")), "{message}");
     }
-    let mut request = mem_pair("");
-    request["cores"] = json!([0, 1]);
-    assert!(error_of(&mut engine, &request).1.starts_with("cores: "));
+    let cases = [
+        ("/workers", json!([]), "workers"),
+        ("/workers/0/core", json!(4095), "workers[0].core"),
+        ("/workers/0/ports", json!(["left"]), "ports[1].name"),
+        (
+            "/workers/0/ports",
+            json!(["left", "right", "left"]),
+            "workers[0].ports[2]",
+        ),
+        (
+            "/workers/0/ports",
+            json!(["left", "right", "up"]),
+            "workers[0].ports[2]",
+        ),
+    ];
+    for (pointer, value, key) in cases {
+        let mut request = mem_pair("");
+        *request.pointer_mut(pointer).unwrap() = value;
+        let (_, message) = error_of(&mut engine, &request);
+        assert!(message.starts_with(&format!("{key}: ")), "{message}");
+    }
     engine.bye();
 }
 
@@ -118,7 +193,7 @@ fn requests_out_of_order_are_refused() {
     let trial = run(0.01, &[stream(0, "left", "right", json!(1.0))]);
     assert_eq!(error_of(&mut engine, &trial).0, "state");
     assert_eq!(error_of(&mut engine, &json!({"type": "stop"})).0, "state");
-    let hello = json!({"type": "hello", "protocol": 2});
+    let hello = json!({"type": "hello", "protocol": 1});
     assert_eq!(error_of(&mut engine, &hello).0, "protocol");
     engine.bye();
 }
@@ -138,7 +213,7 @@ fn a_line_too_long_or_not_text_is_an_error_and_no_more() {
 /// A request with one value somewhere replaced by another.
 fn mutated() -> impl Strategy<Value = String> {
     let request = prop_oneof![
-        Just(json!({"type": "hello", "protocol": 1})),
+        Just(json!({"type": "hello", "protocol": 2})),
         Just(mem_pair("")),
         Just(run(0.001, &[stream(0, "left", "right", json!(1000.0))])),
     ];

@@ -108,7 +108,7 @@ fn frames_of_an_earlier_trial_are_late() {
 fn jumbo_frames_pass_and_the_histogram_is_the_standard_encoding() {
     let mut engine = opened(&mem_pair(""));
     let mut jumbo = stream(0, "left", "right", json!(10_000.0));
-    jumbo["frame_bytes"] = json!(9022);
+    jumbo["size"] = json!({"fixed": 9022});
     let result = engine.ask(&run(0.1, &[jumbo]));
     assert_identities(&result);
     let latency = &result["streams"][0]["latency"];
@@ -148,7 +148,7 @@ fn stop_ends_the_trial_with_a_closed_account() {
     let mut engine = opened(&mem_pair(""));
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     std::thread::sleep(Duration::from_millis(100));
-    let busy = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let busy = engine.ask(&json!({"type": "hello", "protocol": 2}));
     assert_eq!(busy["code"], "state");
     let result = engine.ask(&json!({"type": "stop"}));
     assert_identities(&result);
@@ -183,17 +183,22 @@ fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
     let pid = Pid::from_raw(engine.pid());
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     kill(pid, Signal::SIGINT).unwrap();
-    let still_there = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let still_there = engine.ask(&json!({"type": "hello", "protocol": 2}));
     assert_eq!(still_there["code"], "state");
     kill(pid, Signal::SIGTERM).unwrap();
-    assert_eq!(engine.receive()["status"], "stopped");
+    let result = engine.receive();
+    assert_eq!(
+        (&result["status"], &result["reason"]),
+        (&json!("aborted"), &json!("SIGTERM"))
+    );
+    assert_identities(&result);
     assert_eq!(engine.wait().code(), Some(143));
 }
 
 #[test]
 fn a_cache_line_probe_needs_two_cores_and_is_bounded() {
     let mut engine = opened(&mem_pair(""));
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
     let cores = hello["cores"].as_array().unwrap();
     if let [one, other, ..] = &cores[..] {
         let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);

@@ -73,7 +73,7 @@ fn af_packet_carries_both_directions_between_namespaces() {
     assert_eq!(answer["ports"][0]["mode"], "af_packet", "{answer}");
     let there = stream(0, "left", "right", json!(20_000.0));
     let mut back = stream(1, "right", "left", json!(20_000.0));
-    back["frame_bytes"] = json!(1518);
+    back["size"] = json!({"fixed": 1518});
     let mut request = run(0.5, &[there, back]);
     request["drain_s"] = json!(0.2);
     let result = engine.ask(&request);
@@ -158,7 +158,7 @@ mod dpdk {
         );
         for (epoch, frame_bytes, rate) in [(1, 64, Value::Null), (2, 1518, json!(1e5))] {
             let mut stream = stream(0, "loop", "loop", rate);
-            stream["frame_bytes"] = json!(frame_bytes);
+            stream["size"] = json!({"fixed": frame_bytes});
             let mut request = run(0.2, &[stream]);
             request["epoch"] = json!(epoch);
             let result = engine.ask(&request);

@@ -122,8 +122,16 @@ mod tests {
         recorder.sent(2);
         assert!(recorder.is_open(), "two received frames are still wanted");
         let kept = recorder.close();
-        let seen: Vec<_> = kept.iter().map(|f| (f.port, f.sent, f.at_ns, f.bytes[0])).collect();
-        let expected = [(1, true, 10, 0), (1, true, 10, 1), (0, false, 11, 9), (1, true, 12, 2)];
+        let seen: Vec<_> = kept
+            .iter()
+            .map(|f| (f.port, f.sent, f.at_ns, f.bytes[0]))
+            .collect();
+        let expected = [
+            (1, true, 10, 0),
+            (1, true, 10, 1),
+            (0, false, 11, 9),
+            (1, true, 12, 2),
+        ];
         assert_eq!(seen, expected);
         assert_eq!(kept[2].bytes.len(), 61);
     }

@@ -25,7 +25,10 @@ const RING: usize = 512;
 /// first worker's core and at that worker's whole rate. None if nothing came
 /// back, or the stream carries no time.
 pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
-    let first = plan.workers.iter().find(|worker| !worker.streams.is_empty())?;
+    let first = plan
+        .workers
+        .iter()
+        .find(|worker| !worker.streams.is_empty())?;
     let stream = first.streams.first()?;
     let rates = first.streams.iter().map(|stream| stream.rate_fps);
     let rate_fps: Option<f64> = rates.sum();

@@ -53,7 +53,9 @@ fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
     }
     sent.sort_by_key(|part| part.part);
     for part in sent {
-        let accounts = shares.iter_mut().map(|share| share.received[part.part].take());
+        let accounts = shares
+            .iter_mut()
+            .map(|share| share.received[part.part].take());
         let account = merged(accounts);
         add_part(&mut streams[plan.parts[part.part].stream], part, account);
     }
@@ -72,13 +74,19 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
     let mut counts = account.counts;
     counts.at_most(part.sent);
     let flows = account.flows.as_ref().map(|flows| flows.totals(part.sent));
-    let losses = account.flows.iter().flat_map(|flows| flows.losses(part.sent));
+    let losses = account
+        .flows
+        .iter()
+        .flat_map(|flows| flows.losses(part.sent));
     let losses = losses.collect();
     match &mut stream.received {
         Some(received) => {
             received.counts.merge(&counts);
             received.latency.merge(account.latency);
-            received.flows = received.flows.zip(flows).map(|(one, other)| add(one, other));
+            received.flows = received
+                .flows
+                .zip(flows)
+                .map(|(one, other)| add(one, other));
             received.losses.extend(losses);
         }
         none => {

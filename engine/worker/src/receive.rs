@@ -41,7 +41,7 @@ impl Sink for Receiver<'_> {
 }
 
 /// Bytes of the longest answer: a neighbour advertisement with its option.
-const ANSWER: usize = 86;
+const ANSWER: usize = answer::MAX_LEN;
 /// Answers kept at once; a neighbour asks again for what was forgotten.
 const ANSWERS: usize = 16;
 
@@ -89,7 +89,8 @@ impl Sink for Watcher<'_> {
     }
 
     fn frame(&mut self, frame: &[u8]) {
-        self.recorder.received(self.port, self.receiver.now_ns, frame);
+        self.recorder
+            .received(self.port, self.receiver.now_ns, frame);
         if self.answers.is_empty() || !self.outbox.answer(frame, self.answers) {
             self.receiver.frame(frame);
         }

@@ -35,7 +35,10 @@ impl Running {
         let (ports, shares): (Vec<_>, Vec<_>) = returned.ok()?.into_iter().unzip();
         let shares: Result<Vec<Share>, String> = shares.into_iter().collect();
         let failure = self.live.failure();
-        Some((ports, shares.map(|shares| merge(&self.plan, shares, failure))))
+        Some((
+            ports,
+            shares.map(|shares| merge(&self.plan, shares, failure)),
+        ))
     }
 }
 
@@ -67,21 +70,21 @@ pub fn start(
     let left = Arc::new(AtomicUsize::new(plan.workers.len()));
     let mut threads = Vec::new();
     for (index, mut ports) in ports.into_iter().enumerate() {
-        let (plan, live, clock) = (Arc::clone(&plan), Arc::clone(live), clock.clone());
+        let (plan, watched, clock) = (Arc::clone(&plan), Arc::clone(live), clock.clone());
         let (done, left) = (Arc::clone(&done), Arc::clone(&left));
         let run = move || {
             let _ended = Finally(|| {
                 if std::thread::panicking() {
-                    live.fail(format!("worker {index} died"));
+                    watched.fail(format!("worker {index} died"));
                 }
                 if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     done();
                 }
             });
             let share = pin(plan.workers[index].core)
-                .map(|()| turn::run(index, &mut ports, &plan, &clock, &live));
+                .map(|()| turn::run(index, &mut ports, &plan, &clock, &watched));
             if let Err(reason) = &share {
-                live.fail(reason.clone());
+                watched.fail(reason.clone());
             }
             (ports, share)
         };

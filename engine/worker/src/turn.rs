@@ -276,7 +276,14 @@ impl<'a> Worker<'a> {
                 self.recorder.sending(own.index, time_ns);
                 let recorder = &mut self.recorder;
                 let port = &mut own.port;
-                let taken = program.send(time_ns, Keeping { port, due, recorder });
+                let taken = program.send(
+                    time_ns,
+                    Keeping {
+                        port,
+                        due,
+                        recorder,
+                    },
+                );
                 self.recorder.sent(taken);
                 taken
             } else {
@@ -304,7 +311,9 @@ impl<'a> Worker<'a> {
     fn end_sending(&self) {
         for stream in &self.streams {
             let planned = &stream.planned;
-            self.plan.parts[planned.part].horizon.finish(planned.program.next());
+            self.plan.parts[planned.part]
+                .horizon
+                .finish(planned.program.next());
         }
         self.live.sending_ended(self.now_ns);
     }

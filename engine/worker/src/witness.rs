@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_frequency_is_that_of_the_core_asked_for() {
-        let cpuinfo = "processor\t: 0\ncpu MHz\t\t: 2600.000\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n";
+        let cpuinfo =
+            "processor\t: 0\ncpu MHz\t\t: 2600.000\n\nprocessor\t: 1\ncpu MHz\t\t: 3100.5\n";
         assert_eq!(cpuinfo_hz(cpuinfo, 1), Some(3_100_500_000));
         assert_eq!(cpuinfo_hz(cpuinfo, 2), None);
     }

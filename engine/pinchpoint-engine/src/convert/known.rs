@@ -40,8 +40,8 @@ impl Known {
             let tx_ring = queues.iter().map(|queue| queue.rings().1).min();
             let workers = request.workers.iter().enumerate();
             let place = |name: &String| *name == spec.name;
-            let workers = workers
-                .filter_map(|(k, worker)| Some((k, worker.ports.iter().position(place)?)));
+            let workers =
+                workers.filter_map(|(k, worker)| Some((k, worker.ports.iter().position(place)?)));
             KnownPort {
                 name: spec.name.clone(),
                 backend: spec.backend,

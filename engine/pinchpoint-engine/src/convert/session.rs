@@ -32,8 +32,15 @@ pub fn session(
     let mut specs: Vec<PortSpec> = Vec::with_capacity(count);
     for (k, port) in request.ports.iter().enumerate() {
         let queues = request.workers.iter();
-        let queues = queues.filter(|worker| worker.ports.contains(&port.name)).count();
-        specs.push(port_spec(port, queues as u16, &format!("ports[{k}]"), &specs)?);
+        let queues = queues
+            .filter(|worker| worker.ports.contains(&port.name))
+            .count();
+        specs.push(port_spec(
+            port,
+            queues as u16,
+            &format!("ports[{k}]"),
+            &specs,
+        )?);
     }
     let session = SessionSpec {
         eal_args: request.eal_args.clone(),

@@ -1,7 +1,7 @@
 //! A stream of the protocol in the words of the traffic crate.
 
 use super::{KnownPort, check, invalid};
-use crate::protocol::{ErrorReply, Rate, RunRequest, Shape, StreamRequest};
+use crate::protocol::{ErrorReply, Rate, Shape, StreamRequest};
 use pinchpoint_traffic::pacer::{self, Pacer};
 use pinchpoint_wire::FCS_LEN;
 
@@ -35,7 +35,10 @@ pub(super) fn rate_fps(
             let Some(speed_bps) = tx_port.speed_bps else {
                 return Err(invalid(
                     key,
-                    format!("port '{}' has no line rate to take a share of", tx_port.name),
+                    format!(
+                        "port '{}' has no line rate to take a share of",
+                        tx_port.name
+                    ),
                 ));
             };
             share * speed_bps as f64 / l1_bits

@@ -27,7 +27,8 @@ impl Block {
         if flows < self.parts {
             return (self.part % flows.max(1), flows.min(1));
         }
-        let begin = |part: u64| (u128::from(part) * u128::from(flows) / u128::from(self.parts)) as u64;
+        let begin =
+            |part: u64| (u128::from(part) * u128::from(flows) / u128::from(self.parts)) as u64;
         let first = begin(self.part);
         (first, begin(self.part + 1) - first)
     }
@@ -45,9 +46,8 @@ pub(super) fn spec(
     let mut fields = Vec::with_capacity(request.fields.len());
     for (k, program) in request.fields.iter().enumerate() {
         let field = program.field.parse();
-        let field = field.map_err(|error| {
-            invalid(format!("{key}.fields[{k}].field"), format!("{error}"))
-        })?;
+        let field = field
+            .map_err(|error| invalid(format!("{key}.fields[{k}].field"), format!("{error}")))?;
         let op = op(&program.op);
         fields.push(FieldProgram { field, op });
     }
@@ -90,9 +90,11 @@ fn sizes(size: &Size, key: &str) -> Result<Sizes, ErrorReply> {
     let len = |bytes: usize| bytes.saturating_sub(FCS_LEN);
     Ok(match size {
         Size::Fixed(bytes) => Sizes::Fixed(len(*bytes)),
-        Size::List(list) => {
-            Sizes::List(list.iter().map(|&(bytes, weight)| (len(bytes), weight)).collect())
-        }
+        Size::List(list) => Sizes::List(
+            list.iter()
+                .map(|&(bytes, weight)| (len(bytes), weight))
+                .collect(),
+        ),
         Size::Imix(name) => imix(name).ok_or_else(|| {
             invalid(
                 format!("{key}.size.imix"),
@@ -110,7 +112,10 @@ fn template(template: &Template, key: &str) -> Result<spec::Template, ErrorReply
     match template {
         Template::Frame(text) => {
             let bytes = STANDARD.decode(text).map_err(|error| {
-                invalid(format!("{key}.template.frame"), format!("not base64: {error}"))
+                invalid(
+                    format!("{key}.template.frame"),
+                    format!("not base64: {error}"),
+                )
             })?;
             Ok(spec::Template::Bytes(bytes))
         }

@@ -114,14 +114,22 @@ fn add_stream(
     let max_len = tx_port.max_len.min(max_len);
     let parts = tx_port.workers.len();
     for (part, &(worker, place)) in tx_port.workers.iter().enumerate() {
-        let id = if part == 0 { request.id } else { ids.free(&key)? };
+        let id = if part == 0 {
+            request.id
+        } else {
+            ids.free(&key)?
+        };
         let block = Block {
             part: part as u64,
             parts: parts as u64,
         };
         let spec = spec(request, run, id, &block, &key)?;
-        let program = FrameProgram::new(&spec)
-            .map_err(|error| invalid(format!("{key}.{}", spec_key(&error.key)), error.what))?;
+        let program = FrameProgram::new(&spec).map_err(|error| {
+            invalid(
+                format!("{key}.{}", spec_key(&error.key, request)),
+                error.what,
+            )
+        })?;
         check(
             program.max_len() <= max_len,
             format!("{key}.size"),
@@ -157,11 +165,27 @@ fn add_stream(
 }
 
 /// The key of the protocol that a key of the traffic crate comes from.
-fn spec_key(key: &str) -> String {
-    match key.strip_prefix("sizes") {
-        Some(rest) => format!("size{rest}"),
-        None if key.starts_with("layers") => format!("template.{key}"),
-        None => key.to_owned(),
+fn spec_key(key: &str, request: &StreamRequest) -> String {
+    if let Some(rest) = key.strip_prefix("sizes") {
+        return format!("size{rest}");
+    }
+    if key.starts_with("layers") {
+        return format!("template.{key}");
+    }
+    // The operation's own name stands between `op` and its keys.
+    let Some((program, rest)) = key.split_once(".op.") else {
+        return key.to_owned();
+    };
+    let number = program
+        .strip_prefix("fields[")
+        .and_then(|rest| rest.strip_suffix(']'));
+    let program_request = number.and_then(|k| request.fields.get(k.parse::<usize>().ok()?));
+    let Some(program_request) = program_request else {
+        return key.to_owned();
+    };
+    match program_request.op.word() {
+        "list" => format!("{program}.op.{}", rest.replace("values", "list")),
+        word => format!("{program}.op.{word}.{rest}"),
     }
 }
 

@@ -92,3 +92,15 @@ pub struct FieldRequest {
     pub field: String,
     pub op: Op,
 }
+
+impl Op {
+    /// Its name on the wire.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Increment { .. } => "increment",
+            Self::List(_) => "list",
+            Self::Random { .. } => "random",
+            Self::Zipf { .. } => "zipf",
+        }
+    }
+}

@@ -94,20 +94,23 @@ impl Drop for Engine {
 
 pub fn port(name: &str, backend: &str, device: &str) -> Value {
     json!({"name": name, "backend": backend, "device": device, "netns": null,
-           "rx_ring": 1024, "tx_ring": 1024})
+           "rx_ring": 1024, "tx_ring": 1024, "answers": []})
 }
 
 /// The first core this process may use.
 pub fn core() -> usize {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 1}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
     let core = hello["cores"][0].as_u64().unwrap();
     usize::try_from(core).unwrap()
 }
 
+/// One worker for all ports.
 pub fn open(ports: &[Value], eal_args: &[&str]) -> Value {
-    json!({"type": "open", "cores": [core()], "eal_args": eal_args, "ports": ports,
-           "link_timeout_s": 5.0})
+    let mut names: Vec<_> = ports.iter().map(|port| &port["name"]).collect();
+    names.dedup();
+    json!({"type": "open", "workers": [{"core": core(), "ports": names}],
+           "eal_args": eal_args, "ports": ports, "link_timeout_s": 5.0})
 }
 
 pub fn mem_pair(faults: &str) -> Value {
@@ -119,18 +122,27 @@ pub fn mem_pair(faults: &str) -> Value {
 }
 
 pub fn stream(id: u8, tx: &str, rx: &str, rate_fps: Value) -> Value {
-    json!({"id": id, "tx_port": tx, "rx_port": rx, "rate_fps": rate_fps, "frame_bytes": 64,
-           "eth": {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"},
-           "ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1", "ttl": 64, "dscp": 0},
-           "udp": {"src": 1025, "dst": 12}, "flows": 65536,
+    let rate = match rate_fps {
+        Value::Null => Value::Null,
+        rate_fps => json!({"fps": rate_fps}),
+    };
+    json!({"id": id, "tx_port": tx, "rx_port": rx, "rate": rate, "shape": {"steady": {}},
+           "size": {"fixed": 64},
+           "template": {"layers": [
+               {"ethernet": {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}},
+               {"ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1"}},
+               {"udp": {"src": 1025, "dst": 12}}]},
+           "stamped": true, "wrong_checksums": [], "seed": 1, "flows": 65536,
            "fields": [
-               {"field": "ipv4.dst", "op": "increment", "step": 1, "count": 65535},
-               {"field": "ipv4.src", "op": "increment", "step": 1, "count": 255}]})
+               {"field": "ipv4.dst", "op": {"increment": {"step": 1, "count": 65535}}},
+               {"field": "ipv4.src", "op": {"increment": {"step": 1, "count": 255}}}],
+           "tracked_flows": 0})
 }
 
 pub fn run(duration_s: f64, streams: &[Value]) -> Value {
     json!({"type": "run", "trial": "t", "epoch": 1, "duration_s": duration_s, "drain_s": 0.02,
            "sample_interval_s": null, "probe_cores": null, "verify_checksums": true,
+           "tx_burst": 64, "latency_every": 1, "loopback": false, "capture": null,
            "streams": streams})
 }
 
