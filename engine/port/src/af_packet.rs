@@ -12,22 +12,46 @@
 //! kernel sends the frames one by one in that call and stops at the first that
 //! the device or memory has no room for; that frame and those behind it are
 //! taken back, so what `send` returns is what the device was given.
+//! `PACKET_LOSS` stays off: it has the kernel pass over what it cannot send
+//! without a word.
 //!
 //! Left alone, the kernel lends the ring's pages to the frames it sends, and a
-//! virtual device's receiver, who cannot keep borrowed pages, has to allocate
-//! pages and copy. So every frame is told to have headers as long as itself
-//! (`virtio_net_hdr.hdr_len`): headers are copied at once, into the memory the
-//! frame needs anyway. TODO_FIGURES_TX
+//! virtual device's other end, which must not keep borrowed pages, allocates
+//! new ones and copies. So every frame is said to have headers as long as
+//! itself (`virtio_net_hdr.hdr_len`): headers are copied at once, into the
+//! memory that the frame needs anyway.
 //!
-//! What remains is the kernel's: TODO_LIMIT
+//! Frames of 60 bytes a second of processor time, over a veth pair to an
+//! nftables ingress hook that drops, sink included (Linux 6.18, medians of
+//! interleaved trials of one second on a shared machine):
+//!
+//! | sender | Mpps |
+//! |---|---|
+//! | this ring, headers copied | 0.95 |
+//! | `mmap=0`: sendmmsg(2) | 0.72 |
+//! | trafgen 0.6.8: a ring with lent pages, constant frame | 0.71 |
+//! | dpdk-testpmd 22.11, net_af_packet: likewise | 0.58 |
+//!
+//! What is left is the kernel's: of the time in that trial 98 % is spent in
+//! the system call, 45 % in the soft interrupt in which the other end takes
+//! the frame (the kernel runs one after every frame, as packet sockets hand
+//! over frames singly), 17 % in the device, 10 % on memory for the frame.
+//! Neither the queueing discipline, nor GRO at the other end, nor lengths of
+//! rings and slots move it. Two queues on two cores send twice as much.
 //!
 //! # Receiving
 //!
-//! TODO_FIGURES_RX
+//! The ring is of format `TPACKET_V2`, which hands over frame by frame.
+//! `TPACKET_V3` hands over blocks, when one is full or after a millisecond at
+//! the earliest, which ruins latency: sent one by one at 200,000 frames/s to
+//! another core, half of the frames arrived within 1.6 us (V2), 2.5 us
+//! (recvmmsg) and 520 us (V3). At the highest rate V3 carries a tenth more
+//! than V2. One core that sends and receives turns round 0.64 Mpps with both
+//! rings and 0.46 with `mmap=0`.
 //!
 //! The kernel takes VLAN tags out of frames; they are put back before the
-//! frames are shown. Frames are timed by the engine's clock, not the kernel's:
-//! both ends of a latency have to be of one clock.
+//! frames are shown. Frames are timed by the engine's clock and not by the
+//! kernel's, as both ends of a latency need one clock.
 mod link;
 mod messages;
 mod options;
@@ -52,8 +76,8 @@ const MAX_LEN: usize = 9216;
 const BUFFER_PER_FRAME: usize = 4096;
 /// The least socket buffer asked for, in bytes.
 const MIN_BUFFER: usize = 64 << 20;
-/// The least receive ring, in bytes: 20,000 frames of 1500 bytes, which arrive
-/// in tens of milliseconds.
+/// The least receive ring, in bytes: 20,000 frames of 1500 bytes at most, which
+/// takes tens of milliseconds to fill and costs no speed.
 const MIN_RECEIVE_RING: usize = 32 << 20;
 
 /// One queue of an interface: a pair of packet sockets bound to it.
@@ -74,12 +98,74 @@ enum Sender {
     Messages(MessageSender),
 }
 
+impl Sender {
+    /// Makes `socket` send frames of at most `max_len` bytes.
+    fn open(
+        socket: Socket,
+        spec: &PortSpec,
+        options: &Options<'_>,
+        index: libc::c_int,
+        max_len: usize,
+    ) -> Result<Self, OpenError> {
+        let failed = |e| failed(options.interface, "sender", &e);
+        let slots = spec.tx_ring as usize;
+        let buffer = MIN_BUFFER.max(slots * BUFFER_PER_FRAME);
+        socket
+            .set_packet(libc::PACKET_QDISC_BYPASS, 1)
+            .and_then(|()| socket.set_buffer(libc::SO_SNDBUFFORCE, buffer))
+            .and_then(|()| socket.bind(index, 0))
+            .map_err(failed)?;
+        if !options.mmap {
+            return Ok(Self::Messages(MessageSender::new(socket, max_len)));
+        }
+        let ring = RingSender::new(socket, slots, max_len).map_err(failed)?;
+        Ok(Self::Ring(ring))
+    }
+}
+
 enum Receiver {
     Ring(RingReceiver),
     Messages(MessageReceiver),
 }
 
 impl Receiver {
+    /// Makes `socket` receive what the interface carries, as one of `group` if
+    /// the port has several queues; but nothing before it is unshut.
+    fn open(
+        socket: Socket,
+        spec: &PortSpec,
+        options: &Options<'_>,
+        index: libc::c_int,
+        max_len: usize,
+        group: &mut Option<u16>,
+    ) -> Result<Self, OpenError> {
+        let failed = |e| failed(options.interface, "receiver", &e);
+        let slots = spec.rx_ring as usize;
+        let buffer = MIN_BUFFER.max(slots * BUFFER_PER_FRAME);
+        // Of two tags the kernel takes out one.
+        let longest = max_len + vlan::LEN;
+        socket
+            .shut()
+            .and_then(|()| socket.set_packet(libc::PACKET_IGNORE_OUTGOING, 1))
+            .and_then(|()| socket.set_buffer(libc::SO_RCVBUFFORCE, buffer))
+            .map_err(failed)?;
+        let receiver = if options.mmap {
+            RingReceiver::new(socket, slots, MIN_RECEIVE_RING, longest).map(Self::Ring)
+        } else {
+            MessageReceiver::new(socket, longest).map(Self::Messages)
+        };
+        let receiver = receiver.map_err(failed)?;
+        let socket = receiver.socket();
+        socket
+            .promiscuous(index)
+            .and_then(|()| socket.bind(index, libc::ETH_P_ALL as u16))
+            .map_err(failed)?;
+        if spec.queues > 1 {
+            *group = Some(socket.join(options.fanout, *group).map_err(failed)?);
+        }
+        Ok(receiver)
+    }
+
     fn socket(&self) -> &Socket {
         match self {
             Self::Ring(ring) => ring.socket(),
@@ -174,48 +260,15 @@ impl AfPacketPort {
         options: &Options<'_>,
         group: &mut Option<u16>,
     ) -> Result<Self, OpenError> {
-        let failed =
-            |what: &'static str| move |error: io::Error| failed(options.interface, what, &error);
-        let sending = Socket::new().map_err(failed("packet socket"))?;
-        let receiving = Socket::new().map_err(failed("packet socket"))?;
+        let failed = |e| failed(options.interface, "packet socket", &e);
+        let (sending, receiving) = (
+            Socket::new().map_err(failed)?,
+            Socket::new().map_err(failed)?,
+        );
         let (index, mac, mtu) = interface(&sending, options.interface)?;
         let max_len = (mtu + ethernet::HEADER_LEN).min(MAX_LEN);
-        let buffer = MIN_BUFFER.max(spec.rx_ring.max(spec.tx_ring) as usize * BUFFER_PER_FRAME);
-
-        sending
-            .set_packet(libc::PACKET_QDISC_BYPASS, 1)
-            .and_then(|()| sending.set_buffer(libc::SO_SNDBUFFORCE, buffer))
-            .and_then(|()| sending.bind(index, 0))
-            .map_err(failed("sender"))?;
-        receiving
-            .shut()
-            .and_then(|()| receiving.set_packet(libc::PACKET_IGNORE_OUTGOING, 1))
-            .and_then(|()| receiving.set_buffer(libc::SO_RCVBUFFORCE, buffer))
-            .map_err(failed("receiver"))?;
-        let (sender, receiver) = if options.mmap {
-            let sender = RingSender::new(sending, spec.tx_ring as usize, max_len)
-                .map_err(failed("transmit ring"))?;
-            let slots = spec.rx_ring as usize;
-            let receiver = RingReceiver::new(receiving, slots, MIN_RECEIVE_RING, max_len)
-                .map_err(failed("receive ring"))?;
-            (Sender::Ring(sender), Receiver::Ring(receiver))
-        } else {
-            let sender = MessageSender::new(sending, max_len);
-            let receiver = MessageReceiver::new(receiving, max_len).map_err(failed("receiver"))?;
-            (Sender::Messages(sender), Receiver::Messages(receiver))
-        };
-        let socket = receiver.socket();
-        socket
-            .promiscuous(index)
-            .and_then(|()| socket.bind(index, libc::ETH_P_ALL as u16))
-            .map_err(failed("receiver"))?;
-        if spec.queues > 1 {
-            *group = Some(
-                socket
-                    .join(options.fanout, *group)
-                    .map_err(failed("fanout"))?,
-            );
-        }
+        let sender = Sender::open(sending, spec, options, index, max_len)?;
+        let receiver = Receiver::open(receiving, spec, options, index, max_len, group)?;
         let rings = match (&receiver, &sender) {
             (Receiver::Ring(rx), Sender::Ring(tx)) => (rx.slots() as u32, tx.slots() as u32),
             _ => (spec.rx_ring, spec.tx_ring),
