@@ -32,12 +32,13 @@
 //! | trafgen 0.6.8: a ring with lent pages, constant frame | 0.71 |
 //! | dpdk-testpmd 22.11, net_af_packet: likewise | 0.58 |
 //!
-//! What is left is the kernel's: of the time in that trial 98 % is spent in
-//! the system call, 45 % in the soft interrupt in which the other end takes
-//! the frame (the kernel runs one after every frame, as packet sockets hand
-//! over frames singly), 17 % in the device, 10 % on memory for the frame.
-//! Neither the queueing discipline, nor GRO at the other end, nor lengths of
-//! rings and slots move it. Two queues on two cores send twice as much.
+//! What is left is the kernel's. Of the time of a sender that does nothing
+//! else 98 % is spent in the system call: 45 % in the soft interrupt in which
+//! the other end takes the frame (the kernel runs one after every frame, as
+//! packet sockets hand over frames singly), 17 % in the device, 10 % on memory
+//! for the frame. Neither the queueing discipline, nor GRO at the other end,
+//! nor lengths of rings and slots move it. A second core that sends through a
+//! second socket does not slow the first down.
 //!
 //! # Receiving
 //!
