@@ -170,12 +170,10 @@ pub fn open(
 }
 
 fn open_af_packet(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
-    if spec.queues > 1 {
-        return Err(OpenError::new("an af_packet port has one queue")
-            .hint("list the port at one worker only"));
-    }
-    let port = AfPacketPort::open(spec)?;
-    Ok(vec![AnyPort::AfPacket(Box::new(port))])
+    let queues = AfPacketPort::open(spec)?.into_iter();
+    Ok(queues
+        .map(|port| AnyPort::AfPacket(Box::new(port)))
+        .collect())
 }
 
 #[cfg(feature = "dpdk")]
