@@ -93,7 +93,9 @@ pub fn start(
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 live.abort();
-                threads.into_iter().for_each(|thread| drop(thread.join()));
+                for thread in threads {
+                    drop(thread.join());
+                }
                 return Err(error);
             }
         }
