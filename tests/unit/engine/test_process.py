@@ -14,8 +14,9 @@ from pinchpoint.model.errors import EngineError, RequirementError
 GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
 HELLO, OPENED, SAMPLE, RESULT = GOLDEN[:4]
 ERROR = next(line for line in GOLDEN if '"type":"error"' in line)
-PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024)
-OPEN = protocol.Open(cores=(0,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
+PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024, ())
+WORKER = protocol.WorkerRequest(0, ("left",))
+OPEN = protocol.Open(workers=(WORKER,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
 REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), None)
 
 
@@ -44,7 +45,8 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
 
 
 def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
-    request = protocol.Open((0,), (), (protocol.PortRequest("left", "af_packet", "x", None, 1, 1),), 1.0)
+    port = protocol.PortRequest("left", "af_packet", "x", None, 1, 1, ())
+    request = protocol.Open(workers=(WORKER,), eal_args=(), ports=(port,), link_timeout_s=1.0)
     engine = ProcessInstrument(request, command=scripted(HELLO))
     with pytest.raises(RequirementError, match="run as root"):
         engine.open()
@@ -58,7 +60,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, "not json"), "sys.stdin.read()", "no message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
-        ((HELLO.replace('"protocol":1', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO.replace('"protocol":2', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),

@@ -366,7 +366,7 @@ def test_the_quickstart_study_has_the_published_five_tuples() -> None:
 @pytest.mark.parametrize(
     ("after", "line", "problem"),
     [
-        ('to = "right"', "[engine]\ncpus = [0, 2]", "engine.cpus: expected one CPU"),
+        ('to = "right"', "[engine]\ncpus = [0, 2, 3]", "engine.cpus: expected at most 2, one CPU for each [[port]]"),
         ('to = "right"', "[search]\nloss_ratios = [0.005]", "search.loss_ratios: expected 0 (the NDR) among them"),
         ("[[port]]", 'name = "br0"\n[[port]]', "port[1].name: expected another name"),
     ],
