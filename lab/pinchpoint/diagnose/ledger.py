@@ -35,9 +35,12 @@ _COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
 
 
 def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
-    """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero."""
+    """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero.
+
+    Frames of a stream that nobody could count on arrival are unexplained: no counter accounts for them.
+    """
     offered = sum(stream.offered for stream in engine.streams)
-    received = sum(stream.received for stream in engine.streams)
+    received = sum(stream.received or 0 for stream in engine.streams)
     kernel = datapath is Datapath.AF_PACKET
     hops = [_engine_transmit(engine, kernel)]
     if kernel:
