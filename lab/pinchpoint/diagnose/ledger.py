@@ -55,8 +55,8 @@ def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Data
 
 
 def _engine_transmit(engine: EngineResult, kernel: bool) -> Hop:
-    # A full vhost ring is the DUT not fetching; a full socket buffer is the kernel's sending side.
-    name, limits = ("socket buffer of {} full", "host") if kernel else ("receive ring of {} full", "dut")
+    # A full vhost ring is the DUT not fetching; a packet socket that takes no more is the kernel's sending side.
+    name, limits = ("packet socket of {} took no more", "host") if kernel else ("receive ring of {} full", "dut")
     drops = tuple(
         Drop(name.format(port.name), port.refused, "engine: refused", limits) for port in engine.ports if port.refused
     )
