@@ -153,12 +153,13 @@ class Tcp(Part, frozen=True):
 
 
 class Icmp(Part, frozen=True):
-    """RFC 792 or RFC 4443, as the layer before it says."""
+    """RFC 792 or RFC 4443 in the form of an echo, with what follows it, hexadecimal."""
 
     type: int
     code: int = 0
     identifier: int = 0
     sequence: int = 0
+    body: str | UnsetType = UNSET
 
 
 class Vxlan(Part, frozen=True):
