@@ -17,11 +17,13 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.engine.streams import stream_request
 from pinchpoint.model.errors import EngineError, RequirementError
-from pinchpoint.model.trial import LatencySummary, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
+TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _Answer = TypeVar("_Answer")
 
@@ -73,7 +75,7 @@ class ProcessInstrument:
         opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
         facts = {"engine": hello.engine}
         facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
-        facts |= {f"port {p.name}": f"{p.mode}, rings {p.rx_ring}/{p.tx_ring}" for p in opened.ports}
+        facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}
         return facts
 
     def greet(self) -> protocol.EngineHello:
@@ -88,7 +90,7 @@ class ProcessInstrument:
         result = self._ask(_run_message(request), protocol.Result, timeout_s)
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
-        return engine_result(result)
+        return engine_result(result, self._request.workers)
 
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
@@ -204,6 +206,12 @@ class ProcessInstrument:
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
 
 
+def _port_fact(port: protocol.OpenedPort) -> str:
+    queues = f", {port.queues} queues" if port.queues > 1 else ""
+    speed = "" if port.speed_bps is None else f", {port.speed_bps / 1e9:g} Gbit/s"
+    return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
+
+
 def _run_message(request: TrialRequest) -> protocol.Run:
     shares = sum(stream.share for stream in request.streams)
     return protocol.Run(
@@ -214,29 +222,36 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
         probe_cores=request.probe_cores,
         verify_checksums=True,
+        tx_burst=TX_BURST,
+        latency_every=1,
+        loopback=True,
+        capture=None,
         streams=tuple(
-            protocol.stream_request(number, stream, request.load_fps * stream.share / shares)
+            stream_request(number, stream, request.load_fps * stream.share / shares)
             for number, stream in enumerate(request.streams)
         ),
     )
 
 
-def engine_result(result: protocol.Result) -> EngineResult:
-    """The seam's message in the lab's own types."""
-    cache_line = result.witness.cache_line
+def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
+    """The seam's message in the lab's own types; `workers` are those that the ports were opened with."""
+    cache_line, loopback = result.witness.cache_line, result.witness.loopback
+    ports = {worker.core: worker.ports for worker in workers}
     return EngineResult(
         completed=result.status == "completed",
         sent_duration_s=result.duration_s,
         streams=tuple(_stream_counts(stream) for stream in result.streams),
         ports=tuple(
-            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats)
+            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats, p.answered)
             for p in result.ports
         ),
-        workers=tuple(_worker(worker) for worker in result.witness.workers),
+        workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
         pacing=_pacing(result.pacing),
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
+        reason=result.reason,
+        loopback=_loopback(loopback) if loopback else None,
     )
 
 
@@ -260,11 +275,15 @@ def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
         duplicated=stream.duplicated,
         reordered=stream.reordered,
         corrupt=stream.corrupt,
-        latency=_latency(stream.latency) if stream.latency else None,
+        latency=_distribution(stream.latency) if stream.latency else None,
+        late=stream.late,
+        reorder_distance_max=stream.reorder_distance_max,
+        largest_jump=Jump(stream.largest_jump.frames, stream.largest_jump.at_s) if stream.largest_jump else None,
+        jitter=_distribution(stream.jitter) if stream.jitter else None,
     )
 
 
-def _latency(latency: protocol.Latency) -> LatencySummary:
+def _distribution(latency: protocol.Latency) -> LatencySummary:
     return LatencySummary(
         count=latency.count,
         min_ns=latency.min_ns,
@@ -279,7 +298,11 @@ def _latency(latency: protocol.Latency) -> LatencySummary:
     )
 
 
-def _worker(worker: protocol.WorkerResult) -> WorkerWitness:
+def _loopback(found: protocol.LoopbackResult) -> Loopback:
+    return Loopback(found.frames, found.min_ns, found.p50_ns, found.p99_ns, found.max_ns)
+
+
+def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitness:
     return WorkerWitness(
         core=worker.core,
         busy_share=worker.busy_share,
@@ -291,12 +314,15 @@ def _worker(worker: protocol.WorkerResult) -> WorkerWitness:
         steal_s=worker.steal_s,
         voluntary_switches=worker.voluntary_switches,
         involuntary_switches=worker.involuntary_switches,
+        ports=ports,
+        gaps_longest=worker.gaps_longest,
+        frequency_hz=worker.frequency_hz,
     )
 
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
-    instrument = ProcessInstrument(protocol.Open(cores=(), eal_args=(), ports=(), link_timeout_s=0.0))
+    instrument = ProcessInstrument(protocol.Open(workers=(), eal_args=(), ports=(), link_timeout_s=0.0))
     try:
         return instrument.greet().backends
     finally:
