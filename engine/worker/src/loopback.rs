@@ -65,6 +65,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     let (one, other) = mem::pair(RING);
     let port = |index, port| WorkerPort {
         index,
+        name: "loopback".to_owned(),
         port: AnyPort::Mem(port),
         answers: Vec::new(),
     };

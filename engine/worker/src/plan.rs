@@ -89,6 +89,8 @@ pub struct Plan {
 pub struct WorkerPort {
     /// Index of the port in the session.
     pub index: usize,
+    /// Its name, to tell why a trial ended.
+    pub name: String,
     /// The queue.
     pub port: AnyPort,
     /// Addresses for which it answers ARP and neighbour solicitation.

@@ -218,7 +218,7 @@ impl<'a> Worker<'a> {
         self.live.publish(self.index, sample);
         for own in self.ports.iter_mut() {
             if let Some(why) = own.port.failure() {
-                self.live.fail(format!("port {}: {why}", own.index));
+                self.live.fail(format!("{}: {why}", own.name));
             }
         }
     }
