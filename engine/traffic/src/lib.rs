@@ -10,6 +10,7 @@
 //! content of a frame.
 
 pub mod account;
+mod build;
 mod digits;
 mod dissect;
 mod field;

@@ -9,7 +9,7 @@
 use crate::hash::Hash;
 
 /// One law.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct Zipf {
     count: f64,
     exponent: f64,
@@ -17,7 +17,13 @@ pub(crate) struct Zipf {
     hull_last: f64,
     /// Within this distance below a rank, a point needs no further test.
     squeeze: f64,
+    /// Areas from which on a point near the rank is under the law, for the
+    /// ranks drawn most often.
+    limits: Vec<f64>,
 }
+
+/// Ranks whose limit is remembered.
+const REMEMBERED: u64 = 1024;
 
 impl Zipf {
     /// The law over ranks 1 to `count`, at least 1; `exponent` is not negative.
@@ -28,11 +34,19 @@ impl Zipf {
             hull_first: 0.0,
             hull_last: 0.0,
             squeeze: 0.0,
+            limits: Vec::new(),
         };
         law.hull_first = law.area(1.5) - 1.0;
         law.hull_last = law.area(law.count + 0.5);
         law.squeeze = 2.0 - law.area_inverse(law.area(2.5) - law.height(2.0));
+        law.limits = (1..=count.min(REMEMBERED))
+            .map(|rank| law.limit(rank as f64))
+            .collect();
         law
+    }
+
+    fn limit(&self, rank: f64) -> f64 {
+        self.area(rank + 0.5) - self.height(rank)
     }
 
     /// A rank, from 0, that depends on `hash` and `n` alone.
@@ -45,8 +59,13 @@ impl Zipf {
             let area = self.hull_last + share * (self.hull_first - self.hull_last);
             let point = self.area_inverse(area);
             let rank = point.round().clamp(1.0, self.count);
-            if rank - point <= self.squeeze || area >= self.area(rank + 0.5) - self.height(rank) {
-                return rank as u64 - 1;
+            let index = rank as u64 - 1;
+            let limit = || match self.limits.get(index as usize) {
+                Some(limit) => *limit,
+                None => self.limit(rank),
+            };
+            if rank - point <= self.squeeze || area >= limit() {
+                return index;
             }
             number = hash.number(number);
         }
