@@ -126,43 +126,49 @@ impl Layer {
                 };
                 append(out, header.header_len(), |bytes| header.emit(bytes));
             }
-            Self::Ipv6 {
-                src,
-                dst,
-                hop_limit,
-                traffic_class,
-                flow_label,
-                next_header,
-                extensions,
-            } => {
-                let following = next.map_or(ipv6::NO_NEXT_HEADER, Self::protocol);
-                let last = next_header.unwrap_or(following);
-                let kinds = extensions.iter().map(|extension| extension.kind.number());
-                let kinds: Vec<u8> = kinds.chain([last]).collect();
-                let header = ipv6::Header {
-                    src: *src,
-                    dst: *dst,
-                    hop_limit: *hop_limit,
-                    traffic_class: *traffic_class,
-                    flow_label: *flow_label,
-                    next_header: kinds[0],
-                    payload_len: 0,
-                };
-                let mut bytes = [0; ipv6::HEADER_LEN];
-                header.emit(&mut bytes);
-                out.extend_from_slice(&bytes);
-                for (extension, pair) in extensions.iter().zip(kinds.windows(2)) {
-                    let body = &extension.body;
-                    let extension = ipv6::Extension {
-                        kind: pair[0],
-                        body,
-                    };
-                    append(out, extension.header_len(), |bytes| {
-                        extension.emit(pair[1], bytes)
-                    });
-                }
-            }
+            Self::Ipv6 { .. } => self.emit_ipv6(next, out),
             _ => {}
+        }
+    }
+
+    fn emit_ipv6(&self, next: Option<&Self>, out: &mut Vec<u8>) {
+        let Self::Ipv6 {
+            src,
+            dst,
+            hop_limit,
+            traffic_class,
+            flow_label,
+            next_header,
+            extensions,
+        } = self
+        else {
+            return;
+        };
+        let following = next.map_or(ipv6::NO_NEXT_HEADER, Self::protocol);
+        let last = next_header.unwrap_or(following);
+        let kinds = extensions.iter().map(|extension| extension.kind.number());
+        let kinds: Vec<u8> = kinds.chain([last]).collect();
+        let header = ipv6::Header {
+            src: *src,
+            dst: *dst,
+            hop_limit: *hop_limit,
+            traffic_class: *traffic_class,
+            flow_label: *flow_label,
+            next_header: kinds[0],
+            payload_len: 0,
+        };
+        let mut bytes = [0; ipv6::HEADER_LEN];
+        header.emit(&mut bytes);
+        out.extend_from_slice(&bytes);
+        for (extension, pair) in extensions.iter().zip(kinds.windows(2)) {
+            let body = &extension.body;
+            let extension = ipv6::Extension {
+                kind: pair[0],
+                body,
+            };
+            append(out, extension.header_len(), |bytes| {
+                extension.emit(pair[1], bytes)
+            });
         }
     }
 

@@ -152,6 +152,19 @@ fn sixty_five_thousand_flows_are_distinct_and_come_again() {
     }
 }
 
+/// Among them are the ports of tunnels, which a receiver looks into: what
+/// stands there is a signature, and must not be taken for a tunnel's header.
+#[test]
+fn frames_to_every_port_are_right() {
+    let fields = vec![increment(FieldName::UdpDst, 1, 65_536)];
+    for len in [60, 61, 90] {
+        let mut program = FrameProgram::new(&spec(len, 65_536, fields.clone())).unwrap();
+        for frame in burst(&mut program, u64::MAX, 65_536, 65_536) {
+            assert!(verify::checksums_right(&frame), "{:?}", tuple(&frame));
+        }
+    }
+}
+
 #[test]
 fn steps_wrap_in_the_width_of_the_field() {
     let fields = vec![

@@ -13,6 +13,11 @@ use crate::hash::Hash;
 pub(crate) struct Zipf {
     count: f64,
     exponent: f64,
+    /// Whether the exponent is so far from 1 that the plain logarithm loses
+    /// no more than the last few bits; it is much faster.
+    is_smooth: bool,
+    /// `1 / (1 - exponent)`.
+    slope: f64,
     hull_first: f64,
     hull_last: f64,
     /// Within this distance below a rank, a point needs no further test.
@@ -31,6 +36,8 @@ impl Zipf {
         let mut law = Self {
             count: count as f64,
             exponent,
+            is_smooth: (1.0 - exponent).abs() > 1e-3,
+            slope: 1.0 / (1.0 - exponent),
             hull_first: 0.0,
             hull_last: 0.0,
             squeeze: 0.0,
@@ -58,7 +65,8 @@ impl Zipf {
             let share = (number >> 11) as f64 / (1u64 << 53) as f64;
             let area = self.hull_last + share * (self.hull_first - self.hull_last);
             let point = self.area_inverse(area);
-            let rank = point.round().clamp(1.0, self.count);
+            // Rounded half up; the law's points begin at 1/2.
+            let rank = ((point + 0.5) as u64 as f64).clamp(1.0, self.count);
             let index = rank as u64 - 1;
             let limit = || match self.limits.get(index as usize) {
                 Some(limit) => *limit,
@@ -88,13 +96,15 @@ impl Zipf {
 
     fn area_inverse(&self, area: f64) -> f64 {
         let t = (area * (1.0 - self.exponent)).max(-1.0);
-        (area
-            * if t.abs() > 1e-8 {
-                t.ln_1p() / t
-            } else {
-                1.0 - t / 2.0
-            })
-        .exp()
+        if self.is_smooth {
+            return ((1.0 + t).ln() * self.slope).exp();
+        }
+        let ratio = if t.abs() > 1e-8 {
+            t.ln_1p() / t
+        } else {
+            1.0 - t / 2.0
+        };
+        (area * ratio).exp()
     }
 }
 
@@ -111,6 +121,8 @@ mod tests {
             (10, 0.0),
             (20, 0.7),
             (50, 1.0),
+            (50, 1.0005),
+            (2000, 1.1),
             (50, 2.5),
         ] {
             let law = Zipf::new(count, exponent);
