@@ -165,6 +165,30 @@ fn frames_to_every_port_are_right() {
     }
 }
 
+/// Offers a buffer of the wrong length, then one of the right.
+struct Clumsy<'a>(&'a mut Vec<u8>);
+
+impl BurstSender for Clumsy<'_> {
+    fn send<W: FrameWriter>(self, writer: &mut W) -> u64 {
+        let mut short = vec![0xee; writer.len(0) - 1];
+        writer.write(0, &mut short);
+        assert!(short.iter().all(|byte| *byte == 0xee));
+        self.0.resize(writer.len(0), 0);
+        writer.write(0, self.0);
+        1
+    }
+}
+
+#[test]
+fn a_buffer_of_another_length_is_left_alone() {
+    for mut program in both_ways(&spec(70, 1, vec![])) {
+        let expected = write(&mut program.clone(), 5);
+        let mut frame = Vec::new();
+        assert_eq!(program.send(5, Clumsy(&mut frame)), 1);
+        assert_eq!((frame, program.next()), (expected, 1));
+    }
+}
+
 #[test]
 fn steps_wrap_in_the_width_of_the_field() {
     let fields = vec![
