@@ -9,10 +9,10 @@
 //! RFC 1624). The signature adds nothing (wire's `signature`).
 
 use crate::digits::{Digit, Draw, index_digits};
-use crate::layout::{Layout, Length, finish};
+use crate::layout::{Check, Layout, Length, finish};
 use crate::program::FrameWriter;
 use crate::sizes::SizePattern;
-use crate::spec::{FieldRef, MIN_LEN, Op, SpecError, StreamSpec, check};
+use crate::spec::{FieldName, FieldRef, MIN_LEN, Op, SpecError, StreamSpec, check};
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::signature::{self, Stamper};
 
@@ -41,8 +41,7 @@ impl Slot {
         let (kind, _, bit, width) = field.name.place();
         let header = layout.header(kind, field.layer);
         let has_key = |at: usize| layout.bytes[at] & 0x20 != 0;
-        let found = header
-            .filter(|header| field.name != crate::spec::FieldName::GreKey || has_key(header.at));
+        let found = header.filter(|header| field.name != FieldName::GreKey || has_key(header.at));
         let Some(header) = found else {
             return Err(SpecError {
                 key: format!("{key}.field"),
@@ -50,8 +49,7 @@ impl Slot {
             });
         };
         // A GRE checksum stands before the key (RFC 2890 section 2).
-        let moved =
-            field.name == crate::spec::FieldName::GreKey && layout.bytes[header.at] & 0x80 != 0;
+        let moved = field.name == FieldName::GreKey && layout.bytes[header.at] & 0x80 != 0;
         let first_bit = header.at * 8 + bit + if moved { 32 } else { 0 };
         let window = (first_bit / 8).min(layout.bytes.len() - 8);
         let mut slot = Self {
@@ -164,7 +162,7 @@ impl General {
             with_base.partition(|(_, program, _)| is_draw(&program.op));
         let digit = |(k, program, base)| Digit::new(spec.seed, k, program, base);
         let draw = |(k, program, base)| Draw::new(spec.seed, k, program, base);
-        let check_field = |check: &crate::layout::Check| CheckField {
+        let check_field = |check: &Check| CheckField {
             at: check.at,
             avoids_zero: check.avoids_zero(),
         };
@@ -322,12 +320,12 @@ impl FrameWriter for Burst<'_> {
 
 fn check_wrong(spec: &StreamSpec, layout: &Layout) -> Result<(), SpecError> {
     check(
-        !spec.wrong.ipv4 || layout.checks.iter().any(crate::layout::Check::is_ipv4),
+        !spec.wrong.ipv4 || layout.checks.iter().any(Check::is_ipv4),
         "wrong.ipv4",
         "the template has no IPv4 header",
     )?;
     check(
-        !spec.wrong.l4 || layout.checks.iter().any(crate::layout::Check::is_l4),
+        !spec.wrong.l4 || layout.checks.iter().any(Check::is_l4),
         "wrong.l4",
         "the template has no checksum of UDP, TCP, ICMP or ICMPv6",
     )

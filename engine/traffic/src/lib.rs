@@ -10,6 +10,7 @@
 //! content of a frame.
 
 pub mod account;
+mod build;
 pub mod counts;
 mod digits;
 mod dissect;
