@@ -10,6 +10,7 @@ mod socket;
 use crate::{BURST, OpenError, Port, PortSpec, Sink, Source};
 use pinchpoint_wire::ethernet::{self, Mac};
 use socket::Socket;
+pub(crate) use socket::enter_netns;
 use std::io::{self, IoSliceMut};
 
 /// Bytes kept for each frame in either direction.

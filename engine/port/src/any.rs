@@ -1,4 +1,5 @@
 use crate::af_packet::AfPacketPort;
+use crate::af_xdp::AfXdpPort;
 use crate::fault::Faulty;
 use crate::mem::MemPort;
 use crate::{Port, Sink, Source};
@@ -13,6 +14,8 @@ pub enum AnyPort {
     FaultyMem(Box<Faulty<MemPort>>),
     /// A network interface through packet sockets.
     AfPacket(Box<AfPacketPort>),
+    /// A network interface through AF_XDP sockets.
+    AfXdp(Box<AfXdpPort>),
     /// A DPDK ethdev.
     #[cfg(feature = "dpdk")]
     Dpdk(Box<crate::dpdk::DpdkPort>),
@@ -24,6 +27,7 @@ macro_rules! each {
             AnyPort::Mem($port) => $body,
             AnyPort::FaultyMem($port) => $body,
             AnyPort::AfPacket($port) => $body,
+            AnyPort::AfXdp($port) => $body,
             #[cfg(feature = "dpdk")]
             AnyPort::Dpdk($port) => $body,
         }

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`mem`] | two ends in this process; tests and the ceiling of the engine itself |
 //! | `af_packet` | a network interface through the kernel's packet sockets |
+//! | `af_xdp` | a network interface through AF_XDP sockets |
 //! | `dpdk` | any DPDK ethdev (Cargo feature `dpdk`) |
 //!
 //! [`open()`] makes ports from their specifications; [`AnyPort`] is one of any
@@ -11,14 +12,21 @@
 //! code: its modules say where and why.
 
 mod af_packet;
+mod af_xdp;
 mod any;
+mod bpf;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod error;
 pub mod fault;
+mod interface;
 pub mod mem;
 mod open;
+mod options;
 pub mod sched;
+#[cfg(test)]
+mod testing;
+pub mod xdp_sink;
 
 pub use any::{AnyPort, ThreadGuard};
 pub use error::{OpenError, OpenErrorKind};

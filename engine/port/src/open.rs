@@ -2,7 +2,7 @@
 
 use crate::af_packet::{self, AfPacketPort};
 use crate::fault::{Faults, Faulty};
-use crate::{AnyPort, OpenError, mem};
+use crate::{AnyPort, OpenError, af_xdp, mem};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -160,9 +160,8 @@ pub fn open(
         let queues = match spec.backend {
             Backend::Mem | Backend::Dpdk => continue,
             Backend::AfPacket => open_af_packet(spec),
-            Backend::AfXdp | Backend::XdpLive => {
-                Err(OpenError::new("this backend is not there yet"))
-            }
+            Backend::AfXdp => open_af_xdp(spec),
+            Backend::XdpLive => Err(OpenError::new("this backend is not there yet")),
         };
         *slot = queues.map_err(|error| error.at(&spec.name))?;
     }
@@ -176,6 +175,11 @@ fn open_af_packet(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
     }
     let port = AfPacketPort::open(spec)?;
     Ok(vec![AnyPort::AfPacket(Box::new(port))])
+}
+
+fn open_af_xdp(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
+    let queues = af_xdp::open(spec)?.into_iter();
+    Ok(queues.map(|port| AnyPort::AfXdp(Box::new(port))).collect())
 }
 
 #[cfg(feature = "dpdk")]

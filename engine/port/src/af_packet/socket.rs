@@ -17,7 +17,7 @@ const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 /// Moves the calling thread into the network namespace that `ip netns add`
 /// made under this name.
-pub(super) fn enter_netns(name: &str) -> io::Result<()> {
+pub(crate) fn enter_netns(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
