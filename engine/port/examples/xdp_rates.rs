@@ -2,8 +2,11 @@
 //!
 //! `xdp_rates BACKEND DEVICE NETNS SINK_DEVICE SINK_NETNS SECONDS`, as root;
 //! frames of 64 bytes, 65,536 five-tuples. What arrives is counted by the
-//! sink's own program, so the figure is of frames that really crossed.
+//! sink's own program, so the figure is of frames that really crossed. With
+//! BACKEND `xdp_live` takes the frames of one call as a last argument. With
+//! BACKEND `none` another program sends, and DEVICE and NETNS are ignored.
 
+use pinchpoint_port::xdp_live::{LiveChecksum, LiveEdit, LiveStream};
 use pinchpoint_port::xdp_sink::XdpDropSink;
 use pinchpoint_port::{
     AnyPort, BURST, Backend, Patience, Port, PortSpec, SessionSpec, Sink, Uniform, open,
@@ -40,6 +43,39 @@ fn stream() -> StreamSpec {
     }
 }
 
+/// The same stream as the kernel is to make it.
+fn live_stream() -> LiveStream {
+    let edit = |offset, base: Ipv4Addr| LiveEdit {
+        offset,
+        width: 4,
+        base: base.to_bits(),
+        step: 1,
+        mask: u32::MAX,
+        count: 256,
+    };
+    let checksum = |offset, udp| LiveChecksum {
+        offset,
+        udp,
+        edits: vec![0, 1],
+    };
+    let spec = stream();
+    let mut template = vec![0; LEN];
+    let mut program = FrameProgram::new(&spec).expect("a good stream");
+    program.send(0, |burst| {
+        burst.write(&mut template);
+        1
+    });
+    LiveStream {
+        template,
+        id: spec.id,
+        epoch: spec.epoch,
+        flows: spec.flows,
+        first_flow: 0,
+        edits: vec![edit(26, spec.ip_src), edit(30, spec.ip_dst)],
+        checksums: vec![checksum(24, false), checksum(40, true)],
+    }
+}
+
 struct Ignore;
 
 impl Sink for Ignore {
@@ -62,16 +98,53 @@ fn send_written(port: &mut AnyPort, duration: Duration) -> u64 {
     program.next()
 }
 
+fn send_live(port: &mut AnyPort, duration: Duration, burst: u64) -> u64 {
+    let port = port.live().expect("a live port");
+    port.load(&[live_stream()]).expect("a program");
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        port.send_live(0, burst, || start.elapsed().as_nanos() as u64);
+    }
+    port.next_live(0).unwrap_or_default()
+}
+
+/// Prints what arrives in each second.
+fn watch(device: &str, netns: &str, duration: Duration) {
+    let sink = XdpDropSink::attach(device, Some(netns)).expect("a sink");
+    let start = Instant::now();
+    while start.elapsed() < duration {
+        let (before, began) = (sink.dropped(), Instant::now());
+        std::thread::sleep(Duration::from_secs(1));
+        let arrived = sink.dropped() - before;
+        let rate = arrived as f64 / began.elapsed().as_secs_f64();
+        println!("arrived {:.3} Mpps", rate / 1e6);
+    }
+}
+
 fn main() {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
-    let [backend, device, netns, sink_device, sink_netns, seconds] = arguments.as_slice() else {
+    let [
+        backend,
+        device,
+        netns,
+        sink_device,
+        sink_netns,
+        seconds,
+        rest @ ..,
+    ] = arguments.as_slice()
+    else {
         panic!("BACKEND DEVICE NETNS SINK_DEVICE SINK_NETNS SECONDS");
     };
+    let duration = Duration::from_secs_f64(seconds.parse().expect("seconds"));
+    if backend == "none" {
+        return watch(sink_device, sink_netns, duration);
+    }
     let spec = PortSpec {
         name: "out".to_owned(),
         backend: match backend.as_str() {
             "af_packet" => Backend::AfPacket,
             "af_xdp" => Backend::AfXdp,
+            "xdp_live" => Backend::XdpLive,
             other => panic!("no backend '{other}'"),
         },
         device: device.clone(),
@@ -87,10 +160,12 @@ fn main() {
     };
     let mut ports = open(&SessionSpec::default(), &[spec], patience).expect("a port");
     let port = &mut ports[0][0];
-    let duration = Duration::from_secs_f64(seconds.parse().expect("seconds"));
     let before = sink.dropped();
     let start = Instant::now();
-    let sent = send_written(port, duration);
+    let sent = match rest.first() {
+        Some(burst) => send_live(port, duration, burst.parse().expect("frames")),
+        None => send_written(port, duration),
+    };
     let elapsed = start.elapsed().as_secs_f64();
     let arrived = sink.dropped() - before;
     let stats = port.stats();

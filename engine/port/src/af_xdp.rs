@@ -22,7 +22,7 @@ mod queue;
 mod ring;
 mod socket;
 
-pub use queue::AfXdpPort;
+pub(crate) use queue::AfXdpPort;
 
 use crate::bpf::asm::{Assembler, Helper, Reg, Width};
 use crate::bpf::attach::{self, Place};

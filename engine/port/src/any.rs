@@ -2,6 +2,7 @@ use crate::af_packet::AfPacketPort;
 use crate::af_xdp::AfXdpPort;
 use crate::fault::Faulty;
 use crate::mem::MemPort;
+use crate::xdp_live::XdpLivePort;
 use crate::{Port, Sink, Source};
 use pinchpoint_wire::ethernet::Mac;
 
@@ -16,6 +17,8 @@ pub enum AnyPort {
     AfPacket(Box<AfPacketPort>),
     /// A network interface through AF_XDP sockets.
     AfXdp(Box<AfXdpPort>),
+    /// A network interface that the kernel makes frames for.
+    XdpLive(Box<XdpLivePort>),
     /// A DPDK ethdev.
     #[cfg(feature = "dpdk")]
     Dpdk(Box<crate::dpdk::DpdkPort>),
@@ -28,10 +31,22 @@ macro_rules! each {
             AnyPort::FaultyMem($port) => $body,
             AnyPort::AfPacket($port) => $body,
             AnyPort::AfXdp($port) => $body,
+            AnyPort::XdpLive($port) => $body,
             #[cfg(feature = "dpdk")]
             AnyPort::Dpdk($port) => $body,
         }
     };
+}
+
+impl AnyPort {
+    /// The port as one that makes its frames itself, if it does.
+    #[inline]
+    pub fn live(&mut self) -> Option<&mut XdpLivePort> {
+        match self {
+            Self::XdpLive(port) => Some(port),
+            _ => None,
+        }
+    }
 }
 
 impl Port for AnyPort {

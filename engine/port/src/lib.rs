@@ -5,6 +5,7 @@
 //! | [`mem`] | two ends in this process; tests and the ceiling of the engine itself |
 //! | `af_packet` | a network interface through the kernel's packet sockets |
 //! | `af_xdp` | a network interface through AF_XDP sockets |
+//! | [`xdp_live`] | a network interface that the kernel makes frames for; sending |
 //! | `dpdk` | any DPDK ethdev (Cargo feature `dpdk`) |
 //!
 //! [`open()`] makes ports from their specifications; [`AnyPort`] is one of any
@@ -26,11 +27,14 @@ mod options;
 pub mod sched;
 #[cfg(test)]
 mod testing;
+pub mod xdp_live;
 pub mod xdp_sink;
 
 pub use any::{AnyPort, ThreadGuard};
 pub use error::{OpenError, OpenErrorKind};
-pub use open::{Availability, Backend, Patience, PortSpec, SessionSpec, availability, open};
+pub use open::{
+    Availability, Backend, Patience, PortSpec, SessionSpec, availability, open, xdp_availability,
+};
 
 use pinchpoint_wire::ethernet::Mac;
 

@@ -2,7 +2,8 @@
 
 use crate::af_packet::{self, AfPacketPort};
 use crate::fault::{Faults, Faulty};
-use crate::{AnyPort, OpenError, af_xdp, mem};
+use crate::xdp_live::XdpLivePort;
+use crate::{AnyPort, OpenError, af_xdp, mem, xdp_live};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -108,6 +109,23 @@ fn af_packet_availability() -> Availability {
     }
 }
 
+/// What the backends that use XDP can do on this machine.
+pub fn xdp_availability() -> Vec<Availability> {
+    let backend = |name, detail: &str, failure: Option<std::io::Error>| Availability {
+        name,
+        available: failure.is_none(),
+        detail: failure.is_none().then(|| detail.to_owned()),
+        why: failure
+            .as_ref()
+            .map(|error| format!("asking bpf(2): {error}")),
+        hint: failure.map(|_| "run as root, on Linux 5.18 or newer".to_owned()),
+    };
+    vec![
+        backend("af_xdp", "AF_XDP sockets", af_xdp::probe().err()),
+        backend("xdp_live", "XDP live frames", xdp_live::probe().err()),
+    ]
+}
+
 #[cfg(feature = "dpdk")]
 fn dpdk_availability() -> Availability {
     let hint = "reserve hugepages: sysctl vm.nr_hugepages=512";
@@ -161,7 +179,7 @@ pub fn open(
             Backend::Mem | Backend::Dpdk => continue,
             Backend::AfPacket => open_af_packet(spec),
             Backend::AfXdp => open_af_xdp(spec),
-            Backend::XdpLive => Err(OpenError::new("this backend is not there yet")),
+            Backend::XdpLive => open_xdp_live(spec),
         };
         *slot = queues.map_err(|error| error.at(&spec.name))?;
     }
@@ -180,6 +198,15 @@ fn open_af_packet(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
 fn open_af_xdp(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
     let queues = af_xdp::open(spec)?.into_iter();
     Ok(queues.map(|port| AnyPort::AfXdp(Box::new(port))).collect())
+}
+
+fn open_xdp_live(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
+    if spec.queues > 1 {
+        return Err(OpenError::new("an xdp_live port has one queue")
+            .hint("list the port at one worker only"));
+    }
+    let port = XdpLivePort::open(spec)?;
+    Ok(vec![AnyPort::XdpLive(Box::new(port))])
 }
 
 #[cfg(feature = "dpdk")]

@@ -165,20 +165,18 @@ impl AfXdpPort {
             }
             let result = self.socket.wake_transmit();
             let left = self.rings.tx.waiting();
-            let Err(error) = result else {
-                waiting = left;
-                continue;
-            };
-            match error.raw_os_error() {
-                // Also what the kernel says when the call's budget is used up.
-                Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS) => {
-                    if left == waiting {
-                        self.refusals.busy += 1;
-                        return;
-                    }
-                }
-                _ => {
+            if let Err(error) = result {
+                // The first three also mean that a call's budget is used up.
+                let full = matches!(
+                    error.raw_os_error(),
+                    Some(libc::EAGAIN | libc::EBUSY | libc::ENOBUFS)
+                );
+                if !full {
                     self.refusals.other += 1;
+                    return;
+                }
+                if left == waiting {
+                    self.refusals.busy += 1;
                     return;
                 }
             }

@@ -1,7 +1,8 @@
 //! A typed assembler for the BPF instruction set (RFC 9669).
 
 /// A register (RFC 9669 section 2.1). `R0` holds results, `R1` to `R5` hold
-/// arguments and are lost in a call, `R6` to `R9` are kept.
+/// arguments and are lost in a call, `R6` to `R9` are kept. Those not listed
+/// have found no use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Reg {
@@ -10,11 +11,9 @@ pub(crate) enum Reg {
     R2,
     R3,
     R4,
-    R5,
-    R6,
+    R6 = 6,
     R7,
     R8,
-    R9,
 }
 
 /// How many bytes a load or store moves (RFC 9669 section 5).
@@ -54,7 +53,6 @@ pub(crate) enum If {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(i32)]
 pub(crate) enum Helper {
-    MapLookup = 1,
     KtimeGetNs = 5,
     GetSmpProcessorId = 8,
     RedirectMap = 51,
@@ -159,7 +157,7 @@ impl Assembler {
     }
 
     /// The low `bits` (16 or 32) of `dst` in network byte order; the rest zero.
-    pub(crate) fn to_be(&mut self, dst: Reg, bits: i32) -> &mut Self {
+    pub(crate) fn network_order(&mut self, dst: Reg, bits: i32) -> &mut Self {
         self.emit(CLASS_ALU | BYTE_SWAP_TO_BE, dst, 0, 0, bits)
     }
 

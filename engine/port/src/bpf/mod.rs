@@ -11,8 +11,10 @@
 
 pub(crate) mod asm;
 pub(crate) mod attach;
+mod resident;
 mod sys;
 
+pub(crate) use resident::Resident;
 pub(crate) use sys::{
     AttachMode, DeviceMap, Link, Program, ProgramKind, SharedArray, TestRun, XskMap, program_name,
 };
