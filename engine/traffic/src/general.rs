@@ -18,8 +18,8 @@ use pinchpoint_wire::signature::{self, Stamper};
 
 /// A changed field's effect on one checksum.
 #[derive(Debug, Clone, Copy)]
-struct Tap {
-    check: usize,
+pub(crate) struct Tap {
+    pub(crate) check: usize,
     /// Multiplies the new value's words; the complement multiplies the old's.
     factor: u64,
     complement: u64,
@@ -27,7 +27,7 @@ struct Tap {
 
 /// A field and where it stands.
 #[derive(Debug, Clone)]
-struct Slot {
+pub(crate) struct Slot {
     /// First of eight bytes that hold it.
     window: usize,
     shift: u32,
@@ -37,7 +37,7 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(layout: &Layout, field: FieldRef, key: &str) -> Result<Self, SpecError> {
+    pub(crate) fn new(layout: &Layout, field: FieldRef, key: &str) -> Result<Self, SpecError> {
         let (kind, _, bit, width) = field.name.place();
         let header = layout.header(kind, field.layer);
         let has_key = |at: usize| layout.bytes[at] & 0x20 != 0;
@@ -61,6 +61,17 @@ impl Slot {
         };
         slot.value = slot.read(&layout.bytes);
         Ok(slot)
+    }
+
+    /// Its first bit in the frame, and the first one behind it.
+    pub(crate) fn bits(&self) -> (usize, usize) {
+        let end = self.window * 8 + 64 - self.shift as usize;
+        (end - (64 - self.max.leading_zeros() as usize), end)
+    }
+
+    /// The largest value it holds.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
     }
 
     #[inline(always)]
@@ -349,7 +360,7 @@ fn constants(spec: &StreamSpec, layout: &Layout, sizes: &SizePattern) -> Vec<u16
 
 /// How the field enters the checksums: by how much their sums change when it
 /// changes by one.
-fn taps(spec: &StreamSpec, layout: &Layout, slot: &Slot, len: usize) -> Vec<Tap> {
+pub(crate) fn taps(spec: &StreamSpec, layout: &Layout, slot: &Slot, len: usize) -> Vec<Tap> {
     let mut frame = layout.bytes[..len].to_vec();
     let before = layout.finish(&mut frame, spec.wrong);
     let mut probe = slot.clone();

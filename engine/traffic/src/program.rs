@@ -160,7 +160,7 @@ impl FrameProgram {
 
 /// The template's headers; with it all of the specification has been checked
 /// but that the fields are there.
-fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
+pub(crate) fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
     spec.validate()?;
     let layout = match &spec.template {
         Template::Layers(layers) => build::build(layers)?,

@@ -40,6 +40,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         part: 0,
         pacer: pacer.within(RING as u32),
         tx_port: 0,
+        live: None,
         ..stream.clone()
     };
     let plan = Plan {

@@ -1,0 +1,381 @@
+use super::*;
+use crate::testing::Bench;
+use crate::xdp_sink::XdpDropSink;
+use pinchpoint_traffic::program::FrameProgram;
+use pinchpoint_traffic::spec::{Field, FieldProgram, StreamSpec};
+use pinchpoint_wire::signature::{self, Reading, Signature};
+use pinchpoint_wire::{checksum, verify};
+use std::net::Ipv4Addr;
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const IP_AT: usize = 14;
+const UDP_AT: usize = IP_AT + 20;
+
+fn spec(len: usize, flows: u64, fields: &[(Field, i64, u64)]) -> StreamSpec {
+    let program = |&(field, step, count): &(Field, i64, u64)| FieldProgram { field, step, count };
+    StreamSpec {
+        id: 7,
+        epoch: 3,
+        len,
+        eth_src: Mac([2, 0, 0, 0, 0, 1]),
+        eth_dst: Mac([2, 0, 0, 0, 0, 2]),
+        ip_src: Ipv4Addr::new(16, 0, 0, 1),
+        ip_dst: Ipv4Addr::new(48, 0, 0, 1),
+        ttl: 64,
+        dscp: 10,
+        udp_src: 65_530,
+        udp_dst: 12,
+        flows,
+        fields: fields.iter().map(program).collect(),
+    }
+}
+
+/// The frame that comes next, sent at `time_ns`.
+fn written(program: &mut FrameProgram, time_ns: u64) -> Vec<u8> {
+    let mut frame = vec![0; program.frame_len()];
+    program.send(time_ns, |burst| {
+        burst.write(&mut frame);
+        1
+    });
+    frame
+}
+
+fn live(spec: &StreamSpec) -> LiveStream {
+    let edit = |program: &FieldProgram| {
+        let (offset, width, base) = match program.field {
+            Field::Ipv4Src => (IP_AT + 12, 4, spec.ip_src.to_bits()),
+            Field::Ipv4Dst => (IP_AT + 16, 4, spec.ip_dst.to_bits()),
+            Field::UdpSrc => (UDP_AT, 2, u32::from(spec.udp_src)),
+            Field::UdpDst => (UDP_AT + 2, 2, u32::from(spec.udp_dst)),
+        };
+        LiveEdit {
+            offset,
+            width,
+            base,
+            step: program.step as u32,
+            mask: u32::MAX,
+            count: program.count,
+        }
+    };
+    let edits: Vec<_> = spec.fields.iter().map(edit).collect();
+    let all = 0..edits.len();
+    let of_ip = all.clone().filter(|index| edits[*index].width == 4);
+    let ip = LiveChecksum {
+        offset: IP_AT + 10,
+        udp: false,
+        edits: of_ip.collect(),
+    };
+    let udp = LiveChecksum {
+        offset: UDP_AT + 6,
+        udp: true,
+        edits: all.collect(),
+    };
+    LiveStream {
+        template: written(&mut FrameProgram::new(spec).unwrap(), 0),
+        id: spec.id,
+        epoch: spec.epoch,
+        flows: spec.flows,
+        first_flow: 0,
+        edits,
+        checksums: vec![ip, udp],
+    }
+}
+
+fn live_port(device: &str, netns: &str) -> XdpLivePort {
+    let spec = PortSpec {
+        name: "port".to_owned(),
+        backend: Backend::XdpLive,
+        device: device.to_owned(),
+        netns: Some(netns.to_owned()),
+        rx_ring: 4_096,
+        tx_ring: 512,
+        queues: 1,
+    };
+    XdpLivePort::open(&spec).unwrap()
+}
+
+fn signature_of(frame: &[u8]) -> Signature {
+    match signature::read(frame) {
+        Reading::Intact(signature) => signature,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Without a `veth`, `lo` does: nothing is redirected in these runs.
+fn loaded(stream: &LiveStream) -> Loaded {
+    Loaded::new(stream, &DeviceMap::new(1).unwrap()).unwrap()
+}
+
+/// Runs the stream's program on `before`; returns the frame it makes.
+fn made(loaded: &Loaded, before: &[u8]) -> Vec<u8> {
+    const REDIRECT: u32 = 4;
+    loaded.state.set(program::TIME_LEFT, 0);
+    let (result, frame) = loaded.frame.run_once(before).unwrap();
+    assert_eq!(result, REDIRECT);
+    frame
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_are_those_of_the_frame_program_byte_for_byte() {
+    let all = [
+        (Field::UdpSrc, 1, 10),
+        (Field::Ipv4Dst, -1, 3),
+        (Field::Ipv4Src, 256, 5),
+        (Field::UdpDst, -7, 4),
+    ];
+    let specs = [
+        spec(60, 1, &[]),
+        spec(60, 600, &all),
+        spec(60, 77, &all),
+        spec(61, 15, &all[1..3]),
+        spec(200, 10, &all[..1]),
+        spec(1514, 100, &all),
+        // The checksum takes every value, also those sent as 0xffff.
+        spec(60, 65_536, &[(Field::UdpSrc, 1, 65_536)]),
+    ];
+    for spec in specs {
+        let stream = live(&spec);
+        let loaded = loaded(&stream);
+        let mut program = FrameProgram::new(&spec).unwrap();
+        for sequence in 0..spec.flows.max(3) * 2 {
+            let mut before = stream.template.clone();
+            // What a frame's last receiver left in its headers.
+            before[..42].fill(0xa5);
+            let frame = made(&loaded, &before);
+            let time_ns = signature_of(&frame).time_ns;
+            assert_eq!(frame, written(&mut program, time_ns), "frame {sequence}");
+            assert!(verify::checksums_right(&frame));
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_part_of_the_tuples_comes_again_and_again() {
+    let spec = spec(60, 15, &[(Field::Ipv4Dst, 1, 3), (Field::UdpSrc, 1, 5)]);
+    let stream = LiveStream {
+        first_flow: 4,
+        flows: 9,
+        ..live(&spec)
+    };
+    let mut program = FrameProgram::new(&spec).unwrap();
+    let tuples: Vec<_> = (0..15).map(|_| written(&mut program, 0)).collect();
+    let loaded = loaded(&stream);
+    for sequence in 0..30 {
+        let frame = made(&loaded, &stream.template);
+        let tuple = &tuples[4 + sequence % 9];
+        assert_eq!(frame[..42], tuple[..42], "frame {sequence}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn edits_of_single_bytes_and_of_some_bits_keep_checksums_right() {
+    let mut stream = live(&spec(60, 1, &[]));
+    let edit = |offset, width, base, mask, count| LiveEdit {
+        offset,
+        width,
+        base,
+        step: 3,
+        mask,
+        count,
+    };
+    stream.edits = vec![
+        // Time to live, a byte at an even place; the last byte of the source.
+        edit(IP_AT + 8, 1, 64, u32::MAX, 2),
+        edit(IP_AT + 15, 1, 250, u32::MAX, 5),
+        edit(UDP_AT, 2, 0x1ff0, 0x0fff, 10),
+    ];
+    stream.flows = 100;
+    stream.checksums[0].edits = vec![0, 1];
+    stream.checksums[1].edits = vec![1, 2];
+    let loaded = loaded(&stream);
+    for number in 0..100u16 {
+        let frame = made(&loaded, &stream.template);
+        assert!(verify::checksums_right(&frame), "{number}");
+        assert_eq!(u16::from(frame[IP_AT + 8]), 64 + 3 * (number % 2));
+        assert_eq!(
+            u16::from(frame[IP_AT + 15]),
+            (250 + 3 * (number / 2 % 5)) % 256
+        );
+        let port = u16::from_be_bytes([frame[UDP_AT], frame[UDP_AT + 1]]);
+        assert_eq!(port, 0x1000 | (0xff0 + 3 * (number / 10)) & 0xfff);
+    }
+}
+
+/// What arrives of stream 7: intact, in order, with right checksums.
+#[derive(Default)]
+struct Arrived {
+    next: u64,
+    times: Vec<u64>,
+}
+
+impl Sink for Arrived {
+    fn arrived(&mut self, _count: usize) {}
+    fn frame(&mut self, frame: &[u8]) {
+        if signature::read(frame) == Reading::Foreign {
+            return;
+        }
+        let signature = signature_of(frame);
+        assert!(verify::checksums_right(frame));
+        assert_eq!((signature.stream, signature.epoch), (7, 3));
+        assert_eq!(signature.sequence, self.next);
+        self.next += 1;
+        self.times.push(signature.time_ns);
+    }
+}
+
+fn receive_until(port: &mut impl Port, seen: &mut Arrived, count: u64) {
+    let start = Instant::now();
+    while seen.next < count && start.elapsed() < PATIENCE {
+        port.receive(seen);
+    }
+    assert_eq!(seen.next, count);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_frame_arrives_intact_and_with_the_time_of_the_given_clock() {
+    const ORIGIN: u64 = 1 << 47;
+    let bench = Bench::new("");
+    let mut left = live_port("v0,rx=1", &bench.near);
+    let mut right = live_port("v0,rx=1", &bench.far);
+    assert_eq!(left.mode(), "xdp_live and af_xdp native copy need-wakeup");
+    let spec = spec(60, 600, &[(Field::Ipv4Src, 1, 30), (Field::UdpDst, 1, 20)]);
+    left.load(&[live(&spec)]).unwrap();
+    let start = Instant::now();
+    let now_ns = || ORIGIN + start.elapsed().as_nanos() as u64;
+    let mut seen = Arrived::default();
+    for count in [1, 15, 16, 17, 64, 65, 300, 1_000] {
+        let before = now_ns();
+        let first = seen.times.len();
+        let sent = left.send_live(0, count, now_ns);
+        assert_eq!(
+            sent,
+            Sent {
+                frames: count,
+                refused: 0
+            }
+        );
+        let wanted = seen.next + count;
+        receive_until(&mut right, &mut seen, wanted);
+        let after = now_ns();
+        // A pair of readings lies that far apart at most on a busy machine.
+        let slack = 1_000_000;
+        for time in &seen.times[first..] {
+            assert!((before - slack..=after + slack).contains(time));
+        }
+        assert!(seen.times[first..].is_sorted());
+    }
+    assert_eq!(left.next_live(0), Some(seen.next));
+    assert_eq!(left.failure(), None);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn sent_frames_are_those_the_far_end_counts() {
+    let bench = Bench::new("");
+    let sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    let mut port = live_port("v0", &bench.near);
+    let stream = live(&spec(60, 1, &[]));
+    port.load(&[stream.clone(), LiveStream { id: 8, ..stream }])
+        .unwrap();
+    assert_eq!(port.live_stream(8), Some(1));
+    let before = sink.dropped();
+    let mut sent = 0;
+    for _ in 0..100 {
+        let one = port.send_live(0, 1_000, || 0);
+        let other = port.send_live(1, 500, || 0);
+        sent += one.frames - one.refused + other.frames - other.refused;
+    }
+    let start = Instant::now();
+    while sink.dropped() - before < sent && start.elapsed() < PATIENCE {
+        std::thread::yield_now();
+    }
+    // The kernel may have sent a frame or two of its own.
+    assert!((sent..sent + 20).contains(&(sink.dropped() - before)));
+    assert_eq!(port.next_live(0), Some(100_000));
+    assert_eq!(port.next_live(1), Some(50_000));
+    let stats = port.stats();
+    assert!(stats.contains(&("live_accepted".to_owned(), sent)));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_the_interface_does_not_take_is_refused_and_said() {
+    let bench = Bench::new("");
+    // The far end has neither a program nor GRO.
+    let mut port = live_port("v0", &bench.near);
+    port.load(&[live(&spec(60, 1, &[]))]).unwrap();
+    let sent = port.send_live(0, 100, || 0);
+    assert_eq!(
+        sent,
+        Sent {
+            frames: 100,
+            refused: 100
+        }
+    );
+    assert_eq!(port.failure(), None);
+    for _ in 0..FUTILE_CALLS {
+        port.send_live(0, 1, || 0);
+    }
+    let failure = port.failure().unwrap();
+    assert!(failure.contains("ethtool -K PEER gro on"), "{failure}");
+    // Once it has a program, frames pass.
+    let _sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    assert_eq!(port.send_live(0, 100, || 0).refused, 0);
+    assert_eq!(port.failure(), None);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_longest_frame_passes() {
+    let bench = Bench::new(" mtu 3400");
+    let _sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    let mut port = live_port("v0", &bench.near);
+    assert_eq!(port.max_len(), MAX_LEN);
+    port.load(&[live(&spec(MAX_LEN, 1, &[]))]).unwrap();
+    let sent = port.send_live(0, 100, || 0);
+    assert_eq!(
+        sent,
+        Sent {
+            frames: 100,
+            refused: 0
+        }
+    );
+}
+
+#[test]
+fn streams_that_cannot_be_made_are_refused() {
+    let good = live(&spec(
+        60,
+        6,
+        &[(Field::Ipv4Dst, 1, 3), (Field::UdpSrc, 1, 2)],
+    ));
+    good.validate().unwrap();
+    let refused = |what: &str, change: fn(&mut LiveStream)| {
+        let mut stream = good.clone();
+        change(&mut stream);
+        let error = stream.validate().unwrap_err();
+        assert!(error.message.contains(what), "{error}");
+    };
+    refused("does not fit", |stream| stream.template.truncate(20));
+    refused("3072", |stream| stream.template.resize(4000, 0));
+    refused("flows", |stream| stream.flows = 7);
+    refused("flows", |stream| stream.first_flow = 1);
+    refused("1, 2 or 4", |stream| stream.edits[0].width = 3);
+    refused("payload", |stream| stream.edits[0].offset = 40);
+    refused("counts", |stream| stream.edits[1].count = 0);
+    refused("odd", |stream| stream.edits[1].offset = 35);
+    refused("misplaced", |stream| stream.checksums[0].offset = 25);
+}
+
+#[test]
+fn the_template_is_a_frame_with_right_checksums() {
+    let stream = live(&spec(60, 1, &[]));
+    assert!(verify::checksums_right(&stream.template));
+    let end = &stream.template[stream.signature_at()..];
+    assert_eq!(checksum::fold(checksum::sum(end)), 0xffff);
+}
