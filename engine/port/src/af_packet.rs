@@ -46,6 +46,21 @@ pub(crate) fn probe() -> io::Result<()> {
     Socket::new(0).map(drop)
 }
 
+/// Has an interface of the calling thread's namespace receive frames for
+/// whatever address, until this value goes.
+pub(crate) struct Promiscuous {
+    _member: Socket,
+}
+
+impl Promiscuous {
+    pub(crate) fn new(interface: u32) -> io::Result<Self> {
+        // Without a protocol the socket itself receives nothing.
+        let member = Socket::new(0)?;
+        member.promiscuous(interface as libc::c_int)?;
+        Ok(Self { _member: member })
+    }
+}
+
 impl AfPacketPort {
     /// Opens the interface `spec.device`, in `spec.netns` if given.
     pub(crate) fn open(spec: &PortSpec) -> Result<Self, OpenError> {
