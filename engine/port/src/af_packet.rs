@@ -62,7 +62,7 @@ mod socket;
 mod tests;
 mod vlan;
 
-use crate::{OpenError, Port, PortSpec, Sink, Source};
+use crate::{OpenError, Port, PortSpec, Sink, Source, interface};
 use messages::{MessageReceiver, MessageSender};
 use options::Options;
 use pinchpoint_wire::ethernet::{self, Mac};
@@ -220,23 +220,26 @@ pub(crate) fn probe() -> io::Result<()> {
     Socket::new().map(drop)
 }
 
+/// Has an interface of the calling thread's namespace receive frames for
+/// whatever address, until this value goes.
+pub(crate) struct Promiscuous {
+    _member: Socket,
+}
+
+impl Promiscuous {
+    pub(crate) fn new(interface: u32) -> io::Result<Self> {
+        // Without a protocol the socket itself receives nothing.
+        let member = Socket::new()?;
+        member.promiscuous(interface as libc::c_int)?;
+        Ok(Self { _member: member })
+    }
+}
+
 impl AfPacketPort {
     /// Opens `spec.queues` queues of the interface `spec.device`, in
     /// `spec.netns` if given.
     pub(crate) fn open(spec: &PortSpec) -> Result<Vec<Self>, OpenError> {
-        let Some(netns) = spec.netns.clone() else {
-            return Self::open_here(spec);
-        };
-        let spec = spec.clone();
-        let there = std::thread::spawn(move || {
-            enter_netns(&netns).map_err(|error| {
-                OpenError::new(format!("network namespace '{netns}': {error}"))
-                    .hint("ip netns list shows those that exist")
-            })?;
-            Self::open_here(&spec)
-        });
-        let died = || OpenError::new("the opening thread died");
-        there.join().map_err(|_| died())?
+        interface::in_netns(spec.netns.as_deref(), || Self::open_here(spec))
     }
 
     /// Nothing arrives at any queue before all of them are there, or the first

@@ -7,12 +7,11 @@
 //! attaches with a link, so it goes when the port or the process does; other
 //! queues' frames go on to the stack.
 //!
-//! Of the crates there are, `xsk-rs` needs the C library libxdp, `afxdp` has
-//! stood still for years, aya has no sockets, and `xdp` (0.8), which needs no
-//! C, takes all of a burst or none, keeps every frame in a queue of its own,
-//! does not read the rings' wakeup flags nor tell copy from zero-copy, and
-//! overflows its counters after 2^32 frames. The rings are four counters and
-//! an array, so they are driven here.
+//! Of the crates looked at, `xsk-rs` needs the C library libxdp, and `xdp`
+//! (0.8), which needs no C, takes all of a burst or none, keeps every frame in
+//! a queue of its own, does not read the rings' wakeup flags nor tell copy
+//! from zero-copy, and counts in 32 bits without wrapping. The rings are four
+//! counters and an array, so they are driven here.
 //!
 //! Frames fit one chunk; jumbo frames beyond 3,840 bytes do not pass.
 

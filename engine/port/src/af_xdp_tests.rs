@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::{Bench, ip};
+use crate::testing::{Bench, ip, ip_output};
 use crate::xdp_sink::XdpDropSink;
 use crate::{Backend, Port, Sink, Uniform};
 use std::time::{Duration, Instant};
@@ -173,6 +173,18 @@ fn a_closed_port_can_be_opened_again_at_once() {
         let again = open(&spec("v0,mode=native", &bench.near, 1));
         assert_eq!(again.err(), None);
     }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_for_any_address_are_received_while_the_port_is_open() {
+    let bench = Bench::new("");
+    let show = format!("-n {} -d link show v0", bench.near);
+    assert!(ip_output(&show).contains("promiscuity 0"));
+    let port = open_one("v0", &bench.near);
+    assert!(ip_output(&show).contains("promiscuity 1"));
+    drop(port);
+    assert!(ip_output(&show).contains("promiscuity 0"));
 }
 
 #[test]

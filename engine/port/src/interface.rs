@@ -226,3 +226,32 @@ pub(crate) fn in_netns<T: Send>(
         there.join().map_err(|_| died())?
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_loopback_interface_is_known() {
+        let index = index_of("lo").unwrap();
+        let state = Questions::new().unwrap().ask(index).unwrap();
+        assert_eq!(state.mac, Some(Mac([0; 6])));
+        assert!(state.mtu >= 1_500);
+        assert!(state.tx_dropped.is_some());
+        assert_eq!(state.xdp_program, None);
+    }
+
+    #[test]
+    fn an_interface_that_is_not_there_is_an_error() {
+        let asked = Questions::new().unwrap().ask(0x7fff_fff0);
+        assert_eq!(asked.unwrap_err().raw_os_error(), Some(libc::ENODEV));
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_answers_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..120)) {
+            let _ = parse(&bytes);
+        }
+    }
+}

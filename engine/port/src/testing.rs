@@ -16,6 +16,12 @@ pub(crate) fn ip(arguments: &str) {
     assert!(status.unwrap().success(), "ip {arguments}");
 }
 
+/// What `ip` prints, with arguments parted by spaces.
+pub(crate) fn ip_output(arguments: &str) -> String {
+    let output = Command::new("ip").args(arguments.split(' ')).output();
+    String::from_utf8(output.unwrap().stdout).unwrap()
+}
+
 impl Bench {
     /// `link` goes behind `ip link add`'s own words for the near end.
     pub(crate) fn new(link: &str) -> Self {

@@ -31,11 +31,17 @@ use nix::time::{ClockId, clock_gettime};
 use pinchpoint_wire::ethernet::{self, Mac};
 use std::io;
 
-const EXPECTED: &str = "NAME,batch=1..256,rx=0|1";
+const EXPECTED: &str = "NAME,batch=16|32|..|256,rx=0|1";
+/// Programs that fit the kernel's dispatcher beside a few of others; one that
+/// does not fit is run at the cost of tens of milliseconds a call.
+const MAX_STREAMS: usize = 32;
 /// Frames the kernel makes before it has them sent; a veth's ring holds 256.
 const BATCH: u32 = 64;
 /// The kernel's limit (`TEST_XDP_MAX_BATCH`).
 const MAX_BATCH: u32 = 256;
+/// A batch is so many whole readings of the clock: within it the thread stays
+/// on its processor, which is read with the clock.
+const BULK: u32 = program::FRAMES_PER_READING as u32;
 /// Calls in a row that sent nothing before the port counts as failed.
 const FUTILE_CALLS: u32 = 64;
 /// A pair of clock readings further apart is taken again, a few times.
@@ -57,6 +63,7 @@ pub struct XdpLivePort {
     name: String,
     interface: u32,
     batch: u32,
+    tx_ring: u32,
     mac: Option<Mac>,
     max_len: usize,
     streams: Vec<Loaded>,
@@ -98,7 +105,7 @@ impl XdpLivePort {
         let mut options = Options::parse("xdp_live", &spec.device, EXPECTED)?;
         let batch = options.take("batch", BATCH, |value| {
             let batch = value.parse().ok();
-            batch.filter(|batch| (1..=MAX_BATCH).contains(batch))
+            batch.filter(|batch| (1..=MAX_BATCH / BULK).any(|bulks| bulks * BULK == *batch))
         })?;
         let receives = options.switch("rx", false)?;
         let name = options.name;
@@ -116,19 +123,19 @@ impl XdpLivePort {
             None
         };
         interface::in_netns(spec.netns.as_deref(), || {
-            Self::open_here(name, spec.netns.as_deref(), batch, receiver)
+            Self::open_here(spec, name, batch, receiver)
         })
     }
 
     fn open_here(
+        spec: &PortSpec,
         name: &str,
-        netns: Option<&str>,
         batch: u32,
         receiver: Option<AfXdpPort>,
     ) -> Result<Self, OpenError> {
         let mut place = Place {
             device: name,
-            netns,
+            netns: spec.netns.as_deref(),
             index: 0,
         };
         place.index =
@@ -149,6 +156,7 @@ impl XdpLivePort {
             name: name.to_owned(),
             interface: place.index,
             batch,
+            tx_ring: spec.tx_ring,
             mac: state.mac,
             max_len: (state.mtu + ethernet::HEADER_LEN).min(MAX_LEN),
             streams: Vec::new(),
@@ -162,8 +170,9 @@ impl XdpLivePort {
         })
     }
 
-    /// Makes programs of `streams`, in place of those loaded before; each
-    /// starts with frame 0. May be called from any thread and namespace.
+    /// Makes programs of `streams`, at most 32, in place of those loaded
+    /// before; each starts with frame 0. May be called from any thread and
+    /// namespace; takes tens of milliseconds a stream.
     ///
     /// # Errors
     /// A stream that cannot be made, or what the kernel says of its program.
@@ -171,6 +180,11 @@ impl XdpLivePort {
         self.streams.clear();
         self.futile = 0;
         self.last_error = None;
+        if streams.len() > MAX_STREAMS {
+            let message = format!("{}: {} live streams", self.name, streams.len());
+            let hint = format!("at most {MAX_STREAMS} streams to an xdp_live port");
+            return Err(OpenError::new(message).hint(hint));
+        }
         for stream in streams {
             stream.validate()?;
             let loaded = Loaded::new(stream, &self.device).map_err(|error| {
@@ -354,10 +368,11 @@ impl Port for XdpLivePort {
         self.max_len
     }
 
-    /// The transmit ring is the driver's; a batch goes into it at once.
+    /// There is no transmit ring; its size is what was asked for, as a measure
+    /// of how many frames may be sent late.
     fn rings(&self) -> (u32, u32) {
         let receiver = self.receiver.as_ref();
-        (receiver.map_or(0, |port| port.rings().0), self.batch)
+        (receiver.map_or(0, |port| port.rings().0), self.tx_ring)
     }
 
     fn rx_missed(&mut self) -> Option<u64> {

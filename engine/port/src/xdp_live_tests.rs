@@ -1,8 +1,9 @@
 use super::*;
 use crate::testing::Bench;
 use crate::xdp_sink::XdpDropSink;
-use pinchpoint_traffic::program::FrameProgram;
-use pinchpoint_traffic::spec::{Field, FieldProgram, StreamSpec};
+use pinchpoint_traffic::program::{BurstSender, FrameProgram, FrameWriter};
+use pinchpoint_traffic::recipe::Recipe;
+use pinchpoint_traffic::spec::{FieldProgram, Layer, Op, Sizes, StreamSpec, Template, Wrong};
 use pinchpoint_wire::signature::{self, Reading, Signature};
 use pinchpoint_wire::{checksum, verify};
 use std::net::Ipv4Addr;
@@ -12,73 +13,88 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const IP_AT: usize = 14;
 const UDP_AT: usize = IP_AT + 20;
 
-fn spec(len: usize, flows: u64, fields: &[(Field, i64, u64)]) -> StreamSpec {
-    let program = |&(field, step, count): &(Field, i64, u64)| FieldProgram { field, step, count };
+type Varying = (&'static str, i64, u64);
+
+fn spec(len: usize, flows: u64, fields: &[Varying]) -> StreamSpec {
+    let program = |&(name, step, count): &Varying| FieldProgram {
+        field: name.parse().unwrap(),
+        op: Op::Increment { step, count },
+    };
+    let ethernet = Layer::Ethernet {
+        src: Mac([2, 0, 0, 0, 0, 1]),
+        dst: Mac([2, 0, 0, 0, 0, 2]),
+        ethertype: None,
+    };
+    let ipv4 = Layer::Ipv4 {
+        src: Ipv4Addr::new(16, 0, 0, 1),
+        dst: Ipv4Addr::new(48, 0, 0, 1),
+        ttl: 64,
+        dscp: 10,
+        ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        protocol: None,
+        options: Vec::new(),
+    };
+    let udp = Layer::Udp {
+        src: 65_530,
+        dst: 12,
+    };
     StreamSpec {
         id: 7,
         epoch: 3,
-        len,
-        eth_src: Mac([2, 0, 0, 0, 0, 1]),
-        eth_dst: Mac([2, 0, 0, 0, 0, 2]),
-        ip_src: Ipv4Addr::new(16, 0, 0, 1),
-        ip_dst: Ipv4Addr::new(48, 0, 0, 1),
-        ttl: 64,
-        dscp: 10,
-        udp_src: 65_530,
-        udp_dst: 12,
+        seed: 0,
+        stamped: true,
+        sizes: Sizes::Fixed(len),
+        template: Template::Layers(vec![ethernet, ipv4, udp]),
+        wrong: Wrong::default(),
         flows,
+        first_flow: 0,
         fields: fields.iter().map(program).collect(),
+    }
+}
+
+/// Writes one frame.
+struct One<'a>(&'a mut Vec<u8>);
+
+impl BurstSender for One<'_> {
+    fn send<W: FrameWriter>(self, writer: &mut W) -> u64 {
+        self.0.resize(writer.len(0), 0);
+        writer.write(0, self.0);
+        1
     }
 }
 
 /// The frame that comes next, sent at `time_ns`.
 fn written(program: &mut FrameProgram, time_ns: u64) -> Vec<u8> {
-    let mut frame = vec![0; program.frame_len()];
-    program.send(time_ns, |burst| {
-        burst.write(&mut frame);
-        1
-    });
+    let mut frame = Vec::new();
+    program.send(time_ns, One(&mut frame));
     frame
 }
 
 fn live(spec: &StreamSpec) -> LiveStream {
-    let edit = |program: &FieldProgram| {
-        let (offset, width, base) = match program.field {
-            Field::Ipv4Src => (IP_AT + 12, 4, spec.ip_src.to_bits()),
-            Field::Ipv4Dst => (IP_AT + 16, 4, spec.ip_dst.to_bits()),
-            Field::UdpSrc => (UDP_AT, 2, u32::from(spec.udp_src)),
-            Field::UdpDst => (UDP_AT + 2, 2, u32::from(spec.udp_dst)),
-        };
-        LiveEdit {
-            offset,
-            width,
-            base,
-            step: program.step as u32,
-            mask: u32::MAX,
-            count: program.count,
-        }
-    };
-    let edits: Vec<_> = spec.fields.iter().map(edit).collect();
-    let all = 0..edits.len();
-    let of_ip = all.clone().filter(|index| edits[*index].width == 4);
-    let ip = LiveChecksum {
-        offset: IP_AT + 10,
-        udp: false,
-        edits: of_ip.collect(),
-    };
-    let udp = LiveChecksum {
-        offset: UDP_AT + 6,
-        udp: true,
-        edits: all.collect(),
-    };
+    let recipe = Recipe::new(spec).unwrap();
+    let edits = recipe.fields.iter().map(|field| LiveEdit {
+        offset: field.offset,
+        width: field.width,
+        base: field.base,
+        step: field.step,
+        mask: field.mask,
+        count: field.count,
+    });
+    let checksums = recipe.checksums.iter().map(|check| LiveChecksum {
+        offset: check.offset,
+        udp: check.avoids_zero,
+        edits: check.fields.clone(),
+    });
     LiveStream {
-        template: written(&mut FrameProgram::new(spec).unwrap(), 0),
         id: spec.id,
         epoch: spec.epoch,
         flows: spec.flows,
         first_flow: 0,
-        edits,
-        checksums: vec![ip, udp],
+        edits: edits.collect(),
+        checksums: checksums.collect(),
+        template: recipe.frame,
     }
 }
 
@@ -120,10 +136,10 @@ fn made(loaded: &Loaded, before: &[u8]) -> Vec<u8> {
 #[ignore = "needs root"]
 fn frames_are_those_of_the_frame_program_byte_for_byte() {
     let all = [
-        (Field::UdpSrc, 1, 10),
-        (Field::Ipv4Dst, -1, 3),
-        (Field::Ipv4Src, 256, 5),
-        (Field::UdpDst, -7, 4),
+        ("udp.src", 1, 10),
+        ("ipv4.dst", -1, 3),
+        ("ipv4.src", 256, 5),
+        ("udp.dst", -7, 4),
     ];
     let specs = [
         spec(60, 1, &[]),
@@ -133,7 +149,7 @@ fn frames_are_those_of_the_frame_program_byte_for_byte() {
         spec(200, 10, &all[..1]),
         spec(1514, 100, &all),
         // The checksum takes every value, also those sent as 0xffff.
-        spec(60, 65_536, &[(Field::UdpSrc, 1, 65_536)]),
+        spec(60, 65_536, &[("udp.src", 1, 65_536)]),
     ];
     for spec in specs {
         let stream = live(&spec);
@@ -154,7 +170,7 @@ fn frames_are_those_of_the_frame_program_byte_for_byte() {
 #[test]
 #[ignore = "needs root"]
 fn a_part_of_the_tuples_comes_again_and_again() {
-    let spec = spec(60, 15, &[(Field::Ipv4Dst, 1, 3), (Field::UdpSrc, 1, 5)]);
+    let spec = spec(60, 15, &[("ipv4.dst", 1, 3), ("udp.src", 1, 5)]);
     let stream = LiveStream {
         first_flow: 4,
         flows: 9,
@@ -173,7 +189,8 @@ fn a_part_of_the_tuples_comes_again_and_again() {
 #[test]
 #[ignore = "needs root"]
 fn edits_of_single_bytes_and_of_some_bits_keep_checksums_right() {
-    let mut stream = live(&spec(60, 1, &[]));
+    let varying = [("ipv4.src", 1, 2), ("udp.src", 1, 2)];
+    let mut stream = live(&spec(60, 1, &varying));
     let edit = |offset, width, base, mask, count| LiveEdit {
         offset,
         width,
@@ -243,7 +260,7 @@ fn every_frame_arrives_intact_and_with_the_time_of_the_given_clock() {
     let mut left = live_port("v0,rx=1", &bench.near);
     let mut right = live_port("v0,rx=1", &bench.far);
     assert_eq!(left.mode(), "xdp_live and af_xdp native copy need-wakeup");
-    let spec = spec(60, 600, &[(Field::Ipv4Src, 1, 30), (Field::UdpDst, 1, 20)]);
+    let spec = spec(60, 600, &[("ipv4.src", 1, 30), ("udp.dst", 1, 20)]);
     left.load(&[live(&spec)]).unwrap();
     let start = Instant::now();
     let now_ns = || ORIGIN + start.elapsed().as_nanos() as u64;
@@ -348,12 +365,45 @@ fn the_longest_frame_passes() {
 }
 
 #[test]
+#[ignore = "needs root"]
+fn loading_again_starts_with_frame_zero() {
+    let bench = Bench::new("");
+    let _sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    let mut port = live_port("v0", &bench.near);
+    let stream = live(&spec(60, 1, &[]));
+    for _ in 0..2 {
+        port.load(std::slice::from_ref(&stream)).unwrap();
+        assert_eq!(port.next_live(0), Some(0));
+        port.send_live(0, 20, || 0);
+        assert_eq!(port.next_live(0), Some(20));
+    }
+    assert_eq!(port.send_live(1, 20, || 0), Sent::default());
+    assert!(port.load(&vec![stream; MAX_STREAMS + 1]).is_err());
+}
+
+#[test]
+fn batches_are_whole_bulks() {
+    for batch in ["0", "8", "20", "272", "x"] {
+        let spec = PortSpec {
+            name: "port".to_owned(),
+            backend: Backend::XdpLive,
+            device: format!("v0,batch={batch}"),
+            netns: None,
+            rx_ring: 16,
+            tx_ring: 16,
+            queues: 1,
+        };
+        let error = XdpLivePort::open(&spec).err().unwrap();
+        assert!(
+            error.message.contains(&format!("'batch={batch}'")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
 fn streams_that_cannot_be_made_are_refused() {
-    let good = live(&spec(
-        60,
-        6,
-        &[(Field::Ipv4Dst, 1, 3), (Field::UdpSrc, 1, 2)],
-    ));
+    let good = live(&spec(60, 6, &[("ipv4.dst", 1, 3), ("udp.src", 1, 2)]));
     good.validate().unwrap();
     let refused = |what: &str, change: fn(&mut LiveStream)| {
         let mut stream = good.clone();

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
-const LIVE_BURST: u64 = 512;
+const LIVE_BURST: u64 = 2048;
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
 
@@ -314,7 +314,7 @@ impl<'a> Worker<'a> {
     /// Each has a number of its own, also one that the interface refuses.
     fn send_live(&mut self, index: usize, number: usize, due: u64) -> (u64, u64) {
         let planned = &self.streams[index].planned;
-        let AnyPort::XdpLive(port) = &mut self.ports[planned.tx_port].port else {
+        let Some(port) = self.ports[planned.tx_port].port.live() else {
             return (0, 0);
         };
         let next = port.next_live(number).unwrap_or(0);

@@ -4,6 +4,7 @@ use super::Attachment;
 use super::device::Copy;
 use super::memory::Mapping;
 use super::socket::{RingSizes, Rings, Socket};
+use crate::af_packet::Promiscuous;
 use crate::bpf::AttachMode;
 use crate::interface::Questions;
 use crate::{BURST, Port, Sink, Source};
@@ -59,6 +60,7 @@ pub struct AfXdpPort {
     refusals: Refusals,
     questions: Questions,
     gone: Option<String>,
+    _promiscuous: Option<Promiscuous>,
     /// Detaches the program with the last queue.
     _attachment: Option<Arc<Attachment>>,
 }
@@ -119,6 +121,8 @@ impl AfXdpPort {
         socket.set_send_buffer(sizes.tx as usize * BUFFER_PER_FRAME)?;
         // Refused by older kernels, which then need more calls.
         let _ = socket.raise_budget(BUDGET.min(sizes.tx));
+        let receives = setup.mode.is_some();
+        let promiscuous = receives.then(|| Promiscuous::new(setup.interface));
         let first = u64::from(filled);
         let free = (first..first + u64::from(sizes.tx)).rev();
         Ok(Self {
@@ -127,6 +131,7 @@ impl AfXdpPort {
             free: free.map(|number| number * chunk as u64).collect(),
             setup: Setup { ..*setup },
             questions: Questions::new()?,
+            _promiscuous: promiscuous.transpose()?,
             _attachment: attachment,
             refusals: Refusals::default(),
             gone: None,

@@ -8,8 +8,8 @@ use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::ptr;
 
-/// Frames that one system call may send in copy mode; since Linux 6.18, and
-/// not in any C library's headers yet.
+/// Frames that one system call may send in copy mode. Linux 6.18 has it; not
+/// in the C library's headers yet.
 const XDP_MAX_TX_SKB_BUDGET: libc::c_int = 9;
 
 /// Sizes of the rings, each a power of two.

@@ -264,3 +264,78 @@ impl Assembler {
         self.code
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The bytes of a program, as RFC 9669 section 3 lays them out.
+    fn bytes(asm: Assembler) -> Vec<[u8; 8]> {
+        let encode = |one: Instruction| {
+            let mut bytes = [one.code, one.registers, 0, 0, 0, 0, 0, 0];
+            bytes[2..4].copy_from_slice(&one.offset.to_le_bytes());
+            bytes[4..].copy_from_slice(&one.immediate.to_le_bytes());
+            bytes
+        };
+        asm.finish().into_iter().map(encode).collect()
+    }
+
+    #[test]
+    fn instructions_are_those_of_the_standard() {
+        let mut asm = Assembler::new();
+        asm.mov(Reg::R0, -1)
+            .op(Op::Add, Reg::R1, Reg::R2)
+            .load(Width::W8, Reg::R3, Reg::R6, -16)
+            .store(Width::W2, Reg::R7, 4, 0x1234)
+            .store(Width::W1, Reg::R7, 4, Reg::R8)
+            .network_order(Reg::R1, 16)
+            .call(Helper::RedirectMap)
+            .exit();
+        let expected = [
+            [0xb7, 0x00, 0, 0, 0xff, 0xff, 0xff, 0xff],
+            [0x0f, 0x21, 0, 0, 0, 0, 0, 0],
+            [0x79, 0x63, 0xf0, 0xff, 0, 0, 0, 0],
+            [0x6a, 0x07, 4, 0, 0x34, 0x12, 0, 0],
+            [0x73, 0x87, 4, 0, 0, 0, 0, 0],
+            [0xdc, 0x01, 0, 0, 16, 0, 0, 0],
+            [0x85, 0, 0, 0, 51, 0, 0, 0],
+            [0x95, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(bytes(asm), expected);
+    }
+
+    #[test]
+    fn numbers_take_two_instructions_where_one_does_not_hold_them() {
+        let mut asm = Assembler::new();
+        asm.number(Reg::R1, 0x7fff_ffff)
+            .number(Reg::R1, 0x0123_4567_89ab_cdef)
+            .map_value(Reg::R2, 5, 8);
+        let expected = [
+            [0xb7, 0x01, 0, 0, 0xff, 0xff, 0xff, 0x7f],
+            [0x18, 0x01, 0, 0, 0xef, 0xcd, 0xab, 0x89],
+            [0, 0, 0, 0, 0x67, 0x45, 0x23, 0x01],
+            [0x18, 0x22, 0, 0, 5, 0, 0, 0],
+            [0, 0, 0, 0, 8, 0, 0, 0],
+        ];
+        assert_eq!(bytes(asm), expected);
+    }
+
+    #[test]
+    fn jumps_count_from_the_next_instruction() {
+        let mut asm = Assembler::new();
+        let (end, middle) = (asm.label(), asm.label());
+        asm.jump_if(If::Equal, Reg::R1, 7, end)
+            .jump(middle)
+            .place(middle)
+            .mov(Reg::R0, 0)
+            .place(end)
+            .exit();
+        let expected = [
+            [0x15, 0x01, 2, 0, 7, 0, 0, 0],
+            [0x05, 0, 0, 0, 0, 0, 0, 0],
+            [0xb7, 0, 0, 0, 0, 0, 0, 0],
+            [0x95, 0, 0, 0, 0, 0, 0, 0],
+        ];
+        assert_eq!(bytes(asm), expected);
+    }
+}
