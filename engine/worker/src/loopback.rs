@@ -46,6 +46,8 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     let plan = Plan {
         duration_ns: DURATION_NS,
         drain_ns: DRAIN_NS,
+        latency_every: 1,
+        jitter: false,
         capture: 0,
         streams: 1,
         ports: 2,
