@@ -1,8 +1,11 @@
 //! Streams of every kind over ports in memory, told by the binary itself.
 
+#![allow(clippy::needless_pass_by_value)] // literals are passed
+
 mod common;
 
 use common::{Engine, assert_identities, core, mem_pair, open, port, run, stream};
+use pinchpoint_import::pcap;
 use serde_json::{Value, json};
 use std::path::PathBuf;
 
@@ -193,7 +196,7 @@ fn the_first_frames_are_kept_in_a_new_file() {
     assert_identities(&result);
     let kept = &result["capture"];
     assert_eq!((&kept["sent"], &kept["received"]), (&json!(25), &json!(25)));
-    let frames = pinchpoint_import::pcap::read(&file, &Default::default()).unwrap();
+    let frames = pcap::read(&file, &pcap::Options::default()).unwrap();
     assert_eq!(frames.len(), 50);
     assert!(frames.iter().all(|frame| frame.bytes.len() == 60));
     assert!(frames.is_sorted_by_key(|frame| frame.time_ns));
