@@ -19,6 +19,7 @@ pub mod fault;
 pub mod mem;
 mod open;
 pub mod sched;
+pub mod tcp;
 
 pub use any::{AnyPort, ThreadGuard};
 pub use error::{OpenError, OpenErrorKind};
