@@ -9,11 +9,13 @@
 //! had to wait for it.
 
 mod client;
+mod convert;
 mod counters;
 mod failure;
 mod fault;
 mod live;
 mod many;
+pub mod message;
 mod outcome;
 mod place;
 mod record;
@@ -29,6 +31,7 @@ mod stats;
 mod stream;
 mod usage;
 
+pub use convert::{result, sample};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fault, Faults};
 pub use live::{Live, Sample};
