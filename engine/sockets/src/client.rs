@@ -45,13 +45,13 @@ impl Course<'_> {
 
     /// Counts a failure at `now_ns`; ends the run if nothing succeeds any
     /// more.
-    pub(crate) fn failure(&mut self, planned_ns: u64, fault: Fault, now_ns: u64) {
-        self.recorder.failure(planned_ns, fault);
+    pub(crate) fn failure(&mut self, planned_ns: u64, begun_ns: u64, fault: Fault, now_ns: u64) {
+        self.recorder.failure(planned_ns, begun_ns, fault);
         if fault == Fault::Ended {
             return;
         }
         let patience_ns = PATIENCE * self.shared.timeout_ns();
-        if self.recorder.drought_ns(now_ns) > patience_ns {
+        if self.recorder.drought_ns(now_ns) >= patience_ns {
             let seconds = patience_ns as f64 / 1e9;
             let reason = format!("no transaction succeeded for {seconds} s: {fault}");
             self.shared.abort(reason);

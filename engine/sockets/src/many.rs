@@ -149,9 +149,6 @@ impl<'a> Many<'a> {
                 Due::At(at_ns) if !self.idle.is_empty() => at_ns.min(course.schedule.end_ns()),
                 _ => course.schedule.end_ns(),
             };
-            if self.under_way() == 0 {
-                course.recorder.idle_until(now_ns);
-            }
             self.turn(course, at_ns.saturating_sub(now_ns));
         }
     }
@@ -176,10 +173,13 @@ impl<'a> Many<'a> {
 
     /// Waits for events, at most `most_ns`, and follows them.
     fn turn(&mut self, course: &mut Course, most_ns: u64) {
-        if std::mem::take(&mut self.failed) {
+        let failed = std::mem::take(&mut self.failed);
+        if failed {
             std::thread::sleep(REST);
         }
         let wait_ns = match self.shared.work.wait {
+            // What has just failed may begin again.
+            _ if failed => 0,
             Wait::Block => most_ns.min(self.shared.slice_ns()),
             Wait::Spin => 0,
         };
@@ -394,7 +394,12 @@ impl<'a> Many<'a> {
             }
         }
         if was != State::Idle {
-            course.failure(self.slots[k].planned_ns, fault, self.clock.now_ns());
+            let Slot {
+                planned_ns,
+                begun_ns,
+                ..
+            } = self.slots[k];
+            course.failure(planned_ns, begun_ns, fault, self.clock.now_ns());
         }
     }
 

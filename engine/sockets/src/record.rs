@@ -24,6 +24,8 @@ pub(crate) struct Recorder<'a> {
     first_fault: Option<Fault>,
     last_fault: Option<Fault>,
     last_success_ns: u64,
+    /// When the first of the failures since the last success began.
+    failing_since_ns: Option<u64>,
 }
 
 /// What a recorder has found.
@@ -63,6 +65,7 @@ impl<'a> Recorder<'a> {
             first_fault: None,
             last_fault: None,
             last_success_ns: now_ns,
+            failing_since_ns: None,
         }
     }
 
@@ -75,6 +78,7 @@ impl<'a> Recorder<'a> {
     #[inline]
     pub(crate) fn success(&mut self, slot: usize, planned_ns: u64, begun_ns: u64, done_ns: u64) {
         self.last_success_ns = done_ns;
+        self.failing_since_ns = None;
         self.live.count_transaction();
         if planned_ns < self.start_ns {
             return;
@@ -98,12 +102,14 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// A transaction planned for `planned_ns` has failed.
-    pub(crate) fn failure(&mut self, planned_ns: u64, fault: Fault) {
+    /// A transaction planned for `planned_ns` began at `begun_ns` and has
+    /// failed.
+    pub(crate) fn failure(&mut self, planned_ns: u64, begun_ns: u64, fault: Fault) {
         self.last_fault = Some(fault);
         if fault == Fault::Ended {
             return;
         }
+        self.failing_since_ns.get_or_insert(begun_ns);
         self.live.count_failed();
         if planned_ns >= self.start_ns {
             self.faults.count(fault);
@@ -111,14 +117,10 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Nanoseconds since something last succeeded.
+    /// Nanoseconds since transactions began to fail without exception.
     pub(crate) fn drought_ns(&self, now_ns: u64) -> u64 {
-        now_ns.saturating_sub(self.last_success_ns)
-    }
-
-    /// Nothing was attempted until `now_ns`: not a drought.
-    pub(crate) fn idle_until(&mut self, now_ns: u64) {
-        self.last_success_ns = self.last_success_ns.max(now_ns);
+        self.failing_since_ns
+            .map_or(0, |since_ns| now_ns.saturating_sub(since_ns))
     }
 
     pub(crate) fn last_success_ns(&self) -> u64 {

@@ -71,7 +71,6 @@ impl<'a> Single<'a> {
                 Due::Now(planned_ns) => planned_ns,
                 Due::At(planned_ns) => {
                     now_ns = self.wait_until(planned_ns.min(course.schedule.end_ns()));
-                    course.recorder.idle_until(now_ns);
                     continue;
                 }
                 Due::Over => return,
@@ -83,7 +82,7 @@ impl<'a> Single<'a> {
             match result {
                 Ok(()) => course.success(0, planned_ns, begun_ns, now_ns),
                 Err(fault) => {
-                    course.failure(planned_ns, fault, now_ns);
+                    course.failure(planned_ns, begun_ns, fault, now_ns);
                     let stands = self.standing.is_some();
                     if stands && self.shared.work.transport == Transport::Tcp {
                         self.shared
