@@ -14,7 +14,7 @@ const MS: Duration = Duration::from_millis(1);
 fn work(kind: Kind, transport: Transport) -> Workload {
     Workload {
         warm_up: 20 * MS,
-        duration: 200 * MS,
+        duration: 100 * MS,
         ..Workload::loopback(kind, transport)
     }
 }
@@ -138,9 +138,9 @@ fn a_planned_rate_is_accounted_for_to_the_last_transaction() {
             ..work(Kind::Rr, Transport::Tcp)
         };
         let run = completed(&work);
-        assert_eq!(run.intended, Some(200));
-        assert_eq!(run.transactions + run.shortfall.unwrap(), 200);
-        assert_eq!(run.duration_ns, 200_000_000);
+        assert_eq!(run.intended, Some(100));
+        assert_eq!(run.transactions + run.shortfall.unwrap(), 100);
+        assert_eq!(run.duration_ns, 100_000_000);
         assert_eq!(run.service.len(), run.transactions);
         assert!(run.latency.max() >= run.service.max());
     }

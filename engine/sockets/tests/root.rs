@@ -179,7 +179,8 @@ fn more_sources_or_a_reset_mend_it() {
     };
     let run = completed(&many);
     assert_eq!((run.transactions, run.faults.total()), (900, 0));
-    assert!(run.time_wait[1].unwrap() >= 900, "{:?}", run.time_wait);
+    // The last one may still wait for the server's end of stream.
+    assert!(run.time_wait[1].unwrap() >= 899, "{:?}", run.time_wait);
 }
 
 #[test]
