@@ -28,7 +28,7 @@ macro_rules! message {
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Message {
     /// Runs a workload.
-    Sockets(SocketsRequest),
+    Sockets(Box<SocketsRequest>),
     /// Totals of the running workload.
     SocketsSample(SocketsSample),
     /// A workload's account.
