@@ -27,6 +27,7 @@ pub mod mem;
 mod open;
 mod options;
 pub mod sched;
+pub mod tcp;
 #[cfg(test)]
 mod testing;
 pub mod xdp_live;
