@@ -4,6 +4,7 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 
 from pinchpoint.engine import protocol
@@ -74,8 +75,14 @@ def longest_s(request: SocketsRequest) -> float:
 
 
 def run_workload(
-    request: SocketsRequest, command: Sequence[str] | None = None, listener: Listener | None = None
+    request: SocketsRequest,
+    command: Sequence[str] | None = None,
+    listener: Listener | None = None,
+    log: Path | None = None,
 ) -> SocketsResult:
-    """Start an engine (`command`: the installed one), run one workload, end the engine. Raises as `Workloads.run`."""
-    with Workloads(command=command) as engine:
+    """Start an engine (`command`: the installed one), run one workload, end the engine.
+
+    `log` takes the engine's stderr. Raises as `Workloads.run`.
+    """
+    with Workloads(command=command, log=log) as engine:
         return engine.run(request, listener)
