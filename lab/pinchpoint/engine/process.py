@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,14 +17,17 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import stream_request
-from pinchpoint.model.errors import EngineError, RequirementError
+from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
+Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
 
 
@@ -37,19 +40,23 @@ def find_engine() -> str:
     return found
 
 
-class ProcessInstrument:
-    """One engine process with its ports open."""
+def _pass_over(sample: Progress) -> None:
+    """A trial's samples are progress for people and no account."""
+    if not isinstance(sample, protocol.Sample):
+        raise EngineError(f"the engine sent a {type(sample).__name__} where no workload runs")
+
+
+class EngineProcess:
+    """One engine process: its start, its lines, its end. What it is asked for is up to those who build on this."""
 
     def __init__(
         self,
-        request: protocol.Open,
         *,
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
         """`log` takes the engine's stderr; `environment` is added to this process's own."""
-        self._request = request
         self._command = list(command) if command else [find_engine()]
         self._environment = dict(environment or {})
         self._log_path = log
@@ -63,34 +70,20 @@ class ProcessInstrument:
         """The engine's process id while it runs."""
         return self._process.pid if self._process else None
 
-    def open(self) -> Mapping[str, str]:
-        """Start the engine, say hello, open the ports and wait for their links."""
+    def greet(self) -> protocol.EngineHello:
+        """Start the engine and learn what it can do."""
+        self._start()
+        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
+
+    def agree(self) -> protocol.EngineHello:
+        """The same, and see that both speak one version."""
         hello = self.greet()
         if hello.protocol != protocol.PROTOCOL_VERSION:
             raise EngineError(
                 f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
                 "install both from the same wheel",
             )
-        self._require_backends(hello)
-        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
-        facts = {"engine": hello.engine}
-        facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
-        facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}
-        return facts
-
-    def greet(self) -> protocol.EngineHello:
-        """Start the engine and learn what it can do."""
-        self._start()
-        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
-
-    def run(self, request: TrialRequest) -> EngineResult:
-        """One trial, drain and cache-line probes included."""
-        # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
-        result = self._ask(_run_message(request), protocol.Result, timeout_s)
-        if result.trial != request.trial_id:
-            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
-        return engine_result(result, self._request.workers)
+        return hello
 
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
@@ -140,18 +133,6 @@ class ProcessInstrument:
         os.set_blocking(self._process.stdout.fileno(), False)
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
 
-    def _require_backends(self, hello: protocol.EngineHello) -> None:
-        backends = {backend.name: backend for backend in hello.backends}
-        for port in self._request.ports:
-            backend = backends.get(port.backend)
-            if backend is None:
-                raise EngineError(
-                    f"this engine was built without the backend {port.backend!r}",
-                    "build it with --features dpdk" if port.backend == "dpdk" else None,
-                )
-            if not backend.available:
-                raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
-
     def _send(self, message: protocol.FromLab) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
@@ -159,8 +140,14 @@ class ProcessInstrument:
         except OSError as error:
             raise self._died() from error
 
-    def _ask(self, message: protocol.FromLab, answer: type[_Answer], timeout_s: float) -> _Answer:
-        """Send, then read until the answer comes. Samples are progress for people and no account: passed over."""
+    def _ask(
+        self,
+        message: protocol.FromLab,
+        answer: type[_Answer],
+        timeout_s: float,
+        heard: Callable[[Progress], None] = _pass_over,
+    ) -> _Answer:
+        """Send, then read until the answer comes; `heard` gets the samples before it."""
         self._send(message)
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
@@ -174,10 +161,15 @@ class ProcessInstrument:
             if isinstance(received, protocol.Error):
                 if self._stopping and received.code == "state":
                     continue  # the trial had ended, or not begun, when stop came
-                raise EngineError(f"engine: {received.message}", received.hint)
-            if isinstance(received, protocol.Sample):
+                raise self._refusal(received)
+            if isinstance(received, Progress):
+                heard(received)
                 continue
             raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was due")
+
+    def _refusal(self, error: protocol.Error) -> PinchpointError:
+        """What an `error` of the engine is to the user."""
+        return EngineError(f"engine: {error.message}", error.hint)
 
     def _read_line(self, deadline: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None
@@ -204,6 +196,52 @@ class ProcessInstrument:
             return EngineError("the engine's libraries cannot be loaded", "apt-get install dpdk; see engine.log")
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
+
+
+class ProcessInstrument(EngineProcess):
+    """One engine process with its ports open."""
+
+    def __init__(
+        self,
+        request: protocol.Open,
+        *,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        super().__init__(command=command, environment=environment, log=log)
+        self._request = request
+
+    def open(self) -> Mapping[str, str]:
+        """Start the engine, say hello, open the ports and wait for their links."""
+        hello = self.agree()
+        self._require_backends(hello)
+        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
+        facts = {"engine": hello.engine}
+        facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
+        facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}
+        return facts
+
+    def run(self, request: TrialRequest) -> EngineResult:
+        """One trial, drain and cache-line probes included."""
+        # Links that have gone down are waited for first.
+        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
+        result = self._ask(_run_message(request), protocol.Result, timeout_s)
+        if result.trial != request.trial_id:
+            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
+        return engine_result(result, self._request.workers)
+
+    def _require_backends(self, hello: protocol.EngineHello) -> None:
+        backends = {backend.name: backend for backend in hello.backends}
+        for port in self._request.ports:
+            backend = backends.get(port.backend)
+            if backend is None:
+                raise EngineError(
+                    f"this engine was built without the backend {port.backend!r}",
+                    "build it with --features dpdk" if port.backend == "dpdk" else None,
+                )
+            if not backend.available:
+                raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
 
 
 def _port_fact(port: protocol.OpenedPort) -> str:
@@ -283,7 +321,7 @@ def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
     )
 
 
-def _distribution(latency: protocol.Latency) -> LatencySummary:
+def _distribution(latency: Latency) -> LatencySummary:
     return LatencySummary(
         count=latency.count,
         min_ns=latency.min_ns,
@@ -322,8 +360,8 @@ def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitn
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
-    instrument = ProcessInstrument(protocol.Open(workers=(), eal_args=(), ports=(), link_timeout_s=0.0))
+    engine = EngineProcess()
     try:
-        return instrument.greet().backends
+        return engine.greet().backends
     finally:
-        instrument.close()
+        engine.close()

@@ -2,19 +2,14 @@
 
 from typing import Literal
 
-import msgspec
-
-from pinchpoint.engine.streams import Part, StreamRequest
+from pinchpoint.engine.parts import Latency, Message, Part, Status
+from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
+from pinchpoint.engine.streams import StreamRequest
 
 PROTOCOL_VERSION = 2
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
-Status = Literal["completed", "stopped", "aborted"]
 ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
-
-
-class Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True):
-    """Base of all messages; `type` tells them apart."""
 
 
 class Backend(Part, frozen=True):
@@ -65,23 +60,6 @@ class Sample(Message, frozen=True, tag="sample"):
     offered: int
     sent: int
     received: int
-
-
-class Latency(Part, frozen=True):
-    """A distribution of times."""
-
-    count: int
-    min_ns: int
-    mean_ns: float
-    stddev_ns: float
-    max_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    p9999_ns: int
-    curve: tuple[tuple[float, int], ...]
-    histogram: str
 
 
 class Jump(Part, frozen=True):
@@ -227,7 +205,7 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Sample | Result | Error | Bye
+FromEngine = EngineHello | Opened | Sample | Result | SocketsSample | SocketsResult | Error | Bye
 
 
 class LabHello(Message, frozen=True, tag="hello"):
@@ -303,4 +281,4 @@ class LabBye(Message, frozen=True, tag="bye"):
     """Close everything and exit."""
 
 
-FromLab = LabHello | Open | Run | Stop | LabBye
+FromLab = LabHello | Open | Run | SocketsRequest | Stop | LabBye

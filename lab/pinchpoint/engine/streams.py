@@ -9,11 +9,8 @@ from typing import Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from pinchpoint.engine.parts import Part
 from pinchpoint.model.scenario import Range, Stream
-
-
-class Part(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Base of all parts of a message."""
 
 
 class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 from pathlib import Path
 
 import jsonschema
@@ -17,6 +18,8 @@ ROOT = Path(__file__).parents[3] / "protocol"
 SCHEMA = json.loads((ROOT / "schema.json").read_text())
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 SIDES = {"lab_to_engine": protocol.FromLab, "engine_to_lab": protocol.FromEngine}
+# sockets.jsonl holds both sides' messages.
+SOCKETS = {"lab_to_engine": {"sockets"}, "engine_to_lab": {"sockets_sample", "sockets_result"}}
 # Keys of layers that may be left out (protocol/README.md, "Streams").
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},
@@ -32,8 +35,12 @@ HAVE_DEFAULTS = {
 }
 
 
+def lines(name):
+    return [json.loads(line) for line in (ROOT / "golden" / f"{name}.jsonl").read_text().splitlines()]
+
+
 def golden(side):
-    return [json.loads(line) for line in (ROOT / "golden" / f"{side}.jsonl").read_text().splitlines()]
+    return lines(side) + [message for message in lines("sockets") if message["type"] in SOCKETS[side]]
 
 
 def read(side, message):
@@ -144,6 +151,81 @@ def test_a_layers_key_that_is_left_out_means_the_default_that_the_readme_and_the
             assert at(written, path)[1][key] == layers[path[-1]]["properties"][key]["default"], (path, key)
         found.add(path[-1])
     assert found == set(HAVE_DEFAULTS)
+
+
+def test_every_message_of_sockets_has_a_side_and_an_example():
+    assert {message["type"] for message in lines("sockets")} == set.union(*SOCKETS.values())
+
+
+@pytest.mark.parametrize(("side", "message"), [one for one in EVERY_MESSAGE if "sockets" in one.id])
+def test_null_is_read_exactly_where_the_schema_has_it(side, message):
+    for path in objects(message):
+        for key in at(message, path)[1]:
+            changed, inner = at(message, path)
+            inner[key] = None
+            # In a stream's request some keys must be null; elsewhere they may be.
+            assert is_read(side, changed) is obeys(side, message["type"], changed), (*path, key)
+
+
+@pytest.mark.parametrize("key", ["rate_tps", "warm_up_s", "duration_s", "timeout_s", "sample_interval_s"])
+def test_a_workload_has_no_number_that_json_would_write_as_null(key):
+    request = read("lab_to_engine", lines("sockets")[0])
+    for value in (math.inf, math.nan):
+        with pytest.raises(ValueError, match=f"{key}: expected a finite number"):
+            msgspec.structs.replace(request, **{key: value})
+
+
+@pytest.mark.parametrize(
+    ("number", "key", "value"),
+    [
+        (0, "transport", "sctp"),
+        (0, "client", {"netns": "../lab-a", "core": 0}),
+        (0, "sources", ["lab-a"]),
+        (0, "listen", "0.0.0.0"),
+        (0, "port", 65536),
+        (0, "target", "10.0.0.9"),
+        (0, "target", "10.0.0.9:0"),
+        (0, "target", "fe80::1:80"),
+        (0, "connections", 0),
+        (0, "connections", 16385),
+        (0, "request_bytes", 0),
+        (0, "response_bytes", 0),
+        (0, "rate_tps", 0),
+        (0, "warm_up_s", 86401),
+        (0, "duration_s", 0),
+        (0, "transactions", 0),
+        (0, "timeout_s", 61),
+        (0, "close", None),
+        (0, "wait", "sleep"),
+        (0, "repeats", 1001),
+        (0, "sample_interval_s", 0),
+        (2, "transport", "udp"),
+        (2, "response_bytes", 1),
+        (2, "rate_tps", 1.0),
+        (2, "transactions", 1),
+        (3, "failed", -1),
+        (4, "status", "finished"),
+        (4, "target", "lab-b:80"),
+        (4, "runs", []),
+    ],
+)
+def test_the_schema_refuses_workloads_that_cannot_be(number, key, value):
+    message = lines("sockets")[number]
+    VALIDATOR.validate(message)
+    message[key] = value
+    assert not VALIDATOR.is_valid(message)
+
+
+def test_a_datagram_of_a_workload_fits_ipv4():
+    message = lines("sockets")[0] | {"request_bytes": 65508}
+    VALIDATOR.validate(message)
+    assert not VALIDATOR.is_valid(message | {"transport": "udp"})
+    VALIDATOR.validate(message | {"transport": "udp", "request_bytes": 65507})
+
+
+@pytest.mark.parametrize("target", ["192.0.2.7:80", "[2001:db8::7]:80", "[fe80::7%2]:80"])
+def test_a_target_is_an_address_with_a_port(target):
+    VALIDATOR.validate(lines("sockets")[0] | {"target": target})
 
 
 @pytest.mark.parametrize("chosen", [{}, {"fps": 1.0, "bps_l1": 1.0}, {"fps": None}, {"parsecs": 1.0}])
