@@ -82,7 +82,8 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
     result
 }
 
-fn allowed_cores() -> Vec<usize> {
+/// The cores this process may use.
+pub fn allowed_cores() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     let is_set = |&core: &usize| set.is_set(core).unwrap_or(false);
     (0..CpuSet::count()).filter(is_set).collect()
