@@ -4,8 +4,9 @@
 //!   values;
 //! * `frames`, `flows`, `streams`: options to the streams of a `run`;
 //! * `client`: the other end of a session in the same process;
-//! * `send`, `backends`: what the commands do;
-//! * `live`, `table`, `account`, `warnings`: what people see of it.
+//! * `send`, `backends`, `sockets`: what the commands do;
+//! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
+//!   it; `refusal`: what the engine refused, by option.
 
 mod account;
 pub mod args;
@@ -17,7 +18,11 @@ mod live;
 mod numbers;
 mod ports;
 mod ranges;
+mod refusal;
 mod send;
+mod sockets;
+mod sockets_args;
+mod sockets_table;
 mod streams;
 mod table;
 mod warnings;
@@ -91,6 +96,9 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
     match command {
         Command::Send(args) => send::send(&args, &mut out),
         Command::Listen(args) => send::listen(&args, &mut out),
+        Command::Rr(args) => sockets::run(&args.work(), &args.output, &mut out),
+        Command::Crr(args) => sockets::run(&args.work(), &args.output, &mut out),
+        Command::Stream(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
         Command::Completions { .. } => Ok(usage::EXIT_DONE),
     }

@@ -20,6 +20,7 @@ pub mod impair;
 pub mod mem;
 mod open;
 pub mod sched;
+pub mod tcp;
 
 pub use any::{AnyPort, ThreadGuard};
 pub use error::{OpenError, OpenErrorKind};

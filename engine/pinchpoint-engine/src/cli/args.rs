@@ -3,6 +3,7 @@
 use super::numbers::{self, Pace};
 use super::ports::{self, PortArg, Target};
 use super::ranges::{self, Addresses, Answer};
+use super::sockets_args::{CrrArgs, RrArgs, StreamArgs};
 use crate::protocol::{FieldRequest, Mac, Size, TcpFlag};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -25,6 +26,8 @@ Examples:
     pinchpoint-engine send --from xdp_live:veth2 --rate max --time 5s
   What arrives, until Ctrl-C:
     pinchpoint-engine listen af_packet:veth1@ns2
+  Transactions a second through the kernel, from one namespace to another:
+    pinchpoint-engine rr --client ns1 --server ns2 --address 10.0.0.2 --repeats 5
   Without any device, to see what the engine itself can do:
     pinchpoint-engine send --from mem:pair --to mem:pair --rate max --time 1s
 
@@ -58,6 +61,12 @@ pub enum Command {
     Send(Box<SendArgs>),
     /// Only receive, and count what arrives
     Listen(Box<ListenArgs>),
+    /// Requests and responses on standing connections, over the kernel's sockets
+    Rr(Box<RrArgs>),
+    /// Connections: connect, request, response, close
+    Crr(Box<CrrArgs>),
+    /// Bytes from a client to a server as fast as they go
+    Stream(Box<StreamArgs>),
     /// Tell what each backend can do here and, if not, why and what mends it
     Backends(BackendsArgs),
     /// Print a completion script for a shell

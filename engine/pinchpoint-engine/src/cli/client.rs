@@ -5,8 +5,9 @@
 //! to do things.
 
 use super::Failure;
+use super::refusal::refused;
 use crate::input::{Event, Events};
-use crate::protocol::{Empty, ErrorCode, ErrorReply, Reply, Request};
+use crate::protocol::{Empty, Reply, Request};
 use crate::{session, usage};
 use nix::sys::signal::{SigSet, Signal};
 use std::fs::File;
@@ -86,12 +87,12 @@ impl Client {
         mut on_other: impl FnMut(&Reply),
     ) -> Result<Reply, Failure> {
         self.check_signals()?;
-        let runs = matches!(request, Request::Run(_));
+        let runs = matches!(request, Request::Run(_) | Request::Sockets(_));
         self.send(request)?;
         loop {
             match self.told.recv().unwrap_or(Told::Gone) {
                 Told::Reply(reply) => match *reply {
-                    Reply::Sample(_) => on_other(&reply),
+                    Reply::Sample(_) | Reply::SocketsSample(_) => on_other(&reply),
                     Reply::Error(error) => {
                         self.check_signals()?;
                         return Err(refused(error));
@@ -180,88 +181,4 @@ fn watch_signals(tell: Sender<Told>) -> io::Result<()> {
         }
     })?;
     Ok(())
-}
-
-/// Which option a key of the protocol comes from.
-const OPTIONS: [(&str, &str); 24] = [
-    (".rate", "--rate"),
-    (".shape", "--burst or --ramp"),
-    (".size", "--size"),
-    (".template", "--template, --layers or --pcap"),
-    (".fields", "--field"),
-    (".flows", "--flows"),
-    (".tracked_flows", "--tracked-flows"),
-    (".rx_port", "--to"),
-    (".tx_port", "--from"),
-    (".rx_ring", "--rx-ring"),
-    (".tx_ring", "--tx-ring"),
-    (".device", "--from or --to"),
-    (".netns", "--from or --to"),
-    (".answers", "--answer"),
-    (".core", "--cores"),
-    ("capture", "--capture"),
-    ("duration_s", "--time"),
-    ("drain_s", "--drain"),
-    ("latency_every", "--latency-every"),
-    ("link_timeout_s", "--link-timeout"),
-    ("probe_cores", "--probe"),
-    ("tx_burst", "--tx-burst"),
-    ("workers", "--cores"),
-    ("streams", "--from"),
-];
-
-/// An engine's refusal, in the words of the command line.
-fn refused(error: ErrorReply) -> Failure {
-    let (status, message) = match error.code {
-        ErrorCode::Invalid => (usage::EXIT_USAGE, by_option(&error.message)),
-        ErrorCode::PortOpen | ErrorCode::LinkDown => (usage::EXIT_MISSING, error.message),
-        _ => (usage::EXIT_LOST, error.message),
-    };
-    Failure {
-        status,
-        message,
-        hint: error.hint,
-    }
-}
-
-/// `message` with the option that its key comes from in front.
-fn by_option(message: &str) -> String {
-    let Some((key, _)) = message.split_once(": ") else {
-        return message.to_owned();
-    };
-    let found = OPTIONS.iter().find(|(part, _)| {
-        if part.starts_with('.') {
-            let follows = key.split_once(part).map(|(_, rest)| rest);
-            follows.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
-        } else {
-            key.starts_with(part)
-        }
-    });
-    match found {
-        Some((_, option)) => format!("{option}: {message}"),
-        None => message.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_refused_key_names_its_option() {
-        for (key, option) in [
-            ("streams[0].size.fixed", "--size"),
-            ("streams[3].fields[1].op.increment.count", "--field"),
-            ("streams[0].tracked_flows", "--tracked-flows"),
-            ("streams[0].flows", "--flows"),
-            ("workers[0].core", "--cores"),
-            ("ports[1].rx_ring", "--rx-ring"),
-            ("capture.file", "--capture"),
-            ("duration_s", "--time"),
-        ] {
-            let told = by_option(&format!("{key}: is wrong"));
-            assert_eq!(told, format!("{option}: {key}: is wrong"));
-        }
-        assert_eq!(by_option("no key"), "no key");
-    }
 }

@@ -1,0 +1,248 @@
+//! The client's thread: connect, warm up, measure, account.
+
+use crate::counters;
+use crate::failure::Failure;
+use crate::fault::Fault;
+use crate::many::Many;
+use crate::place;
+use crate::record::{Account, Recorder};
+use crate::schedule::Schedule;
+use crate::shared::{Shared, nanoseconds};
+use crate::single::Single;
+use crate::spec::Kind;
+use crate::stream::Streams;
+use crate::usage::Usage;
+use nix::sys::prctl::set_timerslack;
+use nix::unistd::gettid;
+use pinchpoint_port::tcp::retransmits;
+use pinchpoint_worker::Clock;
+use pinchpoint_worker::witness::Disturbance;
+use rustix::fd::{AsFd, OwnedFd};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Without any success for this many timeouts the other side counts as gone.
+const PATIENCE: u64 = 3;
+/// Rest after a transaction that failed before it had waited for anything.
+pub(crate) const REST: Duration = Duration::from_millis(1);
+
+/// What one stretch of a client's work follows and fills.
+pub(crate) struct Course<'a> {
+    shared: &'a Shared<'a>,
+    pub(crate) schedule: Schedule,
+    pub(crate) recorder: Recorder<'a>,
+}
+
+impl Course<'_> {
+    /// See [`Recorder::success`].
+    #[inline]
+    pub(crate) fn success(&mut self, slot: usize, planned_ns: u64, begun_ns: u64, done_ns: u64) {
+        self.recorder.success(slot, planned_ns, begun_ns, done_ns);
+        if self.schedule.is_paced() {
+            self.recorder.served(planned_ns, begun_ns, done_ns);
+        }
+    }
+
+    /// Counts a failure at `now_ns`; ends the run if nothing succeeds any
+    /// more.
+    pub(crate) fn failure(&mut self, planned_ns: u64, begun_ns: u64, fault: Fault, now_ns: u64) {
+        self.recorder.failure(planned_ns, begun_ns, fault);
+        if fault == Fault::Ended {
+            return;
+        }
+        let patience_ns = PATIENCE * self.shared.timeout_ns();
+        if self.recorder.drought_ns(now_ns) >= patience_ns {
+            let seconds = patience_ns as f64 / 1e9;
+            let reason = format!("no transaction succeeded for {seconds} s: {fault}");
+            self.shared.abort(reason);
+        }
+    }
+}
+
+/// What the client's thread found.
+pub(crate) struct Report {
+    pub(crate) account: Account,
+    pub(crate) duration_ns: u64,
+    pub(crate) intended: Option<u64>,
+    pub(crate) shortfall: Option<u64>,
+    pub(crate) unfinished: u64,
+    pub(crate) retransmits: Vec<Option<u64>>,
+    pub(crate) usage: Usage,
+    pub(crate) steal_s: [Option<f64>; 2],
+    pub(crate) retransmitted_segments: [Option<u64>; 2],
+    pub(crate) time_wait: [Option<u64>; 2],
+    pub(crate) source_ports: Option<u64>,
+}
+
+/// The three ways to work.
+enum Worker<'a> {
+    Single(Single<'a>),
+    Many(Many<'a>),
+    Streams(Streams<'a>),
+}
+
+impl<'a> Worker<'a> {
+    fn new(shared: &'a Shared<'a>, clock: &Clock, target: SocketAddr) -> Result<Self, Fault> {
+        let work = shared.work;
+        Ok(match (work.kind, work.connections) {
+            (Kind::Stream, _) => Self::Streams(Streams::new(shared, clock, target)?),
+            (_, 1) => Self::Single(Single::new(shared, clock, target)?),
+            _ => Self::Many(Many::new(shared, clock, target)?),
+        })
+    }
+
+    fn drive(&mut self, course: &mut Course) {
+        match self {
+            Self::Single(single) => single.drive(course),
+            Self::Many(many) => many.drive(course),
+            Self::Streams(streams) => streams.drive(&course.schedule),
+        }
+    }
+
+    /// Waits for what is under way; returns how much was left.
+    fn drain(&mut self, course: &mut Course) -> u64 {
+        match self {
+            Self::Many(many) => many.drain(course),
+            Self::Single(_) | Self::Streams(_) => {
+                u64::from(course.recorder.last_fault() == Some(Fault::Ended))
+            }
+        }
+    }
+
+    /// Segments sent again, by connection; empty if none stand.
+    fn retransmits(&self) -> Vec<Option<u64>> {
+        let count = |socket: &OwnedFd| retransmits(socket.as_fd()).ok().map(u64::from);
+        match self {
+            Self::Single(single) => single.standing().into_iter().map(count).collect(),
+            Self::Many(many) => many.standing().map(count).collect(),
+            Self::Streams(streams) => streams.sockets().iter().map(count).collect(),
+        }
+    }
+}
+
+/// What is read at both ends of the window.
+struct Reading {
+    disturbance: [Disturbance; 2],
+    retransmitted: [Option<u64>; 2],
+    time_wait: Option<u64>,
+}
+
+impl Reading {
+    fn now(shared: &Shared) -> Self {
+        let cores = [shared.work.client.core, shared.work.server.core];
+        let tids = [gettid().as_raw(), shared.server_tid()];
+        Self {
+            disturbance: cores.map(Disturbance::now),
+            retransmitted: tids.map(counters::retransmitted),
+            time_wait: counters::time_wait(tids[0]),
+        }
+    }
+}
+
+/// Runs the client's side of `shared.work` against the server at `server`.
+///
+/// # Errors
+/// Kind `Setup`: its place or its first connections are not to be had.
+pub(crate) fn run(shared: &Shared, clock: &Clock, server: SocketAddr) -> Result<Report, Failure> {
+    let work = shared.work;
+    place::enter(&work.client, "client")?;
+    // Sleeps end within the clock's resolution, not 50 us later (prctl(2)).
+    let _ = set_timerslack(1);
+    let target = work.target.unwrap_or(server);
+    let mut worker =
+        Worker::new(shared, clock, target).map_err(|fault| no_connection(fault, target))?;
+    let now_ns = clock.now_ns();
+    let warm_up = Schedule::new(
+        now_ns,
+        now_ns + nanoseconds(work.warm_up),
+        work.rate_tps,
+        None,
+    );
+    let mut course = Course {
+        shared,
+        schedule: warm_up,
+        recorder: Recorder::new(work, shared.live, now_ns),
+    };
+    worker.drive(&mut course);
+
+    let before = Reading::now(shared);
+    let usage = Usage::now();
+    let start_ns = clock.now_ns();
+    let end_ns = start_ns + nanoseconds(work.duration);
+    course.schedule = Schedule::new(start_ns, end_ns, work.rate_tps, work.transactions);
+    course.recorder.open(start_ns);
+    shared.open_window(start_ns, end_ns);
+    worker.drive(&mut course);
+    let ended_ns = clock.now_ns();
+    let usage = Usage::now().since(&usage);
+    let unfinished = worker.drain(&mut course);
+    Ok(report(
+        course,
+        &worker,
+        &before,
+        &Ended {
+            at_ns: ended_ns,
+            usage,
+            unfinished,
+        },
+    ))
+}
+
+/// How the window ended.
+struct Ended {
+    at_ns: u64,
+    usage: Usage,
+    unfinished: u64,
+}
+
+fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Report {
+    let Course {
+        shared,
+        schedule,
+        recorder,
+    } = course;
+    let after = Reading::now(shared);
+    let start_ns = schedule.start_ns();
+    let until_ns = if schedule.at_limit() {
+        recorder.last_success_ns()
+    } else if shared.halted() {
+        end.at_ns.min(schedule.end_ns())
+    } else {
+        schedule.end_ns()
+    };
+    let difference = |k: usize| {
+        let pair = after.retransmitted[k].zip(before.retransmitted[k]);
+        pair.map(|(now, then)| now.saturating_sub(then))
+    };
+    let steal = |k: usize| after.disturbance[k].since(&before.disturbance[k]).steal_s;
+    Report {
+        intended: schedule.intended(end.at_ns),
+        shortfall: schedule.shortfall(end.at_ns),
+        account: recorder.into_account(),
+        duration_ns: until_ns.saturating_sub(start_ns),
+        unfinished: end.unfinished,
+        retransmits: worker.retransmits(),
+        usage: end.usage,
+        steal_s: [steal(0), steal(1)],
+        retransmitted_segments: [difference(0), difference(1)],
+        time_wait: [before.time_wait, after.time_wait],
+        source_ports: counters::port_range()
+            .map(|(first, last)| u64::from(last) - u64::from(first) + 1),
+    }
+}
+
+fn no_connection(fault: Fault, target: SocketAddr) -> Failure {
+    let failure = Failure::setup(&format!("connecting to {target}"), fault);
+    match fault {
+        Fault::AddressUnavailable => {
+            failure.hint("every one of sources must be an address of the client's namespace")
+        }
+        Fault::Timeout | Fault::Unreachable | Fault::Refused => {
+            failure.hint("see whether the two namespaces are joined: ip netns exec ... ping")
+        }
+        Fault::Other(number) if number == nix::libc::EMFILE => {
+            failure.hint("more files must be allowed: ulimit -n")
+        }
+        _ => failure,
+    }
+}

@@ -1,0 +1,191 @@
+//! A workload from beginning to end.
+
+use crate::client;
+use crate::failure::{Failure, FailureKind};
+use crate::live::Live;
+use crate::outcome::{Connection, Outcome, PlaceFacts, Run, Status, ThreadFacts};
+use crate::place::numa_node;
+use crate::server;
+use crate::shared::Shared;
+use crate::spec::{Close, Kind, Workload};
+use crate::stats::summarise;
+use pinchpoint_worker::{Clock, probe};
+use std::net::SocketAddr;
+use std::sync::mpsc;
+use std::thread;
+
+/// Runs `work` in two threads of its own and waits for its end; `live` stops
+/// it within 100 ms and tells how far it is. All sockets are closed at the
+/// end. A path or a peer that stops working while it runs is no failure but an
+/// outcome that was [aborted](Status::Aborted), with the counts so far.
+///
+/// # Errors
+/// A [`Failure`] when nothing could be measured: a value that cannot be met,
+/// a namespace, core or address that is not there, no first connection.
+pub fn run(work: &Workload, live: &Live) -> Result<Outcome, Failure> {
+    work.check()?;
+    let clock = Clock::new();
+    let mut runs = Vec::with_capacity(work.repeats as usize);
+    loop {
+        let shared = Shared::new(work, live);
+        let (run, facts) = run_once(&shared, &clock)?;
+        runs.push(run);
+        let reason = shared.trouble();
+        let status = match reason {
+            Some(_) => Status::Aborted,
+            None if live.stopped() => Status::Stopped,
+            None => Status::Completed,
+        };
+        if status != Status::Completed || runs.len() == work.repeats as usize {
+            return Ok(outcome(work, status, reason, facts, runs));
+        }
+    }
+}
+
+/// What holds for every run.
+#[derive(Clone, Copy)]
+struct Facts {
+    target: SocketAddr,
+    source_ports: Option<u64>,
+}
+
+fn run_once(shared: &Shared, clock: &Clock) -> Result<(Run, Facts), Failure> {
+    let cores = [shared.work.client.core, shared.work.server.core];
+    let before_ns = probe::distance(cores).one_way_ns;
+    let (client, server, address) = both_sides(shared, clock)?;
+    let after_ns = probe::distance(cores).one_way_ns;
+    let facts = Facts {
+        target: shared.work.target.unwrap_or(address),
+        source_ports: client.source_ports,
+    };
+    Ok((
+        account(shared.work, client, server, [before_ns, after_ns]),
+        facts,
+    ))
+}
+
+fn both_sides(
+    shared: &Shared,
+    clock: &Clock,
+) -> Result<(client::Report, server::Report, SocketAddr), Failure> {
+    let failed = |side| Failure::new(FailureKind::Internal, format!("the {side}'s thread failed"));
+    thread::scope(|scope| {
+        let (ready, address) = mpsc::channel();
+        let server = scope.spawn(move || server::run(shared, clock, &ready));
+        let address = address.recv().unwrap_or_else(|_| Err(failed("server")))?;
+        let client = scope
+            .spawn(move || client::run(shared, clock, address))
+            .join();
+        shared.finish();
+        let server = server.join();
+        let client = client.map_err(|_| failed("client"))??;
+        let server = server.ok().flatten().ok_or_else(|| failed("server"))?;
+        Ok((client, server, address))
+    })
+}
+
+fn account(
+    work: &Workload,
+    client: client::Report,
+    server: server::Report,
+    cache_line_ns: [Option<f64>; 2],
+) -> Run {
+    let found = client.account;
+    let streams = work.kind == Kind::Stream;
+    let bytes_of = |transactions: u64| transactions * work.request_bytes as u64;
+    let (received_bytes, per_second) = if streams {
+        (server.received.iter().sum(), server.per_second)
+    } else {
+        (bytes_of(found.transactions), found.per_second)
+    };
+    let connection = |k: usize| Connection {
+        transactions: (!streams).then(|| found.per_connection[k]),
+        received_bytes: if streams {
+            server.received[k]
+        } else {
+            bytes_of(found.per_connection[k])
+        },
+        retransmits: client.retransmits.get(k).copied().flatten(),
+    };
+    let standing = if work.kind == Kind::Crr {
+        0
+    } else {
+        work.connections
+    };
+    let thread = |k: usize, usage| ThreadFacts {
+        usage,
+        steal_s: client.steal_s[k],
+        retransmitted_segments: client.retransmitted_segments[k],
+    };
+    Run {
+        duration_ns: client.duration_ns,
+        intended: client.intended,
+        shortfall: client.shortfall,
+        transactions: found.transactions,
+        faults: found.faults,
+        first_fault: found.first_fault,
+        unfinished: client.unfinished,
+        received_bytes,
+        latest_ns: client.intended.map(|_| found.latest_ns),
+        per_second,
+        connections: (0..standing).map(connection).collect(),
+        client: thread(0, client.usage),
+        server: thread(1, server.usage),
+        time_wait: client.time_wait,
+        cache_line_ns,
+        latency: found.latency,
+        service: found.service,
+    }
+}
+
+fn outcome(
+    work: &Workload,
+    status: Status,
+    reason: Option<String>,
+    facts: Facts,
+    runs: Vec<Run>,
+) -> Outcome {
+    let place = |core| PlaceFacts {
+        core,
+        numa_node: numa_node(core),
+    };
+    let several = |value: fn(&Run) -> f64| {
+        let values: Vec<f64> = runs.iter().map(value).collect();
+        summarise(&values).filter(|summary| summary.n > 1)
+    };
+    let transactions_per_s = several(Run::transactions_per_s);
+    Outcome {
+        status,
+        reason,
+        hint: hint(work, &facts, &runs),
+        target: facts.target,
+        client: place(work.client.core),
+        server: place(work.server.core),
+        source_ports: facts.source_ports,
+        transactions_per_s: transactions_per_s.filter(|_| work.kind != Kind::Stream),
+        goodput_bps: several(Run::goodput_bps),
+        runs,
+    }
+}
+
+/// What mends failures that have a known remedy.
+fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
+    if runs.iter().all(|run| run.faults.address_unavailable == 0) {
+        return None;
+    }
+    let sources = work.sources.len().max(1);
+    let ports = facts
+        .source_ports
+        .map_or_else(String::new, |ports| format!(" x {ports} ports"));
+    let mut text = format!(
+        "the client ran out of source ports ({sources} address(es){ports}): give more sources, or \
+         widen net.ipv4.ip_local_port_range in its namespace"
+    );
+    if work.kind == Kind::Crr && work.close == Close::Client {
+        text.push_str(
+            "; each connection keeps its port for 60 s more in TIME_WAIT, unless close is server \
+             or reset",
+        );
+    }
+    Some(text)
+}

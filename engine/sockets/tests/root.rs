@@ -1,0 +1,237 @@
+//! Workloads between two namespaces. These tests need root:
+//!
+//! ```text
+//! cargo test -p pinchpoint-sockets --test root -- --ignored
+//! ```
+
+use pinchpoint_sockets::{Close, Kind, Live, Run, Status, Transport, Workload, run};
+use std::net::IpAddr;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+static PAIRS: AtomicU32 = AtomicU32::new(0);
+
+fn ip(arguments: &str) {
+    let status = Command::new("ip")
+        .args(arguments.split(' '))
+        .status()
+        .unwrap();
+    assert!(status.success(), "ip {arguments}");
+}
+
+/// Two namespaces joined by a veth pair, 10.77.0.1 and .2, removed at the end.
+struct Pair {
+    client: String,
+    server: String,
+}
+
+impl Pair {
+    fn new() -> Self {
+        let number = PAIRS.fetch_add(1, Ordering::Relaxed);
+        let name = |end| format!("pps-{}-{number}-{end}", std::process::id());
+        let pair = Self {
+            client: name("c"),
+            server: name("s"),
+        };
+        let Self { client, server } = &pair;
+        ip(&format!("netns add {client}"));
+        ip(&format!("netns add {server}"));
+        ip(&format!(
+            "-n {client} link add end type veth peer name end netns {server}"
+        ));
+        for (namespace, host) in [(client, 1), (server, 2)] {
+            ip(&format!(
+                "-n {namespace} address add 10.77.0.{host}/24 dev end"
+            ));
+            ip(&format!("-n {namespace} link set end up"));
+        }
+        pair
+    }
+
+    fn work(&self, kind: Kind, transport: Transport) -> Workload {
+        let mut work = Workload {
+            listen: Some("10.77.0.2".parse().unwrap()),
+            warm_up: Duration::from_millis(20),
+            duration: Duration::from_millis(300),
+            ..Workload::loopback(kind, transport)
+        };
+        work.client.netns = Some(self.client.clone());
+        work.server.netns = Some(self.server.clone());
+        work
+    }
+
+    /// Narrows the ports that the client's kernel may choose from.
+    fn few_ports(&self) {
+        let setting = "net.ipv4.ip_local_port_range=40000 40099";
+        let arguments = ["netns", "exec", &self.client, "sysctl", "-qw", setting];
+        assert!(
+            Command::new("ip")
+                .args(arguments)
+                .status()
+                .unwrap()
+                .success()
+        );
+    }
+}
+
+impl Drop for Pair {
+    fn drop(&mut self) {
+        for namespace in [&self.client, &self.server] {
+            let _ = Command::new("ip")
+                .args(["netns", "del", namespace])
+                .status();
+        }
+    }
+}
+
+fn completed(work: &Workload) -> Run {
+    let outcome = run(work, &Live::default()).unwrap();
+    assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
+    outcome.runs.into_iter().next().unwrap()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_kind_crosses_a_veth_pair() {
+    let pair = Pair::new();
+    for connections in [1, 4] {
+        for (kind, transport) in [
+            (Kind::Rr, Transport::Tcp),
+            (Kind::Rr, Transport::Udp),
+            (Kind::Crr, Transport::Tcp),
+            (Kind::Crr, Transport::Udp),
+            (Kind::Stream, Transport::Tcp),
+        ] {
+            let work = Workload {
+                connections,
+                ..pair.work(kind, transport)
+            };
+            let run = completed(&work);
+            assert_eq!(run.faults.total(), 0, "{:?}", run.faults);
+            assert!(run.received_bytes > 0);
+            assert!(run.client.retransmitted_segments.is_some());
+            assert!(run.server.retransmitted_segments.is_some());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_callers_thread_stays_in_its_own_namespace() {
+    let pair = Pair::new();
+    let here = || std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+    let before = here();
+    completed(&pair.work(Kind::Rr, Transport::Tcp));
+    assert_eq!(here(), before);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn ports_that_run_out_are_named_with_what_mends_it() {
+    let pair = Pair::new();
+    pair.few_ports();
+    let work = Workload {
+        duration: Duration::from_secs(30),
+        timeout: Duration::from_millis(100),
+        ..pair.work(Kind::Crr, Transport::Tcp)
+    };
+    let outcome = run(&work, &Live::default()).unwrap();
+    assert_eq!(outcome.status, Status::Aborted);
+    assert!(outcome.reason.unwrap().contains("EADDRNOTAVAIL"));
+    assert_eq!(outcome.source_ports, Some(100));
+    let last = &outcome.runs[0];
+    assert!(last.faults.address_unavailable > 0);
+    assert!(last.time_wait[1].unwrap() >= 99, "{:?}", last.time_wait);
+    let hint = outcome.hint.unwrap();
+    for remedy in ["sources", "ip_local_port_range", "TIME_WAIT", "reset"] {
+        assert!(hint.contains(remedy), "{hint}");
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn more_sources_or_a_reset_mend_it() {
+    let pair = Pair::new();
+    pair.few_ports();
+    let reset = Workload {
+        close: Close::Reset,
+        transactions: Some(1000),
+        duration: Duration::from_secs(30),
+        warm_up: Duration::ZERO,
+        ..pair.work(Kind::Crr, Transport::Tcp)
+    };
+    let run = completed(&reset);
+    assert_eq!((run.transactions, run.faults.total()), (1000, 0));
+    let sources: Vec<IpAddr> = (10..20).map(|k| IpAddr::from([10, 77, 0, k])).collect();
+    for source in &sources {
+        ip(&format!(
+            "-n {} address add {source}/24 dev end",
+            pair.client
+        ));
+    }
+    let many = Workload {
+        close: Close::Client,
+        transactions: Some(900),
+        sources,
+        ..reset
+    };
+    let run = completed(&many);
+    assert_eq!((run.transactions, run.faults.total()), (900, 0));
+    // The last one may still wait for the server's end of stream.
+    assert!(run.time_wait[1].unwrap() >= 899, "{:?}", run.time_wait);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_path_that_goes_down_aborts_the_run() {
+    let pair = Pair::new();
+    for (kind, connections) in [
+        (Kind::Rr, 1),
+        (Kind::Rr, 4),
+        (Kind::Crr, 1),
+        (Kind::Crr, 4),
+        (Kind::Stream, 2),
+    ] {
+        ip(&format!("-n {} link set end up", pair.server));
+        let work = Workload {
+            connections,
+            duration: Duration::from_secs(600),
+            timeout: Duration::from_millis(200),
+            close: Close::Reset,
+            ..pair.work(kind, Transport::Tcp)
+        };
+        let live = Live::default();
+        let outcome = thread::scope(|scope| {
+            let runs = scope.spawn(|| run(&work, &live).unwrap());
+            while live.sample().transactions + live.sample().received_bytes < 10 {
+                thread::yield_now();
+            }
+            thread::sleep(Duration::from_millis(100));
+            ip(&format!("-n {} link set end down", pair.server));
+            runs.join().unwrap()
+        });
+        assert_eq!(outcome.status, Status::Aborted, "{kind:?} {connections}");
+        assert!(outcome.runs[0].received_bytes > 0);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_closed_client_leaves_time_wait_where_it_was_asked_to() {
+    let pair = Pair::new();
+    let waiting = |close| {
+        let work = Workload {
+            close,
+            transactions: Some(50),
+            warm_up: Duration::ZERO,
+            ..pair.work(Kind::Crr, Transport::Tcp)
+        };
+        let [before, after] = completed(&work).time_wait;
+        after.unwrap() - before.unwrap()
+    };
+    assert_eq!(waiting(Close::Reset), 0);
+    assert_eq!(waiting(Close::Server), 0);
+    assert!(waiting(Close::Client) >= 49);
+}
