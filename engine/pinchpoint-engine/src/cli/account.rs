@@ -211,22 +211,16 @@ fn times(result: &TrialResult) -> Table {
     table
 }
 
+/// Lossy flows that are listed one by one.
+const FLOWS_SHOWN: usize = 10;
+
 fn lossy_flows(result: &TrialResult) -> Table {
-    const SHOWN: usize = 10;
     let mut table = Table::new(&["lossy flows", "flow", "sent", "received"]);
     for stream in &result.streams {
         let Some(flows) = &stream.flows else { continue };
-        for (flow, sent, received) in flows.losses.iter().take(SHOWN) {
+        for (flow, sent, received) in flows.losses.iter().take(FLOWS_SHOWN) {
             let cells = [*flow, *sent, *received].map(grouped);
             table.row(std::iter::once(title(stream)).chain(cells));
-        }
-        if flows.lossy > SHOWN as u64 {
-            table.row([format!(
-                "... {} of the {} tracked flows of {} lost frames",
-                grouped(flows.lossy),
-                grouped(flows.tracked),
-                title(stream)
-            )]);
         }
     }
     table
@@ -311,6 +305,15 @@ fn witness(witness: &Witness) -> Table {
 /// What has no table of its own.
 fn remarks(result: &TrialResult) -> String {
     let mut lines = Vec::new();
+    for stream in &result.streams {
+        let Some(flows) = &stream.flows else { continue };
+        lines.push(format!(
+            "stream {}: {} of its first {} flows lost frames\n",
+            stream.id,
+            grouped(flows.lossy),
+            grouped(flows.tracked)
+        ));
+    }
     if let Some(line) = &result.witness.cache_line {
         let told = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), duration);
         lines.push(format!(
@@ -344,3 +347,7 @@ fn remarks(result: &TrialResult) -> String {
     }
     lines.concat()
 }
+
+#[cfg(test)]
+#[path = "account_tests.rs"]
+mod tests;

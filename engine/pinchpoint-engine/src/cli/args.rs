@@ -86,7 +86,8 @@ pub struct SendArgs {
     /// Where they are expected; 'none', or left out altogether: by nobody
     #[arg(long, value_name = "PORT", value_parser = ports::target, help_heading = "Path")]
     pub to: Vec<Target>,
-    /// Send from each --to to its --from as well, with source and destination swapped
+    /// Send from each --to to its --from as well, with source and destination swapped;
+    /// frames of --layers and --pcap are the same both ways
     #[arg(long, help_heading = "Path")]
     pub both_ways: bool,
     #[command(flatten, next_help_heading = "Load")]
@@ -139,6 +140,7 @@ pub struct FrameArgs {
     pub size: Option<Size>,
     /// The headers [default: udp, or udp6 for IPv6 addresses]
     #[arg(long, value_name = "NAME")]
+    #[arg(conflicts_with = "whole")]
     pub template: Option<Preset>,
     /// Source Ethernet address [default: that of the sending port]
     #[arg(long, value_name = "MAC", value_parser = ranges::mac)]
@@ -148,32 +150,39 @@ pub struct FrameArgs {
     pub dst_mac: Option<Mac>,
     /// VLAN id; two, OUTER,INNER, for QinQ
     #[arg(long, value_name = "ID", value_delimiter = ',', num_args = 1)]
+    #[arg(conflicts_with = "whole")]
     pub vlan: Vec<u16>,
     /// Differentiated services code point of every IP header
     #[arg(long, value_name = "0..63", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u8).range(0..64))]
+    #[arg(conflicts_with = "whole")]
     pub dscp: u8,
     /// Flags of TCP headers: syn,ack
     #[arg(long, value_name = "FLAGS", value_delimiter = ',', value_parser = tcp_flag)]
+    #[arg(conflicts_with = "whole")]
     pub tcp_flags: Vec<TcpFlag>,
     /// Network identifier (or GRE key) of a tunnel
     #[arg(long, value_name = "ID", default_value_t = 1)]
+    #[arg(conflicts_with = "whole")]
     pub vni: u32,
     /// Source address of a tunnel's outer header
     #[arg(long, value_name = "IP", default_value = "10.0.0.1")]
+    #[arg(conflicts_with = "whole")]
     pub outer_src: std::net::Ipv4Addr,
     /// Destination address of a tunnel's outer header
     #[arg(long, value_name = "IP", default_value = "10.0.0.2")]
+    #[arg(conflicts_with = "whole")]
     pub outer_dst: std::net::Ipv4Addr,
     /// Headers from a file: the protocol's "layers", as a JSON array
     #[arg(long, value_name = "FILE", group = "whole")]
+    #[arg(conflicts_with_all = ["src_mac", "dst_mac"])]
     pub layers: Option<PathBuf>,
     /// One frame of a capture (pcap, pcapng), the first unless another is named
     #[arg(long, value_name = "FILE[:FRAME]", group = "whole")]
     pub pcap: Option<String>,
     /// Streams of a TRex stateful-template profile, at its rates
     #[arg(long, value_name = "FILE", group = "whole")]
-    #[arg(conflicts_with_all = ["size", "burst", "ramp"])]
+    #[arg(conflicts_with_all = ["rate", "size", "flows", "order", "field", "both_ways"])]
     pub trex: Option<PathBuf>,
     /// Send checksums that are wrong: ipv4, l4
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]

@@ -42,7 +42,10 @@ impl Line {
             Manner::Hidden => Ok(()),
             Manner::Lines => writeln!(out, "{text}"),
             // Back to the first column, and away with what stood there.
-            Manner::Over => write!(out, "\r\x1b[K{text}").and_then(|()| out.flush()),
+            Manner::Over => {
+                let shown: String = text.chars().take(columns()).collect();
+                write!(out, "\r\x1b[K{shown}").and_then(|()| out.flush())
+            }
         };
         self.shown = true;
     }
@@ -54,6 +57,14 @@ impl Line {
         }
         self.shown = false;
     }
+}
+
+/// Columns of a line that does not run over the end of the terminal's.
+fn columns() -> usize {
+    let size = terminal_size::terminal_size_of(std::io::stderr());
+    size.map_or(usize::MAX, |(width, _)| {
+        usize::from(width.0).saturating_sub(1)
+    })
 }
 
 /// What one sample adds to those before it.
@@ -69,7 +80,7 @@ pub(super) struct Outlook {
     pub duration_s: f64,
     /// Whether anything is sent.
     pub sends: bool,
-    /// Whether frames are expected to arrive.
+    /// Whether frames are expected to arrive, and can be told from others.
     pub expects: bool,
 }
 
@@ -92,8 +103,8 @@ impl Progress {
             parts.push(format!("received {}fps", rate(|sample| sample.received)));
         }
         if outlook.expects && outlook.sends {
-            let lost = sample.sent.saturating_sub(sample.received);
-            parts.push(format!("lost or on the way {}", grouped(lost)));
+            let missing = sample.sent.saturating_sub(sample.received);
+            parts.push(format!("missing {}", grouped(missing)));
         }
         if !outlook.sends {
             parts.push(format!("{} so far", grouped(sample.received)));
@@ -132,7 +143,7 @@ mod tests {
         progress.told(&sample(1.0, 1_000_000, 1_000_000), &outlook);
         let told = progress.told(&sample(2.0, 3_000_000, 2_999_000), &outlook);
         let expected = "   2.0 s  offered 2.000 Mfps  sent 2.000 Mfps  received 1.999 Mfps  \
-                        lost or on the way 1,000  8 s left";
+                        missing 1,000  8 s left";
         assert_eq!(told, expected);
     }
 
@@ -145,7 +156,7 @@ mod tests {
         };
         let told = Progress::default().told(&sample(1.0, 1000, 0), &outlook);
         assert!(
-            !told.contains("lost") && !told.contains("received"),
+            !told.contains("missing") && !told.contains("received"),
             "{told}"
         );
     }

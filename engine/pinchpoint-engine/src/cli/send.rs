@@ -225,9 +225,10 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
         let outlook = Outlook {
             duration_s: request.duration_s,
             sends: !streams.is_empty(),
-            expects: streams
-                .iter()
-                .any(|stream| stream.stamped && stream.rx_port.is_some()),
+            expects: streams.is_empty()
+                || streams
+                    .iter()
+                    .any(|stream| stream.stamped && stream.rx_port.is_some()),
         };
         let mut line = Line::new(self.output.quiet);
         let mut progress = Progress::default();

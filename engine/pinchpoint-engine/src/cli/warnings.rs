@@ -17,7 +17,7 @@ pub(super) fn warnings(result: &TrialResult, request: &RunRequest) -> Vec<String
     told.extend(nothing_back(result, request));
     told.extend(ours(result));
     told.extend(disturbed(result));
-    told.extend(foreign(result));
+    told.extend(late(result));
     told.extend(far(result));
     told
 }
@@ -161,19 +161,17 @@ fn disturbed(result: &TrialResult) -> Vec<String> {
     stolen.collect()
 }
 
-fn foreign(result: &TrialResult) -> Vec<String> {
-    if result.streams.is_empty() {
-        return Vec::new();
-    }
-    let ports = result.ports.iter();
-    let late = ports.clone().filter(|port| port.late > 0).map(|port| {
-        format!(
-            "{} frames of an earlier trial arrived at {}: a longer --drain catches them",
-            grouped(port.late),
-            port.name
-        )
-    });
-    late.collect()
+fn late(result: &TrialResult) -> Vec<String> {
+    let ports = result.ports.iter().filter(|port| port.late > 0);
+    ports
+        .map(|port| {
+            format!(
+                "{} frames of an earlier trial arrived at {}: a longer --drain catches them",
+                grouped(port.late),
+                port.name
+            )
+        })
+        .collect()
 }
 
 fn far(result: &TrialResult) -> Option<String> {
