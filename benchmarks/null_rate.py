@@ -14,7 +14,7 @@ NULL = "net_null0,no-rx=1"
 
 def ours(core: int) -> float:
     """Frames per second of the engine: 65,536 five-tuples, checksums, a signature in every frame."""
-    ports = [protocol.PortRequest("null", "dpdk", NULL, None, 1024, 1024)]
+    ports = [protocol.PortRequest("null", "dpdk", NULL, None, 1024, 1024, ())]
     with engine(ports, core) as running:
         running.run(trial([stream(0, "null", "null")], 0.5))
         result = running.run(trial([stream(0, "null", "null")], SECONDS))

@@ -10,33 +10,41 @@ from pathlib import Path
 
 import msgspec
 
-from pinchpoint.engine import protocol
-from pinchpoint.engine.process import find_engine
+from pinchpoint.engine import protocol, streams
+from pinchpoint.engine.process import TX_BURST, find_engine
 
 EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "256")
 FIVE_TUPLES = 65_536
 
 
-def stream(number: int, tx_port: str, rx_port: str, rate_fps: float | None = None) -> protocol.StreamRequest:
+def stream(number: int, tx_port: str, rx_port: str, rate_fps: float | None = None) -> streams.StreamRequest:
     """64-byte UDP frames cycling through 65,536 five-tuples, each with its signature."""
-    return protocol.StreamRequest(
+    layers = (
+        streams.Layer(ethernet=streams.Ethernet("02:00:00:00:00:01", "02:00:00:00:00:02")),
+        streams.Layer(ipv4=streams.Ipv4("16.0.0.1", "48.0.0.1")),
+        streams.Layer(udp=streams.Udp(1025, 12)),
+    )
+    return streams.StreamRequest(
         id=number,
         tx_port=tx_port,
         rx_port=rx_port,
-        rate_fps=rate_fps,
-        frame_bytes=64,
-        eth=protocol.Ethernet("02:00:00:00:00:01", "02:00:00:00:00:02"),
-        ipv4=protocol.Ipv4("16.0.0.1", "48.0.0.1"),
-        udp=protocol.Udp(1025, 12),
+        rate=None if rate_fps is None else streams.Rate(fps=rate_fps),
+        shape=streams.Shape(steady=streams.Steady()),
+        size=streams.Size(fixed=64),
+        template=streams.Template(layers=layers),
+        stamped=True,
+        wrong_checksums=(),
+        seed=0,
         flows=FIVE_TUPLES,
         fields=(
-            protocol.FieldProgram("ipv4.dst", "increment", 1, 65_535),
-            protocol.FieldProgram("ipv4.src", "increment", 1, 255),
+            streams.FieldProgram("ipv4.dst", streams.Op(increment=streams.Increment(1, 65_535))),
+            streams.FieldProgram("ipv4.src", streams.Op(increment=streams.Increment(1, 255))),
         ),
+        tracked_flows=0,
     )
 
 
-def trial(streams: Sequence[protocol.StreamRequest], duration_s: float, drain_s: float = 0.0) -> protocol.Run:
+def trial(sent: Sequence[streams.StreamRequest], duration_s: float, drain_s: float = 0.0) -> protocol.Run:
     """One trial without cache-line probes."""
     return protocol.Run(
         trial="bench",
@@ -46,14 +54,19 @@ def trial(streams: Sequence[protocol.StreamRequest], duration_s: float, drain_s:
         sample_interval_s=None,
         probe_cores=None,
         verify_checksums=True,
-        streams=tuple(streams),
+        tx_burst=TX_BURST,
+        latency_every=1,
+        loopback=False,
+        capture=None,
+        streams=tuple(sent),
     )
 
 
 @contextlib.contextmanager
 def engine(ports: Sequence[protocol.PortRequest], core: int) -> Iterator["Engine"]:
     """The engine with its ports open on `core`; it ends with the block."""
-    request = protocol.Open(cores=(core,), eal_args=EAL, ports=tuple(ports), link_timeout_s=20.0)
+    worker = protocol.WorkerRequest(core, tuple(port.name for port in ports))
+    request = protocol.Open(workers=(worker,), eal_args=EAL, ports=tuple(ports), link_timeout_s=20.0)
     with subprocess.Popen(
         [find_engine()], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:

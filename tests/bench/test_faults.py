@@ -110,6 +110,23 @@ def test_a_killed_engine_or_switch_is_told_and_finished_trials_are_kept(
     assert len(set(trial_ids(out))) == trials_in(out) >= trials
 
 
+def test_a_switch_killed_in_the_middle_of_a_trial_leaves_that_trial_aborted_with_the_reason(
+    nothing_left, scenario, tmp_path
+):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", scenario(trial_s=10), "--out", out)
+    watched.wait_until_it_says("search, about")
+    time.sleep(1.0)  # into the trial
+    (pid,) = pid_of("ovs-vswitchd-dpdk")
+    os.kill(pid, signal.SIGKILL)
+    assert_ends(watched.end(), 6, "no answer|does not answer")
+    (folder,) = out.iterdir()
+    last = json.loads((folder / "trials.jsonl").read_text().splitlines()[-1])
+    assert last["validity"] == "aborted"
+    # Before that stands what the engine saw, if it saw the link go down.
+    assert re.search("(no answer to .*|does not answer.*)$", last["reason"])
+
+
 def test_an_engine_killed_before_its_ports_are_open_is_told(nothing_left, scenario, tmp_path):
     watched = start_watched(tmp_path / "stderr", "run", scenario(), "--out", tmp_path / "runs")
     (pid,) = wait_for(lambda: pid_of("bin/pinchpoint-engine"), "the engine")

@@ -6,7 +6,7 @@ every kind of invalid trial occurs. `sample_run()` is the same at every call.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinchpoint.model.result import (
     CacheLine,
@@ -22,8 +22,10 @@ from pinchpoint.model.result import (
 from pinchpoint.model.trial import (
     Drop,
     Hop,
+    Jump,
     LatencySummary,
     Ledger,
+    Loopback,
     PmdLoad,
     StreamCounts,
     ThreadWitness,
@@ -35,6 +37,7 @@ from pinchpoint.model.trial import (
 
 RUN_ID = "synthetic-sample-20260102T030405Z"
 DURATION_S = 1.0
+LOOPBACK = Loopback(frames=5000, min_ns=90, p50_ns=210, p99_ns=480, max_ns=2100)
 
 
 @dataclass(frozen=True)
@@ -201,10 +204,13 @@ def _witness(truth: Truth, number: int, validity: TrialValidity) -> Witness:
         steal_s=0.0041 if noisy else 0.0,
         voluntary_switches=0,
         involuntary_switches=5 if noisy else number % 2,
+        ports=("left", "right"),
+        gaps_longest=((0.412, 2_900_000), (0.101, 700_000)) if noisy else (),
+        frequency_hz=2_600_000_000,
     )
     thread = ThreadWitness("pmd-c01/id:9", 1, None, 0)
     after = 158.0 if far else before + 0.4
-    return Witness((worker,), (thread,), {0: 0.0041 if noisy else 0.0, 1: 0.0}, before, after)
+    return Witness((worker,), (thread,), {0: 0.0041 if noisy else 0.0, 1: 0.0}, before, after, LOOPBACK)
 
 
 def _trial(truth: Truth, number: int, phase: str, load_fps: float) -> Trial:
@@ -226,7 +232,8 @@ def _trial(truth: Truth, number: int, phase: str, load_fps: float) -> Trial:
     latency = _latency(truth, load_fps, received)
     stream = StreamCounts(
         0, "left", "right", intended, offered, refused, intended - offered, offered - refused, received,
-        offered - refused - received, 0, 0, 0, latency,
+        offered - refused - received, 0, 0, 0, latency, 0, 0,
+        Jump(missing, 0.41) if missing else None, replace(latency, min_ns=0, mean_ns=120.5, curve=()),
     )  # fmt: skip
     return Trial(
         id=trial_id,
@@ -265,7 +272,7 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
             invalid[trial.validity.value] = invalid.get(trial.validity.value, 0) + 1
     ndr = rates[0].lower_fps or 0.0
     points = tuple(
-        LatencyPoint(round(trial.load_fps / ndr, 3), trial.load_fps, trial.id, trial.latency, "")
+        LatencyPoint(round(trial.load_fps / ndr, 3), trial.load_fps, trial.id, trial.latency, "", LOOPBACK)
         for trial in trials
         if trial.phase == "latency"
     )

@@ -79,11 +79,12 @@ class Bench:
         )
         validity, reason = judge(
             completed=result.completed,
+            aborted=result.reason,
             streams=result.streams,
             ledger=ledger,
             witness=witness,
             load_fps=load_fps,
-            duration_s=duration_s,
+            duration_s=result.sent_duration_s,
             ring=self.truth.ring,
             rules=self.rules,
         )

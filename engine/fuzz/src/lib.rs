@@ -4,6 +4,9 @@
 //! promise. The same functions run in the ordinary tests (`tests/short.rs`,
 //! the corpus and changed copies of it) and under libFuzzer (`./run`).
 
+// Targets exist to panic; what about is their documentation.
+#![allow(clippy::missing_panics_doc)]
+
 mod receive;
 mod text;
 

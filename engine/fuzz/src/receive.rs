@@ -1,8 +1,9 @@
 //! Targets of what arrives at a port.
 
-use pinchpoint_traffic::account::Account;
+use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
+use pinchpoint_traffic::flows::FlowMap;
 use pinchpoint_wire::signature::{self, Reading, Signature};
-use pinchpoint_wire::{ethernet, ipv4, udp, verify};
+use pinchpoint_wire::{answer, ethernet, ipv4, udp, verify};
 
 /// The input is a frame: every view that accepts it can be read, views lie
 /// inside each other, and a signature that reads as intact is what its sender
@@ -16,6 +17,7 @@ pub fn frame(input: &[u8]) {
         let start = input.len() - signature::LEN;
         assert_eq!(input[start..][..same], written[..same]);
     }
+    answered(input);
     let right = verify::checksums_right(input);
     let Ok(frame) = ethernet::Frame::new_checked(input) else {
         assert!(!right, "without an Ethernet header nothing is right");
@@ -39,6 +41,25 @@ pub fn frame(input: &[u8]) {
     }
 }
 
+/// What asks for an address of ours is answered with a frame that fits and
+/// does not ask in turn.
+fn answered(input: &[u8]) {
+    let mac = ethernet::Mac([2, 0, 0, 0, 0, 9]);
+    for address in ["10.0.0.1", "fd00::1"] {
+        let own = (address.parse().expect("an address"), mac);
+        let mut out = [0; answer::MAX_LEN];
+        if let Some(len) = answer::reply(input, own, &mut out) {
+            let reply = ethernet::Frame::new_checked(&out[..len]).expect("a frame");
+            assert_eq!(reply.src(), mac);
+            assert!(verify::checksums_right(&out[..len]));
+            assert_eq!(
+                answer::reply(&out[..len], own, &mut [0; answer::MAX_LEN]),
+                None
+            );
+        }
+    }
+}
+
 const PORTS: usize = 2;
 const EPOCH: u8 = 1;
 /// Stream ids and the ports that expect them; index 2 is no stream.
@@ -54,7 +75,20 @@ const STREAMS: [(u8, usize); 3] = [(5, 1), (6, 0), (7, 1)];
 /// | 1, 2 | port, epoch, stream, sequence (3), time (2): a frame with this signature |
 /// | 3 | stream, sequence (3): numbers below this one have been sent |
 pub fn account(input: &[u8]) {
-    let mut account = Account::new(EPOCH, input.len() % 2 == 1, &STREAMS, PORTS);
+    let settings = Settings {
+        epoch: EPOCH,
+        verify_checksums: input.len() % 2 == 1,
+        latency_every: 1 + input.len() as u64 % 3,
+        jitter: true,
+    };
+    let map = FlowMap { first: 0, flows: 5 };
+    let expected = STREAMS.map(|(id, rx_port)| Expected {
+        id,
+        rx_port: Some(rx_port),
+        sender: Sender::Here,
+        flows: Some((map, 3)),
+    });
+    let mut account = Account::new(&settings, &expected, PORTS);
     let mut delivered = [0u64; PORTS];
     let mut rest = input;
     while let Some((&kind, after)) = rest.split_first() {
@@ -108,20 +142,23 @@ fn deliver(account: &mut Account, delivered: &mut [u64; PORTS], port: u8, frame:
 
 fn check(account: Account, delivered: [u64; PORTS]) {
     let received = account.received();
-    let (streams, ports) = account.close();
-    let distinct: u64 = streams.iter().map(|(counts, _)| counts.received).sum();
+    let closed = account.close();
+    let streams: Vec<_> = closed.streams.into_iter().flatten().collect();
+    let streams: Vec<_> = streams.iter().map(|account| account.counts).collect();
+    let ports = closed.ports;
+    let distinct: u64 = streams.iter().map(|counts| counts.received).sum();
     assert_eq!(received, distinct);
     for (index, (port, delivered)) in ports.iter().zip(delivered).enumerate() {
         assert_eq!(port.received + port.late + port.foreign, delivered);
         let own = streams.iter().zip(STREAMS);
         let own = own.filter(|(_, (_, rx_port))| *rx_port == index);
-        let counts = own.map(|((counts, _), _)| counts);
+        let counts = own.map(|(counts, _)| counts);
         let of_streams: u64 = counts
             .map(|counts| counts.received + counts.duplicated + counts.corrupt)
             .sum();
         assert_eq!(port.received, of_streams);
     }
-    for (counts, _) in streams {
+    for counts in streams {
         assert!(counts.reordered < counts.received.max(1));
         assert_eq!(counts.reordered == 0, counts.reorder_distance_max == 0);
     }

@@ -1,9 +1,12 @@
 //! Targets of what is read from stdin and from files.
 
+use pinchpoint_engine::convert::{Known, KnownPort};
 use pinchpoint_engine::input::{Event, MAX_LINE, read_lines};
 use pinchpoint_engine::protocol::Request;
 use pinchpoint_engine::{convert, parse};
 use pinchpoint_import::{pcap as captures, trex as profiles};
+use pinchpoint_port::Backend;
+use std::collections::HashSet;
 use std::io::BufReader;
 
 /// The input is what the lab writes to the engine's stdin: lines come whole
@@ -32,6 +35,7 @@ pub fn protocol(input: &[u8]) {
                 let written = serde_json::to_string(&request).expect("a request can be written");
                 assert_eq!(parse::request(&written), Ok(request.clone()), "{written}");
                 open(&request);
+                run(&request);
             }
             Err(error) => assert!(!error.message.is_empty()),
         }
@@ -45,6 +49,33 @@ fn open(request: &Request) {
     };
     match convert::session(open, &[0, 1]) {
         Ok((_, ports)) => assert_eq!(ports.len(), open.ports.len()),
+        Err(error) => assert!(!error.message.is_empty()),
+    }
+}
+
+/// What would be sent is finite and as asked for, or the error says why not.
+fn run(request: &Request) {
+    let Request::Run(run) = request else {
+        return;
+    };
+    let port = |name: &str| KnownPort {
+        name: name.to_owned(),
+        backend: Backend::Mem,
+        max_len: 9216,
+        tx_ring: 1024,
+        speed_bps: Some(10_000_000_000),
+        workers: vec![(0, 0), (1, 0)],
+    };
+    let known = Known {
+        ports: vec![port("left"), port("right")],
+        cores: vec![0, 1],
+    };
+    match convert::plan(run, &known, &[0, 1]) {
+        Ok(plan) => {
+            assert_eq!(plan.parts.len(), 2 * run.streams.len());
+            let ids: HashSet<_> = plan.parts.iter().map(|part| part.id).collect();
+            assert_eq!(ids.len(), plan.parts.len(), "every part has its own id");
+        }
         Err(error) => assert!(!error.message.is_empty()),
     }
 }

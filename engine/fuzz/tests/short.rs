@@ -26,7 +26,9 @@ fn seeds(target: &str) -> Vec<(PathBuf, Vec<u8>)> {
         let bytes = fs::read(&path).unwrap();
         (path, bytes)
     };
-    let list = |folder| fs::read_dir(&folder).unwrap_or_else(|e| panic!("{folder:?}: {e}"));
+    let list = |folder: PathBuf| {
+        fs::read_dir(&folder).unwrap_or_else(|e| panic!("{}: {e}", folder.display()))
+    };
     let mut seeds: Vec<_> = folders(target)
         .into_iter()
         .flat_map(list)
@@ -111,9 +113,9 @@ fn changed_seeds_keep_their_target_s_promises() {
             .collect();
         let changes = prop::collection::vec(Change::any(seeds.clone()), 1..6);
         let inputs = (select(seeds), changes).prop_map(|(mut input, changes)| {
-            changes
-                .into_iter()
-                .for_each(|change| change.apply(&mut input));
+            for change in changes {
+                change.apply(&mut input);
+            }
             input
         });
         let config = Config {

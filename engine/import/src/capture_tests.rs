@@ -42,10 +42,14 @@ fn udp_frame() -> Vec<u8> {
         dst,
         ttl: 64,
         dscp: 0,
+        ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        options: &[],
         protocol: ipv4::PROTOCOL_UDP,
         payload_len: 26,
     };
-    header.emit(frame[14..34].first_chunk_mut().unwrap());
+    header.emit(&mut frame[14..34]).unwrap();
     let ports = udp::Header {
         src: 1025,
         dst: 4000,

@@ -56,8 +56,12 @@ impl Veth {
     }
 
     fn ports(&self) -> [Value; 2] {
+        self.ports_of("af_packet")
+    }
+
+    fn ports_of(&self, backend: &str) -> [Value; 2] {
         [("left", &self.left), ("right", &self.right)].map(|(name, namespace)| {
-            let mut port = port(name, "af_packet", "end");
+            let mut port = port(name, backend, "end");
             port["netns"] = json!(namespace);
             port
         })
@@ -112,28 +116,123 @@ fn commands_send_listen_and_transact_between_namespaces() {
     assert_eq!(result["runs"][0]["failed"], 0, "{result}");
 }
 
-#[test]
-#[ignore = "needs root"]
-fn af_packet_carries_both_directions_between_namespaces() {
-    let veth = Veth::new();
+/// Sends both ways between the ports and expects every frame back.
+fn carries_both_directions(ports: &[Value; 2], mode: &str, sizes: [usize; 2]) {
     let mut engine = Engine::start();
-    let answer = engine.ask(&open(&veth.ports(), &[]));
-    assert_eq!(answer["ports"][0]["mode"], "af_packet", "{answer}");
-    let there = stream(0, "left", "right", json!(20_000.0));
+    let answer = engine.ask(&open(ports, &[]));
+    let found = answer["ports"][0]["mode"].as_str().unwrap_or_default();
+    assert!(found.starts_with(mode), "{answer}");
+    let mut there = stream(0, "left", "right", json!(20_000.0));
+    there["size"] = json!({"fixed": sizes[0]});
     let mut back = stream(1, "right", "left", json!(20_000.0));
-    back["size"] = json!({"fixed": 1518});
+    back["size"] = json!({"fixed": sizes[1]});
     let mut request = run(0.5, &[there, back]);
     request["drain_s"] = json!(0.2);
     let result = engine.ask(&request);
     assert_identities(&result);
     for k in [0, 1] {
         let stream = &result["streams"][k];
-        assert!(stream["sent"].as_u64().unwrap() > 0);
+        assert!(stream["received"].as_u64().unwrap() > 0);
         for key in ["lost", "corrupt", "duplicated", "reordered"] {
-            assert_eq!(stream[key], 0, "{key}");
+            assert_eq!(stream[key], 0, "{key}: {}", result["ports"]);
         }
         assert_eq!(result["ports"][k]["rx_missed"], 0);
     }
+    engine.bye();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn af_packet_carries_both_directions_between_namespaces() {
+    let veth = Veth::new();
+    carries_both_directions(&veth.ports(), "af_packet", [64, 1518]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn af_xdp_carries_both_directions_between_namespaces() {
+    let veth = Veth::new();
+    carries_both_directions(&veth.ports_of("af_xdp"), "af_xdp native", [64, 1518]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn live_frames_of_the_kernel_arrive_at_an_af_xdp_port() {
+    let veth = Veth::new();
+    let mut ports = veth.ports_of("xdp_live");
+    for port in &mut ports {
+        port["device"] = json!("end,rx=1");
+    }
+    carries_both_directions(&ports, "xdp_live and af_xdp", [64, 1024]);
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_goes_ends_the_trial_as_aborted_with_its_counts() {
+    for backend in ["af_packet", "af_xdp"] {
+        let veth = Veth::new();
+        let mut engine = Engine::start();
+        assert_eq!(
+            engine.ask(&open(&veth.ports_of(backend), &[]))["type"],
+            "open"
+        );
+        engine.send(&run(60.0, &[stream(0, "left", "right", json!(5000.0))]));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        ip(&format!("-n {} link del end", veth.left));
+        let result = engine.receive();
+        assert_identities(&result);
+        assert_eq!(result["status"], "aborted", "{backend}: {result}");
+        let reason = result["reason"].as_str().unwrap();
+        assert!(
+            ["left: ", "right: "]
+                .iter()
+                .any(|name| reason.starts_with(name)),
+            "{reason}"
+        );
+        assert!(result["streams"][0]["received"].as_u64().unwrap() > 0);
+        assert!(result["duration_s"].as_f64().unwrap() < 30.0);
+        engine.bye();
+    }
+}
+
+/// The kernel of the left namespace asks for an address of the right port.
+#[test]
+#[ignore = "needs root"]
+fn neighbours_learn_the_addresses_of_a_port() {
+    let veth = Veth::new();
+    ip(&format!("-n {} addr add 10.9.0.1/24 dev end", veth.left));
+    ip(&format!(
+        "-n {} addr add fd09::1/64 dev end nodad",
+        veth.left
+    ));
+    let mac = "02:00:00:00:09:02";
+    let mut right = veth.ports()[1].clone();
+    right["answers"] = json!([{"ip": "10.9.0.2", "mac": mac}, {"ip": "fd09::2", "mac": mac}]);
+    let mut engine = Engine::start();
+    assert_eq!(engine.ask(&open(&[right], &[]))["type"], "open");
+    let mut beacon = stream(0, "right", "right", json!(10.0));
+    beacon["rx_port"] = Value::Null;
+    engine.send(&run(30.0, &[beacon]));
+    for address in ["10.9.0.2", "fd09::2"] {
+        // A datagram makes the kernel ask who has the address.
+        let datagram = format!("echo > /dev/udp/{address}/9");
+        let _ = Command::new("ip")
+            .args(["netns", "exec", &veth.left, "bash", "-c", &datagram])
+            .output()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let neighbours = Command::new("ip")
+            .args(["-n", &veth.left, "neigh", "show", address])
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&neighbours.stdout).into_owned();
+        assert!(text.contains(mac), "{address}: '{text}'");
+    }
+    let result = engine.ask(&json!({"type": "stop"}));
+    assert!(
+        result["ports"][0]["answered"].as_u64().unwrap() >= 2,
+        "{result}"
+    );
     engine.bye();
 }
 
@@ -280,6 +379,79 @@ mod dpdk {
                 .unwrap()
                 .starts_with("left: attach net_nothing0: ")
         );
+        engine.bye();
+    }
+
+    /// `net_ring` with two workers: each has a queue of its own.
+    #[test]
+    #[ignore = "needs root and hugepages"]
+    fn two_workers_drive_two_queues_of_one_device() {
+        let mut engine = Engine::start();
+        let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+        let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
+            return;
+        };
+        let mut request = open(&[dpdk_port("null", "net_null0,no-rx=1")], &EAL);
+        request["workers"] =
+            json!([{"core": one, "ports": ["null"]}, {"core": other, "ports": ["null"]}]);
+        let answer = engine.ask(&request);
+        assert_eq!(answer["ports"][0]["queues"], 2, "{answer}");
+        let mut sink = stream(0, "null", "null", Value::Null);
+        sink["rx_port"] = Value::Null;
+        let result = engine.ask(&run(0.2, &[sink]));
+        assert_identities(&result);
+        let sent = &result["streams"][0]["sent"];
+        assert_eq!(&result["ports"][0]["stats"]["tx_good_packets"], sent);
+        let workers = result["witness"]["workers"].as_array().unwrap();
+        assert!(
+            workers
+                .iter()
+                .all(|worker| worker["busy_share"].as_f64().unwrap() > 0.5)
+        );
+        engine.bye();
+    }
+
+    #[test]
+    #[ignore = "needs root"]
+    fn no_hugepages_are_needed() {
+        let mut engine = Engine::start();
+        let eal = ["--no-pci", "--no-huge", "-m", "256"];
+        let answer = engine.ask(&open(&[dpdk_port("loop", "net_ring0")], &eal));
+        assert_eq!(answer["type"], "open", "{answer}");
+        let result = engine.ask(&run(0.1, &[stream(0, "loop", "loop", json!(50_000.0))]));
+        assert_identities(&result);
+        assert_eq!(result["streams"][0]["lost"], 0);
+        engine.bye();
+    }
+
+    /// The other end hangs up in the middle of a trial.
+    #[test]
+    #[ignore = "needs root and hugepages"]
+    fn a_peer_that_hangs_up_ends_the_trial_as_aborted() {
+        let socket = std::env::temp_dir().join(format!("pp-gone-{}.sock", std::process::id()));
+        let path = socket.display();
+        let guest = format!("net_virtio_user0,path={path},server=1,queues=1,queue_size=1024");
+        let switch = format!("net_vhost0,iface={path},client=1");
+        let mut peer = Engine::start();
+        let mut engine = Engine::start();
+        engine.send(&open(&[dpdk_port("guest", &guest)], &EAL));
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        assert_eq!(
+            peer.ask(&open(&[dpdk_port("switch", &switch)], &EAL))["type"],
+            "open"
+        );
+        assert_eq!(engine.receive()["type"], "open");
+        let mut out = stream(0, "guest", "guest", json!(1000.0));
+        out["rx_port"] = Value::Null;
+        engine.send(&run(30.0, &[out]));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        peer.bye();
+        let result = engine.receive();
+        assert_eq!(
+            (&result["status"], &result["reason"]),
+            (&json!("aborted"), &json!("guest: its link went down"))
+        );
+        assert_identities(&result);
         engine.bye();
     }
 }

@@ -1,6 +1,8 @@
 use crate::af_packet::AfPacketPort;
+use crate::af_xdp::AfXdpPort;
 use crate::fault::Faulty;
 use crate::mem::MemPort;
+use crate::xdp_live::XdpLivePort;
 use crate::{Port, Sink, Source};
 use pinchpoint_wire::ethernet::Mac;
 
@@ -13,6 +15,10 @@ pub enum AnyPort {
     FaultyMem(Box<Faulty<MemPort>>),
     /// A network interface through packet sockets.
     AfPacket(Box<AfPacketPort>),
+    /// A network interface through AF_XDP sockets.
+    AfXdp(Box<AfXdpPort>),
+    /// A network interface that the kernel makes frames for.
+    XdpLive(Box<XdpLivePort>),
     /// A DPDK ethdev.
     #[cfg(feature = "dpdk")]
     Dpdk(Box<crate::dpdk::DpdkPort>),
@@ -24,10 +30,23 @@ macro_rules! each {
             AnyPort::Mem($port) => $body,
             AnyPort::FaultyMem($port) => $body,
             AnyPort::AfPacket($port) => $body,
+            AnyPort::AfXdp($port) => $body,
+            AnyPort::XdpLive($port) => $body,
             #[cfg(feature = "dpdk")]
             AnyPort::Dpdk($port) => $body,
         }
     };
+}
+
+impl AnyPort {
+    /// The port as one that makes its frames itself, if it does.
+    #[inline]
+    pub fn live(&mut self) -> Option<&mut XdpLivePort> {
+        match self {
+            Self::XdpLive(port) => Some(port),
+            _ => None,
+        }
+    }
 }
 
 impl Port for AnyPort {

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | [`mem`] | two ends in this process; tests and the ceiling of the engine itself |
 //! | `af_packet` | a network interface through the kernel's packet sockets |
+//! | `af_xdp` | a network interface through AF_XDP sockets |
+//! | [`xdp_live`] | a network interface that the kernel makes frames for; sending |
 //! | `dpdk` | any DPDK ethdev (Cargo feature `dpdk`) |
 //!
 //! [`open()`] makes ports from their specifications; [`AnyPort`] is one of any
@@ -11,20 +13,30 @@
 //! code: its modules say where and why.
 
 mod af_packet;
+mod af_xdp;
 mod any;
+mod availability;
+mod bpf;
 #[cfg(feature = "dpdk")]
 mod dpdk;
 mod error;
 pub mod fault;
 pub mod impair;
+mod interface;
 pub mod mem;
 mod open;
+mod options;
 pub mod sched;
 pub mod tcp;
+#[cfg(test)]
+mod testing;
+pub mod xdp_live;
+pub mod xdp_sink;
 
 pub use any::{AnyPort, ThreadGuard};
+pub use availability::{Availability, availability};
 pub use error::{OpenError, OpenErrorKind};
-pub use open::{Availability, Backend, Patience, PortSpec, SessionSpec, availability, open};
+pub use open::{Backend, Patience, PortSpec, SessionSpec, open};
 
 use pinchpoint_wire::ethernet::Mac;
 

@@ -1,8 +1,9 @@
 //! From specifications to open ports.
 
-use crate::af_packet::{self, AfPacketPort};
+use crate::af_packet::AfPacketPort;
 use crate::fault::{self, Faults, Faulty};
-use crate::{AnyPort, OpenError, mem};
+use crate::xdp_live::XdpLivePort;
+use crate::{AnyPort, OpenError, af_xdp, mem};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -68,79 +69,6 @@ impl Patience<'_> {
     }
 }
 
-/// Whether a backend can be used here.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Availability {
-    /// Which backend.
-    pub backend: Backend,
-    /// Whether opening a port of it has a chance.
-    pub available: bool,
-    /// What is there.
-    pub detail: Option<String>,
-    /// Why it is not available.
-    pub why: Option<String>,
-    /// What the user can do about it.
-    pub hint: Option<String>,
-}
-
-/// What each backend can do on this machine.
-pub fn availability() -> Vec<Availability> {
-    let mem = Availability {
-        backend: Backend::Mem,
-        available: true,
-        detail: Some("two ends in this process".to_owned()),
-        why: None,
-        hint: None,
-    };
-    vec![mem, af_packet_availability(), dpdk_availability()]
-}
-
-fn af_packet_availability() -> Availability {
-    let failure = af_packet::probe().err();
-    Availability {
-        backend: Backend::AfPacket,
-        available: failure.is_none(),
-        detail: failure.is_none().then(|| "packet sockets".to_owned()),
-        why: failure
-            .as_ref()
-            .map(|error| format!("opening a packet socket: {error}")),
-        hint: failure.map(|_| "run as root".to_owned()),
-    }
-}
-
-#[cfg(feature = "dpdk")]
-fn dpdk_availability() -> Availability {
-    let hint = "reserve hugepages: sysctl vm.nr_hugepages=512";
-    Availability {
-        backend: Backend::Dpdk,
-        available: true,
-        detail: Some(crate::dpdk::version()),
-        why: None,
-        hint: (!hugepages_free()).then(|| hint.to_owned()),
-    }
-}
-
-/// Whether the kernel has a free hugepage of the default size.
-#[cfg(feature = "dpdk")]
-fn hugepages_free() -> bool {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let free = meminfo
-        .lines()
-        .find_map(|line| line.strip_prefix("HugePages_Free:"));
-    free.is_some_and(|free| free.trim() != "0")
-}
-
-#[cfg(not(feature = "dpdk"))]
-fn dpdk_availability() -> Availability {
-    Availability {
-        backend: Backend::Dpdk,
-        available: false,
-        detail: None,
-        why: Some("built without DPDK".to_owned()),
-        hint: Some("cargo build --release --features dpdk (needs libdpdk-dev)".to_owned()),
-    }
-}
-
 /// Opens `ports`; returns the queues of each, as many as its specification
 /// says. Links may still be down, but a device that is only there once its link
 /// is up is waited for with `patience`.
@@ -160,9 +88,8 @@ pub fn open(
         let queues = match spec.backend {
             Backend::Mem | Backend::Dpdk => continue,
             Backend::AfPacket => open_af_packet(spec),
-            Backend::AfXdp | Backend::XdpLive => {
-                Err(OpenError::new("this backend is not there yet"))
-            }
+            Backend::AfXdp => open_af_xdp(spec),
+            Backend::XdpLive => open_xdp_live(spec),
         };
         *slot = queues.map_err(|error| error.at(&spec.name))?;
     }
@@ -170,12 +97,24 @@ pub fn open(
 }
 
 fn open_af_packet(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
+    let queues = AfPacketPort::open(spec)?.into_iter();
+    Ok(queues
+        .map(|port| AnyPort::AfPacket(Box::new(port)))
+        .collect())
+}
+
+fn open_af_xdp(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
+    let queues = af_xdp::open(spec)?.into_iter();
+    Ok(queues.map(|port| AnyPort::AfXdp(Box::new(port))).collect())
+}
+
+fn open_xdp_live(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
     if spec.queues > 1 {
-        return Err(OpenError::new("an af_packet port has one queue")
+        return Err(OpenError::new("an xdp_live port has one queue")
             .hint("list the port at one worker only"));
     }
-    let port = AfPacketPort::open(spec)?;
-    Ok(vec![AnyPort::AfPacket(Box::new(port))])
+    let port = XdpLivePort::open(spec)?;
+    Ok(vec![AnyPort::XdpLive(Box::new(port))])
 }
 
 #[cfg(feature = "dpdk")]

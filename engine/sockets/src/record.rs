@@ -88,8 +88,7 @@ impl<'a> Recorder<'a> {
         if let Some(count) = self.per_second.get_mut(second(done_ns, self.start_ns)) {
             *count += 1;
         }
-        let number = self.transactions;
-        self.latency.record(number, planned_ns, done_ns);
+        self.latency.record(0, planned_ns, done_ns);
         if planned_ns != begun_ns {
             self.latest_ns = self.latest_ns.max(begun_ns - planned_ns);
         }
@@ -99,7 +98,7 @@ impl<'a> Recorder<'a> {
     #[inline]
     pub(crate) fn served(&mut self, planned_ns: u64, begun_ns: u64, done_ns: u64) {
         if planned_ns >= self.start_ns {
-            self.service.record(self.transactions, begun_ns, done_ns);
+            self.service.record(0, begun_ns, done_ns);
         }
     }
 

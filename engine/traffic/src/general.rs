@@ -9,17 +9,17 @@
 //! RFC 1624). The signature adds nothing (wire's `signature`).
 
 use crate::digits::{Digit, Draw, index_digits};
-use crate::layout::{Layout, Length, finish};
+use crate::layout::{Check, Layout, Length, finish};
 use crate::program::FrameWriter;
 use crate::sizes::SizePattern;
-use crate::spec::{FieldRef, MIN_LEN, Op, SpecError, StreamSpec, check};
+use crate::spec::{FieldName, FieldRef, MIN_LEN, Op, SpecError, StreamSpec, check};
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::signature::{self, Stamper};
 
 /// A changed field's effect on one checksum.
 #[derive(Debug, Clone, Copy)]
-struct Tap {
-    check: usize,
+pub(crate) struct Tap {
+    pub(crate) check: usize,
     /// Multiplies the new value's words; the complement multiplies the old's.
     factor: u64,
     complement: u64,
@@ -27,7 +27,7 @@ struct Tap {
 
 /// A field and where it stands.
 #[derive(Debug, Clone)]
-struct Slot {
+pub(crate) struct Slot {
     /// First of eight bytes that hold it.
     window: usize,
     shift: u32,
@@ -37,12 +37,11 @@ struct Slot {
 }
 
 impl Slot {
-    fn new(layout: &Layout, field: FieldRef, key: &str) -> Result<Self, SpecError> {
+    pub(crate) fn new(layout: &Layout, field: FieldRef, key: &str) -> Result<Self, SpecError> {
         let (kind, _, bit, width) = field.name.place();
         let header = layout.header(kind, field.layer);
         let has_key = |at: usize| layout.bytes[at] & 0x20 != 0;
-        let found = header
-            .filter(|header| field.name != crate::spec::FieldName::GreKey || has_key(header.at));
+        let found = header.filter(|header| field.name != FieldName::GreKey || has_key(header.at));
         let Some(header) = found else {
             return Err(SpecError {
                 key: format!("{key}.field"),
@@ -50,8 +49,7 @@ impl Slot {
             });
         };
         // A GRE checksum stands before the key (RFC 2890 section 2).
-        let moved =
-            field.name == crate::spec::FieldName::GreKey && layout.bytes[header.at] & 0x80 != 0;
+        let moved = field.name == FieldName::GreKey && layout.bytes[header.at] & 0x80 != 0;
         let first_bit = header.at * 8 + bit + if moved { 32 } else { 0 };
         let window = (first_bit / 8).min(layout.bytes.len() - 8);
         let mut slot = Self {
@@ -63,6 +61,17 @@ impl Slot {
         };
         slot.value = slot.read(&layout.bytes);
         Ok(slot)
+    }
+
+    /// Its first bit in the frame, and the first one behind it.
+    pub(crate) fn bits(&self) -> (usize, usize) {
+        let end = self.window * 8 + 64 - self.shift as usize;
+        (end - (64 - self.max.leading_zeros() as usize), end)
+    }
+
+    /// The largest value it holds.
+    pub(crate) fn max(&self) -> u64 {
+        self.max
     }
 
     #[inline(always)]
@@ -164,7 +173,7 @@ impl General {
             with_base.partition(|(_, program, _)| is_draw(&program.op));
         let digit = |(k, program, base)| Digit::new(spec.seed, k, program, base);
         let draw = |(k, program, base)| Draw::new(spec.seed, k, program, base);
-        let check_field = |check: &crate::layout::Check| CheckField {
+        let check_field = |check: &Check| CheckField {
             at: check.at,
             avoids_zero: check.avoids_zero(),
         };
@@ -322,12 +331,12 @@ impl FrameWriter for Burst<'_> {
 
 fn check_wrong(spec: &StreamSpec, layout: &Layout) -> Result<(), SpecError> {
     check(
-        !spec.wrong.ipv4 || layout.checks.iter().any(crate::layout::Check::is_ipv4),
+        !spec.wrong.ipv4 || layout.checks.iter().any(Check::is_ipv4),
         "wrong.ipv4",
         "the template has no IPv4 header",
     )?;
     check(
-        !spec.wrong.l4 || layout.checks.iter().any(crate::layout::Check::is_l4),
+        !spec.wrong.l4 || layout.checks.iter().any(Check::is_l4),
         "wrong.l4",
         "the template has no checksum of UDP, TCP, ICMP or ICMPv6",
     )
@@ -351,7 +360,7 @@ fn constants(spec: &StreamSpec, layout: &Layout, sizes: &SizePattern) -> Vec<u16
 
 /// How the field enters the checksums: by how much their sums change when it
 /// changes by one.
-fn taps(spec: &StreamSpec, layout: &Layout, slot: &Slot, len: usize) -> Vec<Tap> {
+pub(crate) fn taps(spec: &StreamSpec, layout: &Layout, slot: &Slot, len: usize) -> Vec<Tap> {
     let mut frame = layout.bytes[..len].to_vec();
     let before = layout.finish(&mut frame, spec.wrong);
     let mut probe = slot.clone();

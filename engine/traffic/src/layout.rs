@@ -127,6 +127,13 @@ impl Check {
         checksum::sum(covered) + pseudo + if is_wrong { WRONG } else { 0 }
     }
 
+    /// Whether it is right for `frame` as it is.
+    #[cfg(test)]
+    pub(crate) fn is_right(&self, frame: &[u8]) -> bool {
+        // What is right sums to zero, whose other form is 0xffff.
+        checksum::fold(self.sum(frame, Wrong::default())) == 0xffff
+    }
+
     /// Whether zero is written as its equal, 0xffff: for UDP because zero
     /// means "none" (RFC 768); for ICMP and GRE because what they cover may be
     /// nothing but zeros, whose checksum is 0xffff, and the two cannot be told

@@ -1,6 +1,7 @@
 //! What is sent and what came back: pure state machines without I/O.
 //!
 //! * [`spec`], [`program`]: a stream's frames, written one after another into buffers;
+//! * [`recipe`]: the same, described for something else that makes them;
 //! * [`pacer`]: which of them are due;
 //! * [`account`]: loss, duplication, reordering, damage, latency and jitter of
 //!   what was received, also of each flow ([`flows`]);
@@ -10,6 +11,7 @@
 //! content of a frame.
 
 pub mod account;
+mod build;
 pub mod counts;
 mod digits;
 mod dissect;
@@ -27,6 +29,7 @@ pub mod pacer;
 mod plain;
 pub mod powers;
 pub mod program;
+pub mod recipe;
 mod sizes;
 pub mod spec;
 pub mod window;

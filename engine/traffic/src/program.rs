@@ -5,7 +5,7 @@ use crate::layout::Layout;
 use crate::plain::Plain;
 use crate::sizes::SizePattern;
 use crate::spec::{MAX_LEN, Op, SpecError, StreamSpec, Template, check};
-use crate::{dissect, layer};
+use crate::{build, dissect};
 
 /// Writes the frames of one burst.
 pub trait FrameWriter {
@@ -160,10 +160,10 @@ impl FrameProgram {
 
 /// The template's headers; with it all of the specification has been checked
 /// but that the fields are there.
-fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
+pub(crate) fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
     spec.validate()?;
     let layout = match &spec.template {
-        Template::Layers(layers) => layer::build(layers)?,
+        Template::Layers(layers) => build::build(layers)?,
         Template::Bytes(bytes) => {
             check(
                 bytes.len() <= MAX_LEN,
@@ -180,3 +180,7 @@ fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
 #[cfg(test)]
 #[path = "program_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "template_tests.rs"]
+mod template_tests;

@@ -91,7 +91,7 @@ fn tunnel_right(datagram: &udp::Datagram<'_>, depth: usize) -> bool {
     let payload = datagram.payload();
     if datagram.dst() == vxlan::PORT {
         return vxlan::Packet::new_checked(payload).map_or(true, |tunnel| {
-            inside(ethernet::ETHERTYPE_BRIDGED, tunnel.payload(), depth)
+            !tunnel.is_plain() || inside(ethernet::ETHERTYPE_BRIDGED, tunnel.payload(), depth)
         });
     }
     geneve::Packet::new_checked(payload).map_or(true, |tunnel| {

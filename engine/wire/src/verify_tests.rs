@@ -91,8 +91,8 @@ fn vxlan_bytes(inner: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// One packet of each kind that is verified, with the offset of its last byte
-/// that a checksum covers.
+/// Frames of each kind that is verified; a checksum covers the last byte of
+/// each.
 fn samples() -> Vec<Vec<u8>> {
     let (v4, v6) = (ethernet::ETHERTYPE_IPV4, ethernet::ETHERTYPE_IPV6);
     let mut ping = vec![8; 20];

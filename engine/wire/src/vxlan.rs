@@ -32,6 +32,12 @@ impl<'a> Packet<'a> {
         be24(self.bytes, 4)
     }
 
+    /// Whether all reserved bits are zero, as a sender must leave them; other
+    /// data on VXLAN's port hardly ever looks like that.
+    pub fn is_plain(&self) -> bool {
+        self.bytes[..4] == [VALID, 0, 0, 0] && self.bytes[7] == 0
+    }
+
     /// The Ethernet frame inside.
     pub fn payload(&self) -> &'a [u8] {
         &self.bytes[HEADER_LEN..]
@@ -68,13 +74,15 @@ mod tests {
         fn header_round_trips(vni in 0u32..1 << 24) {
             let mut bytes = [0xff; HEADER_LEN];
             Header { vni }.emit(&mut bytes);
-            prop_assert_eq!(Header::parse(&Packet::new_checked(&bytes).unwrap()), Header { vni });
+            let packet = Packet::new_checked(&bytes).unwrap();
+            prop_assert_eq!(Header::parse(&packet), Header { vni });
+            prop_assert!(packet.is_plain());
         }
 
         #[test]
         fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
             if let Ok(packet) = Packet::new_checked(&bytes) {
-                let _ = (Header::parse(&packet), packet.payload());
+                let _ = (Header::parse(&packet), packet.payload(), packet.is_plain());
             }
         }
     }

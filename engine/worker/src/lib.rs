@@ -6,7 +6,7 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`plan`] | what a trial is to do, and each worker of it |
-//! | `turn` | the hot loop, with `send` and `receive` for the frames of a burst |
+//! | `turn` | the hot loop, with `send` and `receive` for the frames of a burst, `ports` for what else ports do, `keep` for captures |
 //! | [`live`] | how a running trial is watched, stopped and kept in step |
 //! | `merge`, [`outcome`] | the workers' parts, put together |
 //! | [`witness`], [`probe`], [`loopback`] | what the host, the cores and the engine itself add |
@@ -18,6 +18,7 @@ pub mod loopback;
 mod merge;
 pub mod outcome;
 pub mod plan;
+mod ports;
 pub mod probe;
 mod receive;
 mod send;

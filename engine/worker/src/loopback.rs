@@ -40,11 +40,14 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         part: 0,
         pacer: pacer.within(RING as u32),
         tx_port: 0,
+        live: None,
         ..stream.clone()
     };
     let plan = Plan {
         duration_ns: DURATION_NS,
         drain_ns: DRAIN_NS,
+        latency_every: 1,
+        jitter: false,
         capture: 0,
         streams: 1,
         ports: 2,
@@ -65,6 +68,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     let (one, other) = mem::pair(RING);
     let port = |index, port| WorkerPort {
         index,
+        name: "loopback".to_owned(),
         port: AnyPort::Mem(port),
         answers: Vec::new(),
     };

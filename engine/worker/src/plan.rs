@@ -1,5 +1,6 @@
 //! What a trial is to do: for all workers, and for each.
 
+use pinchpoint_port::xdp_live::LiveStream;
 use pinchpoint_port::{AnyPort, BURST};
 use pinchpoint_traffic::flows::FlowMap;
 use pinchpoint_traffic::horizon::Horizon;
@@ -44,6 +45,8 @@ pub struct PlannedStream {
     pub rate_fps: Option<f64>,
     /// The port that sends them, as an index into the worker's own ports.
     pub tx_port: usize,
+    /// The frames as the kernel is to make them, if the port has it do so.
+    pub live: Option<LiveStream>,
 }
 
 /// What one worker does.
@@ -89,6 +92,8 @@ pub struct Plan {
 pub struct WorkerPort {
     /// Index of the port in the session.
     pub index: usize,
+    /// Its name, to tell why a trial ended.
+    pub name: String,
     /// The queue.
     pub port: AnyPort,
     /// Addresses for which it answers ARP and neighbour solicitation.

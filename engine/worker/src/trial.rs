@@ -5,7 +5,7 @@ use crate::live::Live;
 use crate::merge::merge;
 use crate::outcome::{Outcome, Share};
 use crate::plan::{Plan, WorkerPort};
-use crate::turn;
+use crate::{ports, turn};
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 use std::sync::Arc;
@@ -82,6 +82,7 @@ pub fn start(
                 }
             });
             let share = pin(plan.workers[index].core)
+                .and_then(|()| ports::load(index, &mut ports, &plan))
                 .map(|()| turn::run(index, &mut ports, &plan, &clock, &watched));
             if let Err(reason) = &share {
                 watched.fail(reason.clone());
@@ -93,7 +94,9 @@ pub fn start(
             Ok(thread) => threads.push(thread),
             Err(error) => {
                 live.abort();
-                threads.into_iter().for_each(|thread| drop(thread.join()));
+                for thread in threads {
+                    drop(thread.join());
+                }
                 return Err(error);
             }
         }

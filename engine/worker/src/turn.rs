@@ -3,24 +3,22 @@
 use crate::clock::Clock;
 use crate::keep::Recorder;
 use crate::live::{Live, Sample};
-use crate::outcome::{LoopOutcome, PortOutcome, SentPart, Share};
+use crate::outcome::{LoopOutcome, SentPart, Share};
 use crate::plan::{Part, Plan, PlannedStream, WorkerPort};
+use crate::ports::{self, Baseline, Transmitted, answer, live_number};
 use crate::receive::{Outbox, Receiver, Watcher};
 use crate::send::{Keeping, Plain};
 use crate::witness::{Disturbance, frequency_hz};
-use pinchpoint_port::{AnyPort, Port, ThreadGuard, Uniform};
+use pinchpoint_port::{AnyPort, Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::gaps::GapRecorder;
 use std::sync::Arc;
 
+/// Frames made at once by the kernel at most: a call costs microseconds beyond
+/// them.
+const LIVE_BURST: u64 = 2048;
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
-
-/// Counters of a port read before the trial, to take differences from.
-struct Baseline {
-    rx_missed: Option<u64>,
-    stats: Vec<(String, u64)>,
-}
 
 /// Runs worker number `index` of `plan` with its `ports`.
 pub(crate) fn run(
@@ -31,11 +29,7 @@ pub(crate) fn run(
     live: &Live,
 ) -> Share {
     let _guard = ThreadGuard::new();
-    let baseline = |own: &mut WorkerPort| Baseline {
-        rx_missed: own.port.rx_missed(),
-        stats: own.port.stats(),
-    };
-    let baselines: Vec<_> = ports.iter_mut().map(baseline).collect();
+    let baselines: Vec<_> = ports.iter_mut().map(Baseline::of).collect();
     let core = plan.workers[index].core;
     let mut worker = Worker::new(index, ports, plan, clock, live);
     let disturbance = Disturbance::now(core);
@@ -52,16 +46,10 @@ pub(crate) fn run(
 /// One stream under way.
 struct Stream {
     planned: PlannedStream,
+    /// Its number at its port, if the kernel makes its frames.
+    live: Option<usize>,
     refused: u64,
-}
-
-/// What a port's transmit side has done.
-#[derive(Default, Clone, Copy)]
-struct Transmitted {
     sent: u64,
-    refused: u64,
-    full: u64,
-    answered: u64,
 }
 
 /// All state of the loop.
@@ -117,17 +105,20 @@ impl<'a> Worker<'a> {
             jitter: plan.jitter,
         };
         let account = Account::new(&settings, &expected, ports.len());
-        let stream = |planned| Stream {
+        let stream = |planned: PlannedStream| Stream {
+            live: live_number(ports, &planned, plan),
             planned,
             refused: 0,
+            sent: 0,
         };
         let streams = plan.workers[index].streams.iter().cloned();
+        let streams = streams.map(stream).collect();
         Self {
             index,
             plan,
             clock,
             live,
-            streams: streams.map(stream).collect(),
+            streams,
             transmitted: vec![Transmitted::default(); ports.len()],
             ports,
             account,
@@ -222,7 +213,7 @@ impl<'a> Worker<'a> {
         self.live.publish(self.index, sample);
         for own in self.ports.iter_mut() {
             if let Some(why) = own.port.failure() {
-                self.live.fail(format!("port {}: {why}", own.index));
+                self.live.fail(format!("{}: {why}", own.name));
             }
         }
     }
@@ -256,68 +247,103 @@ impl<'a> Worker<'a> {
     #[inline(always)]
     fn transmit(&mut self, elapsed_ns: u64) -> bool {
         let elapsed_ns = elapsed_ns.min(self.plan.duration_ns);
-        let keeping = self.recorder.is_open();
+        let over = elapsed_ns == self.plan.duration_ns;
         let mut any = false;
         for index in 0..self.streams.len() {
-            let Stream { planned, refused } = &mut self.streams[index];
-            let pacer = &mut planned.pacer;
-            if elapsed_ns == self.plan.duration_ns && !pacer.is_paced() {
+            let stream = &mut self.streams[index];
+            let pacer = &mut stream.planned.pacer;
+            if over && !pacer.is_paced() {
                 continue;
             }
-            let due = pacer.due(elapsed_ns, self.plan.tx_burst as u64);
+            let burst = stream
+                .live
+                .map_or(self.plan.tx_burst as u64, |_| LIVE_BURST);
+            let due = pacer.due(elapsed_ns, burst);
             if due == 0 {
                 continue;
             }
-            let time_ns = self.clock.now_ns();
-            let own = &mut self.ports[planned.tx_port];
-            let program = &mut planned.program;
-            let first = program.next();
-            if self.shared {
-                // Before the frames can arrive elsewhere.
-                self.plan.parts[planned.part].horizon.reach(first + due);
-            }
-            let taken = if keeping {
-                self.recorder.sending(own.index, time_ns);
-                let recorder = &mut self.recorder;
-                let port = &mut own.port;
-                let taken = program.send(
-                    time_ns,
-                    Keeping {
-                        port,
-                        due,
-                        recorder,
-                    },
-                );
-                self.recorder.sent(taken);
-                taken
-            } else {
-                let port = &mut own.port;
-                program.send(time_ns, Plain { port, due })
+            let (offered, sent) = match stream.live {
+                None => self.send(index, due),
+                Some(number) => self.send_live(index, number, due),
             };
-            let transmitted = &mut self.transmitted[planned.tx_port];
-            transmitted.sent += taken;
-            if taken < due {
-                transmitted.full += 1;
-            }
-            // A frame without a time of its own is not refused but offered
-            // again, as another frame, in a later turn.
-            let lost = if pacer.is_paced() { due - taken } else { 0 };
-            *refused += lost;
-            transmitted.refused += lost;
-            pacer.offer(taken + lost);
-            self.account.sent(planned.part, first + taken);
-            any |= taken + lost > 0;
+            let stream = &mut self.streams[index];
+            stream.refused += offered - sent;
+            stream.sent += sent;
+            stream.planned.pacer.offer(offered);
+            let transmitted = &mut self.transmitted[stream.planned.tx_port];
+            transmitted.sent += sent;
+            transmitted.refused += offered - sent;
+            transmitted.full += u64::from(sent < due);
+            any |= offered > 0;
         }
         any
+    }
+
+    /// Sends `due` frames of a stream; returns how many were offered, and how
+    /// many of them the port took. A frame without a time of its own is not
+    /// refused but offered again, as another frame, in a later turn.
+    #[inline(always)]
+    fn send(&mut self, index: usize, due: u64) -> (u64, u64) {
+        let planned = &mut self.streams[index].planned;
+        let (part, program) = (planned.part, &mut planned.program);
+        let own = &mut self.ports[planned.tx_port];
+        let (first, port) = (program.next(), &mut own.port);
+        if self.shared {
+            // Before the frames can arrive elsewhere.
+            self.plan.parts[part].horizon.reach(first + due);
+        }
+        let time_ns = self.clock.now_ns();
+        let taken = if self.recorder.is_open() {
+            let recorder = &mut self.recorder;
+            recorder.sending(own.index, time_ns);
+            let taken = program.send(
+                time_ns,
+                Keeping {
+                    port,
+                    due,
+                    recorder,
+                },
+            );
+            self.recorder.sent(taken);
+            taken
+        } else {
+            program.send(time_ns, Plain { port, due })
+        };
+        self.account.sent(part, first + taken);
+        let paced = planned.pacer.is_paced();
+        (if paced { due } else { taken }, taken)
+    }
+
+    /// Has the kernel make and send `due` frames of the port's stream `number`.
+    /// Each has a number of its own, also one that the interface refuses.
+    fn send_live(&mut self, index: usize, number: usize, due: u64) -> (u64, u64) {
+        let planned = &self.streams[index].planned;
+        let Some(port) = self.ports[planned.tx_port].port.live() else {
+            return (0, 0);
+        };
+        let next = port.next_live(number).unwrap_or(0);
+        if self.shared {
+            self.plan.parts[planned.part].horizon.reach(next + due);
+        }
+        let made = port.send_live(number, due, || self.clock.now_ns());
+        self.account.sent(planned.part, next + made.frames);
+        (made.frames, made.frames - made.refused)
+    }
+
+    /// Number of the stream's next frame.
+    fn next(&self, stream: &Stream) -> u64 {
+        match (stream.live, &self.ports[stream.planned.tx_port].port) {
+            (Some(number), AnyPort::XdpLive(port)) => port.next_live(number).unwrap_or(0),
+            _ => stream.planned.program.next(),
+        }
     }
 
     /// Tells the others that nothing more comes from here.
     fn end_sending(&self) {
         for stream in &self.streams {
-            let planned = &stream.planned;
-            self.plan.parts[planned.part]
+            self.plan.parts[stream.planned.part]
                 .horizon
-                .finish(planned.program.next());
+                .finish(self.next(stream));
         }
         self.live.sending_ended(self.now_ns);
     }
@@ -342,23 +368,14 @@ impl<'a> Worker<'a> {
         let sent = self.streams.into_iter().map(|stream| SentPart {
             part: stream.planned.part,
             refused: stream.refused,
-            sent: stream.planned.program.next(),
+            sent: stream.sent,
             mean_len: stream.planned.program.mean_len(),
             pacer: stream.planned.pacer,
         });
         let ports = self.ports.iter_mut().zip(self.transmitted);
         let ports = ports.zip(closed.ports).zip(baselines);
         let ports = ports.map(|(((own, transmitted), counts), before)| {
-            let outcome = PortOutcome {
-                sent: transmitted.sent,
-                refused: transmitted.refused,
-                full: transmitted.full,
-                answered: transmitted.answered,
-                counts,
-                rx_missed: difference(own.port.rx_missed(), before.rx_missed),
-                stats: stats_since(own.port.stats(), &before.stats),
-            };
-            (own.index, outcome)
+            ports::account(own, transmitted, counts, &before)
         });
         Share {
             stopped: self.stopped,
@@ -380,30 +397,4 @@ impl<'a> Worker<'a> {
             captured: self.recorder.close(),
         }
     }
-}
-
-/// Sends the answers; returns how many the port took. What it does not take is
-/// asked for again by the neighbour.
-#[cold]
-fn answer(port: &mut AnyPort, outbox: &mut Outbox) -> u64 {
-    let mut answered = 0;
-    for frame in outbox.take() {
-        let write = |_: usize, out: &mut [u8]| out.copy_from_slice(&frame);
-        answered += port.send(1, Uniform(frame.len(), write)) as u64;
-    }
-    answered
-}
-
-fn difference(now: Option<u64>, before: Option<u64>) -> Option<u64> {
-    Some(now?.saturating_sub(before?))
-}
-
-/// The increase of every counter; one that was not there before began at zero.
-fn stats_since(now: Vec<(String, u64)>, before: &[(String, u64)]) -> Vec<(String, u64)> {
-    let since = |(name, value): (String, u64)| {
-        let earlier = before.iter().find(|(known, _)| *known == name);
-        let value = value.saturating_sub(earlier.map_or(0, |(_, value)| *value));
-        (name, value)
-    };
-    now.into_iter().map(since).collect()
 }

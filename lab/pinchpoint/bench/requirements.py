@@ -31,6 +31,7 @@ class Probe:
     ok: bool
     detail: str
     hint: str = ""  # the command that mends it
+    needed: bool = True  # False: no scenario can ask for it
 
 
 def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0) -> Iterator[Probe]:

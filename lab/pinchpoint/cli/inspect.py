@@ -69,7 +69,7 @@ def doctor(as_json: bool) -> int:
         click.echo(msgspec.json.encode(probes))
     else:
         _print_probes(probes)
-    return 0 if all(probe.ok for probe in probes) else RequirementError.exit_code
+    return 0 if all(probe.ok for probe in probes if probe.needed) else RequirementError.exit_code
 
 
 # The quickstart, like this, leaves both memory sizes at their defaults.
@@ -79,6 +79,10 @@ dut = { datapath = "dpdk", pmd_cpus = [1], rules = "actions=output:{right}" }
 port = [{ name = "left" }, { name = "right" }]
 stream = [{ from = "left", to = "right" }]
 """
+
+
+_SCENARIO_BACKENDS = [datapath.value for datapath in Datapath]
+"""Backends of the engine that a scenario can ask for; each is named like the datapath it is the other end of."""
 
 
 def _other_vswitchd() -> Probe:
@@ -96,13 +100,15 @@ def _engine_probes() -> list[Probe]:
 
 def _backend_probe(backend: Backend) -> Probe:
     detail = (backend.detail if backend.available else backend.why) or ""
-    return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "")
+    needed = backend.name in _SCENARIO_BACKENDS
+    return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed)
 
 
 def _print_probes(probes: list[Probe]) -> None:
     table = Table(box=None, show_header=False, pad_edge=False)
     for probe in probes:
-        mark = "[green]ok[/green]" if probe.ok else "[red]missing[/red]"
+        lacking = "[red]missing[/red]" if probe.needed else "not here"
+        mark = "[green]ok[/green]" if probe.ok else lacking
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)
     Console(highlight=False).print(table)

@@ -3,5 +3,6 @@
 `ledger`    engine's account + counter differences -> hops with named drops
 `load`      counter differences -> load of every packet thread
 `validity`  may this trial be judged as the DUT's own doing?
+`workers`   which part of the load went through each engine core
 `verdict`   what limited a rate, with evidence and what was ruled out
 """

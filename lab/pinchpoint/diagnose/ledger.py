@@ -35,9 +35,12 @@ _COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
 
 
 def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
-    """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero."""
+    """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero.
+
+    Frames of a stream that nobody could count on arrival are unexplained: no counter accounts for them.
+    """
     offered = sum(stream.offered for stream in engine.streams)
-    received = sum(stream.received for stream in engine.streams)
+    received = sum(stream.received or 0 for stream in engine.streams)
     kernel = datapath is Datapath.AF_PACKET
     hops = [_engine_transmit(engine, kernel)]
     if kernel:
@@ -52,8 +55,8 @@ def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Data
 
 
 def _engine_transmit(engine: EngineResult, kernel: bool) -> Hop:
-    # A full vhost ring is the DUT not fetching; a full socket buffer is the kernel's sending side.
-    name, limits = ("socket buffer of {} full", "host") if kernel else ("receive ring of {} full", "dut")
+    # A full vhost ring is the DUT not fetching; a packet socket that takes no more is the kernel's sending side.
+    name, limits = ("packet socket of {} took no more", "host") if kernel else ("receive ring of {} full", "dut")
     drops = tuple(
         Drop(name.format(port.name), port.refused, "engine: refused", limits) for port in engine.ports if port.refused
     )

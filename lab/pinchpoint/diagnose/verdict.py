@@ -8,6 +8,7 @@ the search tolerates, nor what a flood looks like.
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pinchpoint.diagnose.workers import receivers
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
@@ -111,7 +112,7 @@ def _pause(losing: Sequence[Trial], ring: int) -> str:
 
 
 def _name_limit(drop: Drop, losing: Sequence[Trial]) -> tuple[Limit, str]:
-    engine_busy = _mean([worker.busy_share for trial in losing for worker in trial.witness.workers])
+    engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
     busiest = _busiest_of(losing)
     pmd_busy = busiest.busy_share if busiest else None
     if drop.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
@@ -124,6 +125,12 @@ def _name_limit(drop: Drop, losing: Sequence[Trial]) -> tuple[Limit, str]:
     return Limit.NAMED_DROP, f"{drop.name}{headroom}"
 
 
+def _receiver_busy(trial: Trial) -> float | None:
+    """Of the busiest engine core that receives: one that only sends overflows no ring behind the switch."""
+    shares = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
+    return max(shares, default=None)
+
+
 def _saturated(load: PmdLoad) -> str:
     cost = f", {load.cycles_per_packet:.0f} cycles per packet" if load.cycles_per_packet else ""
     return f"{load.name} is saturated: {units.share(load.busy_share)} busy{cost}"
@@ -134,10 +141,21 @@ def _load_evidence(trials: Sequence[Trial]) -> tuple[str, ...]:
     busiest = _busiest_of(trials)
     if busiest:
         lines.append(_load_line(busiest))
-    engine_busy = _mean([worker.busy_share for trial in trials for worker in trial.witness.workers])
-    if engine_busy is not None:
-        lines.append(f"the engine's core was {units.share(engine_busy)} busy")
+    if engine := _engine_load(trials):
+        lines.append(engine)
     return tuple(lines)
+
+
+def _engine_load(trials: Sequence[Trial]) -> str:
+    """How busy each of the engine's cores was, on average; empty if none was seen."""
+    by_core: dict[int, list[float]] = {}
+    for trial in trials:
+        for worker in trial.witness.workers:
+            by_core.setdefault(worker.core, []).append(worker.busy_share)
+    busy = {core: units.share(sum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
+    if len(busy) <= 1:
+        return "".join(f"the engine's core was {share} busy" for share in busy.values())
+    return "the engine's cores were " + ", ".join(f"{share} (core {core})" for core, share in busy.items()) + " busy"
 
 
 def _load_line(load: PmdLoad) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinchpoint.model.scenario import Stream
-from pinchpoint.model.trial import StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Loopback, StreamCounts, WorkerWitness
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,14 @@ class PortCounts:
     late: int
     rx_missed: int | None  # dropped before the engine could read them
     stats: Mapping[str, int]
+    answered: int = 0  # ARP requests and neighbour solicitations
 
 
 @dataclass(frozen=True)
 class EngineResult:
     """The engine's own account of one trial."""
 
-    completed: bool  # False: stopped early
+    completed: bool  # False: stopped early, or aborted for a reason
     sent_duration_s: float
     streams: tuple[StreamCounts, ...]
     ports: tuple[PortCounts, ...]
@@ -53,6 +54,8 @@ class EngineResult:
     cache_line_after_ns: float | None
     pacing: Mapping[str, float] = field(default_factory=dict)  # largest_burst (frames), latest_ns
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
+    reason: str | None = None  # why it could not go on; None: it ended at its time, or was told to stop
+    loopback: Loopback | None = None
 
 
 class Instrument(Protocol):

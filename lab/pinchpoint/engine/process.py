@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,12 +17,17 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
-from pinchpoint.model.errors import EngineError, RequirementError
-from pinchpoint.model.trial import LatencySummary, StreamCounts, WorkerWitness
+from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.sockets import SocketsSample
+from pinchpoint.engine.streams import stream_request
+from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
+from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
+TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
+Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
 
 
@@ -35,19 +40,23 @@ def find_engine() -> str:
     return found
 
 
-class ProcessInstrument:
-    """One engine process with its ports open."""
+def _pass_over(sample: Progress) -> None:
+    """A trial's samples are progress for people and no account."""
+    if not isinstance(sample, protocol.Sample):
+        raise EngineError(f"the engine sent a {type(sample).__name__} where no workload runs")
+
+
+class EngineProcess:
+    """One engine process: its start, its lines, its end. What it is asked for is up to those who build on this."""
 
     def __init__(
         self,
-        request: protocol.Open,
         *,
         command: Sequence[str] | None = None,
         environment: Mapping[str, str] | None = None,
         log: Path | None = None,
     ) -> None:
         """`log` takes the engine's stderr; `environment` is added to this process's own."""
-        self._request = request
         self._command = list(command) if command else [find_engine()]
         self._environment = dict(environment or {})
         self._log_path = log
@@ -61,34 +70,20 @@ class ProcessInstrument:
         """The engine's process id while it runs."""
         return self._process.pid if self._process else None
 
-    def open(self) -> Mapping[str, str]:
-        """Start the engine, say hello, open the ports and wait for their links."""
+    def greet(self) -> protocol.EngineHello:
+        """Start the engine and learn what it can do."""
+        self._start()
+        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
+
+    def agree(self) -> protocol.EngineHello:
+        """The same, and see that both speak one version."""
         hello = self.greet()
         if hello.protocol != protocol.PROTOCOL_VERSION:
             raise EngineError(
                 f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
                 "install both from the same wheel",
             )
-        self._require_backends(hello)
-        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
-        facts = {"engine": hello.engine}
-        facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
-        facts |= {f"port {p.name}": f"{p.mode}, rings {p.rx_ring}/{p.tx_ring}" for p in opened.ports}
-        return facts
-
-    def greet(self) -> protocol.EngineHello:
-        """Start the engine and learn what it can do."""
-        self._start()
-        return self._ask(protocol.LabHello(), protocol.EngineHello, timeout_s=30.0)
-
-    def run(self, request: TrialRequest) -> EngineResult:
-        """One trial, drain and cache-line probes included."""
-        # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
-        result = self._ask(_run_message(request), protocol.Result, timeout_s)
-        if result.trial != request.trial_id:
-            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
-        return engine_result(result)
+        return hello
 
     def stop(self) -> None:
         """Ask the engine to end the running trial; its result still comes."""
@@ -138,18 +133,6 @@ class ProcessInstrument:
         os.set_blocking(self._process.stdout.fileno(), False)
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
 
-    def _require_backends(self, hello: protocol.EngineHello) -> None:
-        backends = {backend.name: backend for backend in hello.backends}
-        for port in self._request.ports:
-            backend = backends.get(port.backend)
-            if backend is None:
-                raise EngineError(
-                    f"this engine was built without the backend {port.backend!r}",
-                    "build it with --features dpdk" if port.backend == "dpdk" else None,
-                )
-            if not backend.available:
-                raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
-
     def _send(self, message: protocol.FromLab) -> None:
         assert self._process is not None and self._process.stdin is not None
         try:
@@ -157,8 +140,14 @@ class ProcessInstrument:
         except OSError as error:
             raise self._died() from error
 
-    def _ask(self, message: protocol.FromLab, answer: type[_Answer], timeout_s: float) -> _Answer:
-        """Send, then read until the answer comes. Samples are progress for people and no account: passed over."""
+    def _ask(
+        self,
+        message: protocol.FromLab,
+        answer: type[_Answer],
+        timeout_s: float,
+        heard: Callable[[Progress], None] = _pass_over,
+    ) -> _Answer:
+        """Send, then read until the answer comes; `heard` gets the samples before it."""
         self._send(message)
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
@@ -172,10 +161,15 @@ class ProcessInstrument:
             if isinstance(received, protocol.Error):
                 if self._stopping and received.code == "state":
                     continue  # the trial had ended, or not begun, when stop came
-                raise EngineError(f"engine: {received.message}", received.hint)
-            if isinstance(received, protocol.Sample):
+                raise self._refusal(received)
+            if isinstance(received, Progress):
+                heard(received)
                 continue
             raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was due")
+
+    def _refusal(self, error: protocol.Error) -> PinchpointError:
+        """What an `error` of the engine is to the user."""
+        return EngineError(f"engine: {error.message}", error.hint)
 
     def _read_line(self, deadline: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None
@@ -204,6 +198,58 @@ class ProcessInstrument:
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
 
 
+class ProcessInstrument(EngineProcess):
+    """One engine process with its ports open."""
+
+    def __init__(
+        self,
+        request: protocol.Open,
+        *,
+        command: Sequence[str] | None = None,
+        environment: Mapping[str, str] | None = None,
+        log: Path | None = None,
+    ) -> None:
+        super().__init__(command=command, environment=environment, log=log)
+        self._request = request
+
+    def open(self) -> Mapping[str, str]:
+        """Start the engine, say hello, open the ports and wait for their links."""
+        hello = self.agree()
+        self._require_backends(hello)
+        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
+        facts = {"engine": hello.engine}
+        facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
+        facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}
+        return facts
+
+    def run(self, request: TrialRequest) -> EngineResult:
+        """One trial, drain and cache-line probes included."""
+        # Links that have gone down are waited for first.
+        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
+        result = self._ask(_run_message(request), protocol.Result, timeout_s)
+        if result.trial != request.trial_id:
+            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
+        return engine_result(result, self._request.workers)
+
+    def _require_backends(self, hello: protocol.EngineHello) -> None:
+        backends = {backend.name: backend for backend in hello.backends}
+        for port in self._request.ports:
+            backend = backends.get(port.backend)
+            if backend is None:
+                raise EngineError(
+                    f"this engine was built without the backend {port.backend!r}",
+                    "build it with --features dpdk" if port.backend == "dpdk" else None,
+                )
+            if not backend.available:
+                raise RequirementError(f"engine backend {port.backend}: {backend.why}", backend.hint)
+
+
+def _port_fact(port: protocol.OpenedPort) -> str:
+    queues = f", {port.queues} queues" if port.queues > 1 else ""
+    speed = "" if port.speed_bps is None else f", {port.speed_bps / 1e9:g} Gbit/s"
+    return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
+
+
 def _run_message(request: TrialRequest) -> protocol.Run:
     shares = sum(stream.share for stream in request.streams)
     return protocol.Run(
@@ -214,29 +260,36 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
         probe_cores=request.probe_cores,
         verify_checksums=True,
+        tx_burst=TX_BURST,
+        latency_every=1,
+        loopback=True,
+        capture=None,
         streams=tuple(
-            protocol.stream_request(number, stream, request.load_fps * stream.share / shares)
+            stream_request(number, stream, request.load_fps * stream.share / shares)
             for number, stream in enumerate(request.streams)
         ),
     )
 
 
-def engine_result(result: protocol.Result) -> EngineResult:
-    """The seam's message in the lab's own types."""
-    cache_line = result.witness.cache_line
+def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
+    """The seam's message in the lab's own types; `workers` are those that the ports were opened with."""
+    cache_line, loopback = result.witness.cache_line, result.witness.loopback
+    ports = {worker.core: worker.ports for worker in workers}
     return EngineResult(
         completed=result.status == "completed",
         sent_duration_s=result.duration_s,
         streams=tuple(_stream_counts(stream) for stream in result.streams),
         ports=tuple(
-            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats)
+            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats, p.answered)
             for p in result.ports
         ),
-        workers=tuple(_worker(worker) for worker in result.witness.workers),
+        workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
         pacing=_pacing(result.pacing),
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
+        reason=result.reason,
+        loopback=_loopback(loopback) if loopback else None,
     )
 
 
@@ -260,11 +313,15 @@ def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
         duplicated=stream.duplicated,
         reordered=stream.reordered,
         corrupt=stream.corrupt,
-        latency=_latency(stream.latency) if stream.latency else None,
+        latency=_distribution(stream.latency) if stream.latency else None,
+        late=stream.late,
+        reorder_distance_max=stream.reorder_distance_max,
+        largest_jump=Jump(stream.largest_jump.frames, stream.largest_jump.at_s) if stream.largest_jump else None,
+        jitter=_distribution(stream.jitter) if stream.jitter else None,
     )
 
 
-def _latency(latency: protocol.Latency) -> LatencySummary:
+def _distribution(latency: Latency) -> LatencySummary:
     return LatencySummary(
         count=latency.count,
         min_ns=latency.min_ns,
@@ -279,7 +336,11 @@ def _latency(latency: protocol.Latency) -> LatencySummary:
     )
 
 
-def _worker(worker: protocol.WorkerResult) -> WorkerWitness:
+def _loopback(found: protocol.LoopbackResult) -> Loopback:
+    return Loopback(found.frames, found.min_ns, found.p50_ns, found.p99_ns, found.max_ns)
+
+
+def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitness:
     return WorkerWitness(
         core=worker.core,
         busy_share=worker.busy_share,
@@ -291,13 +352,16 @@ def _worker(worker: protocol.WorkerResult) -> WorkerWitness:
         steal_s=worker.steal_s,
         voluntary_switches=worker.voluntary_switches,
         involuntary_switches=worker.involuntary_switches,
+        ports=ports,
+        gaps_longest=worker.gaps_longest,
+        frequency_hz=worker.frequency_hz,
     )
 
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
-    instrument = ProcessInstrument(protocol.Open(cores=(), eal_args=(), ports=(), link_timeout_s=0.0))
+    engine = EngineProcess()
     try:
-        return instrument.greet().backends
+        return engine.greet().backends
     finally:
-        instrument.close()
+        engine.close()

@@ -1,20 +1,21 @@
 """The messages of the seam (protocol/README.md), as strict types: unknown keys are refused."""
 
-import msgspec
+from typing import Literal
 
-from pinchpoint.model.scenario import Range, Stream
+from pinchpoint.engine.parts import Latency, Message, Part, Status
+from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
+from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
+
+BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
+ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
 
 
-class Message(msgspec.Struct, frozen=True, tag_field="type", forbid_unknown_fields=True, kw_only=True):
-    """Base of all messages; `type` tells them apart."""
-
-
-class Backend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Backend(Part, frozen=True):
     """What one port backend can do on that machine and, if it cannot, what mends it."""
 
-    name: str
+    name: str  # of a newer engine perhaps one unknown here: its version is looked at first
     available: bool
     detail: str | None
     why: str | None
@@ -31,15 +32,18 @@ class EngineHello(Message, frozen=True, tag="hello"):
     clock_hz: int
 
 
-class OpenedPort(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class OpenedPort(Part, frozen=True):
     """A port as the engine got it."""
 
     name: str
     mac: str | None
     mode: str
     link_up: bool
+    queues: int
     rx_ring: int
     tx_ring: int
+    max_frame_bytes: int
+    speed_bps: int | None
 
 
 class Opened(Message, frozen=True, tag="open"):
@@ -58,44 +62,48 @@ class Sample(Message, frozen=True, tag="sample"):
     received: int
 
 
-class Latency(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One stream's latency."""
+class Jump(Part, frozen=True):
+    """The most sequence numbers that one frame was ahead of the next expected one."""
 
-    count: int
-    min_ns: int
-    mean_ns: float
-    stddev_ns: float
-    max_ns: int
-    p50_ns: int
-    p90_ns: int
-    p99_ns: int
-    p999_ns: int
-    p9999_ns: int
-    curve: tuple[tuple[float, int], ...]
-    histogram: str
+    frames: int
+    at_s: float
 
 
-class StreamResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One stream's account."""
+class FlowsResult(Part, frozen=True):
+    """The flows that were counted one by one; `losses` holds (flow, sent, received)."""
+
+    tracked: int
+    lossy: int
+    losses: tuple[tuple[int, int, int], ...]
+
+
+class StreamResult(Part, frozen=True):
+    """One stream's account; null is not countable."""
 
     id: int
     tx_port: str
-    rx_port: str
+    rx_port: str | None
     intended: int | None
     offered: int
     refused: int
     shortfall: int | None
     sent: int
-    received: int
-    lost: int
+    bytes_mean: float
+    received: int | None
+    lost: int | None
     duplicated: int | None
     reordered: int | None
     reorder_distance_max: int | None
+    reorder_histogram: tuple[tuple[int, int], ...]
     corrupt: int | None
+    late: int | None
+    largest_jump: Jump | None
     latency: Latency | None
+    jitter: Latency | None
+    flows: FlowsResult | None
 
 
-class PortResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class PortResult(Part, frozen=True):
     """One port's account."""
 
     name: str
@@ -104,18 +112,19 @@ class PortResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     received: int
     foreign: int
     late: int
+    answered: int
     rx_missed: int | None
     stats: dict[str, int]
 
 
-class Pacing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Pacing(Part, frozen=True):
     """How evenly the engine sent."""
 
     largest_burst: int
     latest_ns: int | None
 
 
-class WorkerResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WorkerResult(Part, frozen=True):
     """What one engine core noticed about itself."""
 
     core: int
@@ -125,14 +134,16 @@ class WorkerResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     gaps: int
     gap_total_ns: int
     gap_max_ns: int
-    gap_max_at_s: float | None
+    gap_max_at_s: float
     gap_histogram: tuple[tuple[int, int], ...]
+    gaps_longest: tuple[tuple[float, int], ...]
     steal_s: float | None
-    voluntary_switches: int | None
-    involuntary_switches: int | None
+    voluntary_switches: int
+    involuntary_switches: int
+    frequency_hz: int | None
 
 
-class CacheLineResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class CacheLineResult(Part, frozen=True):
     """The distance between two cores, one way."""
 
     cores: tuple[int, int]
@@ -141,30 +152,51 @@ class CacheLineResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     occupied_ns: tuple[int, int]
 
 
-class WitnessResult(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class LoopbackResult(Part, frozen=True):
+    """The latency that the engine's own loop adds."""
+
+    frames: int
+    min_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
+
+
+class WitnessResult(Part, frozen=True):
     """Evidence about the measuring host."""
 
     workers: tuple[WorkerResult, ...]
     cache_line: CacheLineResult | None
+    loopback: LoopbackResult | None
+
+
+class CaptureResult(Part, frozen=True):
+    """Where the kept frames are."""
+
+    file: str
+    sent: int
+    received: int
 
 
 class Result(Message, frozen=True, tag="result"):
     """The engine's account of one trial."""
 
     trial: str
-    status: str
+    status: Status
+    reason: str | None
     duration_s: float
     drain_s: float
     streams: tuple[StreamResult, ...]
     ports: tuple[PortResult, ...]
     pacing: Pacing
     witness: WitnessResult
+    capture: CaptureResult | None
 
 
 class Error(Message, frozen=True, tag="error"):
     """A request that could not be done."""
 
-    code: str
+    code: ErrorCode
     message: str
     hint: str | None
 
@@ -173,7 +205,7 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Sample | Result | Error | Bye
+FromEngine = EngineHello | Opened | Sample | Result | SocketsSample | SocketsResult | Error | Bye
 
 
 class LabHello(Message, frozen=True, tag="hello"):
@@ -182,71 +214,46 @@ class LabHello(Message, frozen=True, tag="hello"):
     protocol: int = PROTOCOL_VERSION
 
 
-class PortRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Address(Part, frozen=True):
+    """An address that a port answers for: ARP requests and neighbour solicitations."""
+
+    ip: str
+    mac: str
+
+
+class PortRequest(Part, frozen=True):
     """One port to open."""
 
     name: str
-    backend: str
+    backend: BackendName
     device: str
     netns: str | None
     rx_ring: int
     tx_ring: int
+    answers: tuple[Address, ...]
+
+
+class WorkerRequest(Part, frozen=True):
+    """One core and the ports that it drives; a port that several drive has a queue for each."""
+
+    core: int
+    ports: tuple[str, ...]
 
 
 class Open(Message, frozen=True, tag="open"):
     """Take cores and ports."""
 
-    cores: tuple[int, ...]
+    workers: tuple[WorkerRequest, ...]
     eal_args: tuple[str, ...]
     ports: tuple[PortRequest, ...]
     link_timeout_s: float
 
 
-class Ethernet(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Addresses of the template."""
+class CaptureRequest(Part, frozen=True):
+    """Frames to keep for a look, and the new pcapng file that they go to."""
 
-    src: str
-    dst: str
-
-
-class Ipv4(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Network header of the template."""
-
-    src: str
-    dst: str
-    ttl: int = 64
-    dscp: int = 0
-
-
-class Udp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Ports of the template."""
-
-    src: int
-    dst: int
-
-
-class FieldProgram(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One digit of the tuple index, the first one fastest."""
-
-    field: str
-    op: str
-    step: int
-    count: int
-
-
-class StreamRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One stream to send."""
-
-    id: int
-    tx_port: str
-    rx_port: str
-    rate_fps: float | None
-    frame_bytes: int
-    eth: Ethernet
-    ipv4: Ipv4
-    udp: Udp
-    flows: int
-    fields: tuple[FieldProgram, ...]
+    file: str
+    frames: int
 
 
 class Run(Message, frozen=True, tag="run"):
@@ -259,6 +266,10 @@ class Run(Message, frozen=True, tag="run"):
     sample_interval_s: float | None
     probe_cores: tuple[int, int] | None
     verify_checksums: bool
+    tx_burst: int
+    latency_every: int
+    loopback: bool
+    capture: CaptureRequest | None
     streams: tuple[StreamRequest, ...]
 
 
@@ -270,31 +281,4 @@ class LabBye(Message, frozen=True, tag="bye"):
     """Close everything and exit."""
 
 
-FromLab = LabHello | Open | Run | Stop | LabBye
-
-_FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "udp.src", "udp_dst": "udp.dst"}
-
-
-def stream_request(number: int, stream: Stream, rate_fps: float | None) -> StreamRequest:
-    """A stream of the scenario in the words of the seam; ranges of one value need no program."""
-    ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
-    return StreamRequest(
-        id=number,
-        tx_port=stream.tx_port,
-        rx_port=stream.rx_port,
-        rate_fps=rate_fps,
-        frame_bytes=stream.frame_bytes,
-        eth=Ethernet(stream.eth_src, stream.eth_dst),
-        ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst)),
-        udp=Udp(stream.udp_src.first, stream.udp_dst.first),
-        flows=stream.flows,
-        fields=tuple(
-            FieldProgram(_FIELDS[name], "increment", 1, ranges[name].count)
-            for name in stream.order
-            if ranges[name].count > 1
-        ),
-    )
-
-
-def _first_address(addresses: Range) -> str:
-    return Range(addresses.first, 1).as_ipv4()
+FromLab = LabHello | Open | Run | SocketsRequest | Stop | LabBye

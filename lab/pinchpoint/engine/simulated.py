@@ -12,6 +12,7 @@ frames that is served at a constant rate, `capacity_fps`.
 * A constant share of the frames that the DUT loses whatever the load.
 * A generator ceiling: frames due above it are never offered.
 * Core distance: near and far, changing at random times; far scales the capacity.
+* Failures: a port's link goes down during a chosen trial, which ends there and is aborted.
 
 Its limits: no bursts but those after a gap, no memory from one trial to the
 next except the core distance, one queue for all streams, and latency that is
@@ -23,7 +24,7 @@ sweep, the store and the report, and says "simulated" in the facts it gives.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from random import Random
@@ -64,6 +65,15 @@ class CoreDistance:
 
 
 @dataclass(frozen=True)
+class PortFailure:
+    """The link of `port` goes down in one trial, counted from 1; it is up again before the next."""
+
+    trial: int
+    port: str
+    after_s: float  # since the start of that trial
+
+
+@dataclass(frozen=True)
 class Truth:
     """What the simulated bench really is."""
 
@@ -74,6 +84,7 @@ class Truth:
     ceiling_fps: float = math.inf  # the generator offers no more
     stalls: tuple[Stalls, ...] = ()
     core_distance: CoreDistance | None = None
+    failures: tuple[PortFailure, ...] = ()
     overhead_s: float = 0.05  # of each trial, besides traffic and drain
     seed: int = 0
 
@@ -121,19 +132,23 @@ class SimulatedInstrument:
         if not self._is_open:
             raise EngineError("simulated engine: not open")
         self._runs += 1
+        failure = next((failure for failure in self._truth.failures if failure.trial == self._runs), None)
+        if failure is not None:
+            request = replace(request, duration_s=min(failure.after_s, request.duration_s), drain_s=0.0)
         begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
         trial = _Trial(self._truth, request, self._modes.spans(begin_s, end_s), self._runs)
         self._clock_s = end_s + request.drain_s + self._truth.overhead_s
         self.dut_threads = (self._dut_thread(trial),)
         probed = request.probe_cores is not None
         return EngineResult(
-            completed=True,
+            completed=failure is None,
             sent_duration_s=request.duration_s,
             streams=trial.streams(),
             ports=trial.ports(),
             workers=(trial.worker(self._engine_core),),
             cache_line_before_ns=self._modes.at(begin_s) if probed else None,
             cache_line_after_ns=self._modes.at(end_s) if probed else None,
+            reason=f"{failure.port}: its link went down" if failure else None,
         )
 
     def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
@@ -243,13 +258,13 @@ class _Trial:
 
     def ports(self) -> tuple[PortCounts, ...]:
         streams = self.streams()
-        names = dict.fromkeys(name for stream in streams for name in (stream.tx_port, stream.rx_port))
+        names = dict.fromkeys(name for stream in self._request.streams for name in (stream.tx_port, stream.rx_port))
         return tuple(
             PortCounts(
                 name=name,
                 sent=sum(stream.sent for stream in streams if stream.tx_port == name),
                 refused=sum(stream.refused for stream in streams if stream.tx_port == name),
-                received=sum(stream.received for stream in streams if stream.rx_port == name),
+                received=sum(stream.received or 0 for stream in streams if stream.rx_port == name),
                 foreign=0,
                 late=0,
                 rx_missed=0,

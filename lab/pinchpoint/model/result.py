@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pinchpoint.model.trial import LatencySummary, PmdLoad
+from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad
 
 
 class RateStatus(StrEnum):
@@ -65,6 +65,7 @@ class LatencyPoint:
     trial_id: str
     latency: LatencySummary | None
     note: str  # why there is none, or what to mind; empty otherwise
+    loopback: Loopback | None = None  # how much of it is the engine's own
 
 
 @dataclass(frozen=True)

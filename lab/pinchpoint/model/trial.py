@@ -56,7 +56,7 @@ class Ledger:
 
 @dataclass(frozen=True)
 class LatencySummary:
-    """One-way latency through the bench; nanoseconds."""
+    """A distribution of times, e.g. of one-way latency through the bench; nanoseconds."""
 
     count: int
     min_ns: int
@@ -71,23 +71,35 @@ class LatencySummary:
 
 
 @dataclass(frozen=True)
+class Jump:
+    """The most sequence numbers that one frame was ahead of the next expected one."""
+
+    frames: int
+    at_s: float  # since the start of the trial
+
+
+@dataclass(frozen=True)
 class StreamCounts:
     """The engine's account of one stream; None is not countable. Words: protocol/README.md."""
 
     stream: int
     tx_port: str
-    rx_port: str
+    rx_port: str | None  # None: nobody is there to count them
     intended: int | None
     offered: int
     refused: int
     shortfall: int | None
     sent: int
-    received: int
-    lost: int
+    received: int | None
+    lost: int | None
     duplicated: int | None
     reordered: int | None
     corrupt: int | None
     latency: LatencySummary | None
+    late: int | None = None  # carry this stream's id, but belong to an earlier trial or came too late to be told apart
+    reorder_distance_max: int | None = None  # in sequence numbers, of a reordered frame to the highest before it
+    largest_jump: Jump | None = None
+    jitter: LatencySummary | None = None  # spacings of neighbouring frames, received against sent (RFC 3550, 6.4.1)
 
 
 @dataclass(frozen=True)
@@ -104,6 +116,20 @@ class WorkerWitness:
     steal_s: float | None
     voluntary_switches: int | None
     involuntary_switches: int | None
+    ports: tuple[str, ...] = ()  # that it drives; empty: all of them
+    gaps_longest: tuple[tuple[float, int], ...] = ()  # (seconds into the trial, nanoseconds), the longest first
+    frequency_hz: int | None = None  # of its core at the end, as the kernel tells it
+
+
+@dataclass(frozen=True)
+class Loopback:
+    """The engine's own share of every latency: its loop over two ports in memory; nanoseconds."""
+
+    frames: int
+    min_ns: int
+    p50_ns: int
+    p99_ns: int
+    max_ns: int
 
 
 @dataclass(frozen=True)
@@ -125,6 +151,7 @@ class Witness:
     steal_s: Mapping[int, float]  # by CPU, of those the bench uses
     cache_line_before_ns: float | None  # engine core to PMD core, one way
     cache_line_after_ns: float | None
+    loopback: Loopback | None = None
 
 
 @dataclass(frozen=True)

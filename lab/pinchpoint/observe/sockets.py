@@ -2,7 +2,9 @@
 
 A userspace switch reads a kernel port through a packet socket. What overflows
 that socket's buffer was received by the interface and never seen by the switch;
-only the socket's own drop counter tells (ss(8), `skmem:(... d<drops>)`).
+only the socket's own drop counter tells (ss(8), `skmem:(... d<drops>)`). A socket
+with a receive ring (packet(7), PACKET_RX_RING) counts its drops elsewhere, where only
+its owner can read them: its d0 means nothing. So the engine tells its own (rx_missed).
 """
 
 import json
@@ -13,19 +15,18 @@ from collections.abc import Callable, Sequence
 from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.observe.snapshot import Snapshot
 
-_SOCKET = re.compile(r"\*:(?P<port>[\w.-]+)\s")
+_SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
+_RECEIVE_RING = "ring_rx("
 _DROPS = re.compile(r"skmem:\([^)]*\bd(\d{1,19})\)")
 
 
 def packet_socket_drops(text: str) -> dict[str, int]:
-    """`ss -0 -a -m -H` output: interface -> frames dropped by its packet sockets."""
+    """`ss -0 -a -e -m -O -H` output: interface -> frames dropped by its packet sockets, those with rings left out."""
     drops: dict[str, int] = {}
-    port: str | None = None
     for line in text.splitlines():
-        if found := _SOCKET.search(line):
-            port = found["port"]
-        if (found := _DROPS.search(line)) and port is not None:
-            drops[port] = drops.get(port, 0) + int(found[1])
+        socket, counted = _SOCKET.search(line), _DROPS.search(line)
+        if socket and counted and _RECEIVE_RING not in line:
+            drops[socket["port"]] = drops.get(socket["port"], 0) + int(counted[1])
     return drops
 
 
@@ -58,7 +59,7 @@ class PacketSockets:
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
 
     def _read(self) -> str:
-        return run_command(["ss", "-0", "-a", "-m", "-H"], self._netns)
+        return run_command(["ss", "-0", "-a", "-e", "-m", "-O", "-H"], self._netns)
 
 
 class Links:

@@ -52,7 +52,8 @@ def _latency(one: ScenarioResult) -> str:
         return ""
     point, latency = measured[-1]
     times = f"p50 {units.nanoseconds(latency.p50_ns)}, p99 {units.nanoseconds(latency.p99_ns)}"
-    return f" Latency at {units.share(point.share)} of the NDR: {times}."
+    own = f", of which the engine's own loop: {words.engine_times(point.loopback)}" if point.loopback else ""
+    return f" Latency at {units.share(point.share)} of the NDR: {times}{own}."
 
 
 def _method(info: RunInfo, result: RunResult) -> str:

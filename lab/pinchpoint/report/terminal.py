@@ -19,6 +19,8 @@ def render_table(result: RunResult) -> Group:
     parts: list[RenderableType] = [_rates(result)]
     if any(one.latency for one in result.scenarios):
         parts.append(_latency(result))
+        if own := _engines_own(result):
+            parts.append(Padding(Group(*own), (0, 0, 1, 1)))
     parts += [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
     if not result.finished:
         parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
@@ -76,17 +78,29 @@ def _latency(result: RunResult) -> Table:
     table.add_column("mind", overflow="fold")
     for one in result.scenarios:
         for point in one.latency:
-            table.add_row(Text(one.scenario), *_latency_cells(point))
+            table.add_row(Text(one.scenario), *_latency_cells(point), Text(point.note))
     return table
 
 
-def _latency_cells(point: LatencyPoint) -> tuple[str | Text, ...]:
+def _engines_own(result: RunResult) -> list[Text]:
+    """One line a scenario: how much of its latency is the engine's own loop, by load where that differs."""
+    lines = []
+    for one in result.scenarios:
+        times = {f"{point.share:.0%}": words.engine_times(point.loopback) for point in one.latency if point.loopback}
+        told = [f"{text} at {share}" for share, text in times.items()] if len(set(times.values())) > 1 else []
+        told = told or list(times.values())[:1]
+        if told:
+            lines.append(Text(f"latency of {one.scenario}, of which the engine's own loop: {'; '.join(told)}"))
+    return lines
+
+
+def _latency_cells(point: LatencyPoint) -> tuple[str, ...]:
     load = f"{units.fps(point.load_fps)} ({point.share:.0%})"
     found = point.latency
     if found is None:
-        return load, "-", "-", "-", "-", Text(point.note)
+        return load, "-", "-", "-", "-"
     times = (found.p50_ns, found.p99_ns, found.p999_ns, found.max_ns)
-    return load, *(units.nanoseconds(value) for value in times), Text(point.note)
+    return load, *(units.nanoseconds(value) for value in times)
 
 
 def _verdict(one: ScenarioResult) -> Text:

@@ -214,10 +214,19 @@ def witness_rows(trials: Sequence[Trial]) -> tuple[tuple[str, str], ...]:
         (f"Engine loop gaps over {units.nanoseconds(threshold)}", gap_count),
         ("Longest engine loop gap", _worst(longest)),
         ("Time stolen from the bench's CPUs, worst trial", _worst(stolen)),
+        ("Clock of the engine's cores", _clock([worker.frequency_hz for _, worker in workers])),
         ("Engine cores descheduled", _sum([worker.involuntary_switches for _, worker in workers], "times")),
         ("DUT threads descheduled", _sum([thread.involuntary_switches for _, thread in threads], "times")),
         ("DUT thread waiting to run, worst trial", _worst(delays)),
     )
+
+
+def _clock(found: Sequence[int | None]) -> str:
+    known = [value / 1e9 for value in found if value is not None]
+    if not known:
+        return words.NOT_COUNTABLE
+    low, high = f"{min(known):.2f}", f"{max(known):.2f}"
+    return f"{low} GHz" if low == high else f"{low} to {high} GHz"
 
 
 def _worst(found: Sequence[tuple[float, str]]) -> str:

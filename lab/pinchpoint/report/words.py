@@ -6,7 +6,7 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import CacheLine, Limit, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
 NOT_MEASURED: Final = "not measured"
@@ -113,6 +113,13 @@ def core_distance(cache_line: CacheLine | None) -> str:
     near = f"cores {units.nanoseconds(cache_line.median_ns)} apart ({low} to {high})"
     far = f", far in {units.share(cache_line.far_share)} of probes" if cache_line.far_share else ""
     return near + far
+
+
+def engine_times(loopback: Loopback | None) -> str:
+    """What the engine's own loop adds to every latency."""
+    if loopback is None:
+        return NOT_MEASURED
+    return f"p50 {units.nanoseconds(loopback.p50_ns)}, p99 {units.nanoseconds(loopback.p99_ns)}"
 
 
 def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]:

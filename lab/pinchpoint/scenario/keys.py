@@ -141,7 +141,13 @@ ENGINE = Table(
     "engine",
     "The traffic engine.",
     (
-        Key("cpus", kinds.cpus(), "CPUs of the engine; none may be among dut.pmd_cpus.", [0]),
+        Key(
+            "cpus",
+            kinds.cpus(),
+            "CPUs of the engine, none of them among dut.pmd_cpus; the ports are dealt to them in turn, so there "
+            "may be no more CPUs than ports.",
+            [0],
+        ),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the engine, MiB (dpdk only).", 256),
     ),
 )

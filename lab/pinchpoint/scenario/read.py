@@ -47,7 +47,7 @@ def parse(text: str, path: str) -> Scenario:
     arrays = {table.name: reader.array(table) for table in keys.TABLES if table.at_most}
     _check_counts(source, arrays)
     _check_cpus(source, tables)
-    _check_engine(source, tables["engine"])
+    _check_workers(source, tables["engine"], arrays["port"])
     _check_name(source, path)
     _check_search(source, tables["search"])
     _check_ports(source, arrays["port"])
@@ -172,10 +172,13 @@ def _check_cpus(source: Source, tables: Mapping[str, Values]) -> None:
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.pmd_cpus, found {cpus} in both")
 
 
-def _check_engine(source: Source, engine: Values) -> None:
-    if len(engine.get("cpus", (0,))) != 1:
-        cpus = ", ".join(str(cpu) for cpu in engine["cpus"])
-        source.problem(("engine", "cpus"), f"expected one CPU (the engine has one worker so far), found {cpus}")
+def _check_workers(source: Source, engine: Values, ports: Sequence[Values]) -> None:
+    """A CPU without a port would have nothing to do. One is not too many: too few ports are told elsewhere."""
+    cpus = engine.get("cpus", ())
+    if len(cpus) > max(1, len(ports)):
+        found = ", ".join(str(cpu) for cpu in cpus)
+        at_most = f"at most {len(ports)}, one CPU for each [[port]]"
+        source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({found})")
 
 
 def _check_name(source: Source, path: str) -> None:

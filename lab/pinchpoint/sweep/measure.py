@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
-from pinchpoint.model.errors import DutError, PinchpointError
+from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
@@ -89,9 +89,7 @@ class Measurer:
         self._listener.trial_begins(trial_id, duration_s, load_fps)
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
-        self._sending = True
-        result = self._instrument.run(self._request(trial_id, duration_s, load_fps))
-        self._sending = False
+        result = self._send(self._request(trial_id, duration_s, load_fps))
         died: DutError | None = None
         seen: Mapping[str, float] = {}
         try:
@@ -104,9 +102,22 @@ class Measurer:
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         trial = replace(trial, started=started.isoformat(), wall_s=time.monotonic() - began)
         if died is not None:
-            self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=died.message))
+            # What the engine saw of it, if it saw something, and what the switch's silence says.
+            reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
+            self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=reason))
             raise died
         return trial
+
+    def _send(self, request: TrialRequest) -> EngineResult:
+        """The engine's account. Raises EngineError, or DutError if the engine stopped because the DUT died."""
+        self._sending = True
+        try:
+            return self._instrument.run(request)
+        except EngineError:
+            self._bracket.close()  # a switch that died before its links were up again says so here
+            raise
+        finally:
+            self._sending = False
 
     def _request(self, trial_id: str, duration_s: float, load_fps: float) -> TrialRequest:
         scenario = self._scenario
@@ -138,6 +149,7 @@ class Measurer:
         witness = _witness(result, seen)
         validity, reason = judge(
             completed=result.completed,
+            aborted=result.reason,
             streams=result.streams,
             ledger=account,
             witness=witness,
@@ -185,12 +197,14 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
         steal_s=steal,
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
+        loopback=result.loopback,
     )
 
 
 def _engine_facts(result: EngineResult) -> dict[str, float]:
     facts = {f"engine/pacing/{name}": value for name, value in result.pacing.items()}
     for port in result.ports:
-        counts = {"foreign": port.foreign, "late": port.late, "rx_missed": port.rx_missed, **port.stats}
+        own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
+        counts: dict[str, int | None] = own | dict(port.stats)
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
     return facts

@@ -175,7 +175,7 @@ def _latency(share: float, outcome: SearchOutcome, scenario: Scenario, measurer:
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
-    return LatencyPoint(share, load_fps, trial.id, trial.latency, note)
+    return LatencyPoint(share, load_fps, trial.id, trial.latency, note, trial.witness.loopback)
 
 
 def _summary(

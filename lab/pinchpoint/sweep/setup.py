@@ -51,11 +51,18 @@ def engine_request(scenario: Scenario, places: ovs.OvsPlaces) -> protocol.Open:
     dpdk = scenario.dut.datapath is Datapath.DPDK
     eal = ("--no-pci", "--in-memory", "--single-file-segments", "-m", str(scenario.engine.memory_mb))
     return protocol.Open(
-        cores=scenario.engine.cpus,
+        workers=_workers(scenario),
         eal_args=eal if dpdk else (),
         ports=tuple(_port(number, port, places, dpdk) for number, port in enumerate(scenario.ports)),
         link_timeout_s=LINK_TIMEOUT_S,
     )
+
+
+def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
+    """Ports dealt round robin: port k belongs to CPU k mod n of the engine's."""
+    cpus = scenario.engine.cpus
+    names = [port.name for port in scenario.ports]
+    return tuple(protocol.WorkerRequest(cpu, tuple(names[place :: len(cpus)])) for place, cpu in enumerate(cpus))
 
 
 def _port(number: int, port: Port, places: ovs.OvsPlaces, dpdk: bool) -> protocol.PortRequest:
@@ -67,6 +74,7 @@ def _port(number: int, port: Port, places: ovs.OvsPlaces, dpdk: bool) -> protoco
         netns=None if dpdk else places.engine_netns,
         rx_ring=port.ring,
         tx_ring=port.ring,
+        answers=(),
     )
 
 

@@ -1,5 +1,7 @@
 """The account of a trial: every frame at a named place, or unexplained."""
 
+from dataclasses import replace
+
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.diagnose import ledger
@@ -34,6 +36,12 @@ def test_a_trial_with_named_drops_closes():
     assert (account.offered, account.received, account.dropped, account.unexplained) == (1000, 960, 40, 0)
     drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
     assert drops == {"receive ring of left full": (10, "dut"), "transmit ring of right full": (30, "engine")}
+
+
+def test_frames_that_nobody_could_count_on_arrival_are_unexplained():
+    uncounted = replace(stream_counts(offered=100, received=100), rx_port=None, received=None, lost=None)
+    account = ledger.build(engine_result(streams=[uncounted]), {}, PORTS, Datapath.DPDK)
+    assert (account.offered, account.unexplained) == (100, 100)
 
 
 def test_every_hop_says_what_went_in_and_out():

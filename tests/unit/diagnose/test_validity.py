@@ -1,5 +1,6 @@
 """When a trial may be judged: each disturbance by itself, and which comes first."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -75,6 +76,19 @@ def test_a_loss_on_a_quiet_host_is_the_duts() -> None:
 def test_a_stopped_trial_is_aborted_before_anything_else() -> None:
     validity, reason = verdict(completed=False, ledger=ledger(unexplained=5), duration_s=0.3)
     assert (validity, reason) == (TrialValidity.ABORTED, "stopped after 0.30 s")
+
+
+@pytest.mark.parametrize(
+    ("aborted", "reason"),
+    [
+        ("left: its link went down", "port left: its link went down, after 0.31 s"),
+        ("right: its link went down", "port right: its link went down, after 0.31 s"),
+        ("the engine was told to end (SIGTERM)", "the engine was told to end (SIGTERM), after 0.31 s"),
+    ],
+)
+def test_an_aborted_trial_tells_why_it_could_not_go_on_and_when(aborted: str, reason: str) -> None:
+    found = verdict(completed=False, aborted=aborted, ledger=ledger(unexplained=5), duration_s=0.31)
+    assert found == (TrialValidity.ABORTED, reason)
 
 
 @pytest.mark.parametrize(("unexplained", "words"), [(5, "sent more"), (-5, "counted more")])
@@ -224,6 +238,70 @@ def test_gaps_of_the_engine_alone_leave_a_lossless_trial_valid() -> None:
 def test_what_could_not_be_observed_excuses_nothing() -> None:
     unknown = witness(worker(steal_s=None), delay_ns=None)
     assert verdict(ledger=ledger(lost=500), witness=unknown)[0] is TrialValidity.VALID
+
+
+def two_cores(sender: WorkerWitness, receiver: WorkerWitness) -> Witness:
+    """Core 0 drives left and sends, core 2 drives right and receives."""
+    return witness(replace(sender, ports=("left",)), replace(receiver, core=2, ports=("right",)))
+
+
+def test_of_two_cores_only_the_senders_gap_explains_a_shortfall() -> None:
+    short = (stream(100_000),)
+    sender, receiver = two_cores(worker(100 * MS), worker()), two_cores(worker(), worker(100 * MS))
+    validity, reason = verdict(streams=short, witness=sender)
+    assert validity is TrialValidity.NOISY_HOST
+    assert reason.endswith("the engine's core stood still for 100 ms in all")
+    assert verdict(streams=short, witness=receiver)[0] is TrialValidity.GENERATOR_LIMITED
+    assert verdict(streams=(stream(50_000),), witness=sender)[0] is TrialValidity.VALID
+
+
+def test_of_two_cores_only_the_receivers_gap_explains_a_loss_behind_the_dut() -> None:
+    sender, receiver = two_cores(worker(3 * MS), worker()), two_cores(worker(), worker(3 * MS))
+    validity, reason = verdict(ledger=ledger(lost=312, **BEHIND), witness=receiver)
+    assert (validity, reason) == (
+        TrialValidity.NOISY_HOST,
+        "lost 312 frames during a 3.00 ms gap of the engine's core 2 at 0.42 s",
+    )
+    assert verdict(ledger=ledger(lost=312, **BEHIND), witness=sender)[0] is TrialValidity.VALID
+
+
+def test_of_two_cores_only_time_stolen_from_the_receiver_explains_a_loss_behind_the_dut() -> None:
+    quiet = two_cores(worker(), worker())
+    from_sender, from_receiver = (replace(quiet, steal_s={core: 0.01}) for core in (0, 2))
+    assert verdict(ledger=ledger(lost=9000, **BEHIND), witness=from_sender)[0] is TrialValidity.VALID
+    assert verdict(ledger=ledger(lost=9000, **BEHIND), witness=from_receiver)[0] is TrialValidity.NOISY_HOST
+
+
+def both_ways(shortfall: int = 0) -> tuple[StreamCounts, ...]:
+    """Half a million frames each way; those left to right fall short."""
+    forth, back = stream(shortfall, 500_000), stream(0, 500_000)
+    return forth, replace(back, stream=1, tx_port="right", rx_port="left")
+
+
+@pytest.mark.parametrize(
+    ("left_ms", "right_ms", "shortfall", "validity"),
+    [
+        (80, 0, 40_000, TrialValidity.VALID),
+        (0, 80, 40_000, TrialValidity.VALID),  # which stream fell short does not matter, only how many frames
+        (40, 40, 40_000, TrialValidity.VALID),
+        (30, 0, 40_000, TrialValidity.GENERATOR_LIMITED),  # 15,000 fell due in 30 ms of half the load
+        (0, 0, 40_000, TrialValidity.GENERATOR_LIMITED),
+    ],
+)
+def test_each_core_answers_for_its_own_part_of_the_load(
+    left_ms: int, right_ms: int, shortfall: int, validity: TrialValidity
+) -> None:
+    witnessed = two_cores(worker(left_ms * MS), worker(right_ms * MS))
+    assert verdict(streams=both_ways(shortfall), witness=witnessed)[0] is validity
+
+
+def test_a_gap_of_a_core_with_half_the_load_excuses_half_the_loss() -> None:
+    witnessed = two_cores(worker(), worker(4 * MS))
+    streams = both_ways()
+    assert (
+        verdict(streams=streams, ledger=ledger(lost=2000, **BEHIND), witness=witnessed)[0] is TrialValidity.NOISY_HOST
+    )
+    assert verdict(streams=streams, ledger=ledger(lost=2001, **BEHIND), witness=witnessed)[0] is TrialValidity.VALID
 
 
 @given(

@@ -1,6 +1,8 @@
 """What pinched the number, and on which evidence."""
 
-from trials import pmd, stream_counts, trial
+from dataclasses import replace
+
+from trials import pmd, stream_counts, trial, worker
 
 from pinchpoint.diagnose import verdict as diagnosis
 from pinchpoint.model.result import Limit, Rate, RateStatus
@@ -50,6 +52,25 @@ def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
 def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
     found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, pmds=[pmd(0.7)])])
     assert found.limit is Limit.NAMED_DROP
+
+
+def engine_of_two(sender_busy, receiver_busy):
+    """A losing trial whose left port is driven by core 0, its right one by core 2."""
+    lost = losing("transmit ring of right full", "engine", pmds=[pmd(0.7)])
+    sender, receiver = (
+        replace(worker(busy), core=core, ports=(port,))
+        for busy, core, port in ((sender_busy, 0, "left"), (receiver_busy, 2, "right"))
+    )
+    return replace(lost, witness=replace(lost.witness, workers=(sender, receiver)))
+
+
+def test_of_two_engine_cores_the_one_that_receives_is_asked():
+    slow = verdict(FOUND, [engine_of_two(sender_busy=0.2, receiver_busy=0.99)])
+    assert slow.limit is Limit.GENERATOR
+    assert "99.0 % busy" in slow.headline
+    idle = verdict(FOUND, [engine_of_two(sender_busy=0.99, receiver_busy=0.2)])
+    assert idle.limit is Limit.NAMED_DROP
+    assert "the engine's cores were 99.0 % (core 0), 20.0 % (core 2) busy" in idle.evidence
 
 
 def test_losses_that_no_counter_names_are_unexplained():

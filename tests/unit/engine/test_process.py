@@ -1,21 +1,26 @@
 """The engine's client against scripted children: what the seam may do wrong, and how it is told."""
 
+import json
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import stream
 
 from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.errors import EngineError, RequirementError
+from pinchpoint.model.trial import Jump, Loopback
 
 GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
-HELLO, OPENED, SAMPLE, RESULT = GOLDEN[:4]
+HELLO, OPENED, SAMPLE, RESULT, ABORTED = GOLDEN[:5]
 ERROR = next(line for line in GOLDEN if '"type":"error"' in line)
-PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024)
-OPEN = protocol.Open(cores=(0,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
+PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024, ())
+WORKER = protocol.WorkerRequest(0, ("left",))
+OPEN = protocol.Open(workers=(WORKER,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
 REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), None)
 
 
@@ -41,10 +46,54 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
     assert result.workers[0].gap_max_ns == 30100
     assert result.cache_line_before_ns == 31.5
     assert result.probe_occupied_ns == {0: 310000, 1: 305000}
+    assert (result.completed, result.reason) == (True, None)
+
+
+def test_what_the_engine_tells_of_itself_and_of_lateness_reaches_the_lab():
+    engine = instrument(scripted(HELLO, OPENED, RESULT))
+    facts = engine.open()
+    result = engine.run(REQUEST)
+    engine.close()
+    assert facts["port left"] == "net_virtio_user, rings 1024/1024"
+    assert facts["port right"] == "net_virtio_user, rings 1024/1024, 2 queues, 25 Gbit/s"
+    assert result.loopback == Loopback(frames=5000, min_ns=90, p50_ns=210, p99_ns=480, max_ns=2100)
+    (worker,), (counts,) = result.workers, result.streams
+    assert worker.ports == ("left",), "those that its core was opened with"
+    assert worker.gaps_longest == ((0.4012, 30100), (0.1, 20900))
+    assert worker.frequency_hz == 2_600_000_000
+    assert (counts.late, counts.reorder_distance_max, counts.largest_jump) == (0, 31, Jump(64, 0.4012))
+    assert counts.jitter is not None and counts.jitter.p99_ns == 400
+
+
+def test_an_aborted_trial_says_why_and_what_it_could_not_count_is_none():
+    engine = instrument(scripted(HELLO, OPENED, ABORTED))
+    engine.open()
+    result = engine.run(replace(REQUEST, trial_id="ceiling"))
+    engine.close()
+    assert (result.completed, result.reason) == (False, "left: its link went down")
+    assert (result.streams[0].sent, result.streams[0].received, result.streams[0].rx_port) == (100, None, None)
+    assert (result.loopback, result.cache_line_before_ns, result.workers) == (None, None, ())
+
+
+def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_capture(tmp_path):
+    heard = tmp_path / "heard"
+    program = f"import sys\nfor reply in {[HELLO, OPENED, RESULT]!r}:\n    line = sys.stdin.readline()\n"
+    program += f"    open({str(heard)!r}, 'a').write(line)\n    print(reply, flush=True)\nsys.stdin.read()\n"
+    engine = instrument([sys.executable, "-c", program])
+    engine.open()
+    streams = (stream(share=3), stream(share=1, tx_port="right", rx_port="left"))
+    engine.run(replace(REQUEST, streams=streams))
+    engine.close()
+    hello, opened, run = (json.loads(line) for line in heard.read_text().splitlines())
+    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 2}, [{"core": 0, "ports": ["left"]}])
+    asked = {key: run[key] for key in ("tx_burst", "latency_every", "loopback", "capture")}
+    assert asked == {"tx_burst": 64, "latency_every": 1, "loopback": True, "capture": None}
+    assert [one["rate"] for one in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
 
 
 def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
-    request = protocol.Open((0,), (), (protocol.PortRequest("left", "af_packet", "x", None, 1, 1),), 1.0)
+    port = protocol.PortRequest("left", "af_packet", "x", None, 1, 1, ())
+    request = protocol.Open(workers=(WORKER,), eal_args=(), ports=(port,), link_timeout_s=1.0)
     engine = ProcessInstrument(request, command=scripted(HELLO))
     with pytest.raises(RequirementError, match="run as root"):
         engine.open()
@@ -58,7 +107,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, "not json"), "sys.stdin.read()", "no message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
-        ((HELLO.replace('"protocol":1', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO.replace('"protocol":2', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from support import request, stream
 
 from pinchpoint.engine.instrument import EngineResult, Instrument
-from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, StallKind, Stalls, Truth
 from pinchpoint.model.errors import EngineError
 
 
@@ -140,6 +140,17 @@ def test_latency_rises_with_the_load() -> None:
         assert latency is not None
         p99.append(latency.p99_ns)
     assert p99[0] < p99[1] < p99[2]
+
+
+def test_a_port_that_fails_ends_its_trial_early_and_the_next_one_is_whole() -> None:
+    instrument = SimulatedInstrument(Truth(5e6, overhead_s=0.0, failures=(PortFailure(2, "left", 0.25),)))
+    instrument.open()
+    first, second, third = (instrument.run(request(1e6)) for _ in range(3))
+    assert (second.completed, second.reason) == (False, "left: its link went down")
+    assert second.sent_duration_s == 0.25
+    assert (second.streams[0].intended, second.streams[0].received) == (250_000, 250_000)
+    assert all((result.completed, result.reason) == (True, None) for result in (first, third))
+    assert instrument.now_s() == pytest.approx(1.1 + 0.25 + 1.1), "it is over at once, without a drain"
 
 
 TRUTHS = st.builds(

@@ -176,6 +176,19 @@ def test_missing_latency_is_said() -> None:
     assert not [figure for figure in page.figures if figure["id"].endswith("latency")]
 
 
+def test_the_engines_own_share_stands_beside_the_latency_if_it_was_measured(html: str) -> None:
+    heading = "Of which the engine's own loop"
+    visible = _Page(html).visible
+    assert heading in visible and "p50 210 ns, p99 480 ns" in visible
+    one = RESULT.scenarios[1]
+    first, second = one.latency
+    half = replace(RESULT, scenarios=(replace(one, latency=(replace(first, loopback=None), second)),))
+    page = _Page(render_html(INFO, half, TRIALS)).visible
+    assert heading in page and "not measured" in page
+    none = replace(one, latency=tuple(replace(point, loopback=None) for point in one.latency))
+    assert heading not in _Page(render_html(INFO, replace(RESULT, scenarios=(none,)), TRIALS)).visible
+
+
 def test_the_vendored_library_is_the_one_that_is_named() -> None:
     assets = resources.files("pinchpoint.report").joinpath("assets")
     digest = hashlib.sha256(assets.joinpath("plotly-basic.min.js").read_bytes()).hexdigest()

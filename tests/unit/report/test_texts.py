@@ -10,7 +10,9 @@ from rich.console import Console
 from sample import rate, sample_run
 
 from pinchpoint.model.result import RateStatus, RunResult
-from pinchpoint.report import render_markdown, render_table
+from pinchpoint.model.trial import Loopback
+from pinchpoint.report import render_html, render_markdown, render_table
+from pinchpoint.store.folder import RunFolder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 INFO, RESULT, TRIALS = sample_run()
@@ -28,6 +30,11 @@ def _printed(result: RunResult, terminal: bool = False) -> str:
     colours: Literal["standard"] | None = "standard" if terminal else None
     Console(file=file, width=100, force_terminal=terminal, color_system=colours).print(render_table(result))
     return file.getvalue()
+
+
+def _stripped(text: str) -> str:
+    """With a line's end, wherever it was folded, as one space."""
+    return " ".join(text.split())
 
 
 def _troubled() -> RunResult:
@@ -63,6 +70,34 @@ def test_terminal_columns_line_up() -> None:
     lines = _printed(RESULT).split("latency of")[0].splitlines()
     ends = {line.index("Mpps") for line in lines if "Mpps" in line}
     assert len(ends) == 1
+
+
+def _with_loopbacks(*p50_ns: int | None) -> RunResult:
+    one = RESULT.scenarios[0]
+    own = [None if p50 is None else Loopback(5000, 90, p50, 480, 2100) for p50 in p50_ns]
+    points = tuple(replace(point, loopback=found) for point, found in zip(one.latency, own, strict=True))
+    return replace(RESULT, scenarios=(replace(one, latency=points),))
+
+
+def test_the_engines_own_share_is_told_by_load_where_it_differs() -> None:
+    same, differing = _printed(_with_loopbacks(210, 210)), _printed(_with_loopbacks(210, 330))
+    assert "latency of forward, of which the engine's own loop: p50 210 ns, p99 480 ns forward:" in _stripped(same)
+    assert "p50 210 ns, p99 480 ns at 50%; p50 330 ns, p99 480 ns at 90% forward:" in _stripped(differing)
+
+
+def test_a_run_without_the_engines_own_share_does_not_mention_it() -> None:
+    old = _with_loopbacks(None, None)
+    assert "own loop" not in _printed(old) + render_markdown(INFO, old, TRIALS)
+
+
+def test_a_run_folder_from_before_later_keys_is_still_a_report() -> None:
+    folder = RunFolder.open(GOLDEN / "run-before-loopback")
+    result = folder.read_result()
+    assert result is not None
+    written = render_markdown(folder.read_info(), result, folder.read_trials())
+    assert "Latency at 90.0 % of the NDR: p50 7.96 us, p99 11.2 us.\n" in written
+    assert "7.96 us" in _printed(result)
+    assert "7.96 us" in render_html(folder.read_info(), result, folder.read_trials())
 
 
 def test_foreign_text_cannot_break_markdown() -> None:

@@ -76,6 +76,13 @@ def test_the_witness_names_the_worst_trial_and_what_it_could_not_see() -> None:
     assert rows["DUT threads descheduled"] == "0 times"
 
 
+def test_the_clock_of_the_engines_cores_is_a_range_where_it_changed():
+    assert dict(views.witness_rows(SNAT))["Clock of the engine's cores"] == "2.60 GHz"
+    slowed = replace(SNAT[0].witness.workers[0], frequency_hz=1_200_000_000)
+    changed = replace(SNAT[0], witness=replace(SNAT[0].witness, workers=(slowed,)))
+    assert dict(views.witness_rows([changed, *SNAT[1:]]))["Clock of the engine's cores"] == "1.20 to 2.60 GHz"
+
+
 def test_a_witness_that_saw_nothing_reports_no_zero() -> None:
     nothing = replace(SNAT[0].witness, workers=(), dut_threads=(), steal_s={})
     blind = [replace(trial, witness=nothing) for trial in SNAT]

@@ -363,10 +363,15 @@ def test_the_quickstart_study_has_the_published_five_tuples() -> None:
     assert few.search == many.search == forward.search
 
 
+def test_the_engine_may_have_as_many_cpus_as_there_are_ports() -> None:
+    assert parse(with_line('to = "right"', "[engine]\ncpus = [2, 0]"), "x.toml").engine.cpus == (2, 0)
+    (problem,) = problems(with_line('to = "right"', "[engine]\ncpus = [0, 2, 3]"))
+    assert problem.endswith("engine.cpus: expected at most 2, one CPU for each [[port]]; found 3 (0, 2, 3)")
+
+
 @pytest.mark.parametrize(
     ("after", "line", "problem"),
     [
-        ('to = "right"', "[engine]\ncpus = [0, 2]", "engine.cpus: expected one CPU"),
         ('to = "right"', "[search]\nloss_ratios = [0.005]", "search.loss_ratios: expected 0 (the NDR) among them"),
         ("[[port]]", 'name = "br0"\n[[port]]', "port[1].name: expected another name"),
     ],

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Bench, search_with
 
-from pinchpoint.engine.simulated import CoreDistance, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, PortFailure, StallKind, Stalls, Truth
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Search
@@ -192,6 +192,24 @@ def test_a_host_that_is_never_quiet_gets_no_number_but_the_reason() -> None:
         assert "in 4 tries (4 noisy_host); last: lost" in rate.reason
     last = bench.trials[-4:]
     assert len({trial.load_fps for trial in last}) == 1
+
+
+def test_trials_that_a_failing_port_aborts_are_repeated_and_never_judged() -> None:
+    quiet = Bench(Truth(CAPACITY))
+    failures = tuple(PortFailure(trial, "left", 0.25) for trial in (1, 4, 5, 9))
+    failing = Bench(Truth(CAPACITY, failures=failures))
+    assert found(failing).rates == found(quiet).rates
+    aborted = [number for number, trial in enumerate(failing.trials, 1) if trial.validity is TrialValidity.ABORTED]
+    assert aborted == [1, 4, 5, 9]
+    assert len(failing.trials) == len(quiet.trials) + 4
+
+
+def test_a_port_that_fails_every_time_gets_no_number_but_the_reason() -> None:
+    failures = tuple(PortFailure(trial, "left", 0.25) for trial in range(1, 10))
+    bench = Bench(Truth(CAPACITY, failures=failures))
+    reason = found(bench, search_with(max_repeats=2)).rates[0].reason
+    assert reason.endswith("in 3 tries (3 aborted); last: port left: its link went down, after 0.25 s")
+    assert len(bench.trials) == 3
 
 
 def test_frames_without_account_give_no_number() -> None:

@@ -96,7 +96,7 @@ def _changed(change: Mapping[str, Any]) -> bytes:
         ({"ledger.hops.1.colour": 1}, r"at \$\.ledger\.hops\[1\]: .*unknown field `colour`"),
         ({"offered": "many"}, r"at \$\.offered: Expected `int`, got `str`"),
         ({"offered": 1.5}, r"at \$\.offered: Expected `int`, got `float`"),
-        ({"streams.0.received": None}, r"at \$\.streams\[0\]\.received: Expected `int`, got `null`"),
+        ({"streams.0.sent": None}, r"at \$\.streams\[0\]\.sent: Expected `int`, got `null`"),
         ({"validity": "fine"}, r"at \$\.validity: Invalid enum value 'fine'"),
         ({"observed": {"a": "b"}}, r"at \$\.observed"),
         ({"ledger": []}, r"at \$\.ledger: Expected `object`, got `array`"),

@@ -15,7 +15,7 @@ from sample import sample_run
 from pinchpoint.model import errors
 from pinchpoint.model.result import Limit, RateStatus, RunInfo, RunResult
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.store.folder import INFO, RESULT, TRIAL
+from pinchpoint.store.folder import INFO, RESULT, TRIAL, RunFolder
 from pinchpoint.store.schema import results_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
@@ -43,6 +43,28 @@ def test_pinned_files_are_read_as_what_they_were() -> None:
     assert tuple(read) == PINNED_TRIALS
     assert INFO.decode((GOLDEN / "run/run.json").read_bytes(), "") == RUN_INFO
     assert RESULT.decode((GOLDEN / "run/result.json").read_bytes(), "") == RUN_RESULT
+
+
+OLD_RUN = RunFolder.open(GOLDEN / "run-before-loopback")
+
+
+def test_a_run_from_before_later_keys_is_read_and_they_are_not_measured() -> None:
+    trials, result = OLD_RUN.read_trials(), OLD_RUN.read_result()
+    assert result is not None and OLD_RUN.read_info() == RUN_INFO
+    assert [trial.id for trial in trials] == [trial.id for trial in PINNED_TRIALS]
+    for trial in trials:
+        (counts,), (worker,) = trial.streams, trial.witness.workers
+        assert (counts.late, counts.reorder_distance_max, counts.largest_jump, counts.jitter) == (None,) * 4
+        assert (worker.ports, worker.gaps_longest, worker.frequency_hz) == ((), (), None)
+        assert trial.witness.loopback is None
+    assert {point.loopback for one in result.scenarios for point in one.latency} == {None}
+
+
+def test_the_schema_in_docs_describes_older_runs_too() -> None:
+    validator = jsonschema.Draft202012Validator(results_schema())
+    for name in STORED:
+        for line in (OLD_RUN.path / name).read_bytes().splitlines():
+            validator.validate(json.loads(line))
 
 
 def test_the_schema_in_docs_is_current() -> None:

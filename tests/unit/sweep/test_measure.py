@@ -3,8 +3,8 @@
 import pytest
 from support import Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.model.errors import DutError
+from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
+from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.snapshot import Snapshot
@@ -63,8 +63,8 @@ class Recording(SimulatedInstrument):
         return super().run(request)
 
 
-def bench(log, capacity_fps=5e6, dies_at=None, recorded=()):
-    instrument = Recording(log, Truth(capacity_fps))
+def bench(log, capacity_fps=5e6, dies_at=None, recorded=(), failures=()):
+    instrument = Recording(log, Truth(capacity_fps, failures=failures))
     instrument.open()
     kept = []
 
@@ -114,6 +114,40 @@ def test_a_dut_that_dies_leaves_an_aborted_trial_and_the_error():
     assert [(trial.validity, trial.reason) for trial in kept] == [
         (TrialValidity.ABORTED, "ovs-vswitchd does not answer")
     ]
+
+
+LINK_DOWN = PortFailure(trial=1, port="left", after_s=0.31)
+
+
+def test_a_port_that_fails_leaves_an_aborted_trial_with_the_reason_and_the_time():
+    measurer, kept = bench([], failures=(LINK_DOWN,))
+    trial = measurer.trial("search", 1.0, 1e6)
+    assert kept == [trial]
+    assert trial.validity is TrialValidity.ABORTED
+    assert trial.reason == "port left: its link went down, after 0.31 s"
+    assert (trial.sent_duration_s, trial.offered) == (0.31, 310_000)
+    assert measurer.trial("search", 1.0, 1e6).validity is TrialValidity.VALID, "the bench is still there"
+
+
+def test_a_port_that_fails_because_the_dut_died_is_the_duts_death():
+    measurer, kept = bench([], dies_at=2, failures=(LINK_DOWN,))
+    with pytest.raises(DutError, match="does not answer"):
+        measurer.trial("search", 1.0, 1e6)
+    assert [(trial.validity, trial.reason) for trial in kept] == [
+        (TrialValidity.ABORTED, "port left: its link went down, after 0.31 s; ovs-vswitchd does not answer")
+    ]
+
+
+@pytest.mark.parametrize(("dies_at", "error"), [(2, DutError), (None, EngineError)], ids=["dut", "engine"])
+def test_an_engine_that_cannot_begin_is_its_own_fault_only_if_the_dut_lives(dies_at, error, monkeypatch):
+    def refuse(self, request):
+        raise EngineError("engine: left: its link is down")
+
+    measurer, kept = bench([], dies_at=dies_at)
+    monkeypatch.setattr(Recording, "run", refuse)
+    with pytest.raises(error):
+        measurer.trial("search", 1.0, 1e6)
+    assert kept == []
 
 
 def test_a_stop_keeps_the_trial_and_then_interrupts():

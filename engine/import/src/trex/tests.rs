@@ -21,16 +21,20 @@ fn frame(src: ([u8; 4], u16), dst: ([u8; 4], u16), protocol: u8, payload: usize)
         dst: dst.0.into(),
         ttl: 64,
         dscp: 0,
+        ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        options: &[],
         protocol,
         payload_len: 8 + payload as u16,
     };
-    header.emit(frame[14..34].first_chunk_mut().unwrap());
+    header.emit(&mut frame[14..34]).unwrap();
     let ports = udp::Header {
         src: src.1,
         dst: dst.1,
     };
     ports
-        .emit(&mut frame[34..], src.0.into(), dst.0.into())
+        .emit::<std::net::Ipv4Addr>(&mut frame[34..], src.0.into(), dst.0.into())
         .unwrap();
     frame
 }

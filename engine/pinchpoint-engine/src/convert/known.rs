@@ -66,6 +66,7 @@ impl Known {
             let answers: Vec<(IpAddr, Mac)> = answers.map(|own| (own.ip, own.mac.0)).collect();
             Some(WorkerPort {
                 index,
+                name: name.clone(),
                 port: queues[index].next()?,
                 answers,
             })

@@ -78,12 +78,10 @@ pub(super) fn pacer(
             }
         }
     };
-    match rate_fps {
-        Some(rate_fps) => Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape)),
-        None => {
-            let steady = shape == pacer::Shape::Steady;
-            check(steady, key, "only a stream with a rate has a shape")?;
-            Ok(Pacer::unpaced())
-        }
+    if let Some(rate_fps) = rate_fps {
+        return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));
     }
+    let steady = shape == pacer::Shape::Steady;
+    check(steady, key, "only a stream with a rate has a shape")?;
+    Ok(Pacer::unpaced())
 }

@@ -212,6 +212,12 @@ fn layer(request: &LayerRequest, key: &str) -> Result<Layer, ErrorReply> {
             window: *window,
             options: options.0.clone(),
         },
+        LayerRequest::Icmp(echo) if !echo.body.is_empty() => {
+            return Err(invalid(
+                format!("{key}.icmp.body"),
+                "only icmpv6 has one; here zeros follow the header",
+            ));
+        }
         LayerRequest::Icmp(echo) => Layer::Icmp {
             kind: echo.kind,
             code: echo.code,

@@ -2,12 +2,14 @@
 
 use super::stream::{pacer, rate_fps};
 use super::template::{Block, spec};
-use super::{Known, MAX_NAME, check, check_core, invalid};
+use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
-use pinchpoint_port::BURST;
+use pinchpoint_port::xdp_live::{LiveChecksum, LiveEdit, LiveStream};
+use pinchpoint_port::{BURST, Backend};
 use pinchpoint_traffic::flows::{FlowMap, MAX_TRACKED};
 use pinchpoint_traffic::program::FrameProgram;
-use pinchpoint_traffic::spec::{FieldProgram, Op, StreamSpec};
+use pinchpoint_traffic::recipe::{Recipe, RecipeChecksum, RecipeField};
+use pinchpoint_traffic::spec::{FieldProgram, Op, SpecError, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::plan::Part;
 use pinchpoint_worker::{Plan, PlannedStream, WorkerPlan};
@@ -124,12 +126,11 @@ fn add_stream(
             parts: parts as u64,
         };
         let spec = spec(request, run, id, &block, &key)?;
-        let program = FrameProgram::new(&spec).map_err(|error| {
-            invalid(
-                format!("{key}.{}", spec_key(&error.key, request)),
-                error.what,
-            )
-        })?;
+        let refused = |error: SpecError| {
+            let at = spec_key(&error.key, request);
+            invalid(format!("{key}.{at}"), error.what)
+        };
+        let program = FrameProgram::new(&spec).map_err(refused)?;
         check(
             program.max_len() <= max_len,
             format!("{key}.size"),
@@ -158,6 +159,7 @@ fn add_stream(
             program,
             rate_fps,
             tx_port: place,
+            live: live(tx_port, &spec).map_err(refused)?,
         };
         plan.workers[worker].streams.push(planned);
     }
@@ -187,6 +189,36 @@ fn spec_key(key: &str, request: &StreamRequest) -> String {
         "list" => format!("{program}.op.{}", rest.replace("values", "list")),
         word => format!("{program}.op.{word}.{rest}"),
     }
+}
+
+/// The frames as the kernel is to make them, if the port has it do so.
+fn live(tx_port: &KnownPort, spec: &StreamSpec) -> Result<Option<LiveStream>, SpecError> {
+    if tx_port.backend != Backend::XdpLive {
+        return Ok(None);
+    }
+    let recipe = Recipe::new(spec)?;
+    let edit = |field: &RecipeField| LiveEdit {
+        offset: field.offset,
+        width: field.width,
+        base: field.base,
+        step: field.step,
+        mask: field.mask,
+        count: field.count,
+    };
+    let checksum = |check: RecipeChecksum| LiveChecksum {
+        offset: check.offset,
+        udp: check.avoids_zero,
+        edits: check.fields,
+    };
+    Ok(Some(LiveStream {
+        id: spec.id,
+        epoch: spec.epoch,
+        flows: spec.flows,
+        first_flow: spec.first_flow,
+        edits: recipe.fields.iter().map(edit).collect(),
+        checksums: recipe.checksums.into_iter().map(checksum).collect(),
+        template: recipe.frame,
+    }))
 }
 
 /// The flows of a part to follow one by one: of the stream's first ones, those

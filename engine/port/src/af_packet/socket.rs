@@ -1,23 +1,21 @@
 //! One packet socket, with each system call behind a safe method.
 #![allow(unsafe_code)]
 
+use super::options::Fanout;
 use nix::sched::{CloneFlags, setns};
 use pinchpoint_wire::ethernet::Mac;
 use std::fs::File;
-use std::io::{self, IoSliceMut};
+use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::ptr;
 
-use crate::BURST;
-
-/// Since Linux 4.20; not yet in every C library's headers.
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+pub(super) type Name = [libc::c_char; libc::IFNAMSIZ];
 
 /// Moves the calling thread into the network namespace that `ip netns add`
 /// made under this name.
-pub(super) fn enter_netns(name: &str) -> io::Result<()> {
+pub(crate) fn enter_netns(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains('/') || name.starts_with('.') {
         return Err(io::ErrorKind::InvalidInput.into());
     }
@@ -26,14 +24,22 @@ pub(super) fn enter_netns(name: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// A raw packet socket that never blocks.
-pub(super) struct Socket {
-    fd: OwnedFd,
-    /// Interface name, kept for questions about it; set by `bind`.
-    interface: std::cell::Cell<[libc::c_char; libc::IFNAMSIZ]>,
+/// What the kernel says about an interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum State {
+    /// There is no such interface (any more).
+    Gone,
+    /// Switched off.
+    Down,
+    /// Switched on, without a carrier.
+    NoCarrier,
+    Running,
 }
 
-fn done(rc: libc::c_int) -> io::Result<()> {
+/// A raw packet socket that never blocks.
+pub(super) struct Socket(OwnedFd);
+
+pub(super) fn done(rc: libc::c_int) -> io::Result<()> {
     if rc < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -41,30 +47,30 @@ fn done(rc: libc::c_int) -> io::Result<()> {
 }
 
 impl Socket {
-    /// A socket that receives `protocol` (host order), or nothing if zero,
-    /// from all interfaces until it is bound.
-    pub(super) fn new(protocol: u16) -> io::Result<Self> {
+    /// A socket that neither sends nor receives until it is bound.
+    pub(super) fn new() -> io::Result<Self> {
         let kind = libc::SOCK_RAW | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
-        let protocol = libc::c_int::from(protocol.to_be());
         // SAFETY: takes no pointers; the descriptor is checked before it is
         // owned.
         let fd = unsafe {
-            let fd = libc::socket(libc::AF_PACKET, kind, protocol);
+            let fd = libc::socket(libc::AF_PACKET, kind, 0);
             done(fd)?;
             OwnedFd::from_raw_fd(fd)
         };
-        Ok(Self {
-            fd,
-            interface: std::cell::Cell::new([0; libc::IFNAMSIZ]),
-        })
+        Ok(Self(fd))
     }
 
+    pub(super) fn fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// Sets an option of the kernel's packet(7) or socket(7).
     fn set<T>(&self, level: libc::c_int, option: libc::c_int, value: &T) -> io::Result<()> {
         // SAFETY: pointer and length describe `value`, which outlives the
         // call; every caller passes the type that the option documents.
         done(unsafe {
             libc::setsockopt(
-                self.fd.as_raw_fd(),
+                self.fd(),
                 level,
                 option,
                 ptr::from_ref(value).cast(),
@@ -73,14 +79,18 @@ impl Socket {
         })
     }
 
-    pub(super) fn bypass_queueing(&self) -> io::Result<()> {
-        let on: libc::c_int = 1;
-        self.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, &on)
+    /// Sets an option of packet(7) whose value is an int.
+    pub(super) fn set_packet(&self, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, option, &value)
     }
 
-    pub(super) fn ignore_outgoing(&self) -> io::Result<()> {
-        let on: libc::c_int = 1;
-        self.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &on)
+    /// Asks for a ring of `PACKET_RX_RING` or `PACKET_TX_RING`.
+    pub(super) fn set_ring(
+        &self,
+        option: libc::c_int,
+        request: &libc::tpacket_req,
+    ) -> io::Result<()> {
+        self.set(libc::SOL_PACKET, option, request)
     }
 
     /// Sets a buffer's size in bytes past the system's limit (socket(7)).
@@ -100,7 +110,8 @@ impl Socket {
         self.set(libc::SOL_PACKET, libc::PACKET_ADD_MEMBERSHIP, &request)
     }
 
-    /// Binds to an interface; from then on `protocol` (host order) arrives.
+    /// Binds to an interface; from then on `protocol` (host order) arrives,
+    /// or nothing if zero.
     pub(super) fn bind(&self, index: libc::c_int, protocol: u16) -> io::Result<()> {
         let address = libc::sockaddr_ll {
             sll_family: libc::AF_PACKET as libc::c_ushort,
@@ -114,154 +125,140 @@ impl Socket {
         // SAFETY: pointer and length describe `address`.
         done(unsafe {
             libc::bind(
-                self.fd.as_raw_fd(),
+                self.fd(),
                 (&raw const address).cast(),
                 mem::size_of_val(&address) as libc::socklen_t,
             )
-        })?;
-        let mut name = [0; libc::IFNAMSIZ];
-        // SAFETY: the buffer has the IFNAMSIZ bytes the call asks for. Should
-        // it fail, the name stays empty and later questions fail cleanly.
-        unsafe { libc::if_indextoname(index as libc::c_uint, name.as_mut_ptr()) };
-        self.interface.set(name);
-        Ok(())
+        })
     }
 
-    /// Asks the kernel about an interface (netdevice(7)).
-    fn ask(
+    /// Lets nothing in, whatever the socket is bound to.
+    pub(super) fn shut(&self) -> io::Result<()> {
+        // A classic BPF program of one instruction: keep 0 bytes.
+        let mut nothing = libc::sock_filter {
+            code: (libc::BPF_RET | libc::BPF_K) as u16,
+            jt: 0,
+            jf: 0,
+            k: 0,
+        };
+        let program = libc::sock_fprog {
+            len: 1,
+            filter: &raw mut nothing,
+        };
+        self.set(libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &program)
+    }
+
+    /// Undoes [`shut`](Self::shut).
+    pub(super) fn unshut(&self) -> io::Result<()> {
+        let unused: libc::c_int = 0;
+        self.set(libc::SOL_SOCKET, libc::SO_DETACH_FILTER, &unused)
+    }
+
+    /// Joins the sockets of `group`, or makes a new one; returns the group.
+    /// From then on each frame meets one socket of the group. The socket must
+    /// be bound as the others are.
+    pub(super) fn join(&self, fanout: Fanout, group: Option<u16>) -> io::Result<u16> {
+        let by = match fanout {
+            Fanout::Hash => libc::PACKET_FANOUT_HASH,
+            Fanout::Balance => libc::PACKET_FANOUT_LB,
+            Fanout::Cpu => libc::PACKET_FANOUT_CPU,
+        };
+        // The group has its own opinion about outgoing frames.
+        let mut flags = by | libc::PACKET_FANOUT_FLAG_IGNORE_OUTGOING;
+        if group.is_none() {
+            flags |= libc::PACKET_FANOUT_FLAG_UNIQUEID;
+        }
+        let id = u32::from(group.unwrap_or_default());
+        self.set(libc::SOL_PACKET, libc::PACKET_FANOUT, &(id | flags << 16))?;
+        Ok(self.get::<u32>(libc::PACKET_FANOUT)? as u16)
+    }
+
+    /// Reads an option of packet(7) that is a plain C value.
+    fn get<T>(&self, option: libc::c_int) -> io::Result<T> {
+        let mut value = mem::MaybeUninit::<T>::zeroed();
+        let mut len = mem::size_of::<T>() as libc::socklen_t;
+        // SAFETY: pointer and length describe `value`; every caller names the
+        // type that the option documents, for which zero bytes are valid.
+        unsafe {
+            done(libc::getsockopt(
+                self.fd(),
+                libc::SOL_PACKET,
+                option,
+                value.as_mut_ptr().cast(),
+                &raw mut len,
+            ))?;
+            Ok(value.assume_init())
+        }
+    }
+
+    /// Frames dropped since the last call; none if the kernel does not tell.
+    pub(super) fn take_drops(&self) -> Option<u32> {
+        let stats: libc::tpacket_stats = self.get(libc::PACKET_STATISTICS).ok()?;
+        Some(stats.tp_drops)
+    }
+
+    /// Asks the kernel about an interface (netdevice(7)); `fill` completes the
+    /// question.
+    pub(super) fn ask(
         &self,
-        name: [libc::c_char; libc::IFNAMSIZ],
+        name: Name,
         request: libc::Ioctl,
+        fill: impl FnOnce(&mut libc::ifreq),
     ) -> io::Result<libc::ifreq> {
         // SAFETY: `ifreq` is a plain C structure, valid when zero.
         let mut question: libc::ifreq = unsafe { mem::zeroed() };
         question.ifr_name = name;
-        // SAFETY: every request used reads the name and writes the union of
-        // the structure that is passed.
-        done(unsafe { libc::ioctl(self.fd.as_raw_fd(), request, &raw mut question) })?;
+        fill(&mut question);
+        // SAFETY: every request used reads and writes the structure that is
+        // passed, and what `fill` lets it point to.
+        done(unsafe { libc::ioctl(self.fd(), request, &raw mut question) })?;
         Ok(question)
     }
 
-    pub(super) fn interface_index(&self, device: &str) -> io::Result<libc::c_int> {
-        let answer = self.ask(interface_name(device)?, libc::SIOCGIFINDEX)?;
+    pub(super) fn interface_index(&self, name: Name) -> io::Result<libc::c_int> {
+        let answer = self.ask(name, libc::SIOCGIFINDEX, |_| ())?;
         // SAFETY: SIOCGIFINDEX fills this member.
         Ok(unsafe { answer.ifr_ifru.ifru_ifindex })
     }
 
-    pub(super) fn mac(&self, device: &str) -> io::Result<Mac> {
-        let answer = self.ask(interface_name(device)?, libc::SIOCGIFHWADDR)?;
+    /// The present name of an interface; it may have been given another.
+    pub(super) fn interface_name(&self, index: libc::c_int) -> io::Result<Name> {
+        let ask = |question: &mut libc::ifreq| question.ifr_ifru.ifru_ifindex = index;
+        let answer = self.ask([0; libc::IFNAMSIZ], libc::SIOCGIFNAME, ask)?;
+        Ok(answer.ifr_name)
+    }
+
+    pub(super) fn mac(&self, name: Name) -> io::Result<Mac> {
+        let answer = self.ask(name, libc::SIOCGIFHWADDR, |_| ())?;
         // SAFETY: SIOCGIFHWADDR fills this member.
         let data = unsafe { answer.ifr_ifru.ifru_hwaddr.sa_data };
         Ok(Mac(std::array::from_fn(|i| data[i] as u8)))
     }
 
-    pub(super) fn mtu(&self, device: &str) -> io::Result<usize> {
-        let answer = self.ask(interface_name(device)?, libc::SIOCGIFMTU)?;
+    pub(super) fn mtu(&self, name: Name) -> io::Result<usize> {
+        let answer = self.ask(name, libc::SIOCGIFMTU, |_| ())?;
         // SAFETY: SIOCGIFMTU fills this member.
         Ok(unsafe { answer.ifr_ifru.ifru_mtu }.max(0) as usize)
     }
 
-    /// Whether the bound interface is up and has a carrier.
-    pub(super) fn is_running(&self) -> bool {
-        let wanted = libc::IFF_UP | libc::IFF_RUNNING;
-        let Ok(answer) = self.ask(self.interface.get(), libc::SIOCGIFFLAGS) else {
-            return false;
-        };
-        // SAFETY: SIOCGIFFLAGS fills this member.
-        let flags = unsafe { answer.ifr_ifru.ifru_flags };
-        libc::c_int::from(flags) & wanted == wanted
-    }
-
-    /// Offers `frames`, at most a burst; returns how many were taken.
-    pub(super) fn send(&self, frames: &[&[u8]]) -> io::Result<usize> {
-        let count = frames.len().min(BURST);
-        let mut parts = [const { EMPTY_PART }; BURST];
-        for (part, frame) in parts.iter_mut().zip(frames) {
-            part.iov_base = frame.as_ptr().cast_mut().cast();
-            part.iov_len = frame.len();
+    /// How the interface is.
+    pub(super) fn state(&self, index: libc::c_int) -> State {
+        let flags = self
+            .interface_name(index)
+            .and_then(|name| self.ask(name, libc::SIOCGIFFLAGS, |_| ()))
+            // SAFETY: SIOCGIFFLAGS fills this member.
+            .map(|answer| libc::c_int::from(unsafe { answer.ifr_ifru.ifru_flags }));
+        match flags {
+            Err(_) => State::Gone,
+            Ok(flags) if flags & libc::IFF_UP == 0 => State::Down,
+            Ok(flags) if flags & libc::IFF_RUNNING == 0 => State::NoCarrier,
+            Ok(_) => State::Running,
         }
-        let mut messages = messages(&mut parts);
-        // SAFETY: the first `count` messages point at parts that describe the
-        // frames; both live through the call, which only reads them.
-        let sent = unsafe {
-            libc::sendmmsg(
-                self.fd.as_raw_fd(),
-                messages.as_mut_ptr(),
-                count as libc::c_uint,
-                libc::MSG_DONTWAIT,
-            )
-        };
-        done(sent)?;
-        Ok(sent as usize)
-    }
-
-    /// Receives into `slots`, at most a burst; writes each frame's length and
-    /// returns how many there are.
-    pub(super) fn receive(&self, slots: &mut [IoSliceMut<'_>], lens: &mut [usize]) -> usize {
-        let count = slots.len().min(lens.len()).min(BURST);
-        let mut parts = [const { EMPTY_PART }; BURST];
-        for (part, slot) in parts.iter_mut().zip(slots) {
-            part.iov_base = slot.as_mut_ptr().cast();
-            part.iov_len = slot.len();
-        }
-        let mut messages = messages(&mut parts);
-        // SAFETY: the first `count` messages point at parts that describe the
-        // slots, which are borrowed mutably through the call.
-        let received = unsafe {
-            libc::recvmmsg(
-                self.fd.as_raw_fd(),
-                messages.as_mut_ptr(),
-                count as libc::c_uint,
-                libc::MSG_DONTWAIT,
-                ptr::null_mut(),
-            )
-        };
-        let received = received.max(0) as usize;
-        for (len, message) in lens.iter_mut().zip(&messages).take(received) {
-            *len = message.msg_len as usize;
-        }
-        received
-    }
-
-    /// Frames dropped since the last call; none if the kernel does not tell.
-    pub(super) fn take_drops(&self) -> Option<u32> {
-        let mut stats = libc::tpacket_stats {
-            tp_packets: 0,
-            tp_drops: 0,
-        };
-        let mut len = mem::size_of_val(&stats) as libc::socklen_t;
-        // SAFETY: pointer and length describe `stats`, the structure that the
-        // option documents.
-        let rc = unsafe {
-            libc::getsockopt(
-                self.fd.as_raw_fd(),
-                libc::SOL_PACKET,
-                libc::PACKET_STATISTICS,
-                (&raw mut stats).cast(),
-                &raw mut len,
-            )
-        };
-        (rc == 0).then_some(stats.tp_drops)
     }
 }
 
-const EMPTY_PART: libc::iovec = libc::iovec {
-    iov_base: ptr::null_mut(),
-    iov_len: 0,
-};
-
-/// One message for each part.
-fn messages(parts: &mut [libc::iovec; BURST]) -> [libc::mmsghdr; BURST] {
-    // SAFETY: `mmsghdr` is a plain C structure, valid when zero.
-    let mut messages: [libc::mmsghdr; BURST] = unsafe { mem::zeroed() };
-    for (message, part) in messages.iter_mut().zip(parts) {
-        message.msg_hdr.msg_iov = part;
-        message.msg_hdr.msg_iovlen = 1;
-    }
-    messages
-}
-
-fn interface_name(device: &str) -> io::Result<[libc::c_char; libc::IFNAMSIZ]> {
+/// An interface's name as the kernel wants it.
+pub(super) fn name(device: &str) -> io::Result<Name> {
     let mut name = [0; libc::IFNAMSIZ];
     // The last byte stays zero.
     if device.len() >= name.len() || device.contains('\0') {

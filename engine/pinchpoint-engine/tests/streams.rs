@@ -1,0 +1,280 @@
+//! Streams of every kind over ports in memory, told by the binary itself.
+
+#![allow(clippy::needless_pass_by_value)] // literals are passed
+
+mod common;
+
+use common::{Engine, assert_identities, core, mem_pair, open, port, run, stream};
+use pinchpoint_import::pcap;
+use serde_json::{Value, json};
+use std::path::PathBuf;
+
+fn opened(request: &Value) -> Engine {
+    let mut engine = Engine::start();
+    let answer = engine.ask(request);
+    assert_eq!(answer["type"], "open", "{answer}");
+    engine
+}
+
+fn ethernet() -> Value {
+    json!({"ethernet": {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}})
+}
+
+fn with_layers(id: u8, layers: Value, size: Value) -> Value {
+    let mut stream = stream(id, "left", "right", json!(20_000.0));
+    stream["template"] = json!({"layers": layers});
+    stream["size"] = size;
+    stream["flows"] = json!(1);
+    stream["fields"] = json!([]);
+    stream
+}
+
+/// Headers of each kind, with sizes of each kind, come back whole.
+#[test]
+fn frames_of_any_headers_and_sizes_come_back_intact() {
+    let ipv4 = json!({"ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1", "options": "01010101"}});
+    let ipv6 = json!({"ipv6": {"src": "fd00::1", "dst": "fd00::2",
+        "extensions": [{"kind": 60, "data": "010400000000"}]}});
+    let udp = json!({"udp": {"src": 1025, "dst": 12}});
+    let vlan = |id: u16, tpid: u16| json!({"vlan": {"id": id, "tpid": tpid}});
+    let echo = json!({"type": 8, "identifier": 7});
+    let streams = [
+        with_layers(
+            0,
+            json!([
+                ethernet(),
+                vlan(5, 0x88a8),
+                vlan(6, 0x8100),
+                ipv4.clone(),
+                udp.clone()
+            ]),
+            json!({"imix": "simple"}),
+        ),
+        with_layers(
+            1,
+            json!([ethernet(), ipv6.clone(), udp.clone()]),
+            json!({"random": [100, 1518]}),
+        ),
+        with_layers(
+            2,
+            json!([ethernet(), ipv4.clone(), {"tcp": {"src": 1, "dst": 80}}]),
+            json!({"list": [[80, 1], [512, 3]]}),
+        ),
+        with_layers(
+            3,
+            json!([ethernet(), ipv4.clone(), {"icmp": echo}]),
+            json!({"fixed": 128}),
+        ),
+        with_layers(
+            4,
+            json!([ethernet(), ipv4.clone(), {"udp": {"src": 49152, "dst": 4789}},
+                   {"vxlan": {"vni": 7}}, ethernet(), ipv4, udp]),
+            json!({"fixed": 256}),
+        ),
+        with_layers(
+            5,
+            json!([ethernet(), ipv6, {"gre": {"key": 3}}, ethernet()]),
+            json!({"fixed": 300}),
+        ),
+    ];
+    // Two tags and options leave no room for a signature in 64 bytes.
+    let mut streams = streams;
+    streams[0]["size"] = json!({"list": [[84, 7], [594, 4], [1518, 1]]});
+    let mut engine = opened(&mem_pair(""));
+    let result = engine.ask(&run(0.2, &streams));
+    assert_identities(&result);
+    for account in result["streams"].as_array().unwrap() {
+        assert!(account["received"].as_u64().unwrap() > 0, "{account}");
+        for key in ["lost", "corrupt", "duplicated", "reordered", "late"] {
+            assert_eq!(account[key], 0, "{key}: {account}");
+        }
+    }
+    engine.bye();
+}
+
+#[test]
+fn a_frame_too_short_for_its_signature_is_refused_and_says_what_fits() {
+    let mut engine = opened(&mem_pair(""));
+    let layers = json!([ethernet(), {"ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1"}},
+                        {"tcp": {"src": 1, "dst": 80}}]);
+    let tcp = with_layers(0, layers, json!({"fixed": 64}));
+    let answer = engine.ask(&run(0.1, std::slice::from_ref(&tcp)));
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.starts_with("streams[0].size.fixed: "), "{message}");
+    assert!(message.contains("76"), "{message}");
+    let mut bare = tcp;
+    bare["stamped"] = json!(false);
+    let result = engine.ask(&run(0.1, &[bare]));
+    let account = &result["streams"][0];
+    assert!(account["sent"].as_u64().unwrap() > 0);
+    for key in ["received", "lost", "duplicated", "latency", "late"] {
+        assert!(account[key].is_null(), "{key} cannot be told: {account}");
+    }
+    assert_eq!(result["ports"][1]["foreign"], account["sent"]);
+    engine.bye();
+}
+
+#[test]
+fn the_rate_in_bits_and_bursts_and_ramps_are_kept() {
+    let mut engine = opened(&mem_pair(""));
+    let mut l1 = stream(0, "left", "right", Value::Null);
+    l1["rate"] = json!({"bps_l1": 84.0 * 8.0 * 10_000.0});
+    let mut l2 = stream(1, "left", "right", Value::Null);
+    l2["rate"] = json!({"bps_l2": 64.0 * 8.0 * 10_000.0});
+    l2["shape"] = json!({"bursts": {"frames": 50}});
+    let mut ramp = stream(2, "left", "right", json!(10_000.0));
+    ramp["shape"] = json!({"ramp": {"from_share": 0.0}});
+    let result = engine.ask(&run(0.5, &[l1, l2, ramp]));
+    assert_identities(&result);
+    let intended = |k: usize| result["streams"][k]["intended"].as_u64().unwrap();
+    assert_eq!([intended(0), intended(1), intended(2)], [5000, 5000, 2500]);
+    assert!(result["pacing"]["largest_burst"].as_u64().unwrap() >= 50);
+    engine.bye();
+}
+
+/// The pair plays a slow device with a queue; it knows what it dropped.
+#[test]
+fn losses_of_every_flow_are_those_of_the_device() {
+    let device = ",capacity_fps=20000,queue=64,loss=0.01,seed=5";
+    let mut engine = opened(&mem_pair(device));
+    let mut request = stream(0, "left", "right", json!(30_000.0));
+    request["flows"] = json!(32);
+    request["tracked_flows"] = json!(32);
+    let mut request = run(0.5, &[request]);
+    request["drain_s"] = json!(0.2);
+    let result = engine.ask(&request);
+    assert_identities(&result);
+    let (account, stats) = (&result["streams"][0], &result["ports"][1]["stats"]);
+    let truth = |key: &str| stats[key].as_u64().unwrap();
+    let lost = truth("fault_lost") + truth("fault_queue_dropped");
+    assert!(truth("fault_queue_dropped") > 100, "{stats}");
+    assert_eq!(account["lost"], lost);
+    let flows = &account["flows"];
+    assert_eq!(
+        (&flows["tracked"], &flows["lossy"]),
+        (&json!(32), &json!(32))
+    );
+    let losses = flows["losses"].as_array().unwrap().iter();
+    let sum: u64 = losses
+        .map(|flow| flow[1].as_u64().unwrap() - flow[2].as_u64().unwrap())
+        .sum();
+    assert_eq!(sum, lost);
+    engine.bye();
+}
+
+#[test]
+fn latency_of_every_tenth_frame_and_the_engines_own_share() {
+    let mut engine = opened(&mem_pair(",delay_us=300"));
+    let mut request = run(0.3, &[stream(0, "left", "right", json!(10_000.0))]);
+    request["latency_every"] = json!(10);
+    request["loopback"] = json!(true);
+    let result = engine.ask(&request);
+    let account = &result["streams"][0];
+    let received = account["received"].as_u64().unwrap();
+    let sampled = account["latency"]["count"].as_u64().unwrap();
+    assert!(
+        sampled.abs_diff(received / 10) <= 1,
+        "{sampled} of {received}"
+    );
+    assert!(account["latency"]["min_ns"].as_u64().unwrap() >= 300_000);
+    assert_eq!(account["jitter"]["count"], received - 1);
+    let own = &result["witness"]["loopback"];
+    assert!(own["frames"].as_u64().unwrap() > 10, "{own}");
+    assert!(own["p50_ns"].as_u64().unwrap() < 300_000, "{own}");
+    engine.bye();
+}
+
+#[test]
+fn the_first_frames_are_kept_in_a_new_file() {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let file = folder.join(format!("capture-{}.pcapng", std::process::id()));
+    let _ = std::fs::remove_file(&file);
+    let mut engine = opened(&mem_pair(""));
+    let mut request = run(0.1, &[stream(0, "left", "right", json!(10_000.0))]);
+    request["capture"] = json!({"file": file, "frames": 25});
+    let result = engine.ask(&request);
+    assert_identities(&result);
+    let kept = &result["capture"];
+    assert_eq!((&kept["sent"], &kept["received"]), (&json!(25), &json!(25)));
+    let frames = pcap::read(&file, &pcap::Options::default()).unwrap();
+    assert_eq!(frames.len(), 50);
+    assert!(frames.iter().all(|frame| frame.bytes.len() == 60));
+    assert!(frames.is_sorted_by_key(|frame| frame.time_ns));
+    let again = engine.ask(&request);
+    assert_eq!(again["code"], "invalid", "{again}");
+    assert!(again["message"].as_str().unwrap().contains("capture-"));
+    std::fs::remove_file(&file).unwrap();
+    engine.bye();
+}
+
+/// Two workers, each with both ports: a stream in two parts, one queue each.
+#[test]
+fn several_workers_share_a_stream_and_their_account_closes() {
+    let mut engine = Engine::start();
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
+        return; // a machine with one core has no second worker
+    };
+    let mut request = mem_pair("");
+    request["workers"] = json!([
+        {"core": one, "ports": ["left", "right"]}, {"core": other, "ports": ["right", "left"]}]);
+    let answer = engine.ask(&request);
+    assert_eq!(answer["ports"][0]["queues"], 2, "{answer}");
+    let mut there = stream(0, "left", "right", json!(40_000.0));
+    there["tracked_flows"] = json!(10);
+    let mut back = stream(1, "right", "left", json!(10_000.0));
+    back["flows"] = json!(1);
+    let result = engine.ask(&run(0.3, &[there, back]));
+    assert_identities(&result);
+    for (k, intended) in [(0, 12_000), (1, 3000)] {
+        assert_eq!(result["streams"][k]["intended"], intended);
+        assert_eq!(result["streams"][k]["lost"], 0);
+    }
+    assert_eq!(result["streams"][0]["flows"]["tracked"], 10);
+    assert_eq!(
+        result["ports"][1]["received"],
+        result["streams"][0]["received"]
+    );
+    assert_eq!(result["witness"]["workers"].as_array().unwrap().len(), 2);
+    engine.bye();
+}
+
+/// One worker sends, the other receives: what arrives is never foreign.
+#[test]
+fn a_worker_accounts_for_what_another_one_sends() {
+    let mut engine = Engine::start();
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
+        return;
+    };
+    let mut request = mem_pair(",loss=0.01,seed=3");
+    request["workers"] =
+        json!([{"core": one, "ports": ["left"]}, {"core": other, "ports": ["right"]}]);
+    assert_eq!(engine.ask(&request)["type"], "open");
+    for epoch in 1..4 {
+        let mut request = run(0.2, &[stream(0, "left", "right", json!(200_000.0))]);
+        request["epoch"] = json!(epoch);
+        let result = engine.ask(&request);
+        assert_identities(&result);
+        assert_eq!(result["ports"][1]["foreign"], 0);
+        let truth = &result["ports"][1]["stats"]["fault_lost"];
+        assert_eq!(&result["streams"][0]["lost"], truth);
+    }
+    engine.bye();
+}
+
+#[test]
+fn a_pair_without_a_worker_each_is_refused() {
+    let mut request = open(&[port("left", "mem", "p"), port("right", "mem", "p")], &[]);
+    request["workers"] = json!([{"core": core(), "ports": ["left"]}]);
+    let mut engine = Engine::start();
+    let answer = engine.ask(&request);
+    assert_eq!(answer["code"], "invalid");
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("ports[1].name: ")
+    );
+    engine.bye();
+}

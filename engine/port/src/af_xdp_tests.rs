@@ -1,0 +1,216 @@
+use super::*;
+use crate::testing::{Bench, ip, ip_output};
+use crate::xdp_sink::XdpDropSink;
+use crate::{Backend, Port, Sink, Uniform};
+use std::time::{Duration, Instant};
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn spec(device: &str, netns: &str, queues: u16) -> PortSpec {
+    PortSpec {
+        name: "port".to_owned(),
+        backend: Backend::AfXdp,
+        device: device.to_owned(),
+        netns: Some(netns.to_owned()),
+        rx_ring: 512,
+        tx_ring: 512,
+        queues,
+    }
+}
+
+fn open_one(device: &str, netns: &str) -> AfXdpPort {
+    let ports = open(&spec(device, netns, 1)).unwrap();
+    ports.into_iter().next().unwrap()
+}
+
+/// The numbers of the frames that arrived; the kernel's own (neighbour
+/// discovery) left out.
+#[derive(Default)]
+struct Numbers(Vec<u32>);
+
+/// An EtherType of IEEE's local experiments (RFC 9542 section B.1).
+const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
+
+impl Sink for Numbers {
+    fn arrived(&mut self, _count: usize) {}
+    fn frame(&mut self, frame: &[u8]) {
+        if frame[12..14] == ETHERTYPE {
+            let number = frame[14..18].try_into().unwrap();
+            self.0.push(u32::from_be_bytes(number));
+            assert!(frame[18..].iter().all(|byte| *byte == frame[17]));
+        }
+    }
+}
+
+fn send_numbers(port: &mut AfXdpPort, first: u32, count: usize, len: usize) -> usize {
+    let write = |index: usize, frame: &mut [u8]| {
+        let number = first + index as u32;
+        frame.fill(number as u8);
+        frame[..12].fill(2);
+        frame[12..14].copy_from_slice(&ETHERTYPE);
+        frame[14..18].copy_from_slice(&number.to_be_bytes());
+    };
+    port.send(count, Uniform(len, write))
+}
+
+fn receive_until(port: &mut AfXdpPort, seen: &mut Numbers, count: usize) {
+    let start = Instant::now();
+    while seen.0.len() < count && start.elapsed() < PATIENCE {
+        port.receive(seen);
+    }
+}
+
+/// Sends `count` frames from one port to the other in bursts of mixed size;
+/// all must arrive once, in order and intact.
+fn exchange(left: &mut AfXdpPort, right: &mut AfXdpPort, count: u32) {
+    let mut seen = Numbers::default();
+    let mut sent = 0;
+    while sent < count {
+        let burst = (1 + sent % 64).min(count - sent);
+        sent += send_numbers(left, sent, burst as usize, 60 + sent as usize % 1400) as u32;
+        receive_until(right, &mut seen, sent as usize);
+    }
+    assert_eq!(seen.0, (0..count).collect::<Vec<_>>());
+    assert_eq!(right.rx_missed(), Some(0));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_cross_a_veth_in_driver_and_generic_mode() {
+    for (options, mode) in [
+        ("", "af_xdp native copy need-wakeup"),
+        (",mode=generic", "af_xdp generic copy need-wakeup"),
+        (",copy=copy,need_wakeup=0", "af_xdp native copy"),
+    ] {
+        let bench = Bench::new("");
+        let mut left = open_one(&format!("v0{options}"), &bench.near);
+        let mut right = open_one(&format!("v0{options}"), &bench.far);
+        assert_eq!(left.mode(), mode);
+        assert!(left.link_up());
+        assert_eq!(left.max_len(), 1514);
+        exchange(&mut left, &mut right, 3_000);
+        exchange(&mut right, &mut left, 3_000);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_the_port_takes_is_what_leaves_it() {
+    let bench = Bench::new("");
+    let sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    assert!(sink.is_native());
+    let mut port = open_one("v0,rx=0", &bench.near);
+    assert_eq!(port.mode(), "af_xdp send-only copy need-wakeup");
+    let before = sink.dropped();
+    let mut sent = 0;
+    for _ in 0..2_000 {
+        sent += send_numbers(&mut port, 0, 64, 60) as u64;
+    }
+    assert!(sent >= 64_000, "{sent}");
+    let start = Instant::now();
+    while sink.dropped() - before < sent && start.elapsed() < PATIENCE {
+        port.receive(&mut Numbers::default());
+    }
+    // The kernel may have sent a frame or two of its own.
+    assert!((sent..sent + 20).contains(&(sink.dropped() - before)));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn each_queue_of_the_device_has_a_port() {
+    let bench = Bench::new(" numrxqueues 2 numtxqueues 2");
+    let mut left = open(&spec("v0", &bench.near, 2)).unwrap();
+    let mut right = open(&spec("v0", &bench.far, 2)).unwrap();
+    for (left, right) in left.iter_mut().zip(&mut right) {
+        // A veth's transmit queue is the peer's receive queue.
+        exchange(left, right, 200);
+    }
+    let names = |port: &mut AfXdpPort| port.stats().into_iter().map(|(name, _)| name);
+    let whole = "interface_tx_dropped";
+    assert!(names(&mut left[0]).any(|name| name == whole));
+    assert!(!names(&mut left[1]).any(|name| name == whole));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_full_receive_ring_is_counted_frame_by_frame() {
+    let bench = Bench::new("");
+    let mut left = open_one("v0", &bench.near);
+    let mut right = open_one("v0", &bench.far);
+    let mut sent = 0;
+    while sent < 2_000 {
+        sent += send_numbers(&mut left, sent, 50, 60) as u32;
+    }
+    let mut seen = Numbers::default();
+    let start = Instant::now();
+    while start.elapsed() < PATIENCE {
+        right.receive(&mut seen);
+        if seen.0.len() as u64 + right.rx_missed().unwrap() >= u64::from(sent) {
+            break;
+        }
+    }
+    assert!(seen.0.len() >= 500, "{}", seen.0.len());
+    assert!((2_000..2_020).contains(&(seen.0.len() as u64 + right.rx_missed().unwrap())));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn another_program_is_named_with_what_removes_it() {
+    let bench = Bench::new("");
+    let _sink = XdpDropSink::attach("v0", Some(&bench.near)).unwrap();
+    let error = open(&spec("v0", &bench.near, 1)).err().unwrap();
+    assert!(error.message.contains("'pinchpoint_drop'"), "{error}");
+    let hint = error.hint.unwrap();
+    let command = format!("ip -n {} link set dev v0 xdpdrv off", bench.near);
+    assert!(hint.contains(&command), "{hint}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_closed_port_can_be_opened_again_at_once() {
+    let bench = Bench::new("");
+    for _ in 0..3 {
+        let again = open(&spec("v0,mode=native", &bench.near, 1));
+        assert_eq!(again.err(), None);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_for_any_address_are_received_while_the_port_is_open() {
+    let bench = Bench::new("");
+    let show = format!("-n {} -d link show v0", bench.near);
+    assert!(ip_output(&show).contains("promiscuity 0"));
+    let port = open_one("v0", &bench.near);
+    assert!(ip_output(&show).contains("promiscuity 1"));
+    drop(port);
+    assert!(ip_output(&show).contains("promiscuity 0"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_goes_is_a_failure() {
+    let bench = Bench::new("");
+    let mut port = open_one("v0", &bench.near);
+    assert_eq!(port.failure(), None);
+    ip(&format!("-n {} link del v0", bench.near));
+    let failure = port.failure().unwrap();
+    assert!(failure.contains("gone"), "{failure}");
+    assert_eq!(port.failure(), Some(failure));
+    assert!(!port.link_up());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn errors_say_what_mends_them() {
+    let bench = Bench::new("");
+    let near = bench.near.as_str();
+    let hint = |device: &str, netns: &str| {
+        let error = open(&spec(device, netns, 1)).err().unwrap();
+        error.hint.unwrap()
+    };
+    assert!(hint("none0", near).contains(&format!("ip -n {near} link shows")));
+    assert!(hint("v0,queue=7", near).contains("ethtool -l v0"));
+    assert!(hint("v0,copy=zero", near).contains("copy=auto"));
+    assert!(hint("v0", "no-such-namespace").contains("ip netns list"));
+}

@@ -1,0 +1,107 @@
+//! What a worker's ports do beside carrying frames: what they count, the
+//! neighbours they answer, the frames they have the kernel make.
+
+use crate::outcome::PortOutcome;
+use crate::plan::{Plan, PlannedStream, WorkerPort};
+use crate::receive::Outbox;
+use pinchpoint_port::{AnyPort, Port, Uniform};
+use pinchpoint_traffic::counts::PortCounts;
+
+/// Counters of a port read before the trial, to take differences from.
+pub(crate) struct Baseline {
+    rx_missed: Option<u64>,
+    stats: Vec<(String, u64)>,
+}
+
+impl Baseline {
+    /// Reads the counters of `own` now.
+    pub(crate) fn of(own: &mut WorkerPort) -> Self {
+        Self {
+            rx_missed: own.port.rx_missed(),
+            stats: own.port.stats(),
+        }
+    }
+}
+
+/// What a port's transmit side has done.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct Transmitted {
+    pub(crate) sent: u64,
+    pub(crate) refused: u64,
+    pub(crate) full: u64,
+    pub(crate) answered: u64,
+}
+
+/// The port's account since `before`, with its index in the session.
+pub(crate) fn account(
+    own: &mut WorkerPort,
+    transmitted: Transmitted,
+    counts: PortCounts,
+    before: &Baseline,
+) -> (usize, PortOutcome) {
+    let outcome = PortOutcome {
+        sent: transmitted.sent,
+        refused: transmitted.refused,
+        full: transmitted.full,
+        answered: transmitted.answered,
+        counts,
+        rx_missed: difference(own.port.rx_missed(), before.rx_missed),
+        stats: stats_since(own.port.stats(), &before.stats),
+    };
+    (own.index, outcome)
+}
+
+fn difference(now: Option<u64>, before: Option<u64>) -> Option<u64> {
+    Some(now?.saturating_sub(before?))
+}
+
+/// The increase of every counter; one that was not there before began at zero.
+fn stats_since(now: Vec<(String, u64)>, before: &[(String, u64)]) -> Vec<(String, u64)> {
+    let since = |(name, value): (String, u64)| {
+        let earlier = before.iter().find(|(known, _)| *known == name);
+        let value = value.saturating_sub(earlier.map_or(0, |(_, value)| *value));
+        (name, value)
+    };
+    now.into_iter().map(since).collect()
+}
+
+/// The number that a stream has at the port that has the kernel make it.
+pub(crate) fn live_number(
+    ports: &[WorkerPort],
+    planned: &PlannedStream,
+    plan: &Plan,
+) -> Option<usize> {
+    match &ports[planned.tx_port].port {
+        AnyPort::XdpLive(port) => port.live_stream(plan.parts[planned.part].id),
+        _ => None,
+    }
+}
+
+/// Gives the ports that have the kernel make frames their streams.
+///
+/// # Errors
+/// What the kernel says of a stream's program, with the port's name.
+pub(crate) fn load(index: usize, ports: &mut [WorkerPort], plan: &Plan) -> Result<(), String> {
+    let streams = &plan.workers[index].streams;
+    for (place, own) in ports.iter_mut().enumerate() {
+        if let AnyPort::XdpLive(port) = &mut own.port {
+            let of_port = streams.iter().filter(|stream| stream.tx_port == place);
+            let live: Vec<_> = of_port.filter_map(|stream| stream.live.clone()).collect();
+            port.load(&live)
+                .map_err(|error| format!("{}: {error}", own.name))?;
+        }
+    }
+    Ok(())
+}
+
+/// Sends the answers; returns how many the port took. What it does not take is
+/// asked for again by the neighbour.
+#[cold]
+pub(crate) fn answer(port: &mut AnyPort, outbox: &mut Outbox) -> u64 {
+    let mut answered = 0;
+    for frame in outbox.take() {
+        let write = |_: usize, out: &mut [u8]| out.copy_from_slice(&frame);
+        answered += port.send(1, Uniform(frame.len(), write)) as u64;
+    }
+    answered
+}

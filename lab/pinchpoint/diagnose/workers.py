@@ -1,0 +1,42 @@
+"""Which part of a trial's load went through each engine core: a core's gap costs no other core's frames."""
+
+from collections.abc import Callable, Sequence
+
+from pinchpoint.model.trial import StreamCounts, WorkerWitness
+
+Streams = Sequence[StreamCounts]
+Workers = Sequence[WorkerWitness]
+
+
+def sending_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
+    """The part of `load_fps`, that of all streams together, that `worker` was to send."""
+    return load_fps * _share(worker, workers, streams, lambda stream: stream.tx_port)
+
+
+def receiving_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
+    """The part of `load_fps` that was to come back to ports of `worker`."""
+    return load_fps * _share(worker, workers, streams, lambda stream: stream.rx_port)
+
+
+def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:
+    """Those with a port to which some stream was to come back."""
+    return [worker for worker in workers if any(_drives(worker, stream.rx_port) for stream in streams)]
+
+
+def _share(
+    worker: WorkerWitness, workers: Workers, streams: Streams, port_of: Callable[[StreamCounts], str | None]
+) -> float:
+    """Of the load; a port that several workers drive is divided among them evenly, as the engine does it."""
+    weights = [float(stream.offered if stream.intended is None else stream.intended) for stream in streams]
+    if not any(weights):
+        weights = [1.0 for _ in streams]
+    own = 0.0
+    for stream, weight in zip(streams, weights, strict=True):
+        port = port_of(stream)
+        if _drives(worker, port):
+            own += weight / sum(_drives(other, port) for other in workers)
+    return own / sum(weights) if weights else 0.0
+
+
+def _drives(worker: WorkerWitness, port: str | None) -> bool:
+    return port is not None and (not worker.ports or port in worker.ports)

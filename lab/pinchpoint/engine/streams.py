@@ -1,0 +1,295 @@
+"""What a stream of the seam is made of (protocol/README.md, "Streams"), and how a scenario's becomes one.
+
+Where the seam offers a choice, it is an object with one key that names what was
+chosen, e.g. `{"fps": 1e6}`. Here each is a Choice: one field set, the others absent.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from pinchpoint.engine.parts import Part
+from pinchpoint.model.scenario import Range, Stream
+
+
+class Choice(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all choices; every field of one is absent unless set."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError unless exactly one field is set."""
+        chosen = [name for name in self.__struct_fields__ if getattr(self, name) is not UNSET]
+        if len(chosen) != 1:
+            known = ", ".join(self.__struct_fields__)
+            raise ValueError(f"expected one key of {known}; found {', '.join(chosen) or 'none'}")
+
+
+class Rate(Choice, frozen=True):
+    """How fast; see the README for what counts as a bit."""
+
+    fps: float | UnsetType = UNSET
+    bps_l1: float | UnsetType = UNSET
+    bps_l2: float | UnsetType = UNSET
+    line_share: float | UnsetType = UNSET
+
+
+class Steady(Part, frozen=True):
+    """One frame after the other at equal distances."""
+
+
+class Bursts(Part, frozen=True):
+    """So many frames fall due together."""
+
+    frames: int
+
+
+class Ramp(Part, frozen=True):
+    """The rate grows linearly from this share of itself."""
+
+    from_share: float
+
+
+class Shape(Choice, frozen=True):
+    """How a rate is spread over time."""
+
+    steady: Steady | UnsetType = UNSET
+    bursts: Bursts | UnsetType = UNSET
+    ramp: Ramp | UnsetType = UNSET
+
+
+class Size(Choice, frozen=True):
+    """Frame sizes with check sequence."""
+
+    fixed: int | UnsetType = UNSET
+    list: tuple[tuple[int, int], ...] | UnsetType = UNSET  # (size, weight)
+    imix: str | UnsetType = UNSET
+    random: tuple[int, int] | UnsetType = UNSET  # (smallest, largest)
+
+
+class Ethernet(Part, frozen=True):
+    """Null ethertype: that of the next layer."""
+
+    src: str
+    dst: str
+    ethertype: int | None = None
+
+
+class Vlan(Part, frozen=True):
+    """IEEE 802.1Q tag."""
+
+    id: int
+    pcp: int = 0
+    dei: bool = False
+    tpid: int = 0x8100
+
+
+class Arp(Part, frozen=True):
+    """RFC 826; operation 1 asks, 2 answers."""
+
+    sender_mac: str
+    sender_ip: str
+    target_mac: str
+    target_ip: str
+    operation: int = 1
+
+
+class Ipv4(Part, frozen=True):
+    """RFC 791; options are hexadecimal."""
+
+    src: str
+    dst: str
+    ttl: int = 64
+    dscp: int = 0
+    ecn: int = 0
+    identification: int = 0
+    dont_fragment: bool = True
+    options: str = ""
+    protocol: int | None = None
+
+
+class Extension(Part, frozen=True):
+    """An IPv6 extension header: its kind, and what follows its length, hexadecimal."""
+
+    kind: int
+    data: str
+
+
+class Ipv6(Part, frozen=True):
+    """RFC 8200."""
+
+    src: str
+    dst: str
+    hop_limit: int = 64
+    dscp: int = 0
+    ecn: int = 0
+    flow_label: int = 0
+    extensions: tuple[Extension, ...] = ()
+    next_header: int | None = None
+
+
+class Udp(Part, frozen=True):
+    """RFC 768."""
+
+    src: int
+    dst: int
+
+
+TcpFlag = Literal["fin", "syn", "rst", "psh", "ack", "urg", "ece", "cwr"]
+
+
+class Tcp(Part, frozen=True):
+    """RFC 9293; options are hexadecimal."""
+
+    src: int
+    dst: int
+    seq: int = 0
+    ack: int = 0
+    flags: tuple[TcpFlag, ...] = ("syn",)
+    window: int = 65535
+    options: str = ""
+
+
+class Icmp(Part, frozen=True):
+    """RFC 792 or RFC 4443 in the form of an echo, with what follows it, hexadecimal."""
+
+    type: int
+    code: int = 0
+    identifier: int = 0
+    sequence: int = 0
+    body: str | UnsetType = UNSET
+
+
+class Vxlan(Part, frozen=True):
+    """RFC 7348."""
+
+    vni: int
+
+
+class Geneve(Part, frozen=True):
+    """RFC 8926; options are hexadecimal."""
+
+    vni: int
+    options: str = ""
+
+
+class Gre(Part, frozen=True):
+    """RFC 2784 and, with a key, RFC 2890."""
+
+    key: int | None = None
+
+
+class Layer(Choice, frozen=True):
+    """One header of a frame."""
+
+    ethernet: Ethernet | UnsetType = UNSET
+    vlan: Vlan | UnsetType = UNSET
+    arp: Arp | UnsetType = UNSET
+    ipv4: Ipv4 | UnsetType = UNSET
+    ipv6: Ipv6 | UnsetType = UNSET
+    udp: Udp | UnsetType = UNSET
+    tcp: Tcp | UnsetType = UNSET
+    icmp: Icmp | UnsetType = UNSET
+    icmpv6: Icmp | UnsetType = UNSET
+    vxlan: Vxlan | UnsetType = UNSET
+    geneve: Geneve | UnsetType = UNSET
+    gre: Gre | UnsetType = UNSET
+
+
+class Template(Choice, frozen=True):
+    """What the frames are made from: headers, outermost first, or bytes in base64."""
+
+    layers: tuple[Layer, ...] | UnsetType = UNSET
+    frame: str | UnsetType = UNSET
+
+
+class Increment(Part, frozen=True):
+    """Template + step x value number."""
+
+    step: int
+    count: int
+
+
+class RandomValues(Part, frozen=True):
+    """`count` numbers within these bounds, the same for the same seed."""
+
+    min: int
+    max: int
+    count: int
+
+
+class Zipf(Part, frozen=True):
+    """Ranks drawn anew for every frame, the first ones most often."""
+
+    count: int
+    exponent: float
+    step: int
+
+
+class Op(Choice, frozen=True):
+    """What a field program does; see the README, "The order of five-tuples"."""
+
+    increment: Increment | UnsetType = UNSET
+    list: tuple[int, ...] | UnsetType = UNSET
+    random: RandomValues | UnsetType = UNSET
+    zipf: Zipf | UnsetType = UNSET
+
+
+class FieldProgram(Part, frozen=True):
+    """One digit of the tuple index, the first one fastest."""
+
+    field: str
+    op: Op
+
+
+class StreamRequest(Part, frozen=True, kw_only=True):
+    """One stream to send."""
+
+    id: int
+    tx_port: str
+    rx_port: str | None
+    rate: Rate | None
+    shape: Shape
+    size: Size
+    template: Template
+    stamped: bool
+    wrong_checksums: tuple[Literal["ipv4", "l4"], ...]
+    seed: int
+    flows: int
+    fields: tuple[FieldProgram, ...]
+    tracked_flows: int
+
+
+_FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "udp.src", "udp_dst": "udp.dst"}
+
+
+def stream_request(number: int, stream: Stream, rate_fps: float | None) -> StreamRequest:
+    """A stream of the scenario in the words of the seam; ranges of one value need no program."""
+    ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
+    layers = (
+        Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst)),
+        Layer(ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst))),
+        Layer(udp=Udp(stream.udp_src.first, stream.udp_dst.first)),
+    )
+    return StreamRequest(
+        id=number,
+        tx_port=stream.tx_port,
+        rx_port=stream.rx_port,
+        rate=None if rate_fps is None else Rate(fps=rate_fps),
+        shape=Shape(steady=Steady()),
+        size=Size(fixed=stream.frame_bytes),
+        template=Template(layers=layers),
+        stamped=True,
+        wrong_checksums=(),
+        seed=0,  # nothing of a scenario's stream is random
+        flows=stream.flows,
+        fields=tuple(
+            FieldProgram(_FIELDS[name], Op(increment=Increment(1, ranges[name].count)))
+            for name in stream.order
+            if ranges[name].count > 1
+        ),
+        tracked_flows=0,
+    )
+
+
+def _first_address(addresses: Range) -> str:
+    return Range(addresses.first, 1).as_ipv4()
