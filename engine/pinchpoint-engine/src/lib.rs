@@ -4,9 +4,11 @@
 //! * [`parse`]: a line to a message, with errors that name the key;
 //! * [`convert`]: messages to what the worker runs, with every check;
 //! * [`report`]: what the worker did to messages;
-//! * [`input`], [`session`]: the conversation.
+//! * [`input`], [`session`]: the conversation;
+//! * [`cli`]: the command form, a client of it.
 
 pub mod capture;
+pub mod cli;
 pub mod convert;
 pub mod input;
 pub mod parse;

@@ -1,27 +1,29 @@
-//! The traffic engine: JSON lines on stdin, JSON lines on stdout.
+//! The traffic engine: commands for people, or, without arguments, JSON lines
+//! on stdin and stdout.
 //!
-//! Three threads stand around the worker: one reads lines, one waits for
-//! signals, and the main one holds the session and does everything else.
+//! Three threads stand around the worker of a conversation: one reads lines,
+//! one waits for signals, and the main one holds the session and does
+//! everything else.
 
+use clap::{CommandFactory, Parser};
+use pinchpoint_engine::cli::{self, args::Cli};
 use pinchpoint_engine::{input, session, usage};
+use std::io::IsTerminal;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let mut args = std::env::args().skip(1);
-    match (args.next().as_deref(), args.next()) {
-        (None, _) => {}
-        (Some("--help" | "-h"), None) => {
-            print!("{}", usage::HELP);
-            return ExitCode::SUCCESS;
-        }
-        (Some("--version" | "-V"), None) => {
-            println!("pinchpoint-engine {}", env!("CARGO_PKG_VERSION"));
-            return ExitCode::SUCCESS;
-        }
-        (Some(arg), _) => {
-            eprintln!("pinchpoint-engine: unexpected argument '{arg}'; see --help");
-            return ExitCode::from(usage::EXIT_USAGE);
-        }
+    let args = Cli::parse();
+    if args.help_protocol {
+        print!("{}", usage::PROTOCOL);
+        return ExitCode::SUCCESS;
+    }
+    if let Some(command) = args.command {
+        return ExitCode::from(cli::run(command));
+    }
+    if std::io::stdin().is_terminal() {
+        // Nobody types JSON lines.
+        print!("{}", Cli::command().render_help());
+        return ExitCode::SUCCESS;
     }
     match input::start().and_then(|(events, out)| session::run(events, out)) {
         Ok(code) => ExitCode::from(code),

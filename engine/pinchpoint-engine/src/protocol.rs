@@ -1,6 +1,7 @@
 //! The messages as they stand on the wire; protocol/README.md says what they
 //! mean. Nothing here checks more than their shape.
 
+use pinchpoint_sockets::message::{SocketsRequest, SocketsResult, SocketsSample};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::collections::BTreeMap;
@@ -44,7 +45,9 @@ pub enum Request {
     Open(OpenRequest),
     /// Runs a trial.
     Run(RunRequest),
-    /// Ends the running trial.
+    /// Runs a workload over kernel sockets.
+    Sockets(SocketsRequest),
+    /// Ends the running trial or workload.
     Stop(Empty),
     /// Ends the session.
     Bye(Empty),
@@ -62,6 +65,10 @@ pub enum Reply {
     Sample(Sample),
     /// A trial's account.
     Result(Box<TrialResult>),
+    /// Totals of the running workload.
+    SocketsSample(SocketsSample),
+    /// A workload's account.
+    SocketsResult(Box<SocketsResult>),
     /// What could not be done.
     Error(ErrorReply),
     /// The last line.

@@ -19,6 +19,10 @@ use std::sync::Arc;
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
+mod workload;
+
+use workload::Workload;
+
 const LINK_POLL: Duration = Duration::from_millis(10);
 
 /// Ports and the workers that drive them.
@@ -57,6 +61,7 @@ struct Session {
     cores: Vec<usize>,
     open: Option<OpenSession>,
     trial: Option<Trial>,
+    workload: Option<Workload>,
     leave: Option<Leave>,
 }
 
@@ -72,6 +77,7 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
         cores: allowed_cores(),
         open: None,
         trial: None,
+        workload: None,
         leave: None,
     };
     let result = session.converse();
@@ -79,10 +85,16 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
         trial.live.abort();
         trial.running.join();
     }
+    if let Some(workload) = session.workload.take() {
+        workload.stop();
+        // What came of it can no longer be told.
+        let _ = workload.join();
+    }
     result
 }
 
-fn allowed_cores() -> Vec<usize> {
+/// The cores this process may use.
+pub fn allowed_cores() -> Vec<usize> {
     let set = sched_getaffinity(Pid::from_raw(0)).unwrap_or_default();
     let is_set = |&core: &usize| set.is_set(core).unwrap_or(false);
     (0..CpuSet::count()).filter(is_set).collect()
@@ -142,7 +154,7 @@ impl Session {
                 Some(event) => self.react(event)?,
                 None => self.sample()?,
             }
-            if self.trial.is_none()
+            if !self.is_busy()
                 && let Some(leave) = self.leave
             {
                 return self.part(leave);
@@ -152,7 +164,9 @@ impl Session {
 
     /// The next event, or none when a sample is due first.
     fn next_event(&self) -> Option<Event> {
-        let next_sample = self.trial.as_ref().and_then(|trial| trial.next_sample);
+        let of_trial = self.trial.as_ref().and_then(|trial| trial.next_sample);
+        let of_workload = self.workload.as_ref().and_then(Workload::next_sample);
+        let next_sample = of_trial.or(of_workload);
         let Some(at) = next_sample else {
             return Some(self.events.receiver.recv().unwrap_or(Event::End));
         };
@@ -185,19 +199,32 @@ impl Session {
                 self.depart(Leave::Terminated);
                 Ok(())
             }
+            Event::TrialEnded if self.workload.is_some() => self.finish_workload(),
             Event::TrialEnded => self.finish_trial(),
         }
     }
 
     fn depart(&mut self, leave: Leave) {
         self.leave = Some(leave);
+        let reason = match leave {
+            Leave::Bye => None,
+            Leave::End => Some("the input ended"),
+            Leave::Terminated => Some("SIGTERM"),
+        };
         if let Some(trial) = &self.trial {
-            match leave {
-                Leave::Bye => trial.live.stop(),
-                Leave::End => trial.live.fail("the input ended".to_owned()),
-                Leave::Terminated => trial.live.fail("SIGTERM".to_owned()),
+            match reason {
+                None => trial.live.stop(),
+                Some(reason) => trial.live.fail(reason.to_owned()),
             }
         }
+        if let Some(workload) = &mut self.workload {
+            workload.end(reason);
+        }
+    }
+
+    /// Whether a trial or a workload is running.
+    fn is_busy(&self) -> bool {
+        self.trial.is_some() || self.workload.is_some()
     }
 
     fn part(&mut self, leave: Leave) -> io::Result<u8> {
@@ -224,14 +251,18 @@ impl Session {
                 self.depart(Leave::Bye);
                 Ok(None)
             }
-            Request::Stop(_) => match &self.trial {
-                Some(trial) => {
+            Request::Stop(_) => match (&self.trial, &self.workload) {
+                (Some(trial), _) => {
                     trial.live.stop();
                     Ok(None)
                 }
-                None => Err(error(ErrorCode::State, "stop: no trial is running", None)),
+                (None, Some(workload)) => {
+                    workload.stop();
+                    Ok(None)
+                }
+                (None, None) => Err(error(ErrorCode::State, "stop: no trial is running", None)),
             },
-            _ if self.trial.is_some() => Err(error(
+            _ if self.is_busy() => Err(error(
                 ErrorCode::State,
                 "a trial is running",
                 Some("wait for its result, or send stop"),
@@ -251,6 +282,11 @@ impl Session {
             }
             Request::Open(request) => self.open(&request).map(|open| Some(Reply::Open(open))),
             Request::Run(request) => self.start_trial(&request).map(|()| None),
+            Request::Sockets(request) => {
+                let ended = self.events.sender.clone();
+                self.workload = Some(Workload::start(&request, ended)?);
+                Ok(None)
+            }
         }
     }
 
@@ -324,6 +360,10 @@ impl Session {
     }
 
     fn sample(&mut self) -> io::Result<()> {
+        if let Some(workload) = &mut self.workload {
+            let sample = workload.sample();
+            return self.write(&Reply::SocketsSample(sample));
+        }
         let Some(trial) = &mut self.trial else {
             return Ok(());
         };
@@ -340,6 +380,16 @@ impl Session {
             received: totals.received,
         };
         self.write(&Reply::Sample(sample))
+    }
+
+    fn finish_workload(&mut self) -> io::Result<()> {
+        let Some(workload) = self.workload.take() else {
+            return Ok(());
+        };
+        self.write(&match workload.join() {
+            Ok(result) => Reply::SocketsResult(Box::new(result)),
+            Err(failure) => Reply::Error(failure),
+        })
     }
 
     fn finish_trial(&mut self) -> io::Result<()> {

@@ -34,6 +34,23 @@ fn replies_are_read_and_written_back_equal() {
     }
 }
 
+/// Requests and replies of workloads stand in one file.
+#[test]
+fn messages_of_workloads_are_read_and_written_back_equal() {
+    let mut requests = 0;
+    for line in lines("sockets.jsonl") {
+        if value(&line)["type"] == "sockets" {
+            let request = parse::request(&line).unwrap();
+            assert_eq!(serde_json::to_value(&request).unwrap(), value(&line));
+            requests += 1;
+        } else {
+            let reply: Reply = serde_json::from_str(&line).unwrap();
+            assert_eq!(serde_json::to_value(&reply).unwrap(), value(&line));
+        }
+    }
+    assert!(requests > 0);
+}
+
 #[test]
 fn an_unknown_key_is_refused_in_every_request() {
     for line in lines("lab_to_engine.jsonl") {

@@ -105,6 +105,38 @@ fn frames_of_an_earlier_trial_are_late() {
 }
 
 #[test]
+fn a_run_without_streams_counts_whatever_arrives_as_foreign() {
+    let mut engine = opened(&mem_pair(""));
+    // Four streams send more in a turn than is received in one, so without a
+    // drain frames are left in the ring.
+    let streams = [0, 1, 2, 3].map(|id| stream(id, "left", "right", Value::Null));
+    let mut first = run(0.05, &streams);
+    first["drain_s"] = json!(0.0);
+    let first = engine.ask(&first);
+    let streams = first["streams"].as_array().unwrap();
+    let lost = streams
+        .iter()
+        .map(|stream| stream["lost"].as_u64().unwrap());
+    let left_over = lost.sum::<u64>();
+    assert!(left_over > 0, "nothing was left to arrive");
+    let mut listen = run(0.2, &[]);
+    listen["sample_interval_s"] = json!(0.1);
+    engine.send(&listen);
+    let sample = engine.receive();
+    assert_eq!(
+        (&sample["type"], &sample["received"]),
+        (&json!("sample"), &json!(left_over))
+    );
+    let result = engine.ask(&json!({"type": "stop"}));
+    assert_eq!(
+        (&result["type"], &result["streams"]),
+        (&json!("result"), &json!([]))
+    );
+    assert_eq!(result["ports"][1]["foreign"], left_over);
+    engine.bye();
+}
+
+#[test]
 fn jumbo_frames_pass_and_the_histogram_is_the_standard_encoding() {
     let mut engine = opened(&mem_pair(""));
     let mut jumbo = stream(0, "left", "right", json!(10_000.0));

@@ -45,6 +45,16 @@ impl Veth {
         veth
     }
 
+    /// Gives the ends 10.78.0.1 and .2.
+    fn addressed(self) -> Self {
+        for (namespace, host) in [(&self.left, 1), (&self.right, 2)] {
+            ip(&format!(
+                "-n {namespace} address add 10.78.0.{host}/24 dev end"
+            ));
+        }
+        self
+    }
+
     fn ports(&self) -> [Value; 2] {
         self.ports_of("af_packet")
     }
@@ -66,6 +76,44 @@ impl Drop for Veth {
                 .status();
         }
     }
+}
+
+/// The last line that the command form prints.
+fn command(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+        .args(args)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn commands_send_listen_and_transact_between_namespaces() {
+    let veth = Veth::new().addressed();
+    let left = format!("af_packet:end@{}", veth.left);
+    let right = format!("af_packet:end@{}", veth.right);
+    let path = ["send", "--from", &left, "--to", &right, "--both-ways"];
+    let load = ["--rate", "1k", "--time", "500ms", "--flows", "100"];
+    let result = command(&[&path[..], &load, &["--json"]].concat());
+    for k in [0, 1] {
+        assert_eq!(result["streams"][k]["lost"], 0, "{result}");
+        assert!(result["streams"][k]["received"].as_u64() > Some(0));
+    }
+    let listen = ["listen", &right, "--time", "1s", "--json"];
+    let heard = std::thread::scope(|scope| {
+        let listening = scope.spawn(|| command(&listen));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        command(&[&["send", "--from", &left, "--json"], &load[..]].concat());
+        listening.join().unwrap()
+    });
+    assert!(heard["ports"][0]["foreign"].as_u64() > Some(0), "{heard}");
+    let places = ["--client", &veth.left, "--server", &veth.right];
+    let rr = ["rr", "--address", "10.78.0.2", "--time", "200ms", "--json"];
+    let result = command(&[&rr[..], &places].concat());
+    assert_eq!(result["runs"][0]["failed"], 0, "{result}");
 }
 
 /// Sends both ways between the ports and expects every frame back.

@@ -274,7 +274,8 @@ fn a_stop_ends_every_kind_at_once_with_the_counts_so_far() {
         let live = Live::default();
         let outcome = thread::scope(|scope| {
             let runs = scope.spawn(|| run(&work, &live).unwrap());
-            while live.sample().transactions + live.sample().received_bytes < 10 {
+            let begun = || live.sample().transactions + live.sample().received_bytes >= 10;
+            while !begun() && !runs.is_finished() {
                 thread::yield_now();
             }
             thread::sleep(50 * MS);

@@ -47,7 +47,20 @@ impl Pair {
             ));
             ip(&format!("-n {namespace} link set end up"));
         }
+        pair.joined();
         pair
+    }
+
+    /// Waits until the server is reached: links come up, and neighbours are
+    /// found, some time after they were asked to.
+    fn joined(&self) {
+        let one = Workload {
+            transactions: Some(1),
+            warm_up: Duration::ZERO,
+            ..self.work(Kind::Rr, Transport::Tcp)
+        };
+        let reached = (0..20).any(|_| run(&one, &Live::default()).is_ok());
+        assert!(reached, "the server cannot be reached");
     }
 
     fn work(&self, kind: Kind, transport: Transport) -> Workload {
@@ -195,6 +208,7 @@ fn a_path_that_goes_down_aborts_the_run() {
         (Kind::Stream, 2),
     ] {
         ip(&format!("-n {} link set end up", pair.server));
+        pair.joined();
         let work = Workload {
             connections,
             duration: Duration::from_secs(600),
@@ -205,7 +219,8 @@ fn a_path_that_goes_down_aborts_the_run() {
         let live = Live::default();
         let outcome = thread::scope(|scope| {
             let runs = scope.spawn(|| run(&work, &live).unwrap());
-            while live.sample().transactions + live.sample().received_bytes < 10 {
+            let begun = || live.sample().transactions + live.sample().received_bytes >= 10;
+            while !begun() && !runs.is_finished() {
                 thread::yield_now();
             }
             thread::sleep(Duration::from_millis(100));

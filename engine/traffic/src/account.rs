@@ -223,6 +223,14 @@ impl Account {
         streams.map(|stream| stream.counts.received).sum()
     }
 
+    /// Frames that the ports delivered, whatever they are.
+    pub fn arrived(&self) -> u64 {
+        let ports = self.ports.iter();
+        ports
+            .map(|port| port.received + port.late + port.foreign)
+            .sum()
+    }
+
     /// The final counts, by stream as expected and by port.
     pub fn close(mut self) -> Closed {
         for stream in &mut self.streams {

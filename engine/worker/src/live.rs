@@ -47,7 +47,8 @@ pub struct Sample {
     pub offered: u64,
     /// Frames the ports took.
     pub sent: u64,
-    /// Distinct intact frames that came back.
+    /// Distinct intact frames that came back; every frame that arrived in a
+    /// trial without streams.
     pub received: u64,
 }
 

@@ -204,7 +204,11 @@ impl<'a> Worker<'a> {
         let sample = Sample {
             offered: self.streams.iter().map(offered).sum(),
             sent: self.transmitted.iter().map(|port| port.sent).sum(),
-            received: self.account.received(),
+            received: if self.plan.streams == 0 {
+                self.account.arrived()
+            } else {
+                self.account.received()
+            },
         };
         self.live.publish(self.index, sample);
         for own in self.ports.iter_mut() {

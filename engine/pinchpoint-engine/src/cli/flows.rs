@@ -1,0 +1,156 @@
+//! What varies from frame to frame, as field programs.
+
+use super::Failure;
+use super::args::{Axis, FlowArgs};
+use crate::protocol::{FieldRequest, LayerRequest, Op};
+use std::net::Ipv4Addr;
+
+/// Destinations that one source meets before the next one's turn, when only
+/// the number of flows is given: 255 sources with all of 65,535 servers.
+const DESTINATIONS: u64 = 65_535;
+
+/// Field programs and the number of flows they make.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Flows {
+    /// Flows before the first comes again.
+    pub count: u64,
+    /// The fastest first.
+    pub fields: Vec<FieldRequest>,
+}
+
+/// The flows that `args` ask for in frames with these `layers` (empty for
+/// frames taken from elsewhere); source and destination are `swapped` on the
+/// way back.
+///
+/// # Errors
+/// If nothing varies although flows were asked for, or there are fewer.
+pub(super) fn flows(
+    args: &FlowArgs,
+    layers: &[LayerRequest],
+    swapped: bool,
+) -> Result<Flows, Failure> {
+    let counts = |axis| match axis {
+        Axis::Src => args.src.map_or(1, |addresses| addresses.count),
+        Axis::Dst => args.dst.map_or(1, |addresses| addresses.count),
+        Axis::SrcPort => args.src_port.map_or(1, |ports| ports.count),
+        Axis::DstPort => args.dst_port.map_or(1, |ports| ports.count),
+    };
+    let mut order = args.order.clone();
+    let all = [Axis::Dst, Axis::Src, Axis::SrcPort, Axis::DstPort];
+    order.extend(all.iter().filter(|axis| !args.order.contains(axis)));
+    order.dedup();
+    let given: Vec<(Axis, u64)> = order
+        .iter()
+        .map(|&axis| (axis, counts(axis)))
+        .filter(|&(_, count)| count > 1)
+        .collect();
+    let wanted = args.flows.unwrap_or(1);
+    let implied = given.is_empty() && args.field.is_empty() && wanted > 1;
+    let digits = if implied {
+        spread(wanted, &order)
+    } else {
+        given
+    };
+    let mut fields = Vec::new();
+    for (axis, count) in digits {
+        fields.push(FieldRequest {
+            field: name(axis, layers, swapped)?,
+            op: Op::Increment { step: 1, count },
+        });
+    }
+    fields.extend(args.field.iter().cloned());
+    let possible = fields.iter().fold(1, |product: u64, field| {
+        product.saturating_mul(digit(&field.op))
+    });
+    let count = args.flows.unwrap_or(possible);
+    if count == 0 || count > possible {
+        return Err(Failure::usage(format!(
+            "--flows {count}: expected 1 to {possible}, what the ranges given make together"
+        )));
+    }
+    Ok(Flows { count, fields })
+}
+
+/// Destinations and sources enough for `wanted` flows.
+fn spread(wanted: u64, order: &[Axis]) -> Vec<(Axis, u64)> {
+    let destinations = wanted.min(DESTINATIONS);
+    let sources = wanted.div_ceil(destinations);
+    let digit = |&axis: &Axis| match axis {
+        Axis::Dst => Some((axis, destinations)),
+        Axis::Src => Some((axis, sources)).filter(|_| sources > 1),
+        Axis::SrcPort | Axis::DstPort => None,
+    };
+    order.iter().filter_map(digit).collect()
+}
+
+/// How many values a program adds to the flows.
+fn digit(op: &Op) -> u64 {
+    match op {
+        Op::Increment { count, .. } | Op::Random { count, .. } => *count,
+        Op::List(values) => values.len() as u64,
+        Op::Zipf { .. } => 1,
+    }
+}
+
+/// The field in the innermost header that has it.
+fn name(axis: Axis, layers: &[LayerRequest], swapped: bool) -> Result<String, Failure> {
+    let of_ports = matches!(axis, Axis::SrcPort | Axis::DstPort);
+    let words = layers.iter().map(word);
+    let fits = |word: &&str| match *word {
+        "ipv4" | "ipv6" | "arp" => !of_ports,
+        "udp" | "tcp" => of_ports,
+        _ => false,
+    };
+    let Some(header) = words.clone().rev().find(fits) else {
+        return Err(Failure::usage(
+            "--flows: these frames have no addresses that could vary; name what varies with \
+             --field, as in --field ipv4.dst=increment:1:1000",
+        ));
+    };
+    let source = matches!(axis, Axis::Src | Axis::SrcPort) != swapped;
+    let field = match (header, source) {
+        ("arp", true) => "sender_ip",
+        ("arp", false) => "target_ip",
+        (_, true) => "src",
+        (_, false) => "dst",
+    };
+    Ok(match words.filter(|word| *word == header).count() {
+        1 => format!("{header}.{field}"),
+        count => format!("{header}[{}].{field}", count - 1),
+    })
+}
+
+fn word(layer: &LayerRequest) -> &'static str {
+    match layer {
+        LayerRequest::Arp { .. } => "arp",
+        LayerRequest::Ipv4 { .. } => "ipv4",
+        LayerRequest::Ipv6 { .. } => "ipv6",
+        LayerRequest::Udp { .. } => "udp",
+        LayerRequest::Tcp { .. } => "tcp",
+        _ => "",
+    }
+}
+
+/// The programs that vary source and destination IPv4 address over ranges
+/// with these counts, destinations first.
+pub(super) fn pairs(sources: u64, destinations: u64) -> Vec<FieldRequest> {
+    let digits = [("ipv4.dst", destinations), ("ipv4.src", sources)];
+    let varying = digits.iter().filter(|(_, count)| *count > 1);
+    varying
+        .map(|&(field, count)| FieldRequest {
+            field: field.to_owned(),
+            op: Op::Increment { step: 1, count },
+        })
+        .collect()
+}
+
+/// Writes addresses into an Ethernet frame that carries IPv4 directly.
+pub(super) fn set_addresses(frame: &mut [u8], src: Ipv4Addr, dst: Ipv4Addr) {
+    const SRC: usize = 14 + 12;
+    const DST: usize = 14 + 16;
+    for (at, ip) in [(SRC, src), (DST, dst)] {
+        if let Some(bytes) = frame.get_mut(at..at + 4) {
+            bytes.copy_from_slice(&ip.octets());
+        }
+    }
+}

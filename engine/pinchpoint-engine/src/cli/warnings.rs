@@ -1,0 +1,190 @@
+//! What a reader of a result should know, in plain words.
+
+use super::numbers::{duration, grouped, scaled};
+use crate::protocol::{RunRequest, StreamResult, TrialResult, WorkerWitness};
+
+/// Above this a cache line crosses more than one core complex or socket, or
+/// the host has placed the cores apart.
+const FAR_NS: f64 = 100.0;
+/// A loss within this time of a gap of ours may be ours.
+const NEAR_S: f64 = 0.001;
+
+/// What to know about `result`, a sentence each.
+pub(super) fn warnings(result: &TrialResult, request: &RunRequest) -> Vec<String> {
+    let mut told = Vec::new();
+    told.extend(too_slow(result));
+    told.extend(refused(result));
+    told.extend(nothing_back(result, request));
+    told.extend(ours(result));
+    told.extend(disturbed(result));
+    told.extend(late(result));
+    told.extend(far(result));
+    told
+}
+
+/// Rates below this share of the intended one are told; less is a rounding.
+const REACHED: f64 = 0.999;
+
+/// A core busy for more than this share of the time can do no more.
+const EXHAUSTED: f64 = 0.9;
+
+fn too_slow(result: &TrialResult) -> Option<String> {
+    let streams = result.streams.iter();
+    let paced = streams.filter_map(|stream| Some((stream.intended?, stream.offered)));
+    let (intended, offered) = paced.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+    if offered as f64 >= intended as f64 * REACHED || result.duration_s <= 0.0 {
+        return None;
+    }
+    let workers = result.witness.workers.iter();
+    let exhausted = workers.clone().any(|worker| worker.busy_share > EXHAUSTED);
+    let cores = workers.map(|worker| {
+        let busy = format!(
+            "core {} was {:.0} % busy",
+            worker.core,
+            worker.busy_share * 100.0
+        );
+        if worker.gaps == 0 {
+            return busy;
+        }
+        let still = duration(worker.gap_total_ns as f64);
+        format!(
+            "{busy} and stood still for {still} in {} gaps",
+            grouped(worker.gaps)
+        )
+    });
+    let relief = if exhausted {
+        "more cores (--cores with --queues), longer frames or a lower --rate would help"
+    } else {
+        "a core that nothing else runs on (--cores) would help"
+    };
+    Some(format!(
+        "the generator did not reach the rate: offered {}fps of {}fps; {}; {relief}",
+        scaled(offered as f64 / result.duration_s),
+        scaled(intended as f64 / result.duration_s),
+        cores.collect::<Vec<_>>().join(", ")
+    ))
+}
+
+fn refused(result: &TrialResult) -> Vec<String> {
+    let ports = result.ports.iter().filter(|port| port.refused > 0);
+    ports
+        .map(|port| {
+            format!(
+                "{} frames were not sent because the transmit ring of {} was full when they were \
+                 due: what takes them from there is slower than the rate, or stops now and then",
+                grouped(port.refused),
+                port.name
+            )
+        })
+        .collect()
+}
+
+fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
+    let silent = |stream: &&StreamResult| stream.sent > 0 && stream.received == Some(0);
+    let mut told: Vec<String> = Vec::new();
+    for stream in result.streams.iter().filter(silent) {
+        let to = stream.rx_port.as_deref().unwrap_or_default();
+        told.push(format!(
+            "nothing of stream {} arrived at {to}: is the path up, and does it forward these \
+             addresses there? (--dst-mac, --dst; --capture shows frames)",
+            stream.id
+        ));
+    }
+    let unstamped = request.streams.iter().any(|stream| !stream.stamped);
+    if unstamped
+        && request
+            .streams
+            .iter()
+            .any(|stream| stream.rx_port.is_some())
+    {
+        told.push("frames without our signature are counted as foreign where they arrive".into());
+    }
+    told
+}
+
+/// Losses that happened, or may have happened, in the engine.
+fn ours(result: &TrialResult) -> Vec<String> {
+    let mut told = Vec::new();
+    for port in &result.ports {
+        let Some(missed) = port.rx_missed.filter(|missed| *missed > 0) else {
+            continue;
+        };
+        told.push(format!(
+            "{} frames were lost in our own receive ring of {}: they are not the path's loss; \
+             more --cores or a larger --rx-ring would take them",
+            grouped(missed),
+            port.name
+        ));
+    }
+    for stream in &result.streams {
+        let lost = stream.lost.filter(|lost| *lost > 0);
+        let (Some(lost), Some(jump)) = (lost, &stream.largest_jump) else {
+            continue;
+        };
+        if let Some((core, ns)) = gap_at(&result.witness.workers, jump.at_s) {
+            told.push(format!(
+                "of the {} frames that stream {} lost, {} in a row were missing at {:.4} s, when \
+                 core {core} of ours stood still for {}: the loss may be ours",
+                grouped(lost),
+                stream.id,
+                grouped(jump.frames),
+                jump.at_s,
+                duration(ns as f64)
+            ));
+        }
+    }
+    told
+}
+
+/// The gap of ours that a frame which arrived at `at_s` came out of.
+fn gap_at(workers: &[WorkerWitness], at_s: f64) -> Option<(usize, u64)> {
+    workers.iter().find_map(|worker| {
+        let near = |&&(begin_s, ns): &&(f64, u64)| {
+            let end_s = begin_s + ns as f64 / 1e9;
+            ns >= worker.gap_threshold_ns && (begin_s - NEAR_S..end_s + NEAR_S).contains(&at_s)
+        };
+        let gap = worker.gaps_longest.iter().find(near)?;
+        Some((worker.core, gap.1))
+    })
+}
+
+fn disturbed(result: &TrialResult) -> Vec<String> {
+    let workers = result.witness.workers.iter();
+    let stolen = workers.filter_map(|worker| {
+        let steal_s = worker.steal_s.filter(|steal_s| *steal_s > 0.0)?;
+        Some(format!(
+            "the host took core {} away for {} of the trial (steal time)",
+            worker.core,
+            duration(steal_s * 1e9)
+        ))
+    });
+    stolen.collect()
+}
+
+fn late(result: &TrialResult) -> Vec<String> {
+    let ports = result.ports.iter().filter(|port| port.late > 0);
+    ports
+        .map(|port| {
+            format!(
+                "{} frames of an earlier trial arrived at {}: a longer --drain catches them",
+                grouped(port.late),
+                port.name
+            )
+        })
+        .collect()
+}
+
+fn far(result: &TrialResult) -> Option<String> {
+    let line = result.witness.cache_line.as_ref()?;
+    let worst = [line.before_ns, line.after_ns].into_iter().flatten();
+    let worst = worst.fold(0.0, f64::max);
+    (worst > FAR_NS).then(|| {
+        format!(
+            "cores {} and {} are far apart (a cache line takes {}): rates across them are lower \
+             than between near ones, and may change while the host moves them",
+            line.cores[0],
+            line.cores[1],
+            duration(worst)
+        )
+    })
+}

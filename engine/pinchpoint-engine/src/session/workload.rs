@@ -1,0 +1,121 @@
+//! A workload over kernel sockets under way.
+
+use super::error;
+use crate::input::Event;
+use crate::protocol::{ErrorCode, ErrorReply};
+use pinchpoint_sockets::message::{self, SocketsRequest, SocketsResult, SocketsSample};
+use pinchpoint_sockets::{Failure, FailureKind, Live, Outcome};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// One workload and the thread that waits for it.
+pub(super) struct Workload {
+    trial: String,
+    work: pinchpoint_sockets::Workload,
+    live: Arc<Live>,
+    thread: JoinHandle<Result<Outcome, Failure>>,
+    begun: Instant,
+    sample_interval: Option<Duration>,
+    next_sample: Option<Instant>,
+    /// Why it was ended before its time, if not by the lab.
+    reason: Option<&'static str>,
+}
+
+/// Tells the session that the workload has ended, also when its thread panics.
+struct Ended(Sender<Event>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.send(Event::TrialEnded);
+    }
+}
+
+impl Workload {
+    /// Starts what `request` asks for; `ended` gets an event when it is over.
+    pub(super) fn start(
+        request: &SocketsRequest,
+        ended: Sender<Event>,
+    ) -> Result<Self, ErrorReply> {
+        let work = request.workload().map_err(refused)?;
+        let live = Arc::new(Live::default());
+        let (wanted, watched) = (work.clone(), Arc::clone(&live));
+        let begun = Instant::now();
+        let thread = thread::Builder::new().name("workload".to_owned());
+        let thread = thread.spawn(move || {
+            let _ended = Ended(ended);
+            pinchpoint_sockets::run(&wanted, &watched)
+        });
+        let thread =
+            thread.map_err(|_| error(ErrorCode::Internal, "sockets: no thread to be had", None))?;
+        let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
+        Ok(Self {
+            trial: request.trial.clone(),
+            work,
+            live,
+            thread,
+            begun,
+            sample_interval,
+            next_sample: sample_interval.map(|interval| begun + interval),
+            reason: None,
+        })
+    }
+
+    /// When the next sample is due.
+    pub(super) fn next_sample(&self) -> Option<Instant> {
+        self.next_sample
+    }
+
+    /// The totals so far.
+    pub(super) fn sample(&mut self) -> SocketsSample {
+        let due = self.next_sample.zip(self.sample_interval);
+        self.next_sample = due.map(|(at, interval)| at + interval);
+        let elapsed_s = self.begun.elapsed().as_secs_f64();
+        pinchpoint_sockets::sample(self.trial.clone(), elapsed_s, self.live.sample())
+    }
+
+    /// Ends it before its time.
+    pub(super) fn stop(&self) {
+        self.live.stop();
+    }
+
+    /// The same; for a `reason`, if any, other than the lab's wish.
+    pub(super) fn end(&mut self, reason: Option<&'static str>) {
+        self.reason = reason;
+        self.stop();
+    }
+
+    /// Its account, once it has ended.
+    pub(super) fn join(self) -> Result<SocketsResult, ErrorReply> {
+        let died = |_| {
+            let message = format!("trial {}: the workload's thread died", self.trial);
+            error(
+                ErrorCode::Internal,
+                message,
+                Some("its message is on stderr"),
+            )
+        };
+        let outcome = self.thread.join().map_err(died)?.map_err(refused)?;
+        let mut result = pinchpoint_sockets::result(self.trial, &self.work, &outcome);
+        if let Some(reason) = self.reason
+            && result.status == message::Status::Stopped
+        {
+            result.status = message::Status::Aborted;
+            result.reason = Some(reason.to_owned());
+        }
+        Ok(result)
+    }
+}
+
+fn refused(failure: Failure) -> ErrorReply {
+    ErrorReply {
+        code: match failure.kind {
+            FailureKind::Invalid => ErrorCode::Invalid,
+            FailureKind::Setup => ErrorCode::PortOpen,
+            FailureKind::Internal => ErrorCode::Internal,
+        },
+        message: failure.message,
+        hint: failure.hint,
+    }
+}
