@@ -6,7 +6,9 @@ every round runs all contenders once, every other round backwards.
 
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -21,10 +23,13 @@ class Sample:
 
 @dataclass(frozen=True)
 class Contender:
-    """One program at one work. `missing` says why it cannot take part, and what mends it."""
+    """One program at one work, given its contest's bench.
+
+    `missing` says why it cannot take part, and what mends it.
+    """
 
     name: str
-    run: Callable[[], Sample]
+    run: Callable[[Any], Sample]
     missing: str | None = None
 
 
@@ -49,12 +54,14 @@ class Line:
 
 @dataclass(frozen=True)
 class Contest:
-    """Contenders that are run in turns, and the lines that come of it."""
+    """Contenders that are run in turns on a bench that stands for all rounds, and the lines that come of it."""
 
     name: str
     unit: str  # of the rates: "frames" or "transactions"
     contenders: tuple[Contender, ...]
     lines: tuple[Line, ...]
+    bench: Callable[[], AbstractContextManager[Any]] = nullcontext
+    rounds: int | None = None  # fewer than asked for, where a contender has rounds of its own
 
 
 Samples = dict[str, list[Sample]]
@@ -77,21 +84,29 @@ def hold(contest: Contest, rounds: int, on_sample: OnSample, on_failure: OnFailu
     for contender in contest.contenders:
         if contender.missing is not None:
             outcome.failures[contender.name] = contender.missing
-    for number in range(rounds):
-        order = contest.contenders if number % 2 == 0 else contest.contenders[::-1]
-        for contender in order:
-            if contender.name in outcome.failures:
-                continue
-            try:
-                sample = contender.run()
-            except Exception as error:  # a peer may fail in any way; the others go on
-                outcome.failures[contender.name] = f"{type(error).__name__}: {error}"
-                outcome.samples.pop(contender.name, None)
-                on_failure(contender, outcome.failures[contender.name])
-                continue
-            outcome.samples.setdefault(contender.name, []).append(sample)
-            on_sample(number, contender, sample)
+    if len(outcome.failures) == len(contest.contenders):
+        return outcome
+    with contest.bench() as bench:
+        for number in range(min(rounds, contest.rounds or rounds)):
+            order = contest.contenders if number % 2 == 0 else contest.contenders[::-1]
+            for contender in order:
+                if contender.name not in outcome.failures:
+                    _run(contender, bench, number, outcome, on_sample, on_failure)
     return outcome
+
+
+def _run(
+    contender: Contender, bench: object, number: int, outcome: Outcome, on_sample: OnSample, on_failure: OnFailure
+) -> None:
+    try:
+        sample = contender.run(bench)
+    except Exception as error:  # a peer may fail in any way; the others go on
+        outcome.failures[contender.name] = f"{type(error).__name__}: {error}"
+        outcome.samples.pop(contender.name, None)
+        on_failure(contender, outcome.failures[contender.name])
+        return
+    outcome.samples.setdefault(contender.name, []).append(sample)
+    on_sample(number, contender, sample)
 
 
 @dataclass(frozen=True)

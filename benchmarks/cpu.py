@@ -93,3 +93,8 @@ def keep_off(core: int) -> None:
     """From now on this process and those it starts stay off `core`, if there are others."""
     present = os.sched_getaffinity(0)
     os.sched_setaffinity(0, present - {core} or present)
+
+
+def present() -> int:
+    """Processors of this machine."""
+    return os.cpu_count() or 1

@@ -5,6 +5,7 @@ frame, testpmd's without a signature.
 """
 
 import time
+from functools import partial
 from pathlib import Path
 
 from contest import Aim, Contender, Contest, Line, Sample
@@ -14,7 +15,9 @@ from peers import (
     SECONDS,
     UDP,
     WARM_UP_S,
+    PAGES,
     engine,
+    hugepages,
     increments,
     missing,
     one_worker,
@@ -53,14 +56,15 @@ def theirs(core: int, folder: Path, mode: str) -> Sample:
 def contests(core: int, folder: Path) -> list[Contest]:
     """Five-tuples, a constant frame, and frames other than UDP over IPv4 of one size."""
     absent = missing("dpdk-testpmd")
-    constant = stream(0, "null", None, fields=(), stamped=False)
+    constant = {stamped: stream(0, "null", None, fields=(), stamped=stamped) for stamped in (True, False)}
+    pages = partial(hugepages, PAGES)
     return [
         Contest(
             "64 B, 65,536 five-tuples, into net_null",
             "frames",
             (
-                Contender("pinchpoint", lambda: ours(core)),
-                Contender("testpmd flowgen", lambda: theirs(core, folder, "flowgen"), absent),
+                Contender("pinchpoint", lambda _: ours(core)),
+                Contender("testpmd flowgen", lambda _: theirs(core, folder, "flowgen"), absent),
             ),
             (
                 Line(
@@ -70,15 +74,21 @@ def contests(core: int, folder: Path) -> list[Contest]:
                     (Aim("ratio", 1.3),),
                 ),
             ),
+            pages,
         ),
         Contest(
             "64 B constant into net_null",
             "frames",
             (
-                Contender("pinchpoint", lambda: ours(core, constant)),
-                Contender("testpmd txonly", lambda: theirs(core, folder, "txonly"), absent),
+                Contender("pinchpoint, stamped", lambda _: ours(core, constant[True])),
+                Contender("pinchpoint", lambda _: ours(core, constant[False])),
+                Contender("testpmd txonly", lambda _: theirs(core, folder, "txonly"), absent),
             ),
-            (Line("64 B constant into net_null, one core", "pinchpoint", "testpmd txonly", (Aim("ratio", 1.0),)),),
+            (
+                Line("64 B constant into net_null", "pinchpoint", "testpmd txonly", (Aim("ratio", 1.0),)),
+                Line("the same, ours stamped", "pinchpoint, stamped", "testpmd txonly"),
+            ),
+            pages,
         ),
         _general(core),
     ]
@@ -109,13 +119,13 @@ def _general(core: int) -> Contest:
         ),
         "IMIX (simple)": stream(0, "null", None, size=streams.Size(imix="simple")),
     }
-    contenders = [Contender("64 B UDP", lambda: ours(core))]
-    contenders += [Contender(name, lambda sent=sent: ours(core, sent)) for name, sent in kinds.items()]  # type: ignore[misc]
+    contenders = [Contender("64 B UDP", lambda _: ours(core))]
+    contenders += [Contender(name, lambda _, sent=sent: ours(core, sent)) for name, sent in kinds.items()]  # type: ignore[misc]
     lines = tuple(
         Line(f"{name}, 65,536 five-tuples, stamped, into net_null", name, "64 B UDP", remark="both ours")
         for name in kinds
     )
-    return Contest("other frames into net_null", "frames", tuple(contenders), lines)
+    return Contest("other frames into net_null", "frames", tuple(contenders), lines, partial(hugepages, PAGES))
 
 
 def _fixed(size: int) -> streams.Size:

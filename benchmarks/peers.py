@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import secrets
 import shutil
 import signal
 import subprocess
@@ -16,13 +17,17 @@ from typing import TypeVar
 import msgspec
 from cpu import CpuMeter, group_members
 
+from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
 from pinchpoint.engine.process import TX_BURST, find_engine
+from pinchpoint.sweep.setup import hugepage_pool
 
 SECONDS = 2.0  # of every sample
 WARM_UP_S = 0.4
 ANSWER_S = 60.0  # the longest any answer of the engine takes here
 EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "256")
+PAGES = 160  # of 2 MiB: 256 MiB and what EAL adds
 FIVE_TUPLES = 65_536
 PACKAGES = {
     "dpdk-testpmd": "dpdk-dev",
@@ -102,6 +107,19 @@ def trial(
         capture=None,
         streams=tuple(sent),
     )
+
+
+@contextlib.contextmanager
+def hugepages(pages: int) -> Iterator[None]:
+    """`pages` free ones of 2 MiB inside the block, those added journalled like any bench."""
+    total, free = hugepage_pool()
+    builder = Builder(f"bench-{secrets.token_hex(3)}")
+    absent = max(0, pages - free)
+    builder.apply([Hugepages(total, total + absent)] if absent else [])
+    try:
+        yield
+    finally:
+        builder.undo()
 
 
 def engine_command() -> list[str]:

@@ -65,10 +65,10 @@ def contests(core: int, folder: Path) -> list[Contest]:
 def _af_xdp(core: int, folder: Path, sink: str | None) -> Contest:
     command = testpmd([f"net_af_xdp0,iface={NEAR}"], core, eal=_PLAIN)
     contenders = (
-        Contender("pinchpoint", lambda: ours(core, "af_xdp", xdp_sink), sink),
+        Contender("pinchpoint", lambda _: ours(core, "af_xdp", xdp_sink), sink),
         Contender(
             "testpmd net_af_xdp, flowgen",
-            lambda: theirs(core, command, xdp_sink, folder / "af_xdp.log", _testpmd_started),
+            lambda _: theirs(core, command, xdp_sink, folder / "af_xdp.log", _testpmd_started),
             missing("dpdk-testpmd") or sink,
         ),
     )
@@ -80,7 +80,7 @@ def _af_xdp(core: int, folder: Path, sink: str | None) -> Contest:
 def _live(core: int, sink: str | None) -> Contest:
     work = "64 B, 65,536 five-tuples, over veth, XDP live frames, into XDP_DROP"
     published = "no peer here: Debian's xdp-trafficgen 1.3 does not run on this kernel; version 1.6 got 6.0 Mpps"
-    contenders = (Contender("pinchpoint", lambda: ours(core, "xdp_live", xdp_sink), sink),)
+    contenders = (Contender("pinchpoint", lambda _: ours(core, "xdp_live", xdp_sink), sink),)
     return Contest(
         work, "frames", contenders, (Line(work, "pinchpoint", None, (Aim("rate", LIVE_AIM_FPS),), published),)
     )
@@ -93,15 +93,15 @@ def _af_packet(core: int, folder: Path) -> Contest:
     packet = testpmd([_AF_PACKET], core, "txonly", (*_PLAIN, "--no-shconf"))
     no_nft = missing("nft")
     contenders = (
-        Contender("pinchpoint", lambda: ours(core, "af_packet", nft_sink), no_nft),
+        Contender("pinchpoint", lambda _: ours(core, "af_packet", nft_sink), no_nft),
         Contender(
             "trafgen",
-            lambda: theirs(core, trafgen, nft_sink, folder / "trafgen.log", _nothing),
+            lambda _: theirs(core, trafgen, nft_sink, folder / "trafgen.log", _nothing),
             missing("trafgen") or no_nft,
         ),
         Contender(
             "testpmd net_af_packet, txonly",
-            lambda: theirs(core, packet, nft_sink, folder / "af_packet.log", _testpmd_started),
+            lambda _: theirs(core, packet, nft_sink, folder / "af_packet.log", _testpmd_started),
             missing("dpdk-testpmd") or no_nft,
         ),
     )
