@@ -1,4 +1,4 @@
-"""What a program takes of the processors while it is looked at (proc(5), sched-stats.rst).
+"""Processors: what a program takes of them (proc(5), sched-stats.rst), and where this one runs.
 
 The machine is shared, so a rate for each second of CPU time tells more than one for
 each second. Where frames are taken in a soft interrupt that the kernel has handed to
@@ -6,6 +6,8 @@ its ksoftirqd thread, that thread's time belongs to the sender's.
 """
 
 import os
+import signal
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,6 +89,12 @@ def _ksoftirqd(core: int) -> Iterator[int]:
                 yield int(entry.name)
         except OSError:
             continue
+
+
+def end_on_signals() -> None:
+    """From now on SIGTERM and SIGHUP unwind as Ctrl-C does, so that nothing started is left."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda number, _frame: sys.exit(128 + number))
 
 
 def keep_off(core: int) -> None:

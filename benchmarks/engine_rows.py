@@ -83,6 +83,7 @@ def _runs(contest: Contest, rounds: int) -> int:
 
 def measure(rounds: int, only: str = "") -> list[Outcome]:
     """All contests whose name contains `only`; nothing else may use the machine's bench meanwhile."""
+    cpu.end_on_signals()
     cpu.keep_off(CORE)
     with machine_lock(), tempfile.TemporaryDirectory() as name:
         contests = [contest for contest in all_contests(Path(name)) if only.lower() in contest.name.lower()]
@@ -124,4 +125,4 @@ if __name__ == "__main__":
     try:
         main()
     except PinchpointError as error:
-        sys.exit(f"{error.message}\nhint: {error.hint}" if error.hint else error.message)
+        sys.exit(str(error))

@@ -12,10 +12,10 @@ from contest import Aim, Contender, Contest, Line, Sample
 from peers import (
     ETHERNET,
     IPV4,
+    PAGES,
     SECONDS,
     UDP,
     WARM_UP_S,
-    PAGES,
     engine,
     hugepages,
     increments,
@@ -41,7 +41,7 @@ def ours(core: int, sent: streams.StreamRequest = FLOWS) -> Sample:
     with engine([PORT], one_worker(core, [PORT]), dpdk=True) as running:
         result, meter = running.during([sent], lambda: watched([running.pid], core))
     rate = result.streams[0].sent / result.duration_s
-    return Sample(rate, meter.share, meter.kernel_share, {"bytes a frame": result.streams[0].bytes_mean})
+    return Sample(rate, meter.share, meter.kernel_share)
 
 
 def theirs(core: int, folder: Path, mode: str) -> Sample:
@@ -117,7 +117,7 @@ def _general(core: int) -> Contest:
             size=_fixed(114),
             fields=increments("ipv4[1].src", "ipv4[1].dst"),
         ),
-        "IMIX (simple)": stream(0, "null", None, size=streams.Size(imix="simple")),
+        "IMIX of 64 B x 7, 594 B x 4, 1518 B": stream(0, "null", None, size=streams.Size(imix="simple")),
     }
     contenders = [Contender("64 B UDP", lambda _: ours(core))]
     contenders += [Contender(name, lambda _, sent=sent: ours(core, sent)) for name, sent in kinds.items()]  # type: ignore[misc]

@@ -122,17 +122,15 @@ def hugepages(pages: int) -> Iterator[None]:
         builder.undo()
 
 
-def engine_command() -> list[str]:
-    """The engine on all processors, wherever this process is kept: its workers choose their own."""
-    return ["taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", find_engine()]
-
-
 @contextlib.contextmanager
-def greeted() -> Iterator["Engine"]:
-    """The engine after its greeting; it ends with the block, by force if it does not answer."""
-    process = subprocess.Popen(
-        engine_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
+def greeted(program: str | None = None) -> Iterator["Engine"]:
+    """The engine, another build of it if told, after its greeting.
+
+    It ends with the block, by force if it does not answer.
+    """
+    # On all processors, wherever this process is kept: its workers choose their own.
+    command = ["taskset", "-c", f"0-{(os.cpu_count() or 1) - 1}", program or find_engine()]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     try:
         talk = Engine(process)
         talk.ask(protocol.LabHello())
@@ -148,10 +146,14 @@ def greeted() -> Iterator["Engine"]:
 
 @contextlib.contextmanager
 def engine(
-    ports: Sequence[protocol.PortRequest], workers: Sequence[protocol.WorkerRequest], *, dpdk: bool = False
+    ports: Sequence[protocol.PortRequest],
+    workers: Sequence[protocol.WorkerRequest],
+    *,
+    dpdk: bool = False,
+    program: str | None = None,
 ) -> Iterator["Engine"]:
     """The engine with its ports open."""
-    with greeted() as talk:
+    with greeted(program) as talk:
         talk.ask(protocol.Open(tuple(workers), EAL if dpdk else (), tuple(ports), 20.0))
         yield talk
 
@@ -189,7 +191,7 @@ class Engine:
             hung.cancel()
         if not line:
             raise RuntimeError("the engine ended without an answer")
-        answer = msgspec.json.decode(line, type=protocol.FromEngine)
+        answer: protocol.FromEngine = msgspec.json.decode(line, type=protocol.FromEngine)
         if isinstance(answer, protocol.Error):
             raise RuntimeError(answer.message)
         return answer

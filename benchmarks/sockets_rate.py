@@ -44,7 +44,7 @@ def sockperf(link: Link, cores: Cores, folder: Path) -> Sample:
     """14 bytes, its least; the rate of the part of the run that it holds valid."""
     server = ["sockperf", "server", "-i", FAR_IP, "--tcp"]
     client = ["sockperf", "ping-pong", "-i", FAR_IP, "--tcp", "-t", str(round(RUN_S)), "-m", "14", "--full-rtt"]
-    said, meter = _pair(link, server, client, cores, folder)
+    said, meter = _pair(link, server, client, cores, folder, "Starting test")  # seconds after its warm-up
     if not (found := _SOCKPERF_RATE.search(said)):
         raise RuntimeError("sockperf told no rate")
     notes = {f"p{name} us": _number(rf"percentile {name}\.000 =\s+([\d.]+)", said) for name in ("50", "99")}
@@ -60,12 +60,13 @@ def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
 
 
 def _pair(
-    link: Link, server: Sequence[str], client: Sequence[str], cores: Cores, folder: Path
+    link: Link, server: Sequence[str], client: Sequence[str], cores: Cores, folder: Path, begins: str = ""
 ) -> tuple[str, CpuMeter]:
     """What the client said, and the CPU time of both."""
     with peer(server, cores[1], folder / "server.log", link.far) as serving:
         time.sleep(SETTLE_S)
         with peer(client, cores[0], folder / "client.log", link.near) as asking:
+            asking.wait_for(begins)
             time.sleep(SETTLE_S)
             with CpuMeter([*serving.members(), *asking.members()], _distinct(cores)) as meter:
                 time.sleep(RUN_S - 2 * SETTLE_S)

@@ -98,7 +98,7 @@ def _limit(samples: Sequence[Sample]) -> str:
         words.append(f"CPU {100 * sum(shares) / len(shares):.0f} %")
     kernel = kernel_share(samples)
     if kernel is not None and kernel >= 0.005:
-        words.append(f"of it kernel {kernel:.0%}")
+        words.append(f"of it kernel {100 * kernel:.0f} %")
     return ", ".join(words) or NOTHING
 
 

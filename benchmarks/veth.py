@@ -58,7 +58,7 @@ Count = Callable[[], int]
 @contextmanager
 def xdp_sink(link: Link) -> Iterator[Count]:
     """An XDP program that drops and counts; on a veth it also lets the near end send XDP frames."""
-    command = [EXAMPLES / "drop_sink", FAR, link.far]
+    command = [str(EXAMPLES / "drop_sink"), FAR, link.far]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
         question, answer = process.stdin, process.stdout
@@ -76,7 +76,7 @@ def xdp_sink(link: Link) -> Iterator[Count]:
 
 @contextmanager
 def nft_sink(link: Link) -> Iterator[Count]:
-    """nftables at the device's ingress hook: an XDP program would cost senders of socket buffers more."""
+    """Nftables at the device's ingress hook: an XDP program would cost senders of socket buffers more."""
     words = ("nft", f"add table netdev {_TABLE}; add counter netdev {_TABLE} frames; {_CHAIN}")
     run_command(words, link.far)
     run_command(("nft", f"add rule netdev {_TABLE} ingress counter name frames drop"), link.far)
