@@ -1,16 +1,19 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench fuzz setup fmt clean help
+.PHONY: demo test lint bench bench-engine profile-engine bench-tools fuzz setup fmt clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
+CARGO_RELEASE := cargo build --quiet --release --locked --manifest-path engine/Cargo.toml
 ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 
 help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
-	@echo "make bench   compare the engine's and the lab's speed with their peers (as root)"
+	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
+	@echo "make bench           the same, and the lab's own time per trial"
+	@echo "make profile-engine  where the engine spends its core (as root)"
 	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
 	@echo "make lint    formatters, clippy, ruff, strict types"
 	@echo "make fmt     format everything"
@@ -39,8 +42,22 @@ fmt:
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: setup .venv/.test-packages
-	$(BIN)/python benchmarks/run.py
+# BENCH takes options of the table: --only WORDS, --rounds N, --json.
+bench: bench-tools
+	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+bench-engine: bench-tools
+	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)
+
+# The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
+profile-engine: bench-tools
+	$(CARGO_RELEASE) --features dpdk --package pinchpoint-engine
+	@$(BIN)/python benchmarks/engine_profile.py
+
+bench-tools: setup .venv/.bench-packages
+	$(CARGO_RELEASE) --package pinchpoint-port --example drop_sink
+	$(CARGO_RELEASE) --package pinchpoint-traffic --example account
+	test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr
 
 fuzz: .venv/.packages
 	@packaging/check-rust
@@ -56,6 +73,10 @@ clean:
 
 .venv/.test-packages: packaging/install-packages
 	@packaging/install-packages test
+	@mkdir -p .venv && touch $@
+
+.venv/.bench-packages: packaging/install-packages
+	@packaging/install-packages bench
 	@mkdir -p .venv && touch $@
 
 .venv/.installed: pyproject.toml $(ENGINE_SOURCES) packaging/wheel/scripts/pinchpoint | .venv/.packages

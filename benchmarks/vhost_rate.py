@@ -1,31 +1,36 @@
-"""The highest rate that Open vSwitch forwards between two vhost-user ports for each sender, both ways at once.
+"""The rate that Open vSwitch forwards between two vhost-user ports for each sender.
 
-One core sends and receives on both ports, one PMD forwards. The yardstick is the
-switch's own: frames that its ports sent, over the time between two readings.
+One core sends and receives, one PMD forwards. The yardstick is the switch's own: frames
+that its ports sent, over the time between two readings.
 """
 
-import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from peers import engine, stream, testpmd, trial
+from contest import Aim, Contender, Contest, Line, Sample
+from cpu import CpuMeter
+from peers import SECONDS, WARM_UP_S, engine, missing, one_worker, peer, stream, testpmd
+from peers import TESTPMD_STARTED as STARTED
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.engine import streams
 from pinchpoint.observe.ovs import PmdThreads, Ports
 from pinchpoint.scenario import load
 from pinchpoint.sweep.setup import Setup, prepare
 
-SECONDS = 3.0
-SCENARIO = Path(__file__).with_name("both-ways.toml")
+BOTH_WAYS = Path(__file__).with_name("both-ways.toml")
+ONE_WAY = Path(__file__).with_name("one-way.toml")
+PMD_BUSY = "PMD busy %"
+FORWARDING_FPS = 1e5  # from then on the switch, which looks about once a second, has found the sockets
 
 
 @contextmanager
-def standing_switch() -> Iterator["Switch"]:
-    """A private Open vSwitch that forwards left to right and back."""
-    setup = prepare(load(SCENARIO))
+def standing_switch(scenario: Path) -> Iterator["Switch"]:
+    """A private Open vSwitch."""
+    setup = prepare(load(scenario))
     builder = Builder(setup.places.bench_id)
     builder.apply(setup.resources)
     try:
@@ -43,10 +48,11 @@ class Switch:
         self._ports = Ports(places.management, {"1": "left", "2": "right"}, dict(places.environment))
         self._pmds = PmdThreads(Unixctl(places.control))
 
-    def forwarded(self, seconds: float) -> tuple[float, float]:
-        """(frames per second sent by both ports, busy share of the PMD) over the next `seconds`."""
+    def forwarded(self, members: list[int], core: int, seconds: float = SECONDS) -> Sample:
+        """What both ports sent over the next `seconds`, and what `members` took of the CPU for it."""
         ports, pmds = self._ports.snapshot(), self._pmds.snapshot()
-        time.sleep(seconds)
+        with CpuMeter(members, (core,)) as meter:
+            time.sleep(seconds)
         ports_after, pmds_after = self._ports.snapshot(), self._pmds.snapshot()
         names = [f"ovs/port/{port}/tx_pkts" for port in ("left", "right")]
         sent = sum(ports_after.counters[name] - ports.counters[name] for name in names)
@@ -54,26 +60,73 @@ class Switch:
             pmds_after.counters[f"ovs/pmd/core1/{kind}_cycles"] - pmds.counters[f"ovs/pmd/core1/{kind}_cycles"]
             for kind in ("processing", "idle")
         )
-        return sent / (ports_after.at_s - ports.at_s), busy / (busy + idle)
+        notes = {PMD_BUSY: 100 * busy / (busy + idle)}
+        if sent:
+            notes["PMD cycles a frame"] = busy / sent
+        return Sample(sent / (ports_after.at_s - ports.at_s), meter.share, meter.kernel_share, notes)
+
+    def until_forwarding(self, timeout_s: float = 10.0) -> None:
+        """Until frames pass. Raises RuntimeError if none do in time."""
+        deadline = time.monotonic() + timeout_s
+        while self.forwarded([], 0, 0.3).rate < FORWARDING_FPS:
+            if time.monotonic() > deadline:
+                raise RuntimeError("the switch forwards nothing")
 
 
-def ours(switch: Switch, core: int) -> tuple[float, float]:
-    """Frames per second forwarded for the engine, unpaced."""
-    both = [stream(0, "left", "right"), stream(1, "right", "left")]
-    with engine(switch.setup.engine.ports, core) as running:
-        running.run(trial(both, 0.3))
-        send_s = SECONDS + 1.0
-        found: list[tuple[float, float]] = []
-        reader = threading.Timer(0.5, lambda: found.append(switch.forwarded(SECONDS)))
-        reader.start()
-        running.run(trial(both, send_s))
-        reader.join()
-    return found[0]
+def ours(switch: Switch, sent: Sequence[streams.StreamRequest], core: int) -> Sample:
+    """The engine, unpaced."""
+    ports = switch.setup.engine.ports
+    with engine(ports, one_worker(core, ports), dpdk=True) as running:
+        _, sample = running.during(sent, lambda: switch.forwarded([running.pid], core))
+    return sample
 
 
-def theirs(switch: Switch, core: int, folder: Path) -> tuple[float, float]:
-    """Frames per second forwarded for testpmd flowgen."""
-    vdevs = [port.device for port in switch.setup.engine.ports]
-    with testpmd(vdevs, core, folder / "testpmd.log"):
-        time.sleep(2.5)  # the switch looks for the sockets about once a second
-        return switch.forwarded(SECONDS)
+def theirs(switch: Switch, core: int, folder: Path, *, as_one: bool) -> Sample:
+    """Testpmd flowgen on both ports; `as_one` sends on the first only, but receives on both.
+
+    Flowgen sends on every port that it polls. The fail-safe driver makes one port of the
+    two: it receives from all of its devices and sends to the first.
+    """
+    devices = [port.device for port in switch.setup.engine.ports]
+    if as_one:
+        devices = ["net_failsafe0," + ",".join(f"dev({device})" for device in devices)]
+    with peer(testpmd(devices, core), core, folder / "testpmd.log") as running:
+        running.wait_for(STARTED)
+        time.sleep(WARM_UP_S)
+        switch.until_forwarding()
+        return switch.forwarded(running.members(), core)
+
+
+def contests(core: int, folder: Path) -> list[Contest]:
+    """One way, then both ways."""
+    one = [stream(0, "left", "right")]
+    both = [*one, stream(1, "right", "left")]
+    aims = (Aim(PMD_BUSY, 95.0), Aim("ratio", 1.2))
+    remark = "ours: received, checked and timed; testpmd: both ports as one by net_failsafe, received and dropped"
+    return [
+        _contest("one way", ONE_WAY, one, core, folder, aims, remark),
+        _contest("both ways", BOTH_WAYS, both, core, folder, (), ""),
+    ]
+
+
+def _contest(
+    ways: str,
+    scenario: Path,
+    sent: Sequence[streams.StreamRequest],
+    core: int,
+    folder: Path,
+    aims: tuple[Aim, ...],
+    remark: str,
+) -> Contest:
+    as_one = len(sent) == 1
+    work = f"64 B through OVS vhost-user, {ways}, sent and received by one core"
+    contenders = (
+        Contender("pinchpoint", lambda switch: ours(switch, sent, core)),
+        Contender(
+            "testpmd flowgen",
+            lambda switch: theirs(switch, core, folder, as_one=as_one),
+            missing("dpdk-testpmd"),
+        ),
+    )
+    line = Line(work, "pinchpoint", "testpmd flowgen", aims, remark)
+    return Contest(work, "frames", contenders, (line,), lambda: standing_switch(scenario))

@@ -1,0 +1,104 @@
+"""TCP transactions over a veth pair: one connection, one question at a time (rr), or a connection for each (crr).
+
+Client and server share a core, or have one each; with two, waking the other core is
+most of a transaction.
+"""
+
+import re
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from contest import Aim, Contender, Contest, Line, Sample
+from cpu import CpuMeter
+from peers import missing, peer
+from veth import EXAMPLES, FAR_IP, Link, standing
+
+RUN_S = 1.0
+SETTLE_S = 0.3
+_RR = EXAMPLES / "rr"
+_SOCKPERF_RATE = re.compile(r"\[Valid Duration\] RunTime=([\d.]+) sec; SentMessages=\d+; ReceivedMessages=(\d+)")
+_NO_CRR_PEER = "no peer in Debian's main archive (netperf and neper have one)"
+
+Cores = tuple[int, int]  # of client and server
+
+
+def ours(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
+    """One byte there, one back."""
+    command = [str(_RR), kind, "--client", link.near, "--server", link.far, "--listen", FAR_IP]
+    command += ["--cores", f"{cores[0]},{cores[1]}", "--duration", str(RUN_S), "--warm-up", str(SETTLE_S)]
+    with peer(command, cores[0], folder / "rr.log") as running:
+        time.sleep(2 * SETTLE_S)
+        with CpuMeter(running.members(), _distinct(cores)) as meter:
+            time.sleep(RUN_S - 2 * SETTLE_S)
+        said = running.ended(10)
+    return Sample(_number(r"(\d+) transactions/s", said), meter.share, meter.kernel_share, _percentiles(said))
+
+
+def _percentiles(said: str) -> dict[str, float]:
+    return {f"p{name} us": _number(rf"latency us:.* p{name} ([\d.]+)", said) for name in ("50", "99")}
+
+
+def sockperf(link: Link, cores: Cores, folder: Path) -> Sample:
+    """14 bytes, its least; the rate of the part of the run that it holds valid."""
+    server = ["sockperf", "server", "-i", FAR_IP, "--tcp"]
+    client = ["sockperf", "ping-pong", "-i", FAR_IP, "--tcp", "-t", str(round(RUN_S)), "-m", "14", "--full-rtt"]
+    said, meter = _pair(link, server, client, cores, folder, "Starting test")  # seconds after its warm-up
+    if not (found := _SOCKPERF_RATE.search(said)):
+        raise RuntimeError("sockperf told no rate")
+    notes = {f"p{name} us": _number(rf"percentile {name}\.000 =\s+([\d.]+)", said) for name in ("50", "99")}
+    return Sample(int(found[2]) / float(found[1]), meter.share, meter.kernel_share, notes)
+
+
+def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
+    """100 bytes, as it is made for; it tells no percentiles below 100 us."""
+    server = ["iperf", "-s", "-B", FAR_IP]
+    client = ["iperf", "-c", FAR_IP, "--bounceback", "-t", str(round(RUN_S)), "--bounceback-period", "0"]
+    said, meter = _pair(link, server, client, cores, folder)
+    return Sample(_number(r"(\d+) rps", said), meter.share, meter.kernel_share)
+
+
+def _pair(
+    link: Link, server: Sequence[str], client: Sequence[str], cores: Cores, folder: Path, begins: str = ""
+) -> tuple[str, CpuMeter]:
+    """What the client said, and the CPU time of both."""
+    with peer(server, cores[1], folder / "server.log", link.far) as serving:
+        time.sleep(SETTLE_S)
+        with peer(client, cores[0], folder / "client.log", link.near) as asking:
+            asking.wait_for(begins)
+            time.sleep(SETTLE_S)
+            with CpuMeter([*serving.members(), *asking.members()], _distinct(cores)) as meter:
+                time.sleep(RUN_S - 2 * SETTLE_S)
+            return asking.ended(15), meter
+
+
+def _number(pattern: str, said: str) -> float:
+    if not (found := re.search(pattern, said)):
+        raise RuntimeError(f"told nothing like {pattern!r}")
+    return float(found[1])
+
+
+def _distinct(cores: Cores) -> tuple[int, ...]:
+    return tuple(sorted(set(cores)))
+
+
+def contests(core: int, other: int, folder: Path) -> list[Contest]:
+    """Both kinds, on one core and on two."""
+    absent = None if _RR.exists() else f"not built: {_RR} (make bench-engine does, where engine/sockets is)"
+    places = {"one core": (core, core)} | ({"two cores": (core, other)} if other != core else {})
+    return [_contest(kind, where, cores, folder, absent) for kind in ("rr", "crr") for where, cores in places.items()]
+
+
+def _contest(kind: str, where: str, cores: Cores, folder: Path, absent: str | None) -> Contest:
+    work = f"TCP {kind} over veth, client and server on {where}"
+    contenders = [Contender("pinchpoint", lambda link: ours(link, kind, cores, folder), absent)]
+    peers: dict[str, Callable[[Link, Cores, Path], Sample]] = {"sockperf": sockperf, "iperf": iperf}
+    remarks = {"sockperf": "ours: 1 byte each way; sockperf: 14", "iperf": "ours: 1 byte each way; iperf 2: 100"}
+    lines = []
+    for name, run in peers.items() if kind == "rr" else ():
+        contenders.append(Contender(name, lambda link, run=run: run(link, cores, folder), missing(name)))  # type: ignore[misc]
+        lines.append(Line(work, "pinchpoint", name, (Aim("ratio", 1.0),), remarks[name]))
+    if not lines:
+        lines.append(Line(work, "pinchpoint", remark=_NO_CRR_PEER))
+    return Contest(work, "transactions", tuple(contenders), tuple(lines), partial(standing, with_addresses=True))

@@ -1,0 +1,157 @@
+"""Outcomes of contests as a table for people and as JSON for programs."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from contest import (
+    Aim,
+    Line,
+    Outcome,
+    Sample,
+    Spread,
+    cycles,
+    kernel_share,
+    notes,
+    per_cpu_second,
+    rates,
+    ratios,
+    reached,
+)
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+HEADINGS = ("work", "against", "pinchpoint", "peer", "ratio per round", "cycles each", "limit", "aim")
+NOTHING = "-"
+PLAIN_WIDTH = 200  # where no terminal says how wide it is
+
+
+def show(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> None:
+    """Print the table."""
+    table = Table(title=f"medians (range) of {rounds} interleaved rounds", show_lines=True)
+    for heading in HEADINGS:
+        table.add_column(heading)
+    for outcome in outcomes:
+        for line in outcome.contest.lines:
+            table.add_row(*(escape(cell) for cell in cells(outcome, line, clock_hz)))
+    Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
+    print(
+        f"cycles each: of a clock of {clock_hz / 1e9:.2f} GHz, by CPU time, ours / the peer's. limit: what was busy.\n"
+        "Where CPU time was short of 100 %, another program had the core: compare the ratio per CPU second."
+    )
+
+
+def cells(outcome: Outcome, line: Line, clock_hz: int) -> tuple[str, ...]:
+    """One row of the table, as under HEADINGS."""
+    ours = outcome.samples.get(line.ours, [])
+    theirs = outcome.samples.get(line.against or "", [])
+    unit = outcome.contest.unit
+    return (
+        f"{line.work}\n({line.remark})" if line.remark else line.work,
+        line.against or NOTHING,
+        _rate(rates(ours), unit) or outcome.failures.get(line.ours, NOTHING),
+        _rate(rates(theirs), unit) or outcome.failures.get(line.against or "", NOTHING),
+        _ratios(ours, theirs),
+        " / ".join(_cycles(samples, clock_hz) for samples in (ours, theirs) if samples),
+        "\n".join(f"{who}: {_limit(samples)}" for who, samples in (("ours", ours), ("peer", theirs)) if samples),
+        "\n".join(_aim(aim, ours, theirs, unit) for aim in line.aims),
+    )
+
+
+def _rate(found: Spread | None, unit: str) -> str:
+    if found is None:
+        return ""
+    scale, word = (1e6, "Mpps") if unit == "frames" else (1e3, "k/s")
+    digits = 2 if found.median / scale < 100 else 1
+    median, low, high = (f"{value / scale:.{digits}f}" for value in (found.median, found.low, found.high))
+    return f"{median} {word}\n({low}-{high})"
+
+
+def _ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> str:
+    found = ratios(ours, theirs)
+    if found is None:
+        return NOTHING
+    told = f"{found.median:.2f} x ({found.low:.2f}-{found.high:.2f})"
+    by_cpu = _by_cpu(ours, theirs)
+    return f"{told}\nper CPU s: {by_cpu:.2f} x" if by_cpu else told
+
+
+def _by_cpu(ours: Sequence[Sample], theirs: Sequence[Sample]) -> float | None:
+    mine, peers = per_cpu_second(ours), per_cpu_second(theirs)
+    return mine.median / peers.median if mine and peers else None
+
+
+def _cycles(samples: Sequence[Sample], clock_hz: int) -> str:
+    found = cycles(samples, clock_hz)
+    if found is None:
+        return NOTHING
+    return f"{found.median:.0f}" if found.median >= 100 else f"{found.median:.1f}"
+
+
+def _limit(samples: Sequence[Sample]) -> str:
+    """What was busy: the switch, the core, and how much of its time the kernel had."""
+    words = [_note(name, value) for name, value in notes(samples).items()]
+    shares = [sample.cpu_share for sample in samples if sample.cpu_share is not None]
+    if shares:
+        words.append(f"CPU {100 * sum(shares) / len(shares):.0f} %")
+    kernel = kernel_share(samples)
+    if kernel is not None and kernel >= 0.005:
+        words.append(f"of it kernel {100 * kernel:.0f} %")
+    return ", ".join(words) or NOTHING
+
+
+def _note(name: str, value: float) -> str:
+    for unit in (" %", " us"):
+        if name.endswith(unit):
+            return f"{name.removesuffix(unit)} {value:.0f}{unit}"
+    return f"{name}: {value:.4g}"
+
+
+def _aim(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample], unit: str) -> str:
+    found = reached(aim, ours, theirs)
+    verdict = "not measured" if found is None else "met" if found >= aim.at_least else "missed"
+    if aim.what == "ratio":
+        return f"{aim.at_least:g} x: {verdict}"
+    if aim.what == "rate":
+        return f"{aim.at_least / 1e6:g} Mpps: {verdict}" if unit == "frames" else f"{aim.at_least:g}/s: {verdict}"
+    return f"{_note(aim.what, aim.at_least)}: {verdict}"
+
+
+def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str, Any]:
+    """Everything that the table is made of, every sample included; rates are per second."""
+    return {
+        "rounds": rounds,
+        "clock_hz": clock_hz,
+        "contests": [
+            {
+                "name": outcome.contest.name,
+                "unit": outcome.contest.unit,
+                "samples": {name: [asdict(one) for one in each] for name, each in outcome.samples.items()},
+                "failures": outcome.failures,
+                "lines": [_line(outcome, line, clock_hz) for line in outcome.contest.lines],
+            }
+            for outcome in outcomes
+        ],
+    }
+
+
+def _line(outcome: Outcome, line: Line, clock_hz: int) -> dict[str, Any]:
+    ours = outcome.samples.get(line.ours, [])
+    theirs = outcome.samples.get(line.against or "", [])
+    found = ratios(ours, theirs)
+    return {
+        "work": line.work,
+        "remark": line.remark,
+        "ours": line.ours,
+        "against": line.against,
+        "ratio": asdict(found) if found else None,
+        "ratio_per_cpu_second": _by_cpu(ours, theirs),
+        "cycles": {
+            name: asdict(spread) if (spread := cycles(samples, clock_hz)) else None
+            for name, samples in ((line.ours, ours), (line.against, theirs))
+            if name is not None
+        },
+        "aims": [asdict(aim) | {"reached": reached(aim, ours, theirs)} for aim in line.aims],
+    }
