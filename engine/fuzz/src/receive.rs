@@ -77,7 +77,6 @@ const STREAMS: [(u8, usize); 3] = [(5, 1), (6, 0), (7, 1)];
 pub fn account(input: &[u8]) {
     let settings = Settings {
         epoch: EPOCH,
-        verify_checksums: input.len() % 2 == 1,
         latency_every: 1 + input.len() as u64 % 3,
         jitter: true,
     };
@@ -86,6 +85,7 @@ pub fn account(input: &[u8]) {
         id,
         rx_port: Some(rx_port),
         sender: Sender::Here,
+        verify_checksums: input.len() % 2 == 1,
         flows: Some((map, 3)),
     });
     let mut account = Account::new(&settings, &expected, PORTS);

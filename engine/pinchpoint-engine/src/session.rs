@@ -205,6 +205,10 @@ impl Session {
     }
 
     fn depart(&mut self, leave: Leave) {
+        // The end of input after `bye` says nothing new.
+        if self.leave.is_some() && leave == Leave::End {
+            return;
+        }
         self.leave = Some(leave);
         let reason = match leave {
             Leave::Bye => None,
@@ -415,9 +419,9 @@ impl Session {
                     Err(failure) => Reply::Error(failure),
                 }
             }
-            (Some((ports, Err(message))), Some(open)) => {
-                open.ports = ports;
-                Reply::Error(error(ErrorCode::Internal, message, None))
+            (Some((_, Err(message))), _) => {
+                self.open = None;
+                Reply::Error(error(ErrorCode::Internal, message, Some("send open again")))
             }
             _ => {
                 self.open = None;

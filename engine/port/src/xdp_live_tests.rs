@@ -44,6 +44,7 @@ fn spec(len: usize, flows: u64, fields: &[Varying]) -> StreamSpec {
         id: 7,
         epoch: 3,
         seed: 0,
+        part: 0,
         stamped: true,
         sizes: Sizes::Fixed(len),
         template: Template::Layers(vec![ethernet, ipv4, udp]),

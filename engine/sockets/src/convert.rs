@@ -21,6 +21,7 @@ const CURVE_POINTS_PER_HALVING: u32 = 2;
 /// Longest name of a trial, in bytes.
 const MAX_NAME: usize = 256;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
+const MAX_SAMPLE_INTERVAL_S: f64 = 86_400.0;
 
 /// Pairs each word of the wire with its counterpart, both ways.
 macro_rules! same_words {
@@ -59,9 +60,9 @@ impl SocketsRequest {
             return Err(Failure::invalid("trial", what));
         }
         if let Some(interval_s) = self.sample_interval_s
-            && !(interval_s >= MIN_SAMPLE_INTERVAL_S && interval_s.is_finite())
+            && !(MIN_SAMPLE_INTERVAL_S..=MAX_SAMPLE_INTERVAL_S).contains(&interval_s)
         {
-            let what = format!("expected null or at least {MIN_SAMPLE_INTERVAL_S}");
+            let what = format!("expected null or {MIN_SAMPLE_INTERVAL_S} to {MAX_SAMPLE_INTERVAL_S}");
             return Err(Failure::invalid("sample_interval_s", what));
         }
         let work = Workload {

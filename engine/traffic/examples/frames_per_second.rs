@@ -101,6 +101,7 @@ fn spec(sizes: Sizes, layers: Vec<Layer>, fields: Vec<(&str, Op)>) -> StreamSpec
         id: 1,
         epoch: 1,
         seed: 1,
+        part: 0,
         stamped: true,
         sizes,
         template: Template::Layers(layers),

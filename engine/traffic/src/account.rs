@@ -19,8 +19,6 @@ use std::sync::Arc;
 pub struct Settings {
     /// The trial, as in its signatures.
     pub epoch: u8,
-    /// Whether frames with a wrong checksum inside are corrupt.
-    pub verify_checksums: bool,
     /// The latency of one frame in so many is recorded, by sequence number.
     pub latency_every: u64,
     /// Whether jitter is recorded.
@@ -47,6 +45,8 @@ pub struct Expected {
     pub rx_port: Option<usize>,
     /// Who sends it.
     pub sender: Sender,
+    /// Whether frames of it with a wrong checksum inside are corrupt.
+    pub verify_checksums: bool,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,
 }
@@ -59,6 +59,7 @@ struct Stream {
     /// Sequence numbers below this one may have been handed to a port.
     horizon: u64,
     sender: Sender,
+    verify_checksums: bool,
     window: SequenceWindow,
     latency: LatencyRecorder,
     flows: Option<FlowTracker>,
@@ -70,7 +71,6 @@ const NO_STREAM: u16 = u16::MAX;
 #[derive(Debug, Clone)]
 pub struct Account {
     epoch: u8,
-    verify_checksums: bool,
     /// The streams that a port here expects.
     streams: Vec<Stream>,
     /// Where in `streams` each stream of the trial is.
@@ -87,7 +87,6 @@ impl Account {
     pub fn new(settings: &Settings, expected: &[Expected], ports: usize) -> Self {
         let mut account = Self {
             epoch: settings.epoch,
-            verify_checksums: settings.verify_checksums,
             streams: Vec::new(),
             places: Vec::new(),
             ports: vec![PortCounts::default(); ports],
@@ -118,6 +117,7 @@ impl Account {
             counts: StreamCounts::default(),
             horizon: 0,
             sender: expected.sender.clone(),
+            verify_checksums: expected.verify_checksums,
             window: SequenceWindow::new(),
             latency: LatencyRecorder::new(settings.latency_every, settings.jitter),
             flows: expected
@@ -163,7 +163,7 @@ impl Account {
             counts.foreign += 1;
             return;
         }
-        if self.verify_checksums && !verify::checksums_right(frame) {
+        if stream.verify_checksums && !verify::checksums_right(frame) {
             counts.received += 1;
             stream.counts.corrupt += 1;
             return;

@@ -6,7 +6,6 @@ use crate::horizon::LEAD;
 
 const SETTINGS: Settings = Settings {
     epoch: 1,
-    verify_checksums: false,
     latency_every: 1,
     jitter: true,
 };
@@ -28,6 +27,7 @@ fn here(id: u8, rx_port: usize) -> Expected {
         id,
         rx_port: Some(rx_port),
         sender: Sender::Here,
+        verify_checksums: false,
         flows: None,
     }
 }
@@ -111,11 +111,11 @@ fn a_damaged_stream_id_is_charged_to_the_port_s_own_stream() {
 #[test]
 fn wrong_checksums_are_corrupt_only_when_verified() {
     for (verify_checksums, corrupt) in [(true, 1), (false, 0)] {
-        let settings = Settings {
+        let expected = Expected {
             verify_checksums,
-            ..SETTINGS
+            ..here(5, 0)
         };
-        let mut account = Account::new(&settings, &[here(5, 0)], 1);
+        let mut account = Account::new(&SETTINGS, &[expected], 1);
         account.sent(0, 1);
         let mut bytes = frame(1, 5, 0);
         bytes[12..15].copy_from_slice(&[8, 0, 0x45]);

@@ -152,7 +152,7 @@ pub(crate) struct General {
 
 impl General {
     pub(crate) fn new(spec: &StreamSpec, mut layout: Layout) -> Result<Self, SpecError> {
-        let sizes = SizePattern::new(&spec.sizes, spec.seed);
+        let sizes = SizePattern::new(&spec.sizes, spec.draw_seed());
         layout.bytes.resize(sizes.max_len(), 0);
         check_wrong(spec, &layout)?;
         let mut slots = Vec::new();
@@ -172,7 +172,7 @@ impl General {
         let (draws, digits): (Vec<_>, Vec<_>) =
             with_base.partition(|(_, program, _)| is_draw(&program.op));
         let digit = |(k, program, base)| Digit::new(spec.seed, k, program, base);
-        let draw = |(k, program, base)| Draw::new(spec.seed, k, program, base);
+        let draw = |(k, program, base)| Draw::new(spec.draw_seed(), k, program, base);
         let check_field = |check: &Check| CheckField {
             at: check.at,
             avoids_zero: check.avoids_zero(),

@@ -66,7 +66,7 @@ impl FrameProgram {
         let is_draw = |op: &Op| matches!(op, Op::Zipf { .. });
         Self {
             way,
-            sizes: SizePattern::new(&spec.sizes, spec.seed),
+            sizes: SizePattern::new(&spec.sizes, spec.draw_seed()),
             stamped: spec.stamped,
             first_flow: spec.first_flow,
             flows: spec.flows,

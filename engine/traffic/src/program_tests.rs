@@ -39,6 +39,7 @@ pub(super) fn spec(len: usize, flows: u64, fields: Vec<FieldProgram>) -> StreamS
         id: 7,
         epoch: 3,
         seed: 0,
+        part: 0,
         stamped: true,
         sizes: Sizes::Fixed(len),
         template: Template::Layers(udp_layers(Ipv4Addr::new(16, 0, 0, 1), 12)),

@@ -23,6 +23,13 @@ pub struct RecipeField {
     pub count: u64,
 }
 
+impl RecipeField {
+    /// Whether both stand in one byte.
+    fn touches(&self, other: &Self) -> bool {
+        self.offset < other.offset + other.width && other.offset < self.offset + self.width
+    }
+}
+
 /// A checksum field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecipeChecksum {
@@ -79,7 +86,13 @@ impl Recipe {
             for tap in taps(spec, &sized, &slot, len) {
                 covered[tap.check].push(fields.len());
             }
-            fields.push(field(&slot, program, &sized.bytes, k)?);
+            let varies = field(&slot, program, &sized.bytes, k)?;
+            check(
+                fields.iter().all(|other: &RecipeField| !other.touches(&varies)),
+                format!("fields[{k}].field"),
+                "frames made by the kernel cannot vary two fields that share a byte",
+            )?;
+            fields.push(varies);
         }
         let checks = sized.checks.iter().zip(covered);
         let checksums = checks.filter(|(_, fields)| !fields.is_empty());
@@ -159,6 +172,7 @@ mod tests {
             id: 3,
             epoch: 1,
             seed: 0,
+            part: 0,
             stamped: true,
             sizes: Sizes::Fixed(len),
             template: Template::Layers(layers),
@@ -321,6 +335,15 @@ mod tests {
         cases[0].1.stamped = false;
         cases[1].1.sizes = Sizes::Random { min: 60, max: 70 };
         cases[2].1.fields[0].op = random;
+        let vlan = Layer::Vlan {
+            tpid: 0x8100,
+            id: 5,
+            pcp: 0,
+            dei: false,
+        };
+        let tagged = vec![ethernet(), vlan, ipv4(), Layer::Udp { src: 1, dst: 2 }];
+        let shared = spec(tagged, &[("vlan.pcp", 1, 2), ("vlan.id", 1, 4)], 100);
+        cases.push(("fields[1].field", shared));
         for (key, spec) in cases {
             assert_eq!(Recipe::new(&spec).unwrap_err().key, key);
         }

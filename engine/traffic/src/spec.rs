@@ -3,6 +3,7 @@
 pub use crate::field::{FieldName, FieldRef, UnknownField};
 pub use crate::layer::{Extension, ExtensionKind, Layer};
 pub use crate::sizes::{Sizes, imix};
+use crate::hash::Hash;
 use pinchpoint_wire::{FCS_LEN, signature};
 use std::fmt;
 
@@ -13,6 +14,9 @@ pub const MAX_LEN: usize = 9022 - FCS_LEN;
 /// Values of one field program at most.
 pub const MAX_COUNT: u64 = 1 << 32;
 
+/// Makes the parts' random numbers differ from every field's.
+const PARTS: u64 = 1 << 63;
+
 /// Everything that determines a stream's frames.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamSpec {
@@ -22,6 +26,10 @@ pub struct StreamSpec {
     pub epoch: u8,
     /// What all random choices are made from.
     pub seed: u64,
+    /// Which part of a split stream this is: parts have the same values of
+    /// random digits, but what is drawn anew for every frame (sizes, Zipf's
+    /// ranks) they draw apart.
+    pub part: u64,
     /// Whether frames end in a signature; without one nothing can be told
     /// about a frame that comes back.
     pub stamped: bool,
@@ -150,6 +158,14 @@ pub(crate) fn check(
 }
 
 impl StreamSpec {
+    /// What is drawn anew for every frame is made from this.
+    pub(crate) fn draw_seed(&self) -> u64 {
+        match self.part {
+            0 => self.seed,
+            part => Hash::new(self.seed, PARTS ^ part).number(0),
+        }
+    }
+
     /// Checks what does not depend on the template's headers.
     pub(crate) fn validate(&self) -> Result<(), SpecError> {
         self.sizes.validate()?;

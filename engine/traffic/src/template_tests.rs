@@ -182,6 +182,7 @@ fn spec(layers: Vec<Layer>, sizes: Sizes, fields: Vec<FieldProgram>) -> StreamSp
     let counts = fields.iter().filter_map(|program| program.op.digit());
     StreamSpec {
         seed: 42,
+        part: 0,
         sizes,
         template: Template::Layers(layers),
         flows: counts.fold(1, u64::saturating_mul),

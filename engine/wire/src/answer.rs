@@ -13,6 +13,32 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 /// Neighbour messages must not have been forwarded (RFC 4861 section 7.1.1).
 const HOP_LIMIT: u8 = 255;
 
+/// The address that `frame` asks for, if it is an ARP request or a neighbour
+/// solicitation; whether it is a proper one, [`reply`] finds out.
+#[inline]
+pub fn target(frame: &[u8]) -> Option<IpAddr> {
+    let view = Frame::new_checked(frame).ok()?;
+    match view.ethertype() {
+        ethernet::ETHERTYPE_ARP => {
+            let question = arp::Packet::new_checked(view.payload()).ok()?;
+            let asks = question.operation() == arp::REQUEST;
+            asks.then(|| question.target_ip().into())
+        }
+        ethernet::ETHERTYPE_IPV6 => {
+            let packet = ipv6::Packet::new_checked(view.payload()).ok()?;
+            if packet.protocol() != ipv4::PROTOCOL_ICMPV6 || packet.hop_limit() != HOP_LIMIT {
+                return None;
+            }
+            let message = icmpv6::Message::new_checked(packet.payload()).ok()?;
+            match Neighbour::parse(&message) {
+                Ok(Neighbour::Solicitation { target, .. }) => Some(target.into()),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
+}
+
 /// Writes into `out` (at least [`MAX_LEN`] bytes) the frame that answers
 /// `frame`, if that asks for the address `own.0`, which is at `own.1`; returns
 /// the answer's bytes, without check sequence. VLAN tags are kept.

@@ -107,7 +107,7 @@ impl Live {
 
     /// Waits until every worker is here; returns when to start, in
     /// nanoseconds of the clock that `now_ns` reads. None if the trial was
-    /// aborted meanwhile.
+    /// stopped meanwhile.
     pub(crate) fn start_together(&self, now_ns: impl Fn() -> u64) -> Option<u64> {
         let last = self.step.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.counters.len();
         if last {
@@ -121,7 +121,7 @@ impl Live {
             if start_ns > 0 && now_ns() >= start_ns {
                 return Some(start_ns);
             }
-            if self.aborted() {
+            if self.stopped() {
                 return None;
             }
             // Two workers may share a core: let the other one get ready.

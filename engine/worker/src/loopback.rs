@@ -13,25 +13,33 @@ use crate::trial;
 use pinchpoint_port::{AnyPort, mem};
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// How long it sends, in nanoseconds.
 const DURATION_NS: u64 = 5_000_000;
 const DRAIN_NS: u64 = 200_000;
+/// The least rate: 100 frames, still so few that they do not meet.
+const MIN_RATE_FPS: f64 = 20_000.0;
 /// Frames that each direction holds: more than any burst.
 const RING: usize = 512;
 
 /// Sends the first stream of `plan` from memory to memory for 5 ms, on the
-/// first worker's core and at that worker's whole rate. None if nothing came
-/// back, or the stream carries no time.
+/// first worker's core and at that worker's whole rate (at least 20,000 frames
+/// a second). None if nothing came back, the stream carries no time, or the
+/// kernel makes its frames.
 pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     let first = plan
         .workers
         .iter()
         .find(|worker| !worker.streams.is_empty())?;
     let stream = first.streams.first()?;
+    if stream.live.is_some() || !stream.program.is_stamped() {
+        return None;
+    }
     let rates = first.streams.iter().map(|stream| stream.rate_fps);
     let rate_fps: Option<f64> = rates.sum();
+    let rate_fps = rate_fps.map(|rate_fps| rate_fps.max(MIN_RATE_FPS));
     let pacer = match rate_fps {
         Some(rate_fps) => Pacer::paced(rate_fps, DURATION_NS as f64 / 1e9, 0.0),
         None => Pacer::unpaced(),
@@ -70,7 +78,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         index,
         name: "loopback".to_owned(),
         port: AnyPort::Mem(port),
-        answers: Vec::new(),
+        answers: HashMap::new(),
     };
     let ports = vec![vec![port(0, one), port(1, other)]];
     let running = trial::start(ports, plan, clock, &Arc::new(Live::new(1)), || ()).ok()?;

@@ -73,9 +73,9 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
     };
     let mut counts = account.counts;
     counts.at_most(part.sent);
-    let flows = account.flows.as_ref().map(|flows| flows.totals(part.sent));
-    let losses = account
-        .flows
+    let tracker = account.flows.filter(|_| part.contiguous);
+    let flows = tracker.as_ref().map(|flows| flows.totals(part.sent));
+    let losses = tracker
         .iter()
         .flat_map(|flows| flows.losses(part.sent));
     let losses = losses.collect();

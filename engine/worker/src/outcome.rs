@@ -20,6 +20,9 @@ pub struct SentPart {
     pub sent: u64,
     /// Bytes of a frame on average, without check sequence.
     pub mean_len: f64,
+    /// Whether the frames sent are those numbered from 0: then it is known how
+    /// many of each flow were sent.
+    pub contiguous: bool,
 }
 
 /// One worker's share of a trial.

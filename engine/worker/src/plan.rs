@@ -7,6 +7,7 @@ use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
 use pinchpoint_wire::ethernet::Mac;
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -26,6 +27,8 @@ pub struct Part {
     /// The port that expects it, as an index into the session's; none if
     /// nobody does, or if its frames carry no signature.
     pub rx_port: Option<usize>,
+    /// Whether received frames of it with a wrong checksum are corrupt.
+    pub verify_checksums: bool,
     /// How far it has been sent, for those who receive it elsewhere.
     pub horizon: Arc<Horizon>,
     /// The flows to follow one by one, and how many of the first.
@@ -67,8 +70,6 @@ pub struct Plan {
     pub duration_ns: u64,
     /// How long to receive after sending, in nanoseconds.
     pub drain_ns: u64,
-    /// Whether the checksums of received frames are verified.
-    pub verify_checksums: bool,
     /// Frames handed to a port at once, 1 to [`TX_BURST`].
     pub tx_burst: usize,
     /// Latency is recorded of every frame whose sequence number is a multiple
@@ -97,5 +98,5 @@ pub struct WorkerPort {
     /// The queue.
     pub port: AnyPort,
     /// Addresses for which it answers ARP and neighbour solicitation.
-    pub answers: Vec<(IpAddr, Mac)>,
+    pub answers: HashMap<IpAddr, Mac>,
 }

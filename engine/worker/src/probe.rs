@@ -9,14 +9,17 @@ use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use nix::unistd::Pid;
 use pinchpoint_port::sched;
-use std::sync::Barrier;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 const BATCHES: usize = 11;
 const ROUND_TRIPS: u32 = 200;
 /// A probe that takes longer gives up: a core is not to be had.
 const DEADLINE: Duration = Duration::from_millis(20);
+/// How long a side may take to run at all.
+const GIVE_UP: Duration = Duration::from_millis(200);
 
 /// The line that is bounced, alone on its (doubled) cache line. The asking
 /// side writes odd numbers, the other answers with the next even one.
@@ -26,7 +29,8 @@ struct Line(AtomicU32);
 struct Shared {
     line: Line,
     end: AtomicBool,
-    ready: Barrier,
+    /// Sides that are on their cores.
+    placed: AtomicU32,
 }
 
 /// What a probe found, and what it cost.
@@ -43,44 +47,75 @@ pub struct Distance {
 /// The distance between `cores`.
 ///
 /// The two threads run under `SCHED_FIFO` where allowed, so that they get
-/// their turn on a core where a poll-mode thread never sleeps.
+/// their turn on a core where a poll-mode thread never sleeps. On a core that
+/// cannot be had at all they are left behind, and end once they run.
 pub fn distance(cores: [usize; 2]) -> Distance {
+    let nothing = Distance {
+        one_way_ns: None,
+        occupied_ns: [0, 0],
+    };
     if cores[0] == cores[1] {
-        return Distance {
-            one_way_ns: None,
-            occupied_ns: [0, 0],
-        };
+        return nothing;
     }
-    let shared = Shared {
+    let shared = Arc::new(Shared {
         line: Line(AtomicU32::new(0)),
         end: AtomicBool::new(false),
-        ready: Barrier::new(2),
+        placed: AtomicU32::new(0),
+    });
+    let asked = side(&shared, cores[0], ask);
+    let echoed = side(&shared, cores[1], |shared| {
+        echo(shared);
+        None
+    });
+    let answers = [asked, echoed].map(|side| side?.recv_timeout(GIVE_UP).ok());
+    shared.end.store(true, Ordering::Release);
+    let [Some((one_way_ns, asking_ns)), Some((_, echoing_ns))] = answers else {
+        return nothing;
     };
-    std::thread::scope(|scope| {
-        let echo = scope.spawn(|| {
-            let placed = place(cores[1]);
-            shared.ready.wait();
-            if placed {
-                echo(&shared);
-            }
-            let _ = sched::leave_realtime();
-            (placed, thread_time_ns())
-        });
-        let ask = scope.spawn(|| {
-            let placed = place(cores[0]);
-            shared.ready.wait();
-            let result = if placed { ask(&shared) } else { None };
+    Distance {
+        one_way_ns,
+        occupied_ns: [asking_ns, echoing_ns],
+    }
+}
+
+/// What one side found, and its processor time.
+type Answer = (Option<f64>, u64);
+
+/// Has a thread on `core` do its part once the other side is there too.
+fn side(
+    shared: &Arc<Shared>,
+    core: usize,
+    part: fn(&Shared) -> Option<f64>,
+) -> Option<Receiver<Answer>> {
+    let (sender, receiver) = channel();
+    let shared = Arc::clone(shared);
+    let thread = std::thread::Builder::new().name("probe".to_owned());
+    let run = move || {
+        let found = meets(&shared, core).then(|| part(&shared)).flatten();
+        // Without an answer the other side waits no longer.
+        if found.is_some() {
             shared.end.store(true, Ordering::Release);
-            let _ = sched::leave_realtime();
-            (result, thread_time_ns())
-        });
-        let (result, asking_ns) = ask.join().unwrap_or_default();
-        let (echoed, echoing_ns) = echo.join().unwrap_or_default();
-        Distance {
-            one_way_ns: result.filter(|_| echoed),
-            occupied_ns: [asking_ns, echoing_ns],
         }
-    })
+        let _ = sched::leave_realtime();
+        let _ = sender.send((found, thread_time_ns()));
+    };
+    thread.spawn(run).ok().map(|_| receiver)
+}
+
+/// Goes to `core`; whether the other side got to its own in time.
+fn meets(shared: &Shared, core: usize) -> bool {
+    if !place(core) {
+        return false;
+    }
+    shared.placed.fetch_add(1, Ordering::AcqRel);
+    let begun = Instant::now();
+    while shared.placed.load(Ordering::Acquire) < 2 {
+        if begun.elapsed() > DEADLINE || shared.end.load(Ordering::Acquire) {
+            return false;
+        }
+        std::hint::spin_loop();
+    }
+    true
 }
 
 /// Processor time of the calling thread, which lives for one probe only.

@@ -6,6 +6,7 @@ use pinchpoint_port::Sink;
 use pinchpoint_traffic::account::Account;
 use pinchpoint_wire::answer;
 use pinchpoint_wire::ethernet::Mac;
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// Accounts the frames of one burst.
@@ -42,7 +43,7 @@ impl Sink for Receiver<'_> {
 
 /// Bytes of the longest answer: a neighbour advertisement with its option.
 const ANSWER: usize = answer::MAX_LEN;
-/// Answers kept at once; a neighbour asks again for what was forgotten.
+/// Answers kept at once; further questions are foreign, and are asked again.
 const ANSWERS: usize = 16;
 
 /// Answers waiting to be sent.
@@ -58,17 +59,23 @@ impl Outbox {
         std::mem::take(&mut self.0)
     }
 
-    /// Adds the answer to `frame` if it asks for one of `own`. Such frames are
-    /// rare, so this may allocate.
-    fn answer(&mut self, frame: &[u8], own: &[(IpAddr, Mac)]) -> bool {
-        let mut out = [0; ANSWER];
-        let reply = |&own: &(IpAddr, Mac)| answer::reply(frame, own, &mut out);
-        let Some(len) = own.iter().find_map(reply) else {
+    /// Adds the answer to `frame` if it asks for one of `own` and there is room.
+    /// Such frames are rare, so this may allocate.
+    fn answer(&mut self, frame: &[u8], own: &HashMap<IpAddr, Mac>) -> bool {
+        let Some(target) = answer::target(frame) else {
             return false;
         };
-        if self.0.len() < ANSWERS {
-            self.0.push(out[..len].to_vec());
+        let Some(&mac) = own.get(&target) else {
+            return false;
+        };
+        let mut out = [0; ANSWER];
+        let Some(len) = answer::reply(frame, (target, mac), &mut out) else {
+            return false;
+        };
+        if self.0.len() == ANSWERS {
+            return false;
         }
+        self.0.push(out[..len].to_vec());
         true
     }
 }
@@ -79,7 +86,7 @@ pub(crate) struct Watcher<'a> {
     pub(crate) recorder: &'a mut Recorder,
     /// The session's number of the port.
     pub(crate) port: usize,
-    pub(crate) answers: &'a [(IpAddr, Mac)],
+    pub(crate) answers: &'a HashMap<IpAddr, Mac>,
     pub(crate) outbox: &'a mut Outbox,
 }
 

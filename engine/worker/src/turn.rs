@@ -17,6 +17,9 @@ use std::sync::Arc;
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
 const LIVE_BURST: u64 = 2048;
+/// How long a ring is emptied after the drain, at most: more than its frames
+/// take, and less than lets later frames matter.
+const EMPTYING_NS: u64 = 1_000_000;
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
 
@@ -32,8 +35,8 @@ pub(crate) fn run(
     let baselines: Vec<_> = ports.iter_mut().map(Baseline::of).collect();
     let core = plan.workers[index].core;
     let mut worker = Worker::new(index, ports, plan, clock, live);
-    let disturbance = Disturbance::now(core);
     worker.begin();
+    let disturbance = Disturbance::now(core);
     worker.send_and_receive();
     worker.end_sending();
     let sent_ns = worker.now_ns;
@@ -95,12 +98,12 @@ impl<'a> Worker<'a> {
             } else {
                 Sender::Elsewhere(Arc::clone(&part.horizon))
             },
+            verify_checksums: part.verify_checksums,
             flows: part.flows,
         };
         let expected: Vec<_> = plan.parts.iter().map(expected).collect();
         let settings = Settings {
             epoch: plan.epoch,
-            verify_checksums: plan.verify_checksums,
             latency_every: plan.latency_every,
             jitter: plan.jitter,
         };
@@ -172,13 +175,22 @@ impl<'a> Worker<'a> {
         self.streams.iter().all(done)
     }
 
-    /// Receives until `drain_ns` after the last worker has sent.
+    /// Receives until `drain_ns` after the last worker has sent, and what had
+    /// arrived by then: a core that comes late finds it in its ring.
     fn drain(&mut self, drain_ns: u64) {
+        let mut over_ns = None;
         loop {
-            self.receive();
+            let any = self.receive();
             self.begin_turn();
+            if self.live.aborted() {
+                return;
+            }
             let until_ns = self.live.all_sent_ns().map(|sent_ns| sent_ns + drain_ns);
-            if until_ns.is_some_and(|until_ns| self.now_ns >= until_ns) || self.live.aborted() {
+            if until_ns.is_none_or(|until_ns| self.now_ns < until_ns) {
+                continue;
+            }
+            let over_ns = *over_ns.get_or_insert(self.now_ns);
+            if !any || self.now_ns > over_ns + EMPTYING_NS {
                 return;
             }
         }
@@ -370,6 +382,8 @@ impl<'a> Worker<'a> {
             refused: stream.refused,
             sent: stream.sent,
             mean_len: stream.planned.program.mean_len(),
+            // The kernel numbers also those that the interface refuses.
+            contiguous: stream.live.is_none() || stream.refused == 0,
             pacer: stream.planned.pacer,
         });
         let ports = self.ports.iter_mut().zip(self.transmitted);

@@ -83,6 +83,7 @@ fn account(streams: usize) -> Account {
         id: id as u8,
         rx_port: Some(0),
         sender: Sender::Here,
+        verify_checksums: true,
         flows: Some((
             FlowMap {
                 first: 0,
@@ -94,7 +95,6 @@ fn account(streams: usize) -> Account {
     let expected: Vec<_> = (0..streams).map(expected).collect();
     let settings = Settings {
         epoch: 1,
-        verify_checksums: true,
         latency_every: 1,
         jitter: true,
     };

@@ -4,6 +4,7 @@ use crate::protocol::OpenRequest;
 use pinchpoint_port::{AnyPort, Backend, Port, PortSpec};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::{WorkerPort, WorkersPorts};
+use std::collections::HashMap;
 use std::net::IpAddr;
 
 /// A port of the open session.
@@ -63,7 +64,7 @@ impl Known {
         let own = |name: &String| {
             let index = self.ports.iter().position(|port| port.name == *name)?;
             let answers = request.ports[index].answers.iter();
-            let answers: Vec<(IpAddr, Mac)> = answers.map(|own| (own.ip, own.mac.0)).collect();
+            let answers: HashMap<IpAddr, Mac> = answers.map(|own| (own.ip, own.mac.0)).collect();
             Some(WorkerPort {
                 index,
                 name: name.clone(),

@@ -55,6 +55,7 @@ pub(super) fn spec(
         id,
         epoch: run.epoch,
         seed: request.seed,
+        part: block.part,
         stamped: request.stamped,
         sizes: sizes(&request.size, key)?,
         template: template(&request.template, key)?,

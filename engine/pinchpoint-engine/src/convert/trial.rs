@@ -47,7 +47,6 @@ pub fn plan(
         epoch: request.epoch,
         duration_ns: nanoseconds(request.duration_s),
         drain_ns: nanoseconds(request.drain_s),
-        verify_checksums: request.verify_checksums,
         tx_burst: request.tx_burst,
         latency_every: request.latency_every,
         capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
@@ -150,6 +149,7 @@ fn add_stream(
             id,
             worker,
             rx_port: rx_port.filter(|_| request.stamped),
+            verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
             flows: tracked(request, &spec, &key)?,
         });
