@@ -102,14 +102,21 @@ fn commands_send_listen_and_transact_between_namespaces() {
         assert_eq!(result["streams"][k]["lost"], 0, "{result}");
         assert!(result["streams"][k]["received"].as_u64() > Some(0));
     }
-    let listen = ["listen", &right, "--time", "1s", "--json"];
+    let listen = ["listen", &right, "--time", "2s", "--json"];
     let heard = std::thread::scope(|scope| {
         let listening = scope.spawn(|| command(&listen));
         std::thread::sleep(std::time::Duration::from_millis(300));
-        command(&[&["send", "--from", &left, "--json"], &load[..]].concat());
-        listening.join().unwrap()
+        let sent = command(&[&["send", "--from", &left, "--json"], &load[..]].concat());
+        (sent, listening.join().unwrap())
     });
-    assert!(heard["ports"][0]["foreign"].as_u64() > Some(0), "{heard}");
+    let (sent, heard) = heard;
+    // Neighbours' own frames may come on top.
+    let count = |key: &str| heard["ports"][0][key].as_u64().unwrap();
+    let sent = sent["streams"][0]["sent"].as_u64().unwrap();
+    assert!(
+        sent > 0 && count("late") + count("foreign") >= sent,
+        "{heard}"
+    );
     let places = ["--client", &veth.left, "--server", &veth.right];
     let rr = ["rr", "--address", "10.78.0.2", "--time", "200ms", "--json"];
     let result = command(&[&rr[..], &places].concat());

@@ -183,6 +183,15 @@ fn losses_that_may_be_ours_are_told_apart() {
 }
 
 #[test]
+fn frames_with_our_signature_are_nothing_odd_to_a_listener() {
+    let told = warned(|result| {
+        result.streams.clear();
+        result.ports[1].late = 3;
+    });
+    assert_eq!(told, "");
+}
+
+#[test]
 fn silence_refusals_late_frames_steal_and_distance_are_told() {
     for (spoil, told) in [
         (

@@ -35,10 +35,13 @@ pub(super) fn flows(
         Axis::SrcPort => args.src_port.map_or(1, |ports| ports.count),
         Axis::DstPort => args.dst_port.map_or(1, |ports| ports.count),
     };
-    let mut order = args.order.clone();
+    let mut order: Vec<Axis> = Vec::new();
     let all = [Axis::Dst, Axis::Src, Axis::SrcPort, Axis::DstPort];
-    order.extend(all.iter().filter(|axis| !args.order.contains(axis)));
-    order.dedup();
+    for axis in args.order.iter().chain(&all) {
+        if !order.contains(axis) {
+            order.push(*axis);
+        }
+    }
     let given: Vec<(Axis, u64)> = order
         .iter()
         .map(|&axis| (axis, counts(axis)))
@@ -152,5 +155,85 @@ pub(super) fn set_addresses(frame: &mut [u8], src: Ipv4Addr, dst: Ipv4Addr) {
         if let Some(bytes) = frame.get_mut(at..at + 4) {
             bytes.copy_from_slice(&ip.octets());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+    use clap::Parser;
+
+    /// The flows of UDP over IPv4 with these options, as `field:count`.
+    fn told(options: &[&str], swapped: bool) -> Result<(u64, Vec<String>), String> {
+        let args = [&["pinchpoint-engine", "send", "--from", "mem:a"], options].concat();
+        let Some(Command::Send(args)) = Cli::try_parse_from(args).unwrap().command else {
+            panic!("not send");
+        };
+        let layers = r#"[{"ipv4": {"src": "10.0.0.1", "dst": "10.0.0.2"}},
+            {"ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1"}}, {"udp": {"src": 1, "dst": 2}}]"#;
+        let layers: Vec<LayerRequest> = serde_json::from_str(layers).unwrap();
+        let flows = flows(&args.flows, &layers, swapped).map_err(|failure| failure.message)?;
+        let field = |field: &FieldRequest| format!("{}:{}", field.field, digit(&field.op));
+        Ok((flows.count, flows.fields.iter().map(field).collect()))
+    }
+
+    #[test]
+    fn without_options_nothing_varies() {
+        assert_eq!(told(&[], false), Ok((1, Vec::new())));
+    }
+
+    #[test]
+    fn a_number_of_flows_alone_has_65535_destinations_to_a_source() {
+        for (flows, fields) in [
+            ("10", vec!["ipv4[1].dst:10"]),
+            ("65536", vec!["ipv4[1].dst:65535", "ipv4[1].src:2"]),
+        ] {
+            let fields = fields.into_iter().map(str::to_owned).collect();
+            assert_eq!(
+                told(&["--flows", flows], false),
+                Ok((flows.parse().unwrap(), fields))
+            );
+        }
+    }
+
+    #[test]
+    fn ranges_multiply_in_their_order_and_are_swapped_on_the_way_back() {
+        let options = [
+            "--src",
+            "1.0.0.1-1.0.0.3",
+            "--dst",
+            "2.0.0.1-2.0.0.5",
+            "--dst-port",
+            "7-8",
+        ];
+        let fields = |names: [&str; 3]| Ok((30, names.map(str::to_owned).to_vec()));
+        assert_eq!(
+            told(&options, false),
+            fields(["ipv4[1].dst:5", "ipv4[1].src:3", "udp.dst:2"])
+        );
+        assert_eq!(
+            told(&options, true),
+            fields(["ipv4[1].src:5", "ipv4[1].dst:3", "udp.src:2"])
+        );
+        let other = [&options[..], &["--order", "dst-port,src,dst-port"]].concat();
+        assert_eq!(
+            told(&other, false),
+            fields(["udp.dst:2", "ipv4[1].src:3", "ipv4[1].dst:5"])
+        );
+    }
+
+    #[test]
+    fn more_flows_than_there_are_is_refused() {
+        let options = [
+            "--dst",
+            "2.0.0.1-2.0.0.5",
+            "--field",
+            "udp.src=list:1,2",
+            "--flows",
+            "11",
+        ];
+        let expected = "--flows 11: expected 1 to 10, what the ranges given make together";
+        assert_eq!(told(&options, false), Err(expected.to_owned()));
     }
 }

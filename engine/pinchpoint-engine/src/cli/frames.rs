@@ -126,29 +126,10 @@ fn outer(preset: Preset, frames: &FrameArgs, ends: &Ends) -> Vec<LayerRequest> {
                 tpid: if k < last { TPID_SERVICE } else { TPID },
             }),
     );
-    let tunnel = match preset {
-        Preset::Vxlan => vec![
-            LayerRequest::Udp {
-                src: TUNNEL_SOURCE_PORT,
-                dst: VXLAN_PORT,
-            },
-            LayerRequest::Vxlan { vni: frames.vni },
-        ],
-        Preset::Geneve => vec![
-            LayerRequest::Udp {
-                src: TUNNEL_SOURCE_PORT,
-                dst: GENEVE_PORT,
-            },
-            LayerRequest::Geneve {
-                vni: frames.vni,
-                options: Hex::default(),
-            },
-        ],
-        Preset::Gre => vec![LayerRequest::Gre {
-            key: Some(frames.vni),
-        }],
-        _ => return layers,
-    };
+    let tunnel = tunnel(preset, frames.vni);
+    if tunnel.is_empty() {
+        return layers;
+    }
     let (src, dst) = ends.pair(frames.outer_src, frames.outer_dst);
     layers.push(ipv4_header(src, dst, frames.dscp));
     layers.extend(tunnel);
@@ -161,6 +142,31 @@ fn outer(preset: Preset, frames: &FrameArgs, ends: &Ends) -> Vec<LayerRequest> {
         });
     }
     layers
+}
+
+/// What stands between a tunnel's outer IP header and the frame or packet in it.
+fn tunnel(preset: Preset, vni: u32) -> Vec<LayerRequest> {
+    match preset {
+        Preset::Vxlan => vec![
+            LayerRequest::Udp {
+                src: TUNNEL_SOURCE_PORT,
+                dst: VXLAN_PORT,
+            },
+            LayerRequest::Vxlan { vni },
+        ],
+        Preset::Geneve => vec![
+            LayerRequest::Udp {
+                src: TUNNEL_SOURCE_PORT,
+                dst: GENEVE_PORT,
+            },
+            LayerRequest::Geneve {
+                vni,
+                options: Hex::default(),
+            },
+        ],
+        Preset::Gre => vec![LayerRequest::Gre { key: Some(vni) }],
+        _ => Vec::new(),
+    }
 }
 
 fn ipv4_header(src: Ipv4Addr, dst: Ipv4Addr, dscp: u8) -> LayerRequest {
