@@ -1,30 +1,8 @@
 use super::*;
 use pcap_parser::pcapng::{Block, OptionCode, parse_block_le};
 use pcap_parser::traits::PcapNGPacketBlock;
-use std::path::PathBuf;
+use std::fs::{self, File};
 use std::process::Command;
-
-/// A path in a folder of its own that is removed with its content.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new(name: &str) -> Self {
-        let name = format!("pinchpoint-import-{name}-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        fs::create_dir(&path).unwrap();
-        Self(path)
-    }
-
-    fn file(&self) -> PathBuf {
-        self.0.join("capture.pcapng")
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
 
 /// A UDP frame from 16.0.0.1 to 48.0.0.1 with right checksums.
 fn udp_frame() -> Vec<u8> {
@@ -58,51 +36,29 @@ fn udp_frame() -> Vec<u8> {
     frame
 }
 
-fn two_frames() -> CaptureBuffer {
-    let mut capture = CaptureBuffer::new(2, 50).unwrap();
-    capture.record(Direction::Sent, 0, 1_700_000_000_123_456_789, &udp_frame());
-    capture.record(Direction::Received, 1, 1_700_000_000_123_457_789, &[7; 30]);
-    capture
+const PORTS: [&str; 2] = ["left", "right"];
+
+fn written(ports: &[&str], out: &mut impl Write) -> io::Result<()> {
+    let (sent, received) = (udp_frame(), [7; 30]);
+    let sent = Frame {
+        direction: Direction::Sent,
+        port: 0,
+        time_ns: 1_700_000_000_123_456_789,
+        bytes: &sent,
+    };
+    let received = Frame {
+        direction: Direction::Received,
+        port: 1,
+        time_ns: 1_700_000_000_123_457_789,
+        bytes: &received,
+    };
+    write_pcapng(out, ports, [sent, received])
 }
 
 #[test]
-fn once_full_a_frame_is_counted_and_nothing_kept_changes() {
-    let mut capture = CaptureBuffer::new(1, 4).unwrap();
-    assert!(capture.is_empty());
-    let room = (capture.bytes.as_ptr(), capture.records.as_ptr());
-    capture.record(Direction::Sent, 0, 1, b"first");
-    assert!(capture.is_full());
-    capture.record(Direction::Received, 1, 2, b"second");
-    assert_eq!((capture.len(), capture.ignored()), (1, 1));
-    assert_eq!(capture.bytes, b"firs");
-    assert_eq!((capture.bytes.as_ptr(), capture.records.as_ptr()), room);
-    capture.clear();
-    capture.record(Direction::Sent, 0, 3, b"x");
-    assert_eq!((capture.len(), capture.ignored()), (1, 0));
-}
-
-#[test]
-fn sizes_that_cannot_be_met_are_refused() {
-    for (frames, snap_len) in [
-        (0, 60),
-        (1, 0),
-        (1, 65_536),
-        (usize::MAX, 60),
-        (1 << 50, 60_000),
-    ] {
-        assert!(
-            CaptureBuffer::new(frames, snap_len).is_err(),
-            "{frames} {snap_len}"
-        );
-    }
-}
-
-#[test]
-fn the_file_names_ports_and_directions_and_tells_cut_frames() {
+fn the_file_names_ports_and_directions() {
     let mut file = Vec::new();
-    two_frames()
-        .write_to(&mut file, &["left", "right"])
-        .unwrap();
+    written(&PORTS, &mut file).unwrap();
     let mut rest = &file[..];
     let mut seen = Vec::new();
     while !rest.is_empty() {
@@ -113,7 +69,7 @@ fn the_file_names_ports_and_directions_and_tells_cut_frames() {
                 seen.push(header.shb_userappl().unwrap().unwrap().to_owned());
             }
             Block::InterfaceDescription(interface) => {
-                assert_eq!((interface.linktype.0, interface.snaplen), (1, 50));
+                assert_eq!((interface.linktype.0, interface.snaplen), (1, 0));
                 assert_eq!(interface.if_tsresol().unwrap().unwrap(), 9);
                 seen.push(interface.if_name().unwrap().unwrap().to_owned());
             }
@@ -132,57 +88,37 @@ fn the_file_names_ports_and_directions_and_tells_cut_frames() {
             "pinchpoint-engine",
             "left",
             "right",
-            "0 2 50/60",
+            "0 2 60/60",
             "1 1 30/30"
         ]
     );
 }
 
 #[test]
-fn an_existing_file_is_left_as_it_is() {
-    let folder = Folder::new("existing");
-    fs::write(folder.file(), "precious").unwrap();
-    let error = two_frames().write_pcapng(&folder.file(), &["left", "right"]);
+fn a_port_without_a_name_is_refused() {
+    let error = written(&["left"], &mut Vec::new()).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert_eq!(
-        error.unwrap_err().to_string(),
-        format!(
-            "{}: exists already and is not overwritten",
-            folder.file().display()
-        )
+        error.to_string(),
+        "a frame of port 1, but 1 ports have names"
     );
-    assert_eq!(fs::read(folder.file()).unwrap(), b"precious");
-}
-
-#[test]
-fn a_port_without_a_name_leaves_no_file() {
-    let folder = Folder::new("nameless");
-    let error = two_frames().write_pcapng(&folder.file(), &["left"]);
-    assert!(
-        error
-            .unwrap_err()
-            .to_string()
-            .ends_with("frames of port 1 were recorded, but only 1 ports have names")
-    );
-    assert!(!folder.file().exists());
 }
 
 #[test]
 fn a_disk_that_is_full_is_an_error_of_the_write() {
     let mut room = [0; 100];
-    let error = two_frames().write_to(&mut &mut room[..], &["left", "right"]);
+    let error = written(&PORTS, &mut &mut room[..]);
     assert_eq!(error.unwrap_err().kind(), io::ErrorKind::WriteZero);
 }
 
 #[test]
 #[ignore = "needs tshark"]
 fn wireshark_shows_ports_directions_and_nanoseconds() {
-    let folder = Folder::new("tshark");
-    let capture = two_frames();
-    capture
-        .write_pcapng(&folder.file(), &["left", "right"])
-        .unwrap();
+    let name = format!("pinchpoint-import-{}.pcapng", std::process::id());
+    let file = std::env::temp_dir().join(name);
+    written(&PORTS, &mut File::create_new(&file).unwrap()).unwrap();
     let mut tshark = Command::new("tshark");
-    tshark.arg("-r").arg(folder.file()).args(["-T", "fields"]);
+    tshark.arg("-r").arg(&file).args(["-T", "fields"]);
     for field in [
         "frame.interface_name",
         "frame.packet_flags_direction",
@@ -194,11 +130,12 @@ fn wireshark_shows_ports_directions_and_nanoseconds() {
         tshark.args(["-e", field]);
     }
     let output = tshark.output().unwrap();
+    fs::remove_file(&file).unwrap();
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8(output.stdout).unwrap();
     let lines: Vec<Vec<_>> = text.lines().map(|l| l.split('\t').collect()).collect();
     let time = "1700000000.123456789";
-    assert_eq!(lines[0], ["left", "0x00000002", time, "60", "50", "4000"]);
+    assert_eq!(lines[0], ["left", "0x00000002", time, "60", "60", "4000"]);
     assert_eq!(lines[1][..2], ["right", "0x00000001"]);
     assert_eq!(lines[1][2..5], ["1700000000.123457789", "30", "30"]);
 }

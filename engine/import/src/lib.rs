@@ -1,7 +1,7 @@
 //! Files of other tools: packet captures in and out, TRex profiles in.
 //!
 //! * [`pcap`]: the frames of a pcap or pcapng file, as templates for streams;
-//! * [`capture`]: a buffer of what ports sent and received, written as pcapng
+//! * [`capture`]: what ports sent and received, written as pcapng
 //!   for Wireshark;
 //! * [`trex`]: TRex stateful-template profiles and the captures they name.
 //!

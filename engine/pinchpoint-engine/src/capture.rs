@@ -2,16 +2,18 @@
 
 use crate::convert::Known;
 use crate::protocol::{CaptureRequest, CaptureResult, ErrorCode, ErrorReply};
-use pinchpoint_import::capture::{CaptureBuffer, Direction};
+use pinchpoint_import::capture::{Direction, Frame, write_pcapng};
+use pinchpoint_worker::outcome::Captured;
 use pinchpoint_worker::{Clock, Outcome};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// A file that waits for the frames of a trial.
+/// A file that waits for the frames of a trial; it goes unless it gets them.
 pub struct Capture {
     name: String,
     file: File,
+    is_written: bool,
 }
 
 impl Capture {
@@ -28,50 +30,53 @@ impl Capture {
         Ok(Self {
             name: request.file.clone(),
             file,
+            is_written: false,
         })
     }
 
-    /// Writes the frames that the trial kept.
-    ///
-    /// # Errors
-    /// Code `internal`, naming the file, if it cannot be written.
-    pub fn write(
-        self,
-        outcome: &Outcome,
-        known: &Known,
-        clock: &Clock,
-    ) -> Result<CaptureResult, ErrorReply> {
-        let failed = |error: &dyn std::fmt::Display| ErrorReply {
-            code: ErrorCode::Internal,
-            message: format!("capture.file: {}: {error}", self.name),
-            hint: None,
-        };
+    /// Writes the frames that the trial kept; says how many, or why not.
+    pub fn write(mut self, outcome: &Outcome, known: &Known, clock: &Clock) -> CaptureResult {
         let frames = &outcome.captured;
-        let longest = frames.iter().map(|frame| frame.bytes.len()).max();
-        let buffer = CaptureBuffer::new(frames.len().max(1), longest.unwrap_or(1));
-        let mut buffer = buffer.map_err(|error| failed(&error))?;
         let epoch_ns = epoch_ns(clock);
-        for frame in frames {
-            let direction = if frame.sent {
-                Direction::Sent
-            } else {
-                Direction::Received
-            };
-            let at_ns = epoch_ns.saturating_add(frame.at_ns);
-            buffer.record(direction, frame.port as u16, at_ns, &frame.bytes);
-        }
         let names: Vec<&str> = known.ports.iter().map(|port| port.name.as_str()).collect();
         let mut out = BufWriter::new(&self.file);
-        buffer
-            .write_to(&mut out, &names)
-            .and_then(|()| out.flush())
-            .map_err(|error| failed(&error))?;
+        let written = write_pcapng(
+            &mut out,
+            &names,
+            frames.iter().map(|kept| frame(kept, epoch_ns)),
+        )
+        .and_then(|()| out.flush());
+        drop(out);
+        self.is_written = written.is_ok();
         let sent = frames.iter().filter(|frame| frame.sent).count();
-        Ok(CaptureResult {
+        CaptureResult {
             file: self.name.clone(),
             sent,
             received: frames.len() - sent,
-        })
+            error: written.err().map(|error| error.to_string()),
+        }
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        if !self.is_written {
+            // Whoever took the file away meanwhile has done the same.
+            let _ = std::fs::remove_file(&self.name);
+        }
+    }
+}
+
+fn frame(kept: &Captured, epoch_ns: u64) -> Frame<'_> {
+    Frame {
+        direction: if kept.sent {
+            Direction::Sent
+        } else {
+            Direction::Received
+        },
+        port: kept.port as u16,
+        time_ns: epoch_ns.saturating_add(kept.at_ns),
+        bytes: &kept.bytes,
     }
 }
 

@@ -195,7 +195,13 @@ message! {
     }
 
     /// Where the kept frames are.
-    CaptureResult { file: String, sent: usize, received: usize, }
+    CaptureResult {
+        file: String,
+        sent: usize,
+        received: usize,
+        #[serde(deserialize_with = "present")]
+        error: Option<String>,
+    }
 
     /// One stream's account.
     StreamResult {

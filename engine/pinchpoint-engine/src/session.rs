@@ -405,19 +405,13 @@ impl Session {
                 open.ports = ports;
                 let cache_line = trial.cache_line.map(report::cache_line_after);
                 let capture = trial.capture;
-                let capture = capture.map(|file| file.write(&outcome, &open.known, &self.clock));
-                match capture.transpose() {
-                    Ok(capture) => {
-                        let beside = Beside {
-                            cache_line,
-                            loopback: trial.loopback,
-                            capture,
-                        };
-                        let result = report::result(&trial.request, outcome, &open.known, beside);
-                        Reply::Result(Box::new(result))
-                    }
-                    Err(failure) => Reply::Error(failure),
-                }
+                let beside = Beside {
+                    cache_line,
+                    loopback: trial.loopback,
+                    capture: capture.map(|file| file.write(&outcome, &open.known, &self.clock)),
+                };
+                let result = report::result(&trial.request, outcome, &open.known, beside);
+                Reply::Result(Box::new(result))
             }
             (Some((_, Err(message))), _) => {
                 self.open = None;

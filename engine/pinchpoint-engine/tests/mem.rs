@@ -96,6 +96,7 @@ fn frames_of_an_earlier_trial_are_late() {
     let first = engine.ask(&first);
     assert_identities(&first);
     let left_over = first["streams"][0]["lost"].as_u64().unwrap();
+    assert!(left_over > 0, "nothing was left to arrive");
     let mut second = run(0.05, &[stream(0, "left", "right", json!(10_000.0))]);
     second["epoch"] = json!(2);
     let second = engine.ask(&second);

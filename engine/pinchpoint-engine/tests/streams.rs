@@ -278,3 +278,76 @@ fn a_pair_without_a_worker_each_is_refused() {
     );
     engine.bye();
 }
+
+#[test]
+fn checksums_that_are_wrong_on_purpose_are_no_damage() {
+    let mut engine = opened(&mem_pair(""));
+    let mut wrong = stream(0, "left", "right", json!(10_000.0));
+    wrong["wrong_checksums"] = json!(["ipv4", "l4"]);
+    let right = stream(1, "left", "right", json!(10_000.0));
+    let result = engine.ask(&run(0.1, &[wrong, right]));
+    assert_identities(&result);
+    for account in result["streams"].as_array().unwrap() {
+        assert_eq!(
+            (&account["lost"], &account["corrupt"]),
+            (&json!(0), &json!(0))
+        );
+    }
+    engine.bye();
+}
+
+/// Nothing that was measured is zero only because it could not be.
+#[test]
+fn a_calibration_that_cannot_be_is_null() {
+    let mut engine = opened(&mem_pair(""));
+    let mut bare = stream(0, "left", "right", json!(10_000.0));
+    bare["stamped"] = json!(false);
+    for (stream, told) in [
+        (bare, false),
+        (stream(0, "left", "right", json!(5.0)), true),
+    ] {
+        let mut request = run(0.05, &[stream]);
+        request["loopback"] = json!(true);
+        let result = engine.ask(&request);
+        let own = &result["witness"]["loopback"];
+        assert_eq!(!own.is_null(), told, "{own}");
+        assert!(!told || own["min_ns"].as_u64().unwrap() > 0, "{own}");
+    }
+    engine.bye();
+}
+
+/// A full disk costs the capture, not the account.
+#[test]
+fn a_capture_that_cannot_be_written_is_told_beside_the_account() {
+    let mut engine = opened(&mem_pair(""));
+    let mut request = run(0.05, &[stream(0, "left", "right", json!(10_000.0))]);
+    request["capture"] = json!({"file": "/dev/full", "frames": 5});
+    // The device exists, and what exists is not overwritten.
+    assert_eq!(engine.ask(&request)["code"], "invalid");
+    request["capture"] = Value::Null;
+    assert_identities(&engine.ask(&request));
+    engine.bye();
+}
+
+#[test]
+fn two_workers_cannot_follow_fewer_flows_than_they_are() {
+    let mut engine = Engine::start();
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
+        return;
+    };
+    let mut request = mem_pair("");
+    request["workers"] = json!([
+        {"core": one, "ports": ["left", "right"]}, {"core": other, "ports": ["right", "left"]}]);
+    assert_eq!(engine.ask(&request)["type"], "open");
+    let mut single = stream(0, "left", "right", json!(1000.0));
+    single["flows"] = json!(1);
+    single["tracked_flows"] = json!(1);
+    let answer = engine.ask(&run(0.1, &[single]));
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("streams[0].tracked_flows: "),
+        "{message}"
+    );
+    engine.bye();
+}

@@ -62,7 +62,8 @@ impl SocketsRequest {
         if let Some(interval_s) = self.sample_interval_s
             && !(MIN_SAMPLE_INTERVAL_S..=MAX_SAMPLE_INTERVAL_S).contains(&interval_s)
         {
-            let what = format!("expected null or {MIN_SAMPLE_INTERVAL_S} to {MAX_SAMPLE_INTERVAL_S}");
+            let what =
+                format!("expected null or {MIN_SAMPLE_INTERVAL_S} to {MAX_SAMPLE_INTERVAL_S}");
             return Err(Failure::invalid("sample_interval_s", what));
         }
         let work = Workload {

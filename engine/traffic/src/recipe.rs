@@ -88,7 +88,9 @@ impl Recipe {
             }
             let varies = field(&slot, program, &sized.bytes, k)?;
             check(
-                fields.iter().all(|other: &RecipeField| !other.touches(&varies)),
+                fields
+                    .iter()
+                    .all(|other: &RecipeField| !other.touches(&varies)),
                 format!("fields[{k}].field"),
                 "frames made by the kernel cannot vary two fields that share a byte",
             )?;

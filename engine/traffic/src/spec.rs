@@ -1,9 +1,9 @@
 //! What determines a stream's frames.
 
 pub use crate::field::{FieldName, FieldRef, UnknownField};
+use crate::hash::Hash;
 pub use crate::layer::{Extension, ExtensionKind, Layer};
 pub use crate::sizes::{Sizes, imix};
-use crate::hash::Hash;
 use pinchpoint_wire::{FCS_LEN, signature};
 use std::fmt;
 

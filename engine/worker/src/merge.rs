@@ -75,9 +75,7 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
     counts.at_most(part.sent);
     let tracker = account.flows.filter(|_| part.contiguous);
     let flows = tracker.as_ref().map(|flows| flows.totals(part.sent));
-    let losses = tracker
-        .iter()
-        .flat_map(|flows| flows.losses(part.sent));
+    let losses = tracker.iter().flat_map(|flows| flows.losses(part.sent));
     let losses = losses.collect();
     match &mut stream.received {
         Some(received) => {

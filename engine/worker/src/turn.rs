@@ -175,24 +175,25 @@ impl<'a> Worker<'a> {
         self.streams.iter().all(done)
     }
 
-    /// Receives until `drain_ns` after the last worker has sent, and what had
-    /// arrived by then: a core that comes late finds it in its ring.
+    /// Receives until `drain_ns` after the last worker has sent, and, if that
+    /// is any time at all, what had arrived by then: a core that comes late
+    /// finds it in its ring.
     fn drain(&mut self, drain_ns: u64) {
         let mut over_ns = None;
+        let mut any = true;
         loop {
-            let any = self.receive();
             self.begin_turn();
             if self.live.aborted() {
                 return;
             }
             let until_ns = self.live.all_sent_ns().map(|sent_ns| sent_ns + drain_ns);
-            if until_ns.is_none_or(|until_ns| self.now_ns < until_ns) {
-                continue;
+            if until_ns.is_some_and(|until_ns| self.now_ns >= until_ns) {
+                let over_ns = *over_ns.get_or_insert(self.now_ns);
+                if !any || drain_ns == 0 || self.now_ns > over_ns + EMPTYING_NS {
+                    return;
+                }
             }
-            let over_ns = *over_ns.get_or_insert(self.now_ns);
-            if !any || self.now_ns > over_ns + EMPTYING_NS {
-                return;
-            }
+            any = self.receive();
         }
     }
 

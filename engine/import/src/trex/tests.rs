@@ -1,5 +1,5 @@
 use super::*;
-use crate::capture::{CaptureBuffer, Direction};
+use crate::capture::{self, Direction, write_pcapng};
 use pinchpoint_wire::{ethernet, ipv4, udp};
 use proptest::prelude::*;
 use std::fs;
@@ -44,12 +44,14 @@ fn query() -> Vec<u8> {
 }
 
 fn pcap_of(frames: &[Vec<u8>]) -> Vec<u8> {
-    let mut capture = CaptureBuffer::new(100, 2_000).unwrap();
-    for frame in frames {
-        capture.record(Direction::Sent, 0, 0, frame);
-    }
+    let frames = frames.iter().map(|bytes| capture::Frame {
+        direction: Direction::Sent,
+        port: 0,
+        time_ns: 0,
+        bytes,
+    });
     let mut file = Vec::new();
-    capture.write_to(&mut file, &["client"]).unwrap();
+    write_pcapng(&mut file, &["client"], frames).unwrap();
     file
 }
 
@@ -343,13 +345,7 @@ fn captures_share_one_bound() {
     let mut loads = 0;
     let found = import("p.yaml", &text, |_| {
         loads += 1;
-        let mut capture = CaptureBuffer::new(100, 9_100).unwrap();
-        for frame in &large {
-            capture.record(Direction::Sent, 0, 0, frame);
-        }
-        let mut file = Vec::new();
-        capture.write_to(&mut file, &["client"]).unwrap();
-        Ok(file)
+        Ok(pcap_of(&large))
     });
     let found = found.unwrap_err().to_string();
     assert!(found.contains("the frames are more than"), "{found}");

@@ -16,6 +16,8 @@ pub struct KnownPort {
     pub backend: Backend,
     /// Bytes of the longest frame it carries, without check sequence.
     pub max_len: usize,
+    /// Descriptors of each receive ring; none if it cannot receive.
+    pub rx_ring: u32,
     /// Descriptors of each transmit ring.
     pub tx_ring: u32,
     /// Bits per second of its link, if it has a speed.
@@ -38,6 +40,7 @@ impl Known {
     pub fn new(request: &OpenRequest, specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> Self {
         let ports = specs.iter().zip(queues).map(|(spec, queues)| {
             let max_len = queues.iter().map(Port::max_len).min().unwrap_or(0);
+            let rx_ring = queues.iter().map(|queue| queue.rings().0).min();
             let tx_ring = queues.iter().map(|queue| queue.rings().1).min();
             let workers = request.workers.iter().enumerate();
             let place = |name: &String| *name == spec.name;
@@ -47,6 +50,7 @@ impl Known {
                 name: spec.name.clone(),
                 backend: spec.backend,
                 max_len,
+                rx_ring: rx_ring.unwrap_or(0),
                 tx_ring: tx_ring.unwrap_or(0),
                 speed_bps: queues.first_mut().and_then(Port::speed_bps),
                 workers: workers.collect(),

@@ -20,7 +20,8 @@ const MAX_STREAMS: usize = 256;
 const MAX_DURATION_S: f64 = 86_400.0;
 const MAX_DRAIN_S: f64 = 60.0;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
-const MAX_CAPTURE: usize = 100_000;
+/// What is kept takes up to 9,216 bytes a frame.
+const MAX_CAPTURE: usize = 10_000;
 
 /// What a trial runs in the session `known`.
 ///
@@ -107,10 +108,7 @@ fn add_stream(
 ) -> Result<(), ErrorReply> {
     let key = format!("streams[{index}]");
     let tx_port = &known.ports[find(&request.tx_port, known, &format!("{key}.tx_port"))?];
-    let rx_port = match &request.rx_port {
-        Some(name) => Some(find(name, known, &format!("{key}.rx_port"))?),
-        None => None,
-    };
+    let rx_port = rx_port(request, known, &key)?;
     let max_len = rx_port.map_or(usize::MAX, |index| known.ports[index].max_len);
     let max_len = tx_port.max_len.min(max_len);
     let parts = tx_port.workers.len();
@@ -125,19 +123,7 @@ fn add_stream(
             parts: parts as u64,
         };
         let spec = spec(request, run, id, &block, &key)?;
-        let refused = |error: SpecError| {
-            let at = spec_key(&error.key, request);
-            invalid(format!("{key}.{at}"), error.what)
-        };
-        let program = FrameProgram::new(&spec).map_err(refused)?;
-        check(
-            program.max_len() <= max_len,
-            format!("{key}.size"),
-            format!(
-                "its ports carry frames of up to {} bytes",
-                max_len + FCS_LEN
-            ),
-        )?;
+        let (program, live) = frames(request, &spec, tx_port, max_len, &key)?;
         let rate_fps = rate_fps(request, tx_port, program.mean_len(), &key)?;
         let rate_fps = rate_fps.map(|rate_fps| rate_fps / parts as f64);
         // Spread over one interval, so that equal rates do not add up to
@@ -151,19 +137,58 @@ fn add_stream(
             rx_port: rx_port.filter(|_| request.stamped),
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
-            flows: tracked(request, &spec, &key)?,
+            flows: tracked(request, &spec, parts, &key)?,
         });
-        let planned = PlannedStream {
+        plan.workers[worker].streams.push(PlannedStream {
             part: number,
             pacer: pacer(request, rate_fps, run.duration_s, phase, &key)?.within(tx_port.tx_ring),
             program,
             rate_fps,
             tx_port: place,
-            live: live(tx_port, &spec).map_err(refused)?,
-        };
-        plan.workers[worker].streams.push(planned);
+            live,
+        });
     }
     Ok(())
+}
+
+/// The port that expects a stream: one that can receive.
+fn rx_port(request: &StreamRequest, known: &Known, key: &str) -> Result<Option<usize>, ErrorReply> {
+    let Some(name) = &request.rx_port else {
+        return Ok(None);
+    };
+    let key = format!("{key}.rx_port");
+    let index = find(name, known, &key)?;
+    check(
+        known.ports[index].rx_ring > 0,
+        key,
+        format!("port '{name}' only sends; its option rx=1 lets it receive"),
+    )?;
+    Ok(Some(index))
+}
+
+/// What writes the frames of a part, or has the kernel make them.
+fn frames(
+    request: &StreamRequest,
+    spec: &StreamSpec,
+    tx_port: &KnownPort,
+    max_len: usize,
+    key: &str,
+) -> Result<(FrameProgram, Option<LiveStream>), ErrorReply> {
+    let refused = |error: SpecError| {
+        let at = spec_key(&error.key, request);
+        invalid(format!("{key}.{at}"), error.what)
+    };
+    let program = FrameProgram::new(spec).map_err(refused)?;
+    check(
+        program.max_len() <= max_len,
+        format!("{key}.size"),
+        format!(
+            "its ports carry frames of up to {} bytes",
+            max_len + FCS_LEN
+        ),
+    )?;
+    let live = live(tx_port, spec).map_err(refused)?;
+    Ok((program, live))
 }
 
 /// The key of the protocol that a key of the traffic crate comes from.
@@ -226,6 +251,7 @@ fn live(tx_port: &KnownPort, spec: &StreamSpec) -> Result<Option<LiveStream>, Sp
 fn tracked(
     request: &StreamRequest,
     spec: &StreamSpec,
+    parts: usize,
     key: &str,
 ) -> Result<Option<(FlowMap, usize)>, ErrorReply> {
     let wanted = request.tracked_flows;
@@ -238,6 +264,11 @@ fn tracked(
     if wanted == 0 {
         return Ok(None);
     }
+    check(
+        request.flows >= parts as u64,
+        &key,
+        format!("{parts} workers share fewer flows, which then cannot be told apart"),
+    )?;
     let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
     check(
         !spec.fields.iter().any(drawn),
