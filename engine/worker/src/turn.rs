@@ -9,7 +9,7 @@ use crate::ports::{self, Baseline, Transmitted, answer, live_number};
 use crate::receive::{Outbox, Receiver, Watcher};
 use crate::send::{Keeping, Plain};
 use crate::witness::{Disturbance, frequency_hz};
-use pinchpoint_port::{AnyPort, Port, ThreadGuard};
+use pinchpoint_port::{AnyPort, BURST, Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::gaps::GapRecorder;
 use std::sync::Arc;
@@ -17,9 +17,6 @@ use std::sync::Arc;
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
 const LIVE_BURST: u64 = 2048;
-/// How long a ring is emptied after the drain, at most: more than its frames
-/// take, and less than lets later frames matter.
-const EMPTYING_NS: u64 = 1_000_000;
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
 
@@ -176,10 +173,11 @@ impl<'a> Worker<'a> {
     }
 
     /// Receives until `drain_ns` after the last worker has sent, and, if that
-    /// is any time at all, what had arrived by then: a core that comes late
-    /// finds it in its ring.
+    /// is any time at all, what is in the rings then: a core that comes late
+    /// finds there what had arrived in time.
     fn drain(&mut self, drain_ns: u64) {
-        let mut over_ns = None;
+        let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
+        let mut turns_left = self.ports.iter().map(ring).max().unwrap_or(0);
         let mut any = true;
         loop {
             self.begin_turn();
@@ -188,10 +186,10 @@ impl<'a> Worker<'a> {
             }
             let until_ns = self.live.all_sent_ns().map(|sent_ns| sent_ns + drain_ns);
             if until_ns.is_some_and(|until_ns| self.now_ns >= until_ns) {
-                let over_ns = *over_ns.get_or_insert(self.now_ns);
-                if !any || drain_ns == 0 || self.now_ns > over_ns + EMPTYING_NS {
+                if !any || drain_ns == 0 || turns_left == 0 {
                     return;
                 }
+                turns_left -= 1;
             }
             any = self.receive();
         }

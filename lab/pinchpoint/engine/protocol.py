@@ -171,11 +171,12 @@ class WitnessResult(Part, frozen=True):
 
 
 class CaptureResult(Part, frozen=True):
-    """Where the kept frames are."""
+    """Where the kept frames are, or why not."""
 
     file: str
     sent: int
     received: int
+    error: str | None
 
 
 class Result(Message, frozen=True, tag="result"):
