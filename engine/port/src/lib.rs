@@ -24,6 +24,7 @@ pub mod fault;
 pub mod impair;
 mod interface;
 pub mod mem;
+pub mod netns;
 mod open;
 mod options;
 pub mod sched;

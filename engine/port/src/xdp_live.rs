@@ -26,7 +26,7 @@ use crate::bpf::attach::Place;
 use crate::bpf::{DeviceMap, Link, Program, ProgramKind, Resident, SharedArray, TestRun};
 use crate::interface::{self, Questions};
 use crate::options::Options;
-use crate::{Backend, OpenError, Port, PortSpec, Sink, Source};
+use crate::{Backend, OpenError, Port, PortSpec, Sink, Source, netns};
 use nix::time::{ClockId, clock_gettime};
 use pinchpoint_wire::ethernet::{self, Mac};
 use std::io;
@@ -122,7 +122,7 @@ impl XdpLivePort {
         } else {
             None
         };
-        interface::in_netns(spec.netns.as_deref(), || {
+        netns::within(spec.netns.as_deref(), || {
             Self::open_here(spec, name, batch, receiver)
         })
     }
