@@ -119,6 +119,7 @@ fn setup(
     queue: u32,
 ) -> Setup {
     Setup {
+        device: device.name.to_owned(),
         interface: place.index,
         queue,
         first: queue == device.queue,

@@ -31,6 +31,8 @@ pub(crate) enum Attached {
 /// One answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Interface {
+    /// Switched on.
+    pub(crate) up: bool,
     /// Up, with a carrier.
     pub(crate) running: bool,
     pub(crate) mac: Option<Mac>,
@@ -143,6 +145,7 @@ fn parse(answer: &[u8]) -> io::Result<Interface> {
     let flags = word(answer, NLMSG_HEADER + 8).ok_or_else(short)?;
     let wanted = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
     let mut interface = Interface {
+        up: flags & libc::IFF_UP as u32 != 0,
         running: flags & wanted == wanted,
         ..Interface::default()
     };
