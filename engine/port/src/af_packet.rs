@@ -53,21 +53,20 @@
 //! The kernel takes VLAN tags out of frames; they are put back before the
 //! frames are shown. Frames are timed by the engine's clock and not by the
 //! kernel's, as both ends of a latency need one clock.
+mod device;
 mod link;
 mod messages;
-mod options;
 mod ring;
 mod socket;
 #[cfg(test)]
 mod tests;
 mod vlan;
 
-use crate::{OpenError, Port, PortSpec, Sink, Source, interface};
+use crate::{OpenError, Port, PortSpec, Sink, Source, netns};
+use device::Device;
 use messages::{MessageReceiver, MessageSender};
-use options::Options;
 use pinchpoint_wire::ethernet::{self, Mac};
 use ring::{RingReceiver, RingSender};
-pub(crate) use socket::enter_netns;
 use socket::{Socket, State};
 use std::io;
 
@@ -104,11 +103,11 @@ impl Sender {
     fn open(
         socket: Socket,
         spec: &PortSpec,
-        options: &Options<'_>,
+        device: &Device<'_>,
         index: libc::c_int,
         max_len: usize,
     ) -> Result<Self, OpenError> {
-        let failed = |e| failed(options.interface, "sender", &e);
+        let failed = |e| failed(device.name, "sender", &e);
         let slots = spec.tx_ring as usize;
         let buffer = MIN_BUFFER.max(slots * BUFFER_PER_FRAME);
         socket
@@ -116,7 +115,7 @@ impl Sender {
             .and_then(|()| socket.set_buffer(libc::SO_SNDBUFFORCE, buffer))
             .and_then(|()| socket.bind(index, 0))
             .map_err(failed)?;
-        if !options.mmap {
+        if !device.mmap {
             return Ok(Self::Messages(MessageSender::new(socket, max_len)));
         }
         let ring = RingSender::new(socket, slots, max_len).map_err(failed)?;
@@ -135,12 +134,12 @@ impl Receiver {
     fn open(
         socket: Socket,
         spec: &PortSpec,
-        options: &Options<'_>,
+        device: &Device<'_>,
         index: libc::c_int,
         max_len: usize,
         group: &mut Option<u16>,
     ) -> Result<Self, OpenError> {
-        let failed = |e| failed(options.interface, "receiver", &e);
+        let failed = |e| failed(device.name, "receiver", &e);
         let slots = spec.rx_ring as usize;
         let buffer = MIN_BUFFER.max(slots * BUFFER_PER_FRAME);
         // Of two tags the kernel takes out one.
@@ -150,7 +149,7 @@ impl Receiver {
             .and_then(|()| socket.set_packet(libc::PACKET_IGNORE_OUTGOING, 1))
             .and_then(|()| socket.set_buffer(libc::SO_RCVBUFFORCE, buffer))
             .map_err(failed)?;
-        let receiver = if options.mmap {
+        let receiver = if device.mmap {
             RingReceiver::new(socket, slots, MIN_RECEIVE_RING, longest).map(Self::Ring)
         } else {
             MessageReceiver::new(socket, longest).map(Self::Messages)
@@ -162,7 +161,7 @@ impl Receiver {
             .and_then(|()| socket.bind(index, libc::ETH_P_ALL as u16))
             .map_err(failed)?;
         if spec.queues > 1 {
-            *group = Some(socket.join(options.fanout, *group).map_err(failed)?);
+            *group = Some(socket.join(device.fanout, *group).map_err(failed)?);
         }
         Ok(receiver)
     }
@@ -239,21 +238,21 @@ impl AfPacketPort {
     /// Opens `spec.queues` queues of the interface `spec.device`, in
     /// `spec.netns` if given.
     pub(crate) fn open(spec: &PortSpec) -> Result<Vec<Self>, OpenError> {
-        interface::in_netns(spec.netns.as_deref(), || Self::open_here(spec))
+        netns::within(spec.netns.as_deref(), || Self::open_here(spec))
     }
 
     /// Nothing arrives at any queue before all of them are there, or the first
     /// would meet frames that are another's.
     fn open_here(spec: &PortSpec) -> Result<Vec<Self>, OpenError> {
-        let options = Options::parse(&spec.device)?;
+        let device = Device::parse(&spec.device)?;
         let mut group = None;
         let mut queues = Vec::new();
         for _ in 0..spec.queues.max(1) {
-            queues.push(Self::open_queue(spec, &options, &mut group)?);
+            queues.push(Self::open_queue(spec, &device, &mut group)?);
         }
         for queue in &queues {
             let socket = queue.receiver.socket();
-            let failed = |e| failed(options.interface, "receiver", &e);
+            let failed = |e| failed(device.name, "receiver", &e);
             socket.unshut().map_err(failed)?;
         }
         Ok(queues)
@@ -261,18 +260,18 @@ impl AfPacketPort {
 
     fn open_queue(
         spec: &PortSpec,
-        options: &Options<'_>,
+        device: &Device<'_>,
         group: &mut Option<u16>,
     ) -> Result<Self, OpenError> {
-        let failed = |e| failed(options.interface, "packet socket", &e);
+        let failed = |e| failed(device.name, "packet socket", &e);
         let (sending, receiving) = (
             Socket::new().map_err(failed)?,
             Socket::new().map_err(failed)?,
         );
-        let (index, mac, mtu) = interface(&sending, options.interface)?;
+        let (index, mac, mtu) = interface(&sending, device.name)?;
         let max_len = (mtu + ethernet::HEADER_LEN).min(MAX_LEN);
-        let sender = Sender::open(sending, spec, options, index, max_len)?;
-        let receiver = Receiver::open(receiving, spec, options, index, max_len, group)?;
+        let sender = Sender::open(sending, spec, device, index, max_len)?;
+        let receiver = Receiver::open(receiving, spec, device, index, max_len, group)?;
         let rings = match (&receiver, &sender) {
             (Receiver::Ring(rx), Sender::Ring(tx)) => (rx.slots() as u32, tx.slots() as u32),
             _ => (spec.rx_ring, spec.tx_ring),
@@ -280,7 +279,7 @@ impl AfPacketPort {
         Ok(Self {
             sender,
             receiver,
-            interface: options.interface.to_owned(),
+            interface: device.name.to_owned(),
             index,
             mac,
             max_len,

@@ -27,7 +27,7 @@ use crate::bpf::asm::{Assembler, Helper, Reg, Width};
 use crate::bpf::attach::{self, Place};
 use crate::bpf::{AttachMode, Link, Program, ProgramKind, XskMap};
 use crate::interface::{self, Interface, Questions};
-use crate::{OpenError, PortSpec};
+use crate::{OpenError, PortSpec, netns};
 use device::{Copy, Device};
 use queue::Setup;
 use std::io;
@@ -60,7 +60,7 @@ pub(crate) fn probe() -> io::Result<()> {
 /// [`OpenError`], with what mends it; nothing stays attached.
 pub(crate) fn open(spec: &PortSpec) -> Result<Vec<AfXdpPort>, OpenError> {
     let device = Device::parse(&spec.device)?;
-    interface::in_netns(spec.netns.as_deref(), || open_here(spec, &device))
+    netns::within(spec.netns.as_deref(), || open_here(spec, &device))
 }
 
 fn open_here(spec: &PortSpec, device: &Device<'_>) -> Result<Vec<AfXdpPort>, OpenError> {
@@ -119,6 +119,7 @@ fn setup(
     queue: u32,
 ) -> Setup {
     Setup {
+        device: device.name.to_owned(),
         interface: place.index,
         queue,
         first: queue == device.queue,

@@ -195,9 +195,71 @@ fn an_interface_that_goes_is_a_failure() {
     assert_eq!(port.failure(), None);
     ip(&format!("-n {} link del v0", bench.near));
     let failure = port.failure().unwrap();
-    assert!(failure.contains("gone"), "{failure}");
+    assert_eq!(failure, "interface v0 is gone");
     assert_eq!(port.failure(), Some(failure));
+    // A new interface of that name is another one.
+    let peer = format!("type veth peer name v0 netns {}", bench.far);
+    ip(&format!("-n {} link add v0 {peer}", bench.near));
+    assert!(port.failure().is_some());
     assert!(!port.link_up());
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_goes_down_is_a_failure_until_it_is_up_again() {
+    let bench = Bench::new("");
+    let _sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    for options in ["v0", "v0,rx=0", "v0,rx=0,need_wakeup=0"] {
+        let mut port = open_one(options, &bench.near);
+        ip(&format!("-n {} link set v0 down", bench.near));
+        // Without a frame that the kernel would be asked to send.
+        assert_eq!(port.failure().as_deref(), Some("interface v0 is down"));
+        assert!(!port.link_up());
+        ip(&format!("-n {} link set v0 up", bench.near));
+        assert_eq!(port.failure(), None);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_that_an_interface_going_down_leaves_in_the_ring_are_unsent() {
+    let bench = Bench::new("");
+    let sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    let mut port = open_one("v0,rx=0", &bench.near);
+    let before = sink.dropped();
+    let mut taken = 0;
+    for _ in 0..100 {
+        taken += send_numbers(&mut port, 0, 64, 60) as u64;
+    }
+    port.receive(&mut Numbers::default());
+    assert_eq!(port.unsent(), 0);
+    ip(&format!("-n {} link set v0 down", bench.near));
+    let mut behind = 0;
+    for _ in 0..100 {
+        behind += send_numbers(&mut port, 0, 64, 60) as u64;
+    }
+    assert_eq!((behind, port.unsent()), (512, 512), "a ring full");
+    // The kernel may have sent a frame or two of its own.
+    let own = 0..20;
+    assert!(own.contains(&(sink.dropped() - before - taken)));
+    ip(&format!("-n {} link set v0 up", bench.near));
+    let start = Instant::now();
+    while port.unsent() > 0 && start.elapsed() < PATIENCE {
+        port.receive(&mut Numbers::default());
+    }
+    assert_eq!(port.unsent(), 0);
+    assert!(own.contains(&(sink.dropped() - before - taken - behind)));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_port_that_only_sends_has_no_receive_ring_and_counts_no_missed_frames() {
+    let bench = Bench::new("");
+    let mut port = open_one("v0,rx=0", &bench.near);
+    assert_eq!((port.rings(), port.rx_missed()), ((0, 512), None));
+    drop(port);
+    let mut port = open_one("v0", &bench.near);
+    assert_eq!((port.rings(), port.rx_missed()), ((512, 512), Some(0)));
 }
 
 #[test]

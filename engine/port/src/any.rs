@@ -68,6 +68,10 @@ impl Port for AnyPort {
         each!(self, port => port.failure())
     }
 
+    fn unsent(&mut self) -> u64 {
+        each!(self, port => port.unsent())
+    }
+
     fn speed_bps(&mut self) -> Option<u64> {
         each!(self, port => port.speed_bps())
     }

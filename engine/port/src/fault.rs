@@ -363,6 +363,10 @@ impl<P: Port, C: Clock> Port for Faulty<P, C> {
         self.inner.failure()
     }
 
+    fn unsent(&mut self) -> u64 {
+        self.inner.unsent()
+    }
+
     fn mac(&self) -> Option<Mac> {
         self.inner.mac()
     }

@@ -6,7 +6,6 @@
 //! hundred, some of them changing with the kernel; five are read here.
 #![allow(unsafe_code)]
 
-use crate::OpenError;
 use pinchpoint_wire::ethernet::Mac;
 use std::ffi::CString;
 use std::io;
@@ -32,6 +31,8 @@ pub(crate) enum Attached {
 /// One answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Interface {
+    /// Switched on.
+    pub(crate) up: bool,
     /// Up, with a carrier.
     pub(crate) running: bool,
     pub(crate) mac: Option<Mac>,
@@ -144,6 +145,7 @@ fn parse(answer: &[u8]) -> io::Result<Interface> {
     let flags = word(answer, NLMSG_HEADER + 8).ok_or_else(short)?;
     let wanted = (libc::IFF_UP | libc::IFF_RUNNING) as u32;
     let mut interface = Interface {
+        up: flags & libc::IFF_UP as u32 != 0,
         running: flags & wanted == wanted,
         ..Interface::default()
     };
@@ -200,31 +202,6 @@ impl<'a> Iterator for Attributes<'a> {
         self.0 = self.0.get(len.next_multiple_of(4)..).unwrap_or_default();
         Some((kind & !(libc::NLA_F_NESTED as u16), value))
     }
-}
-
-/// Runs `work` in a thread of its own inside the network namespace that
-/// `ip netns add` made under the name `netns`, or here if there is none.
-///
-/// # Errors
-/// What `work` returns, or why the namespace cannot be entered.
-pub(crate) fn in_netns<T: Send>(
-    netns: Option<&str>,
-    work: impl FnOnce() -> Result<T, OpenError> + Send,
-) -> Result<T, OpenError> {
-    let Some(netns) = netns else {
-        return work();
-    };
-    std::thread::scope(|scope| {
-        let there = scope.spawn(|| {
-            crate::af_packet::enter_netns(netns).map_err(|error| {
-                OpenError::new(format!("network namespace '{netns}': {error}"))
-                    .hint("ip netns list shows those that exist")
-            })?;
-            work()
-        });
-        let died = || OpenError::new("the opening thread died");
-        there.join().map_err(|_| died())?
-    })
 }
 
 #[cfg(test)]

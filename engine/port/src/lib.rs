@@ -24,6 +24,7 @@ pub mod fault;
 pub mod impair;
 mod interface;
 pub mod mem;
+pub mod netns;
 mod open;
 mod options;
 pub mod sched;
@@ -98,6 +99,22 @@ pub trait Port {
     /// a trial, so it must not wait.
     fn failure(&mut self) -> Option<String>;
 
+    /// Frames that were taken and have not left the port's ring, as when its
+    /// interface went down: the last ones taken. Asked for once sending is
+    /// over and what can still leave has left (after a drain, in which
+    /// [`receive`](Self::receive) goes on with what waits), so that they are
+    /// not told as sent. They stay in the ring, and leave it should the
+    /// interface come back; an owner that sends again counts of them no more
+    /// than it has offered since.
+    ///
+    /// Zero for a port that knows of every frame when `send` returns: packet
+    /// sockets take back what the kernel did not send in the call, live frames
+    /// have no ring. A DPDK driver does not tell; a pair in memory is the link
+    /// itself.
+    fn unsent(&mut self) -> u64 {
+        0
+    }
+
     /// The port's own address, if it has one.
     fn mac(&self) -> Option<Mac>;
 
@@ -107,7 +124,8 @@ pub trait Port {
     /// Bytes of the longest frame the port carries, without check sequence.
     fn max_len(&self) -> usize;
 
-    /// Frames in the receive and the transmit ring.
+    /// Frames in the receive and the transmit ring; a port that cannot receive
+    /// has a receive ring of zero.
     fn rings(&self) -> (u32, u32);
 
     /// Bits per second of the link, if it has a speed.
@@ -116,8 +134,9 @@ pub trait Port {
     }
 
     /// Frames that arrived and found the receive ring full, since the port
-    /// was opened; none if the port cannot tell. What a device with several
-    /// queues counts as a whole, its first queue reports, the others zero.
+    /// was opened; none if the port cannot tell or cannot receive. What a device
+    /// with several queues counts as a whole, its first queue reports, the
+    /// others zero.
     fn rx_missed(&mut self) -> Option<u64>;
 
     /// Whatever else the port counts, since it was opened; by the first queue

@@ -1,7 +1,22 @@
-//! Scheduling calls that no safe crate in use offers.
+//! Where and how the calling thread is scheduled.
 #![allow(unsafe_code)]
 
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
 use std::io;
+
+/// Has the calling thread run on the core `core` alone
+/// (`sched_setaffinity(2)`).
+///
+/// # Errors
+/// The system's: `EINVAL` if there is no such core, or it is not the
+/// process's to use.
+pub fn pin(core: usize) -> io::Result<()> {
+    let mut set = CpuSet::new();
+    set.set(core)?;
+    sched_setaffinity(Pid::from_raw(0), &set)?;
+    Ok(())
+}
 
 /// Moves the calling thread to `SCHED_FIFO` with the lowest real-time
 /// priority, so that it runs beside a thread that never sleeps (`sched(7)`).
@@ -28,5 +43,35 @@ fn set_policy(policy: libc::c_int, priority: libc::c_int) -> io::Result<()> {
     match unsafe { libc::sched_setscheduler(0, policy, &raw const param) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sched::sched_getaffinity;
+
+    #[test]
+    fn a_pinned_thread_has_one_core() {
+        let of_thread = || sched_getaffinity(Pid::from_raw(0)).unwrap();
+        let allowed = of_thread();
+        let mut cores = (0..CpuSet::count()).rev();
+        let core = cores.find(|&core| allowed.is_set(core).unwrap());
+        let core = core.unwrap();
+        std::thread::spawn(move || {
+            pin(core).unwrap();
+            let cores = of_thread();
+            let set = (0..CpuSet::count()).filter(|&core| cores.is_set(core).unwrap());
+            assert_eq!(set.collect::<Vec<_>>(), [core]);
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn a_core_that_does_not_exist_is_an_error() {
+        for core in [CpuSet::count() - 1, CpuSet::count()] {
+            assert_eq!(pin(core).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        }
     }
 }

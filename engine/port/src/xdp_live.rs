@@ -26,15 +26,17 @@ use crate::bpf::attach::Place;
 use crate::bpf::{DeviceMap, Link, Program, ProgramKind, Resident, SharedArray, TestRun};
 use crate::interface::{self, Questions};
 use crate::options::Options;
-use crate::{Backend, OpenError, Port, PortSpec, Sink, Source};
+use crate::{Backend, OpenError, Port, PortSpec, Sink, Source, netns};
 use nix::time::{ClockId, clock_gettime};
 use pinchpoint_wire::ethernet::{self, Mac};
+use std::fmt::Display;
 use std::io;
 
 const EXPECTED: &str = "NAME,batch=16|32|..|256,rx=0|1";
-/// Programs that fit the kernel's dispatcher beside a few of others; one that
-/// does not fit is run at the cost of tens of milliseconds a call.
-const MAX_STREAMS: usize = 32;
+/// Most streams of one port. So many programs fit the kernel's dispatcher
+/// beside a few of others; one that does not fit is run at the cost of tens of
+/// milliseconds a call.
+pub const MAX_STREAMS: usize = 32;
 /// Frames the kernel makes before it has them sent; a veth's ring holds 256.
 const BATCH: u32 = 64;
 /// The kernel's limit (`TEST_XDP_MAX_BATCH`).
@@ -122,7 +124,7 @@ impl XdpLivePort {
         } else {
             None
         };
-        interface::in_netns(spec.netns.as_deref(), || {
+        netns::within(spec.netns.as_deref(), || {
             Self::open_here(spec, name, batch, receiver)
         })
     }
@@ -170,12 +172,13 @@ impl XdpLivePort {
         })
     }
 
-    /// Makes programs of `streams`, at most 32, in place of those loaded
-    /// before; each starts with frame 0. May be called from any thread and
-    /// namespace; takes tens of milliseconds a stream.
+    /// Makes programs of `streams`, at most [`MAX_STREAMS`], in place of those
+    /// loaded before; each starts with frame 0. May be called from any thread
+    /// and namespace; takes tens of milliseconds a stream.
     ///
     /// # Errors
-    /// A stream that cannot be made, or what the kernel says of its program.
+    /// The first stream that is [not valid](LiveStream::validate), or what the
+    /// kernel says of its program.
     pub fn load(&mut self, streams: &[LiveStream]) -> Result<(), OpenError> {
         self.streams.clear();
         self.futile = 0;
@@ -186,10 +189,11 @@ impl XdpLivePort {
             return Err(OpenError::new(message).hint(hint));
         }
         for stream in streams {
-            stream.validate()?;
-            let loaded = Loaded::new(stream, &self.device).map_err(|error| {
+            let refused = |error: &dyn Display| {
                 OpenError::new(format!("{}: live stream {}: {error}", self.name, stream.id))
-            })?;
+            };
+            stream.validate().map_err(|error| refused(&error))?;
+            let loaded = Loaded::new(stream, &self.device).map_err(|error| refused(&error))?;
             self.streams.push(loaded);
         }
         Ok(())
@@ -334,25 +338,27 @@ impl Port for XdpLivePort {
         if let Some(failure) = self.receiver.as_mut().and_then(Port::failure) {
             return Some(failure);
         }
+        let name = &self.name;
         if self.gone {
-            return Some("the interface is gone".to_owned());
+            return Some(format!("interface {name} is gone"));
         }
         if self.futile < FUTILE_CALLS {
             return None;
         }
         // Rare enough by now to ask the kernel.
-        let error = self.questions.ask(self.interface).err();
-        self.gone = error.is_some_and(|error| error.raw_os_error() == Some(libc::ENODEV));
-        if self.gone {
-            return Some("the interface is gone".to_owned());
-        }
-        Some(match &self.last_error {
-            Some(error) => format!("{} makes no live frames: {error}", self.name),
-            None => format!(
-                "{} takes no XDP frames: is it up? the other end of a veth needs an XDP program \
-                 or GRO (ethtool -K PEER gro on)",
-                self.name
-            ),
+        Some(match self.questions.ask(self.interface) {
+            Err(error) if error.raw_os_error() == Some(libc::ENODEV) => {
+                self.gone = true;
+                format!("interface {name} is gone")
+            }
+            Ok(state) if !state.up => format!("interface {name} is down"),
+            _ => match &self.last_error {
+                Some(error) => format!("{name} makes no live frames: {error}"),
+                None => format!(
+                    "{name} takes no XDP frames: the other end of a veth needs an XDP program or \
+                     GRO (ethtool -K PEER gro on)"
+                ),
+            },
         })
     }
 
@@ -376,10 +382,7 @@ impl Port for XdpLivePort {
     }
 
     fn rx_missed(&mut self) -> Option<u64> {
-        match &mut self.receiver {
-            Some(receiver) => receiver.rx_missed(),
-            None => Some(0),
-        }
+        self.receiver.as_mut()?.rx_missed()
     }
 
     fn stats(&mut self) -> Vec<(String, u64)> {

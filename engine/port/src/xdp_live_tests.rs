@@ -1,5 +1,5 @@
 use super::*;
-use crate::testing::Bench;
+use crate::testing::{Bench, ip};
 use crate::xdp_sink::XdpDropSink;
 use pinchpoint_traffic::program::{BurstSender, FrameProgram, FrameWriter};
 use pinchpoint_traffic::recipe::Recipe;
@@ -291,6 +291,103 @@ fn every_frame_arrives_intact_and_with_the_time_of_the_given_clock() {
     assert_eq!(left.failure(), None);
 }
 
+/// The frames that arrived with a signature.
+#[derive(Default)]
+struct Frames(Vec<Vec<u8>>);
+
+impl Sink for Frames {
+    fn arrived(&mut self, _count: usize) {}
+    fn frame(&mut self, frame: &[u8]) {
+        if signature::read(frame) != Reading::Foreign {
+            self.0.push(frame.to_vec());
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn vlan_ids_and_times_to_live_vary_on_the_wire_as_the_frame_program_writes_them() {
+    let bench = Bench::new("");
+    let mut left = live_port("v0", &bench.near);
+    let mut right = live_port("v0,rx=1", &bench.far);
+    let varying = [("vlan.id", 300, 13), ("ipv4.ttl", -1, 64)];
+    let mut spec = spec(80, 13 * 64, &varying);
+    let vlan = Layer::Vlan {
+        id: 100,
+        pcp: 5,
+        dei: true,
+        tpid: 0x8100,
+    };
+    let Template::Layers(layers) = &mut spec.template else {
+        unreachable!("made of layers above");
+    };
+    layers.insert(1, vlan);
+    left.load(&[live(&spec)]).unwrap();
+    let mut program = FrameProgram::new(&spec).unwrap();
+    let mut seen = Frames::default();
+    let count = 2 * spec.flows;
+    let start = Instant::now();
+    for burst in std::iter::repeat_n(64, count as usize / 64) {
+        assert_eq!(left.send_live(0, burst, || 0).refused, 0);
+        let wanted = seen.0.len() + burst as usize;
+        while seen.0.len() < wanted && start.elapsed() < PATIENCE {
+            right.receive(&mut seen);
+        }
+    }
+    assert_eq!(seen.0.len() as u64, count);
+    for (sequence, frame) in (0..).zip(&seen.0) {
+        assert_eq!(*frame, written(&mut program, signature_of(frame).time_ns));
+        // Priority 5, DEI, and an id in 12 bits.
+        let id = (100 + 300 * (sequence % 13)) & 0xfff;
+        assert_eq!(
+            frame[12..16],
+            [0x81, 0x00, 0xb0 | (id >> 8) as u8, id as u8]
+        );
+        assert_eq!(u64::from(frame[IP_AT + 4 + 8]), 64 - sequence / 13 % 64);
+        assert!(verify::checksums_right(frame));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_is_down_or_gone_is_a_failure_said_as_such() {
+    let bench = Bench::new("");
+    let _sink = XdpDropSink::attach("v0", Some(&bench.far)).unwrap();
+    for device in ["v0", "v0,rx=1"] {
+        let mut port = live_port(device, &bench.near);
+        port.load(&[live(&spec(60, 1, &[]))]).unwrap();
+        assert_eq!(port.send_live(0, 10, || 0).refused, 0);
+        ip(&format!("-n {} link set v0 down", bench.near));
+        let mut sent = Sent::default();
+        for _ in 0..FUTILE_CALLS {
+            sent = port.send_live(0, 10, || 0);
+        }
+        assert_eq!(sent.frames, sent.refused);
+        assert_eq!(port.failure().as_deref(), Some("interface v0 is down"));
+        ip(&format!("-n {} link set v0 up", bench.near));
+        assert_eq!(port.send_live(0, 10, || 0).refused, 0);
+        assert_eq!(port.failure(), None);
+    }
+    let mut port = live_port("v0", &bench.near);
+    port.load(&[live(&spec(60, 1, &[]))]).unwrap();
+    ip(&format!("-n {} link del v0", bench.near));
+    for _ in 0..FUTILE_CALLS {
+        port.send_live(0, 10, || 0);
+    }
+    assert_eq!(port.failure().as_deref(), Some("interface v0 is gone"));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_port_that_does_not_receive_has_no_receive_ring_and_counts_no_missed_frames() {
+    let bench = Bench::new("");
+    let mut port = live_port("v0", &bench.near);
+    assert_eq!((port.rings(), port.rx_missed()), ((0, 512), None));
+    drop(port);
+    let mut port = live_port("v0,rx=1", &bench.near);
+    assert_eq!((port.rings(), port.rx_missed()), ((4_096, 512), Some(0)));
+}
+
 #[test]
 #[ignore = "needs root"]
 fn sent_frames_are_those_the_far_end_counts() {
@@ -379,7 +476,16 @@ fn loading_again_starts_with_frame_zero() {
         assert_eq!(port.next_live(0), Some(20));
     }
     assert_eq!(port.send_live(1, 20, || 0), Sent::default());
-    assert!(port.load(&vec![stream; MAX_STREAMS + 1]).is_err());
+    let refused = |error: OpenError| error.message;
+    let bad = LiveStream {
+        flows: 0,
+        ..stream.clone()
+    };
+    let error = port.load(&[stream.clone(), bad]).map_err(refused);
+    let expected = "v0: live stream 7: 0 flows from number 0 on, where the counts make 1 tuples";
+    assert_eq!(error, Err(expected.to_owned()));
+    let error = port.load(&vec![stream; MAX_STREAMS + 1]).map_err(refused);
+    assert_eq!(error, Err("v0: 33 live streams".to_owned()));
 }
 
 #[test]
@@ -411,16 +517,36 @@ fn streams_that_cannot_be_made_are_refused() {
         change(&mut stream);
         let error = stream.validate().unwrap_err();
         assert!(error.message.contains(what), "{error}");
+        assert!(!error.message.contains("stream"), "{error}");
     };
     refused("does not fit", |stream| stream.template.truncate(20));
-    refused("3072", |stream| stream.template.resize(4000, 0));
-    refused("flows", |stream| stream.flows = 7);
-    refused("flows", |stream| stream.first_flow = 1);
-    refused("1, 2 or 4", |stream| stream.edits[0].width = 3);
+    refused("4000 bytes, more than 3072", |stream| {
+        stream.template.resize(4000, 0);
+    });
+    refused("7 flows", |stream| stream.flows = 7);
+    refused("0 flows", |stream| stream.flows = 0);
+    refused("from number 1 on, where the counts make 6", |stream| {
+        stream.first_flow = 1;
+    });
+    refused("number 18446744073709551615", |stream| {
+        stream.first_flow = u64::MAX;
+    });
+    refused("9 edited fields", |stream| {
+        stream.edits = vec![stream.edits[0]; 9];
+    });
+    refused("5 checksums", |stream| {
+        stream.checksums = vec![stream.checksums[0].clone(); 5];
+    });
+    refused("1, 2 nor 4", |stream| stream.edits[0].width = 3);
     refused("payload", |stream| stream.edits[0].offset = 40);
-    refused("counts", |stream| stream.edits[1].count = 0);
+    refused("past", |stream| stream.edits[0].offset = usize::MAX);
+    refused("0 values", |stream| stream.edits[1].count = 0);
     refused("odd", |stream| stream.edits[1].offset = 35);
     refused("misplaced", |stream| stream.checksums[0].offset = 25);
+    refused("misplaced", |stream| {
+        stream.checksums[0].offset = usize::MAX - 1;
+    });
+    refused("not there", |stream| stream.checksums[0].edits = vec![2]);
 }
 
 #[test]

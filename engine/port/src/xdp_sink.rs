@@ -8,7 +8,7 @@
 use crate::bpf::asm::{Assembler, Helper, If, Op, Reg, Width};
 use crate::bpf::attach::{self, Place};
 use crate::bpf::{AttachMode, Link, Program, ProgramKind, SharedArray};
-use crate::{OpenError, interface};
+use crate::{OpenError, interface, netns};
 
 /// `XDP_DROP` (linux/bpf.h).
 const DROP: i32 = 1;
@@ -31,7 +31,7 @@ impl XdpDropSink {
     /// # Errors
     /// [`OpenError`], also if another program is attached there.
     pub fn attach(device: &str, netns: Option<&str>) -> Result<Self, OpenError> {
-        interface::in_netns(netns, || Self::attach_here(device, netns))
+        netns::within(netns, || Self::attach_here(device, netns))
     }
 
     fn attach_here(device: &str, netns: Option<&str>) -> Result<Self, OpenError> {

@@ -2,10 +2,9 @@
 
 use crate::failure::Failure;
 use crate::spec::Place;
-use nix::sched::{CloneFlags, CpuSet, sched_setaffinity, setns};
-use nix::unistd::Pid;
-use std::fs::{self, File};
-use std::path::Path;
+use pinchpoint_port::{netns, sched};
+use std::fs;
+use std::io::ErrorKind;
 
 /// Moves the calling thread to its namespace and core; `side` is the key that
 /// errors name.
@@ -16,25 +15,16 @@ pub(crate) fn enter(place: &Place, side: &str) -> Result<(), Failure> {
     if let Some(name) = &place.netns {
         enter_netns(name, side)?;
     }
-    let mut set = CpuSet::new();
-    set.set(place.core)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+    sched::pin(place.core)
         .map_err(|error| Failure::setup(&format!("{side}.core {}", place.core), error))
 }
 
 fn enter_netns(name: &str, side: &str) -> Result<(), Failure> {
-    let key = format!("{side}.netns");
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return Err(Failure::invalid(
-            &key,
-            format!("'{name}' is no name of a namespace"),
-        ));
-    }
-    let what = format!("{key} '{name}'");
-    let file = File::open(Path::new("/run/netns").join(name))
-        .map_err(|error| Failure::setup(&what, error).hint("`ip netns list` shows what exists"))?;
-    setns(file, CloneFlags::CLONE_NEWNET)
-        .map_err(|error| Failure::setup(&what, error).hint("run as root"))
+    let what = format!("{side}.netns '{name}'");
+    netns::enter(name).map_err(|error| match error.kind() {
+        ErrorKind::InvalidFilename => Failure::invalid(&what, error),
+        _ => Failure::setup(&what, &error).hint(netns::hint(&error)),
+    })
 }
 
 /// The NUMA node of a core; none if the kernel does not tell.
@@ -53,6 +43,7 @@ pub(crate) fn numa_node(core: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::FailureKind;
 
     #[test]
     fn a_namespace_or_core_that_does_not_exist_is_named() {
@@ -66,7 +57,9 @@ mod tests {
             missing.starts_with("client.netns 'no-such-namespace': "),
             "{missing}"
         );
-        assert!(message(place(Some("../x"), 0)).starts_with("client.netns: "));
+        let wrong = enter(&place(Some("../x"), 0), "client").unwrap_err();
+        assert!(wrong.message.starts_with("client.netns '../x': "));
+        assert_eq!(wrong.kind, FailureKind::Invalid);
         assert!(message(place(None, 1023)).starts_with("client.core 1023: "));
     }
 }

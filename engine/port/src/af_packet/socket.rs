@@ -1,28 +1,14 @@
 //! One packet socket, with each system call behind a safe method.
 #![allow(unsafe_code)]
 
-use super::options::Fanout;
-use nix::sched::{CloneFlags, setns};
+use super::device::Fanout;
 use pinchpoint_wire::ethernet::Mac;
-use std::fs::File;
 use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::path::Path;
 use std::ptr;
 
 pub(super) type Name = [libc::c_char; libc::IFNAMSIZ];
-
-/// Moves the calling thread into the network namespace that `ip netns add`
-/// made under this name.
-pub(crate) fn enter_netns(name: &str) -> io::Result<()> {
-    if name.is_empty() || name.contains('/') || name.starts_with('.') {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    let file = File::open(Path::new("/run/netns").join(name))?;
-    setns(file, CloneFlags::CLONE_NEWNET)?;
-    Ok(())
-}
 
 /// What the kernel says about an interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -28,7 +28,9 @@ const KICKS: usize = BURST / 32 + 1;
 const BUDGET: u32 = 512;
 
 /// What a queue is to be.
+#[derive(Clone)]
 pub(super) struct Setup {
+    pub(super) device: String,
     pub(super) interface: u32,
     pub(super) queue: u32,
     /// Whether it tells what the device counts as a whole.
@@ -59,7 +61,11 @@ pub struct AfXdpPort {
     max_len: usize,
     refusals: Refusals,
     questions: Questions,
-    gone: Option<String>,
+    /// The interface will not come back.
+    gone: bool,
+    /// The interface was down when frames should have been sent, since last
+    /// asked.
+    found_down: bool,
     _promiscuous: Option<Promiscuous>,
     /// Detaches the program with the last queue.
     _attachment: Option<Arc<Attachment>>,
@@ -129,12 +135,13 @@ impl AfXdpPort {
             mode: mode(setup, socket.is_zero_copy()),
             max_len: (setup.mtu + ethernet::HEADER_LEN).min(chunk - HEADROOM),
             free: free.map(|number| number * chunk as u64).collect(),
-            setup: Setup { ..*setup },
+            setup: setup.clone(),
             questions: Questions::new()?,
             _promiscuous: promiscuous.transpose()?,
             _attachment: attachment,
             refusals: Refusals::default(),
-            gone: None,
+            gone: false,
+            found_down: false,
             rings,
             socket,
             frames,
@@ -178,6 +185,7 @@ impl AfXdpPort {
                 );
                 if !full {
                     self.refusals.other += 1;
+                    self.found_down |= error.raw_os_error() == Some(libc::ENETDOWN);
                     return;
                 }
                 if left == waiting {
@@ -186,6 +194,25 @@ impl AfXdpPort {
                 }
             }
             waiting = left;
+        }
+    }
+
+    /// Whether the interface is down or gone; asks by a call that tells it
+    /// whether or not there is anything to send.
+    fn is_down(&mut self) -> bool {
+        // The kernel leaves ENETDOWN here when the interface goes.
+        self.gone |= self.socket.take_error().is_some();
+        let found_down = std::mem::take(&mut self.found_down);
+        let error = self.socket.wake_receive().err();
+        match error.and_then(|error| error.raw_os_error()) {
+            Some(libc::ENETDOWN) => true,
+            Some(libc::ENXIO) => {
+                self.gone = true;
+                true
+            }
+            // A kernel without this call: what sending was told.
+            Some(libc::EOPNOTSUPP) => found_down,
+            _ => false,
         }
     }
 }
@@ -241,7 +268,8 @@ impl Port for AfXdpPort {
         let count = (rx.available() as usize).min(BURST) as u32;
         if count == 0 {
             if self.rings.fill.needs_wakeup() {
-                self.socket.wake_receive();
+                // What is wrong with the interface, `failure` asks for.
+                let _ = self.socket.wake_receive();
             }
             return 0;
         }
@@ -263,12 +291,20 @@ impl Port for AfXdpPort {
     }
 
     fn failure(&mut self) -> Option<String> {
-        if self.gone.is_none() {
-            // The kernel leaves ENETDOWN here when the interface goes.
-            let error = self.socket.take_error()?;
-            self.gone = Some(format!("the interface is gone: {error}"));
+        let down = self.is_down();
+        let device = &self.setup.device;
+        if self.gone {
+            return Some(format!("interface {device} is gone"));
         }
-        self.gone.clone()
+        down.then(|| format!("interface {device} is down"))
+    }
+
+    /// What the kernel has not taken out of the transmit ring; what it has and
+    /// this side has not taken back yet is sent. A frame that the device
+    /// dropped may count among the former until the kernel turns to the next:
+    /// it has not been sent either.
+    fn unsent(&mut self) -> u64 {
+        self.rings.tx.waiting().into()
     }
 
     fn mac(&self) -> Option<Mac> {
@@ -291,6 +327,7 @@ impl Port for AfXdpPort {
     /// chunk or were too long for one; the kernel counts a frame once. Each
     /// queue has counters of its own.
     fn rx_missed(&mut self) -> Option<u64> {
+        self.setup.mode?;
         let statistics = self.socket.statistics().ok()?;
         Some(statistics.rx_dropped + statistics.rx_ring_full)
     }

@@ -177,12 +177,14 @@ impl Socket {
         done(rc as libc::c_int)
     }
 
-    /// Has the kernel look at the fill ring.
+    /// Has the kernel look at the fill ring. Fails first of all if the
+    /// interface is down (`ENETDOWN`) or gone (`ENXIO`), also for a socket that
+    /// does not receive (Linux 5.11; before, `EOPNOTSUPP`).
     #[inline]
-    pub(super) fn wake_receive(&self) {
+    pub(super) fn wake_receive(&self) -> io::Result<()> {
         let flags = libc::MSG_DONTWAIT;
         // SAFETY: an empty buffer and no address.
-        unsafe {
+        let rc = unsafe {
             libc::recvfrom(
                 self.as_raw_fd(),
                 ptr::null_mut(),
@@ -192,6 +194,7 @@ impl Socket {
                 ptr::null_mut(),
             )
         };
+        done(rc as libc::c_int)
     }
 
     pub(super) fn statistics(&self) -> io::Result<libc::xdp_statistics> {

@@ -34,6 +34,15 @@ pub(super) struct XstatName {
     pub(super) name: [c_char; 64],
 }
 
+/// `struct rte_eth_xstat`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(super) struct Xstat {
+    /// Index of its name.
+    pub(super) id: u64,
+    pub(super) value: u64,
+}
+
 unsafe extern "C" {
     pub(super) fn pp_version() -> *const c_char;
     pub(super) fn pp_strerror(code: c_int) -> *const c_char;
@@ -78,10 +87,6 @@ unsafe extern "C" {
     ) -> u16;
     pub(super) fn pp_free(mbufs: *mut *mut Mbuf, n: u16);
     pub(super) fn pp_missed(port: u16, missed: *mut u64) -> c_int;
-    pub(super) fn pp_xstats(
-        port: u16,
-        names: *mut XstatName,
-        values: *mut u64,
-        max: c_uint,
-    ) -> c_int;
+    pub(super) fn pp_xstats_names(port: u16, names: *mut XstatName, max: c_uint) -> c_int;
+    pub(super) fn pp_xstats(port: u16, values: *mut Xstat, max: c_uint) -> c_int;
 }

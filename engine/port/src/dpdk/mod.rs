@@ -10,9 +10,9 @@ mod eal;
 mod ffi;
 
 use crate::{BURST, OpenError, Patience, Port, PortSpec, SessionSpec, Sink, Source};
-use ffi::{Info, Mbuf, Mempool, XstatName};
+use ffi::{Info, Mbuf, Mempool, Xstat, XstatName};
 use pinchpoint_wire::ethernet::Mac;
-use std::ffi::{CStr, c_char, c_int};
+use std::ffi::{CStr, c_char, c_int, c_uint};
 use std::ptr;
 use std::sync::Arc;
 
@@ -29,7 +29,6 @@ const RESERVE: u16 = 64;
 const ETHERNET_HEADER: u16 = 14;
 /// Largest MTU asked for: that of a frame of 9,022 bytes with its FCS.
 const MAX_MTU: u16 = 9004;
-const MAX_XSTATS: usize = 256;
 
 /// The version of DPDK, as `DPDK 22.11.11`.
 pub(crate) fn version() -> String {
@@ -346,19 +345,41 @@ impl Port for DpdkPort {
 }
 
 impl Device {
+    /// The extended statistics, with their names; nothing if the driver fails
+    /// to tell them.
     fn xstats(&self) -> Vec<(String, u64)> {
-        let mut names = vec![XstatName { name: [0; 64] }; MAX_XSTATS];
-        let mut values = vec![0; MAX_XSTATS];
-        // SAFETY: both vectors have room for as many entries as announced.
-        let count = unsafe {
-            ffi::pp_xstats(
-                self.id,
-                names.as_mut_ptr(),
-                values.as_mut_ptr(),
-                MAX_XSTATS as u32,
-            )
-        };
-        let named = names.iter().map(|name| text(name.name.as_ptr()));
-        named.zip(values).take(count.max(0) as usize).collect()
+        let names = all(XstatName { name: [0; 64] }, |names: &mut [XstatName]| {
+            // SAFETY: the port exists, and the array has the announced length.
+            unsafe { ffi::pp_xstats_names(self.id, names.as_mut_ptr(), names.len() as c_uint) }
+        });
+        let values = all(Xstat { id: 0, value: 0 }, |values: &mut [Xstat]| {
+            // SAFETY: as above.
+            unsafe { ffi::pp_xstats(self.id, values.as_mut_ptr(), values.len() as c_uint) }
+        });
+        let named = values.iter().filter_map(|stat| {
+            let name = names.get(usize::try_from(stat.id).ok()?)?;
+            Some((text(name.name.as_ptr()), stat.value))
+        });
+        named.collect()
     }
 }
+
+/// All that `fill` has to tell: it returns how much there is, and writes it
+/// where there is room for all of it. More may come to be between two calls.
+fn all<T: Copy>(empty: T, fill: impl Fn(&mut [T]) -> c_int) -> Vec<T> {
+    const TRIES: usize = 4;
+    let mut found = Vec::new();
+    for _ in 0..TRIES {
+        let count = usize::try_from(fill(&mut found)).unwrap_or_default();
+        if count <= found.len() {
+            found.truncate(count);
+            return found;
+        }
+        found.resize(count, empty);
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

@@ -4,6 +4,7 @@
  * functions, each crossed once per burst. ffi.rs declares them.
  */
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -286,21 +287,21 @@ int pp_missed(uint16_t port, uint64_t *missed)
 	return rc;
 }
 
-/* Up to max extended statistics; returns how many there are. */
-int pp_xstats(uint16_t port, struct rte_eth_xstat_name *names,
-	      uint64_t *values, unsigned int max)
-{
-	struct rte_eth_xstat stats[256];
-	int i, n;
+/* ffi.rs has these two structures, too. */
+_Static_assert(sizeof(struct rte_eth_xstat_name) == 64, "rte_eth_xstat_name");
+_Static_assert(sizeof(struct rte_eth_xstat) == 16 &&
+	       offsetof(struct rte_eth_xstat, value) == 8, "rte_eth_xstat");
 
-	max = RTE_MIN(max, 256u);
-	n = rte_eth_xstats_get_names(port, names, max);
-	if (n < 0 || (unsigned int)n > max)
-		return 0;
-	n = rte_eth_xstats_get(port, stats, max);
-	if (n < 0 || (unsigned int)n > max)
-		return 0;
-	for (i = 0; i < n; i++)
-		values[stats[i].id < max ? stats[i].id : 0] = stats[i].value;
-	return n;
+/* Names of the extended statistics, by id. Returns how many there are; fills
+ * the array only if its room for max of them suffices. */
+int pp_xstats_names(uint16_t port, struct rte_eth_xstat_name *names,
+		    unsigned int max)
+{
+	return rte_eth_xstats_get_names(port, names, max);
+}
+
+/* Ids and values of the extended statistics; likewise. */
+int pp_xstats(uint16_t port, struct rte_eth_xstat *values, unsigned int max)
+{
+	return rte_eth_xstats_get(port, values, max);
 }

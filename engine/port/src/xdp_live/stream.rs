@@ -105,6 +105,25 @@ impl LiveEdit {
             0
         }
     }
+
+    /// `end` is where the payload ends.
+    fn validate(&self, end: usize) -> Result<(), OpenError> {
+        let Self {
+            offset,
+            width,
+            count,
+            ..
+        } = *self;
+        check(matches!(width, 1 | 2 | 4), || {
+            format!("a field of {width} bytes, neither 1, 2 nor 4")
+        })?;
+        check(offset.saturating_add(width) <= end, || {
+            format!("a field of {width} bytes at {offset}, past the payload's end at {end}")
+        })?;
+        check((1..=1 << 32).contains(&count), || {
+            format!("a field of {count} values, not 1 to 4294967296")
+        })
+    }
 }
 
 impl LiveStream {
@@ -113,53 +132,63 @@ impl LiveStream {
         self.template.len() - signature::LEN
     }
 
+    /// Whether a program can be made of the stream, which needs no port and no
+    /// privileges.
+    ///
     /// # Errors
-    /// Says what is wrong with the stream.
-    pub(super) fn validate(&self) -> Result<(), OpenError> {
-        let check = |good: bool, what: &str| {
-            if good {
-                return Ok(());
-            }
-            Err(OpenError::new(format!("live stream {}: {what}", self.id)))
-        };
+    /// What is wrong, as one phrase that leaves naming the stream to the caller.
+    pub fn validate(&self) -> Result<(), OpenError> {
         let len = self.template.len();
-        check(len <= MAX_LEN, "frames of at most 3072 bytes")?;
-        check(
-            len >= ethernet::HEADER_LEN + signature::LEN,
-            "the signature does not fit",
-        )?;
-        check(self.edits.len() <= MAX_EDITS, "at most 8 edits")?;
-        check(self.checksums.len() <= MAX_CHECKSUMS, "at most 4 checksums")?;
-        let end = self.signature_at();
+        check(len <= MAX_LEN, || {
+            format!("a frame of {len} bytes, more than {MAX_LEN}")
+        })?;
+        let least = ethernet::HEADER_LEN + signature::LEN;
+        check(len >= least, || {
+            format!("the signature does not fit a frame of {len} bytes, less than {least}")
+        })?;
+        let (edits, checksums) = (self.edits.len(), self.checksums.len());
+        check(edits <= MAX_EDITS, || {
+            format!("{edits} edited fields, more than {MAX_EDITS}")
+        })?;
+        check(checksums <= MAX_CHECKSUMS, || {
+            format!("{checksums} checksums, more than {MAX_CHECKSUMS}")
+        })?;
         let mut tuples = 1u64;
         for edit in &self.edits {
-            check(matches!(edit.width, 1 | 2 | 4), "fields of 1, 2 or 4 bytes")?;
-            check(
-                edit.offset.saturating_add(edit.width) <= end,
-                "an edit past the payload",
-            )?;
-            check(
-                (1..=1 << 32).contains(&edit.count),
-                "counts of 1 to 4294967296",
-            )?;
+            edit.validate(self.signature_at())?;
             tuples = tuples.saturating_mul(edit.count);
         }
-        check(
-            self.flows >= 1 && self.flows.saturating_add(self.first_flow) <= tuples,
-            "flows of 1 to the product of the counts",
-        )?;
-        for checksum in &self.checksums {
-            let even = checksum.offset.is_multiple_of(2);
-            check(even && checksum.offset + 2 <= end, "a misplaced checksum")?;
-            for index in &checksum.edits {
-                let edit = self.edits.get(*index);
-                let aligned = |edit: &LiveEdit| edit.width == 1 || edit.offset.is_multiple_of(2);
-                check(
-                    edit.is_some_and(aligned),
-                    "a checksum of fields at odd bytes",
-                )?;
-            }
+        let (first, flows) = (self.first_flow, self.flows);
+        check(flows >= 1 && flows.saturating_add(first) <= tuples, || {
+            format!("{flows} flows from number {first} on, where the counts make {tuples} tuples")
+        })?;
+        let mut checksums = self.checksums.iter();
+        checksums.try_for_each(|checksum| self.validate_checksum(checksum))
+    }
+
+    fn validate_checksum(&self, checksum: &LiveChecksum) -> Result<(), OpenError> {
+        let at = checksum.offset;
+        let inside = at.saturating_add(2) <= self.signature_at();
+        check(inside && at.is_multiple_of(2), || {
+            format!("a misplaced checksum at byte {at}")
+        })?;
+        for &index in &checksum.edits {
+            let edit = self.edits.get(index);
+            check(edit.is_some(), || {
+                format!("the checksum at byte {at} covers an edited field that is not there")
+            })?;
+            let aligned = |edit: &LiveEdit| edit.width == 1 || edit.offset.is_multiple_of(2);
+            check(edit.is_some_and(aligned), || {
+                format!("the checksum at byte {at} covers a field that begins at an odd byte")
+            })?;
         }
         Ok(())
     }
+}
+
+fn check(good: bool, what: impl FnOnce() -> String) -> Result<(), OpenError> {
+    if good {
+        return Ok(());
+    }
+    Err(OpenError::new(what()))
 }
