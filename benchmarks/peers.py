@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from contest import APART
 from cpu import CpuMeter, group_members
 
 from pinchpoint.bench.builder import Builder
@@ -90,16 +91,21 @@ def stream(
 
 
 def trial(
-    sent: Sequence[streams.StreamRequest], duration_s: float, drain_s: float = 0.0, *, verify_checksums: bool = True
+    sent: Sequence[streams.StreamRequest],
+    duration_s: float,
+    drain_s: float = 0.0,
+    *,
+    verify_checksums: bool = True,
+    probe_cores: tuple[int, int] | None = None,
 ) -> protocol.Run:
-    """One trial without cache-line probes."""
+    """One trial, with cache-line probes between `probe_cores` if told."""
     return protocol.Run(
         trial="bench",
         epoch=1,
         duration_s=duration_s,
         drain_s=drain_s,
         sample_interval_s=None,
-        probe_cores=None,
+        probe_cores=probe_cores,
         verify_checksums=verify_checksums,
         tx_burst=TX_BURST,
         latency_every=1,
@@ -209,6 +215,16 @@ class Engine:
             time.sleep(2 * WARM_UP_S)
             seen = watch()
             return running.result(), seen
+
+
+def cores_apart(core: int, other: int) -> dict[str, float]:
+    """The note of how far the cores are from each other just now; none where it cannot be told."""
+    ports = [protocol.PortRequest(name, "mem", "pair", None, 64, 64, ()) for name in ("left", "right")]
+    with engine(ports, one_worker(core, ports)) as running:
+        result = running.run(trial([stream(0, "left", "right")], 0.01, probe_cores=(core, other)))
+    line = result.witness.cache_line
+    known = [ns for ns in (line.before_ns, line.after_ns) if ns is not None] if line else []
+    return {APART: sum(known) / len(known)} if known else {}
 
 
 @contextlib.contextmanager
