@@ -51,13 +51,13 @@ bench-engine: bench-tools
 
 # The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
 profile-engine: bench-tools
-	$(CARGO_RELEASE) --features dpdk --package pinchpoint-engine
+	@$(CARGO_RELEASE) --features dpdk --package pinchpoint-engine
 	@$(BIN)/python benchmarks/engine_profile.py
 
 bench-tools: setup .venv/.bench-packages
-	$(CARGO_RELEASE) --package pinchpoint-port --example drop_sink
-	$(CARGO_RELEASE) --package pinchpoint-traffic --example account
-	test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr
+	@$(CARGO_RELEASE) --package pinchpoint-port --example drop_sink
+	@$(CARGO_RELEASE) --package pinchpoint-traffic --example account
+	@test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr
 
 fuzz: .venv/.packages
 	@packaging/check-rust

@@ -11,7 +11,7 @@ from functools import partial
 
 import null_rate
 from contest import Aim, Contender, Contest, Line, Sample
-from peers import PAGES, SECONDS, engine, hugepages, stream, trial
+from peers import PAGES, SECONDS, cores_apart, engine, hugepages, stream, trial
 from veth import EXAMPLES
 
 from pinchpoint.engine import protocol
@@ -43,7 +43,7 @@ def pair(sender: int, receiver: int, *, verify_checksums: bool) -> Sample:
     (account,) = result.streams
     busy = {worker.core: worker.busy_share for worker in result.witness.workers}
     notes = {"sender busy %": 100 * busy[sender], "receiver busy %": 100 * busy[receiver]}
-    notes["lost"] = float(account.lost or 0)
+    notes |= {"lost": float(account.lost or 0)} | cores_apart(sender, receiver)
     return Sample((account.received or 0) / result.duration_s, busy[receiver], None, notes)
 
 

@@ -10,6 +10,10 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
+APART = "cores apart ns"  # the note of a rate across two cores
+# Virtual machines' cores jump between two distances, 25 to 40 ns and 140 to 220 ns, and such rates with them.
+FAR_AND_NEAR = 2.0
+
 
 @dataclass(frozen=True)
 class Sample:
@@ -128,9 +132,27 @@ def rates(samples: Sequence[Sample]) -> Spread | None:
     return spread([sample.rate for sample in samples])
 
 
+def comparable(ours: Sequence[Sample], theirs: Sequence[Sample]) -> list[tuple[Sample, Sample]]:
+    """The rounds in which both did something, their cores equally far apart where that was noted."""
+    pairs = zip(ours, theirs, strict=True) if ours and theirs else ()
+    return [(a, b) for a, b in pairs if b.rate and _distance_change(a, b) < FAR_AND_NEAR]
+
+
+def _distance_change(one: Sample, other: Sample) -> float:
+    distances = [sample.notes[APART] for sample in (one, other) if APART in sample.notes]
+    return max(distances) / min(distances) if len(distances) == 2 else 1.0
+
+
 def ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Spread | None:
-    """Of the rounds' ratios; none if one of the two has no samples."""
-    return spread([a.rate / b.rate for a, b in zip(ours, theirs, strict=True) if b.rate]) if ours and theirs else None
+    """Of the comparable rounds' ratios; none if there are no such rounds."""
+    return spread([a.rate / b.rate for a, b in comparable(ours, theirs)])
+
+
+def ratios_per_cpu(ours: Sequence[Sample], theirs: Sequence[Sample]) -> Spread | None:
+    """Of the comparable rounds' ratios for each second of CPU time; none if that is not known of both."""
+    pairs = comparable(ours, theirs)
+    each = [a.rate / a.cpu_share / (b.rate / b.cpu_share) for a, b in pairs if a.cpu_share and b.cpu_share]
+    return spread(each)
 
 
 def cycles(samples: Sequence[Sample], clock_hz: int) -> Spread | None:
@@ -143,11 +165,6 @@ def kernel_share(samples: Sequence[Sample]) -> float | None:
     """The kernel's share of the CPU time, median."""
     known = [sample.kernel_share for sample in samples if sample.kernel_share is not None]
     return statistics.median(known) if known else None
-
-
-def per_cpu_second(samples: Sequence[Sample]) -> Spread | None:
-    """Frames or transactions for each second of CPU time."""
-    return spread([sample.rate / sample.cpu_share for sample in samples if sample.cpu_share])
 
 
 def notes(samples: Sequence[Sample]) -> dict[str, float]:

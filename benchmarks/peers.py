@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import msgspec
+from contest import APART
 from cpu import CpuMeter, group_members
 
 from pinchpoint.bench.builder import Builder
@@ -90,16 +91,21 @@ def stream(
 
 
 def trial(
-    sent: Sequence[streams.StreamRequest], duration_s: float, drain_s: float = 0.0, *, verify_checksums: bool = True
+    sent: Sequence[streams.StreamRequest],
+    duration_s: float,
+    drain_s: float = 0.0,
+    *,
+    verify_checksums: bool = True,
+    probe_cores: tuple[int, int] | None = None,
 ) -> protocol.Run:
-    """One trial without cache-line probes."""
+    """One trial, with cache-line probes between `probe_cores` if told."""
     return protocol.Run(
         trial="bench",
         epoch=1,
         duration_s=duration_s,
         drain_s=drain_s,
         sample_interval_s=None,
-        probe_cores=None,
+        probe_cores=probe_cores,
         verify_checksums=verify_checksums,
         tx_burst=TX_BURST,
         latency_every=1,
@@ -211,6 +217,16 @@ class Engine:
             return running.result(), seen
 
 
+def cores_apart(core: int, other: int) -> dict[str, float]:
+    """The note of how far the cores are from each other just now; none where it cannot be told."""
+    ports = [protocol.PortRequest(name, "mem", "pair", None, 64, 64, ()) for name in ("left", "right")]
+    with engine(ports, one_worker(core, ports)) as running:
+        result = running.run(trial([stream(0, "left", "right")], 0.01, probe_cores=(core, other)))
+    line = result.witness.cache_line
+    known = [ns for ns in (line.before_ns, line.after_ns) if ns is not None] if line else []
+    return {APART: sum(known) / len(known)} if known else {}
+
+
 @contextlib.contextmanager
 def peer(command: Sequence[str], core: int, log: Path, netns: str | None = None) -> Iterator["Peer"]:
     """A program on `core` in a process group of its own, which is ended with the block."""
@@ -281,15 +297,14 @@ class Peer:
 TESTPMD_STARTED = "Port statistics"
 
 
-def testpmd(
-    vdevs: Sequence[str], core: int, mode: str = "flowgen", eal: Sequence[str] = EAL, forwarding: Sequence[str] = ()
-) -> list[str]:
+def testpmd(vdevs: Sequence[str], core: int, mode: str = "flowgen", eal: Sequence[str] = EAL) -> list[str]:
     """Testpmd with 64-byte frames (65,536 flows in flowgen mode), its main and forwarding lcore on `core`."""
     command = ["dpdk-testpmd", *eal, "--no-telemetry", "--lcores", f"0@{core},1@{core}"]
     for vdev in vdevs:
         command += ["--vdev", vdev]
-    command += ["--", f"--forward-mode={mode}", "--txpkts=60", "--nb-cores=1", *forwarding]
-    command += [f"--flowgen-flows={FIVE_TUPLES}"] if mode == "flowgen" else []
+    command += ["--", f"--forward-mode={mode}", "--nb-cores=1"]
+    # Of the length that flowgen is told it leaves out a check sequence; txonly sends it all.
+    command += ["--txpkts=64", f"--flowgen-flows={FIVE_TUPLES}"] if mode == "flowgen" else ["--txpkts=60"]
     # A small pool: testpmd's default does not fit into 256 MiB.
     return [*command, "--stats-period", "1", "--no-flush-rx", "--total-num-mbufs=16384", "--no-mlockall"]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from contest import Aim, Contender, Contest, Line, Sample
 from cpu import CpuMeter
-from peers import missing, peer
+from peers import cores_apart, missing, peer
 from veth import EXAMPLES, FAR_IP, Link, standing
 
 RUN_S = 1.0
@@ -33,7 +33,9 @@ def ours(link: Link, kind: str, cores: Cores, folder: Path) -> Sample:
         with CpuMeter(running.members(), _distinct(cores)) as meter:
             time.sleep(RUN_S - 2 * SETTLE_S)
         said = running.ended(10)
-    return Sample(_number(r"(\d+) transactions/s", said), meter.share, meter.kernel_share, _percentiles(said))
+    return Sample(
+        _number(r"(\d+) transactions/s", said), meter.share, meter.kernel_share, _percentiles(said) | _apart(cores)
+    )
 
 
 def _percentiles(said: str) -> dict[str, float]:
@@ -48,7 +50,7 @@ def sockperf(link: Link, cores: Cores, folder: Path) -> Sample:
     if not (found := _SOCKPERF_RATE.search(said)):
         raise RuntimeError("sockperf told no rate")
     notes = {f"p{name} us": _number(rf"percentile {name}\.000 =\s+([\d.]+)", said) for name in ("50", "99")}
-    return Sample(int(found[2]) / float(found[1]), meter.share, meter.kernel_share, notes)
+    return Sample(int(found[2]) / float(found[1]), meter.share, meter.kernel_share, notes | _apart(cores))
 
 
 def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
@@ -56,7 +58,7 @@ def iperf(link: Link, cores: Cores, folder: Path) -> Sample:
     server = ["iperf", "-s", "-B", FAR_IP]
     client = ["iperf", "-c", FAR_IP, "--bounceback", "-t", str(round(RUN_S)), "--bounceback-period", "0"]
     said, meter = _pair(link, server, client, cores, folder)
-    return Sample(_number(r"(\d+) rps", said), meter.share, meter.kernel_share)
+    return Sample(_number(r"(\d+) rps", said), meter.share, meter.kernel_share, _apart(cores))
 
 
 def _pair(
@@ -77,6 +79,10 @@ def _number(pattern: str, said: str) -> float:
     if not (found := re.search(pattern, said)):
         raise RuntimeError(f"told nothing like {pattern!r}")
     return float(found[1])
+
+
+def _apart(cores: Cores) -> dict[str, float]:
+    return cores_apart(*cores) if cores[0] != cores[1] else {}
 
 
 def _distinct(cores: Cores) -> tuple[int, ...]:

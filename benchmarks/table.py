@@ -11,12 +11,13 @@ from contest import (
     Outcome,
     Sample,
     Spread,
+    comparable,
     cycles,
     kernel_share,
     notes,
-    per_cpu_second,
     rates,
     ratios,
+    ratios_per_cpu,
     reached,
 )
 from rich.console import Console
@@ -39,7 +40,9 @@ def show(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> None:
     Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
     print(
         f"cycles each: of a clock of {clock_hz / 1e9:.2f} GHz, by CPU time, ours / the peer's. limit: what was busy.\n"
-        "Where CPU time was short of 100 %, another program had the core: compare the ratio per CPU second."
+        "Where CPU time was short of 100 %, another program had the core: compare the ratio per CPU second.\n"
+        "cores apart: one way of a cache line between the two cores. Virtual machines jump between near and far,\n"
+        "and every rate across cores with them: ratios are of rounds in which both had the same."
     )
 
 
@@ -72,15 +75,13 @@ def _rate(found: Spread | None, unit: str) -> str:
 def _ratios(ours: Sequence[Sample], theirs: Sequence[Sample]) -> str:
     found = ratios(ours, theirs)
     if found is None:
-        return NOTHING
+        return "no round at one core distance" if ours and theirs else NOTHING
     told = f"{found.median:.2f} x ({found.low:.2f}-{found.high:.2f})"
-    by_cpu = _by_cpu(ours, theirs)
-    return f"{told}\nper CPU s: {by_cpu:.2f} x" if by_cpu else told
-
-
-def _by_cpu(ours: Sequence[Sample], theirs: Sequence[Sample]) -> float | None:
-    mine, peers = per_cpu_second(ours), per_cpu_second(theirs)
-    return mine.median / peers.median if mine and peers else None
+    by_cpu = ratios_per_cpu(ours, theirs)
+    compared = len(comparable(ours, theirs))
+    if compared < len(ours):
+        told += f"\n{compared} of {len(ours)} rounds"
+    return f"{told}\nper CPU s: {by_cpu.median:.2f} x" if by_cpu else told
 
 
 def _cycles(samples: Sequence[Sample], clock_hz: int) -> str:
@@ -103,7 +104,7 @@ def _limit(samples: Sequence[Sample]) -> str:
 
 
 def _note(name: str, value: float) -> str:
-    for unit in (" %", " us"):
+    for unit in (" %", " us", " ns"):
         if name.endswith(unit):
             return f"{name.removesuffix(unit)} {value:.0f}{unit}"
     return f"{name}: {value:.4g}"
@@ -140,14 +141,14 @@ def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str
 def _line(outcome: Outcome, line: Line, clock_hz: int) -> dict[str, Any]:
     ours = outcome.samples.get(line.ours, [])
     theirs = outcome.samples.get(line.against or "", [])
-    found = ratios(ours, theirs)
+    found, by_cpu = ratios(ours, theirs), ratios_per_cpu(ours, theirs)
     return {
         "work": line.work,
         "remark": line.remark,
         "ours": line.ours,
         "against": line.against,
         "ratio": asdict(found) if found else None,
-        "ratio_per_cpu_second": _by_cpu(ours, theirs),
+        "ratio_per_cpu_second": asdict(by_cpu) if by_cpu else None,
         "cycles": {
             name: asdict(spread) if (spread := cycles(samples, clock_hz)) else None
             for name, samples in ((line.ours, ours), (line.against, theirs))

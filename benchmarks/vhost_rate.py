@@ -7,11 +7,12 @@ that its ports sent, over the time between two readings.
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from contest import Aim, Contender, Contest, Line, Sample
 from cpu import CpuMeter
-from peers import SECONDS, WARM_UP_S, engine, missing, one_worker, peer, stream, testpmd
+from peers import SECONDS, WARM_UP_S, cores_apart, engine, missing, one_worker, peer, stream, testpmd
 from peers import TESTPMD_STARTED as STARTED
 
 from pinchpoint.bench.builder import Builder
@@ -23,6 +24,7 @@ from pinchpoint.sweep.setup import Setup, prepare
 
 BOTH_WAYS = Path(__file__).with_name("both-ways.toml")
 ONE_WAY = Path(__file__).with_name("one-way.toml")
+PMD_CORE = 1  # as the scenarios say
 PMD_BUSY = "PMD busy %"
 FORWARDING_FPS = 1e5  # from then on the switch, which looks about once a second, has found the sockets
 
@@ -57,7 +59,8 @@ class Switch:
         names = [f"ovs/port/{port}/tx_pkts" for port in ("left", "right")]
         sent = sum(ports_after.counters[name] - ports.counters[name] for name in names)
         busy, idle = (
-            pmds_after.counters[f"ovs/pmd/core1/{kind}_cycles"] - pmds.counters[f"ovs/pmd/core1/{kind}_cycles"]
+            pmds_after.counters[f"ovs/pmd/core{PMD_CORE}/{kind}_cycles"]
+            - pmds.counters[f"ovs/pmd/core{PMD_CORE}/{kind}_cycles"]
             for kind in ("processing", "idle")
         )
         notes = {PMD_BUSY: 100 * busy / (busy + idle)}
@@ -78,7 +81,7 @@ def ours(switch: Switch, sent: Sequence[streams.StreamRequest], core: int) -> Sa
     ports = switch.setup.engine.ports
     with engine(ports, one_worker(core, ports), dpdk=True) as running:
         _, sample = running.during(sent, lambda: switch.forwarded([running.pid], core))
-    return sample
+    return replace(sample, notes=sample.notes | cores_apart(core, PMD_CORE))
 
 
 def theirs(switch: Switch, core: int, folder: Path, *, as_one: bool) -> Sample:
@@ -94,7 +97,8 @@ def theirs(switch: Switch, core: int, folder: Path, *, as_one: bool) -> Sample:
         running.wait_for(STARTED)
         time.sleep(WARM_UP_S)
         switch.until_forwarding()
-        return switch.forwarded(running.members(), core)
+        sample = switch.forwarded(running.members(), core)
+    return replace(sample, notes=sample.notes | cores_apart(core, PMD_CORE))
 
 
 def contests(core: int, folder: Path) -> list[Contest]:

@@ -75,10 +75,19 @@ def test_ratios_are_taken_within_a_round_and_not_of_medians() -> None:
     assert contest.ratios(ours, []) is None
 
 
+def test_rounds_of_two_core_distances_are_not_compared() -> None:
+    near, far = {contest.APART: 30.0}, {contest.APART: 150.0}
+    ours = [Sample(8.0, notes=near), Sample(2.0, notes=far), Sample(3.0, notes=far)]
+    theirs = [Sample(4.0, notes=near), Sample(8.0, notes=near), Sample(1.0, notes=far)]
+    assert contest.ratios(ours, theirs) == contest.Spread(2.5, 2.0, 3.0)
+    assert contest.ratios(ours[:1], theirs[2:]) is None
+
+
 def test_cycles_count_cpu_time_and_not_time() -> None:
     half = [Sample(1e6, cpu_share=0.5)]
     assert contest.cycles(half, CLOCK_HZ) == contest.Spread(1000.0, 1000.0, 1000.0)
-    assert contest.per_cpu_second(half) == contest.Spread(2e6, 2e6, 2e6)
+    assert contest.ratios_per_cpu(half, [Sample(1e6, cpu_share=1.0)]) == contest.Spread(2.0, 2.0, 2.0)
+    assert contest.ratios_per_cpu(half, [Sample(1e6)]) is None
     assert contest.cycles([Sample(1e6)], CLOCK_HZ) is None
 
 
