@@ -306,6 +306,7 @@ impl Session {
         };
         let mut queues = pinchpoint_port::open(&session, &specs, patience).map_err(open_error)?;
         let known = Known::new(request, &specs, &mut queues);
+        known.check_answers(request)?;
         let opened = report::opened(&specs, &mut queues);
         let mut ports = known.hand_out(request, queues);
         await_links(&mut ports, &known, patience)?;

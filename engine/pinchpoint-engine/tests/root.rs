@@ -202,6 +202,57 @@ fn an_interface_that_goes_ends_the_trial_as_aborted_with_its_counts() {
     }
 }
 
+#[test]
+#[ignore = "needs root"]
+fn an_interface_that_goes_down_ends_the_trial_as_aborted() {
+    for backend in ["af_packet", "af_xdp"] {
+        let veth = Veth::new();
+        let mut engine = Engine::start();
+        assert_eq!(
+            engine.ask(&open(&veth.ports_of(backend), &[]))["type"],
+            "open"
+        );
+        engine.send(&run(60.0, &[stream(0, "left", "right", json!(5000.0))]));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        ip(&format!("-n {} link set end down", veth.left));
+        let result = engine.receive();
+        assert_identities(&result);
+        assert_eq!(result["status"], "aborted", "{backend}: {result}");
+        let reason = result["reason"].as_str().unwrap();
+        assert!(reason.ends_with(" is down"), "{reason}");
+        engine.bye();
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_port_that_only_sends_expects_and_answers_nothing() {
+    let veth = Veth::new();
+    let mut engine = Engine::start();
+    let mut ports = veth.ports_of("xdp_live");
+    assert_eq!(engine.ask(&open(&ports, &[]))["type"], "open");
+    let answer = engine.ask(&run(0.1, &[stream(0, "left", "right", json!(1000.0))]));
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.starts_with("streams[0].rx_port: "), "{message}");
+    let mut shared = stream(0, "left", "left", json!(1000.0));
+    shared["rx_port"] = Value::Null;
+    shared["fields"] = json!([
+        {"field": "ipv4.dscp", "op": {"increment": {"step": 1, "count": 2}}},
+        {"field": "ipv4.ttl", "op": {"random": {"min": 1, "max": 9, "count": 2}}}]);
+    shared["flows"] = json!(4);
+    let answer = engine.ask(&run(0.1, &[shared]));
+    let message = answer["message"].as_str().unwrap();
+    assert!(
+        message.starts_with("streams[0].fields[1].op: "),
+        "{message}"
+    );
+    ports[0]["answers"] = json!([{"ip": "10.9.0.2", "mac": "02:00:00:00:09:02"}]);
+    let answer = engine.ask(&open(&ports, &[]));
+    let message = answer["message"].as_str().unwrap();
+    assert!(message.starts_with("ports[0].answers: "), "{message}");
+    engine.bye();
+}
+
 /// The kernel of the left namespace asks for an address of the right port.
 #[test]
 #[ignore = "needs root"]

@@ -39,6 +39,11 @@ pub(crate) fn account(
     counts: PortCounts,
     before: &Baseline,
 ) -> (usize, PortOutcome) {
+    let mut stats = stats_since(own.port.stats(), &before.stats);
+    let unsent = own.port.unsent().min(transmitted.sent);
+    if unsent > 0 {
+        stats.push(("engine_tx_unsent".to_owned(), unsent));
+    }
     let outcome = PortOutcome {
         sent: transmitted.sent,
         refused: transmitted.refused,
@@ -46,7 +51,7 @@ pub(crate) fn account(
         answered: transmitted.answered,
         counts,
         rx_missed: difference(own.port.rx_missed(), before.rx_missed),
-        stats: stats_since(own.port.stats(), &before.stats),
+        stats,
     };
     (own.index, outcome)
 }

@@ -4,10 +4,8 @@
 //! seconds and without any other sign; everything that crosses them follows.
 //! So the distance is measured before and after a trial, never during it.
 
-use nix::sched::{CpuSet, sched_setaffinity};
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use nix::unistd::Pid;
 use pinchpoint_port::sched;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -126,8 +124,7 @@ fn thread_time_ns() -> u64 {
 }
 
 fn place(core: usize) -> bool {
-    let mut set = CpuSet::new();
-    let pinned = set.set(core).is_ok() && sched_setaffinity(Pid::from_raw(0), &set).is_ok();
+    let pinned = sched::pin(core).is_ok();
     // Without the right to real-time scheduling the probe still works on an
     // idle core, and says nothing about a busy one.
     let _ = sched::enter_realtime();

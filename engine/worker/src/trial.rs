@@ -6,8 +6,7 @@ use crate::merge::merge;
 use crate::outcome::{Outcome, Share};
 use crate::plan::{Plan, WorkerPort};
 use crate::{ports, turn};
-use nix::sched::{CpuSet, sched_setaffinity};
-use nix::unistd::Pid;
+use pinchpoint_port::sched;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -109,8 +108,5 @@ pub fn start(
 }
 
 fn pin(core: usize) -> Result<(), String> {
-    let mut set = CpuSet::new();
-    set.set(core)
-        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-        .map_err(|error| format!("pin the worker to core {core}: {error}"))
+    sched::pin(core).map_err(|error| format!("pin the worker to core {core}: {error}"))
 }

@@ -1,6 +1,7 @@
 //! The ports of the open session, as trials refer to them.
 
-use crate::protocol::OpenRequest;
+use super::check;
+use crate::protocol::{ErrorReply, OpenRequest};
 use pinchpoint_port::{AnyPort, Backend, Port, PortSpec};
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::{WorkerPort, WorkersPorts};
@@ -60,6 +61,24 @@ impl Known {
             ports: ports.collect(),
             cores: request.workers.iter().map(|worker| worker.core).collect(),
         }
+    }
+
+    /// Only a port that receives can be asked for an address.
+    ///
+    /// # Errors
+    /// Code `invalid`, naming the key.
+    pub fn check_answers(&self, request: &OpenRequest) -> Result<(), ErrorReply> {
+        for (k, (port, wanted)) in self.ports.iter().zip(&request.ports).enumerate() {
+            check(
+                wanted.answers.is_empty() || (port.rx_ring > 0 && port.backend != Backend::XdpLive),
+                format!("ports[{k}].answers"),
+                format!(
+                    "'{}' does not both receive and send what it is told",
+                    port.name
+                ),
+            )?;
+        }
+        Ok(())
     }
 
     /// Gives each worker its queue of each of its ports.

@@ -4,7 +4,9 @@ use super::stream::{pacer, rate_fps};
 use super::template::{Block, spec};
 use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
 use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
-use pinchpoint_port::xdp_live::{LiveChecksum, LiveEdit, LiveStream};
+use pinchpoint_port::xdp_live::{
+    LiveChecksum, LiveEdit, LiveStream, MAX_STREAMS as MAX_LIVE_STREAMS,
+};
 use pinchpoint_port::{BURST, Backend};
 use pinchpoint_traffic::flows::{FlowMap, MAX_TRACKED};
 use pinchpoint_traffic::program::FrameProgram;
@@ -61,7 +63,25 @@ pub fn plan(
     for (k, stream) in request.streams.iter().enumerate() {
         add_stream(&mut plan, request, k, stream, known, &mut ids)?;
     }
+    check_live(&plan, request)?;
     Ok(plan)
+}
+
+/// The kernel has room for a number of streams' programs at each port.
+fn check_live(plan: &Plan, request: &RunRequest) -> Result<(), ErrorReply> {
+    for worker in &plan.workers {
+        for stream in worker.streams.iter().filter(|stream| stream.live.is_some()) {
+            let same = |other: &&PlannedStream| other.tx_port == stream.tx_port;
+            let count = worker.streams.iter().filter(same).count();
+            let name = &request.streams[plan.parts[stream.part].stream].tx_port;
+            check(
+                count <= MAX_LIVE_STREAMS,
+                "streams",
+                format!("'{name}' sends at most {MAX_LIVE_STREAMS} streams, got {count}"),
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// The ids that streams and their parts carry.
@@ -235,7 +255,7 @@ fn live(tx_port: &KnownPort, spec: &StreamSpec) -> Result<Option<LiveStream>, Sp
         udp: check.avoids_zero,
         edits: check.fields,
     };
-    Ok(Some(LiveStream {
+    let stream = LiveStream {
         id: spec.id,
         epoch: spec.epoch,
         flows: spec.flows,
@@ -243,7 +263,14 @@ fn live(tx_port: &KnownPort, spec: &StreamSpec) -> Result<Option<LiveStream>, Sp
         edits: recipe.fields.iter().map(edit).collect(),
         checksums: recipe.checksums.into_iter().map(checksum).collect(),
         template: recipe.frame,
-    }))
+    };
+    match stream.validate() {
+        Ok(()) => Ok(Some(stream)),
+        Err(error) => Err(SpecError {
+            key: "fields".to_owned(),
+            what: error.message,
+        }),
+    }
 }
 
 /// The flows of a part to follow one by one: of the stream's first ones, those
