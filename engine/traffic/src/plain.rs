@@ -27,6 +27,7 @@ pub(crate) struct Plain {
     front: [u8; IP_CHECK_AT],
     udp_len: u16,
     len: usize,
+    stamped: bool,
     id: u8,
     epoch: u8,
     /// Sum of the IPv4 header without addresses and checksum.
@@ -50,7 +51,7 @@ impl Plain {
             && kinds.eq([Kind::Eth, Kind::Ipv4, Kind::Udp])
             && layout.bytes.len() == PAYLOAD_AT
             && layout.bytes[IP_AT] == VERSION_AND_LENGTH;
-        if !plain || !spec.stamped || spec.wrong != Wrong::default() {
+        if !plain || spec.wrong != Wrong::default() {
             return None;
         }
         let mut bytes = layout.bytes.clone();
@@ -72,6 +73,7 @@ impl Plain {
             front: *bytes.first_chunk()?,
             udp_len,
             len,
+            stamped: spec.stamped,
             id: spec.id,
             epoch: spec.epoch,
             ip_sum: checksum::sum(&bytes[IP_AT..UDP_AT]),
@@ -87,9 +89,17 @@ impl Plain {
         self.place.sequence
     }
 
-    /// A burst of frames, from the next one on, all sent at `time_ns`.
+    /// Whether frames end in a signature.
     #[inline(always)]
-    pub(crate) fn burst(&self, time_ns: u64) -> Burst<'_> {
+    pub(crate) fn is_stamped(&self) -> bool {
+        self.stamped
+    }
+
+    /// A burst of frames, from the next one on, all sent at `time_ns`;
+    /// `STAMPED` is what [`is_stamped`](Self::is_stamped) says, told apart once
+    /// a burst.
+    #[inline(always)]
+    pub(crate) fn burst<const STAMPED: bool>(&self, time_ns: u64) -> Burst<'_, STAMPED> {
         Burst {
             program: self,
             stamper: Stamper::new(self.epoch, self.id, time_ns),
@@ -119,14 +129,14 @@ impl Plain {
 
 /// Writes frames one after another, without moving the program they are of.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Burst<'a> {
+pub(crate) struct Burst<'a, const STAMPED: bool> {
     program: &'a Plain,
     stamper: Stamper,
     step: Tuple,
     place: Place,
 }
 
-impl Burst<'_> {
+impl<const STAMPED: bool> Burst<'_, STAMPED> {
     /// Where the burst has come to.
     #[inline(always)]
     pub(crate) fn place(&self) -> Place {
@@ -147,7 +157,7 @@ impl Burst<'_> {
     }
 }
 
-impl FrameWriter for Burst<'_> {
+impl<const STAMPED: bool> FrameWriter for Burst<'_, STAMPED> {
     #[inline(always)]
     fn len(&self, _index: usize) -> usize {
         self.program.len
@@ -173,7 +183,9 @@ impl FrameWriter for Burst<'_> {
         let len_and_check = u32::from(program.udp_len) << 16 | u32::from(udp_check);
         head[UDP_LEN_AT..PAYLOAD_AT].copy_from_slice(&len_and_check.to_be_bytes());
         let sequence = self.place.sequence;
-        if tail.is_empty() {
+        if !STAMPED {
+            frame[PAYLOAD_AT..].fill(0);
+        } else if tail.is_empty() {
             if let Some(end) = head.last_chunk_mut::<{ signature::LEN }>() {
                 self.stamper.emit(sequence, end);
             }

@@ -118,8 +118,15 @@ impl FrameProgram {
     #[inline(always)]
     pub fn send<B: BurstSender>(&mut self, time_ns: u64, sender: B) -> u64 {
         match &mut self.way {
+            Way::Plain(plain) if plain.is_stamped() => {
+                let mut burst = plain.burst::<true>(time_ns);
+                let taken = sender.send(&mut burst);
+                let place = burst.place();
+                plain.go_on(place, taken);
+                taken
+            }
             Way::Plain(plain) => {
-                let mut burst = plain.burst(time_ns);
+                let mut burst = plain.burst::<false>(time_ns);
                 let taken = sender.send(&mut burst);
                 let place = burst.place();
                 plain.go_on(place, taken);
