@@ -7,9 +7,9 @@
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
 use pinchpoint_port::sched;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 const BATCHES: usize = 11;
@@ -28,7 +28,8 @@ struct Shared {
     line: Line,
     end: AtomicBool,
     /// Sides that are on their cores.
-    placed: AtomicU32,
+    placed: Mutex<u32>,
+    arrival: Condvar,
 }
 
 /// What a probe found, and what it cost.
@@ -58,7 +59,8 @@ pub fn distance(cores: [usize; 2]) -> Distance {
     let shared = Arc::new(Shared {
         line: Line(AtomicU32::new(0)),
         end: AtomicBool::new(false),
-        placed: AtomicU32::new(0),
+        placed: Mutex::new(0),
+        arrival: Condvar::new(),
     });
     let asked = side(&shared, cores[0], ask);
     let echoed = side(&shared, cores[1], |shared| {
@@ -100,20 +102,20 @@ fn side(
     thread.spawn(run).ok().map(|_| receiver)
 }
 
-/// Goes to `core`; whether the other side got to its own in time.
+/// Goes to `core`; whether the other side got to its own in time. Waits
+/// asleep: the other side may need this very core to get started.
 fn meets(shared: &Shared, core: usize) -> bool {
     if !place(core) {
         return false;
     }
-    shared.placed.fetch_add(1, Ordering::AcqRel);
-    let begun = Instant::now();
-    while shared.placed.load(Ordering::Acquire) < 2 {
-        if begun.elapsed() > DEADLINE || shared.end.load(Ordering::Acquire) {
-            return false;
-        }
-        std::hint::spin_loop();
-    }
-    true
+    let Ok(mut placed) = shared.placed.lock() else {
+        return false;
+    };
+    *placed += 1;
+    shared.arrival.notify_all();
+    let alone = |placed: &mut u32| *placed < 2;
+    let waited = shared.arrival.wait_timeout_while(placed, DEADLINE, alone);
+    waited.is_ok_and(|(placed, _)| *placed == 2)
 }
 
 /// Processor time of the calling thread, which lives for one probe only.
@@ -186,6 +188,22 @@ fn echo(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn two_cores_have_a_distance_and_it_costs_time() {
+        let cores = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+        let usable = |core: &usize| cores.is_set(*core).unwrap_or(false);
+        let usable: Vec<_> = (0..nix::sched::CpuSet::count()).filter(usable).collect();
+        let [one, other, ..] = usable[..] else {
+            return; // a machine with one core has no distances
+        };
+        // A core may be taken for a while: one of several probes is enough.
+        let found = (0..50).map(|_| distance([one, other]));
+        let found = found.into_iter().find(|found| found.one_way_ns.is_some());
+        let found = found.expect("a distance");
+        assert!(found.one_way_ns.is_some_and(|ns| ns > 0.0));
+        assert!(found.occupied_ns.iter().all(|ns| *ns > 0));
+    }
 
     #[test]
     fn a_core_has_no_distance_to_itself_and_a_missing_one_none() {
