@@ -10,6 +10,8 @@ use std::net::IpAddr;
 mod layer;
 mod stream;
 
+pub use pinchpoint_sockets::message::Latency;
+
 pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
@@ -247,22 +249,6 @@ message! {
 
     /// The flows that were counted one by one.
     FlowsResult { tracked: u64, lossy: u64, losses: Vec<(u64, u64, u64)>, }
-
-    /// One stream's latency.
-    Latency {
-        count: u64,
-        min_ns: u64,
-        mean_ns: f64,
-        stddev_ns: f64,
-        max_ns: u64,
-        p50_ns: u64,
-        p90_ns: u64,
-        p99_ns: u64,
-        p999_ns: u64,
-        p9999_ns: u64,
-        curve: Vec<(f64, u64)>,
-        histogram: String,
-    }
 
     /// One port's account.
     PortResult {

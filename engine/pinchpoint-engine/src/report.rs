@@ -2,15 +2,13 @@
 
 use crate::convert::{Known, KnownPort};
 use crate::protocol::{
-    Backend, BackendName, CacheLine, CaptureResult, FlowsResult, HelloReply, Jump, Latency,
-    Loopback, OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Status, StreamRequest,
-    StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
+    Backend, BackendName, CacheLine, CaptureResult, FlowsResult, HelloReply, Jump, Loopback,
+    OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Status, StreamRequest, StreamResult,
+    TrialResult, VERSION, Witness, WorkerWitness,
 };
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::Histogram;
-use hdrhistogram::serialization::{Serializer, V2DeflateSerializer};
 use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
+use pinchpoint_sockets::latency;
 use pinchpoint_traffic::gaps;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
@@ -20,8 +18,6 @@ use pinchpoint_worker::{Outcome, probe};
 
 /// Flows with losses that a result lists.
 const MAX_LOSSES: usize = 1000;
-/// Points of the percentile curve each time the distance to 100 % halves.
-const CURVE_POINTS_PER_HALVING: u32 = 2;
 
 /// The answer to `hello`.
 pub fn hello(backends: Vec<Availability>, cores: Vec<usize>, clock_hz: u64) -> HelloReply {
@@ -178,10 +174,7 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
         Some(both) => (Some(both.latency), both.jitter),
         None => (None, None),
     };
-    let told = |histogram: Option<Histogram<u64>>| {
-        let histogram = histogram.filter(|histogram| !histogram.is_empty());
-        histogram.as_ref().map(latency)
-    };
+    let told = |histogram: Option<Histogram<u64>>| latency(&histogram?);
     StreamResult {
         id: request.id,
         tx_port: request.tx_port.clone(),
@@ -207,30 +200,6 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
         latency: told(times),
         jitter: told(jitter),
         flows,
-    }
-}
-
-fn latency(histogram: &Histogram<u64>) -> Latency {
-    let at = |quantile| histogram.value_at_quantile(quantile);
-    let mut curve = vec![(0.0, histogram.min())];
-    let points = histogram.iter_quantiles(CURVE_POINTS_PER_HALVING);
-    curve.extend(points.map(|point| (point.quantile_iterated_to(), point.value_iterated_to())));
-    let mut bytes = Vec::new();
-    // Writing to memory can only fail for a histogram that does not fit it.
-    let written = V2DeflateSerializer::new().serialize(histogram, &mut bytes);
-    Latency {
-        count: histogram.len(),
-        min_ns: histogram.min(),
-        mean_ns: histogram.mean(),
-        stddev_ns: histogram.stdev(),
-        max_ns: histogram.max(),
-        p50_ns: at(0.5),
-        p90_ns: at(0.9),
-        p99_ns: at(0.99),
-        p999_ns: at(0.999),
-        p9999_ns: at(0.9999),
-        curve,
-        histogram: written.map_or_else(|_| String::new(), |_| STANDARD.encode(&bytes)),
     }
 }
 

@@ -214,7 +214,8 @@ fn witness(facts: &ThreadFacts) -> ThreadWitness {
     }
 }
 
-fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
+/// A histogram of nanoseconds as it stands on the wire; none if it is empty.
+pub fn latency(histogram: &Histogram<u64>) -> Option<Latency> {
     if histogram.is_empty() {
         return None;
     }

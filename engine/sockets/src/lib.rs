@@ -31,7 +31,7 @@ mod stats;
 mod stream;
 mod usage;
 
-pub use convert::{result, sample};
+pub use convert::{latency, result, sample};
 pub use failure::{Failure, FailureKind};
 pub use fault::{Fault, Faults};
 pub use live::{Live, Sample};
