@@ -197,9 +197,14 @@ mod tests {
         let [one, other, ..] = usable[..] else {
             return; // a machine with one core has no distances
         };
-        // A core may be taken for a while: one of several probes is enough.
-        let found = (0..50).map(|_| distance([one, other]));
-        let found = found.into_iter().find(|found| found.one_way_ns.is_some());
+        // From one of the two cores, which a side that spins would take away.
+        // A core may be gone for a while: one of several probes is enough.
+        let probes = move || {
+            sched::pin(one).expect("a core of ours");
+            let found = (0..50).map(|_| distance([one, other]));
+            found.into_iter().find(|found| found.one_way_ns.is_some())
+        };
+        let found = std::thread::spawn(probes).join().expect("no panic");
         let found = found.expect("a distance");
         assert!(found.one_way_ns.is_some_and(|ns| ns > 0.0));
         assert!(found.occupied_ns.iter().all(|ns| *ns > 0));
