@@ -86,3 +86,40 @@ fn epoch_ns(clock: &Clock) -> u64 {
     let now_ns = now.map_or(0, |now| now.as_nanos() as u64);
     now_ns.saturating_sub(clock.now_ns())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full disk costs the capture, not the account, and leaves no file.
+    #[test]
+    fn a_file_that_cannot_be_written_is_told_and_goes() {
+        let name = format!("pinchpoint-capture-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, "").unwrap();
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let capture = Capture {
+            name: path.display().to_string(),
+            file: full,
+            is_written: false,
+        };
+        let outcome = Outcome {
+            stopped: false,
+            failure: None,
+            duration_ns: 1,
+            drain_ns: 0,
+            streams: Vec::new(),
+            ports: Vec::new(),
+            workers: Vec::new(),
+            captured: Vec::new(),
+            start_ns: 0,
+        };
+        let known = Known {
+            ports: Vec::new(),
+            cores: Vec::new(),
+        };
+        let told = capture.write(&outcome, &known, &Clock::new());
+        assert!(told.error.unwrap().contains("No space left"));
+        assert!(!path.exists());
+    }
+}

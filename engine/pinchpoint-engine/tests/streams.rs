@@ -316,13 +316,11 @@ fn a_calibration_that_cannot_be_is_null() {
     engine.bye();
 }
 
-/// A full disk costs the capture, not the account.
 #[test]
-fn a_capture_that_cannot_be_written_is_told_beside_the_account() {
+fn a_capture_never_writes_over_what_exists() {
     let mut engine = opened(&mem_pair(""));
     let mut request = run(0.05, &[stream(0, "left", "right", json!(10_000.0))]);
     request["capture"] = json!({"file": "/dev/full", "frames": 5});
-    // The device exists, and what exists is not overwritten.
     assert_eq!(engine.ask(&request)["code"], "invalid");
     request["capture"] = Value::Null;
     assert_identities(&engine.ask(&request));

@@ -209,7 +209,7 @@ impl StreamSpec {
         for (key, len) in self.sizes.keyed() {
             let bytes = len + FCS_LEN;
             let relief = if self.stamped && bytes >= without {
-                format!(" ({without} with stamp=false)")
+                format!(" ({without} without a signature)")
             } else {
                 String::new()
             };

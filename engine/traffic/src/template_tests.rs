@@ -365,7 +365,7 @@ fn a_frame_too_short_is_refused_with_the_least_size() {
     assert!(
         error
             .what
-            .contains("at least 114 bytes (96 with stamp=false), got 113"),
+            .contains("at least 114 bytes (96 without a signature), got 113"),
         "{error}"
     );
     spec.stamped = false;
