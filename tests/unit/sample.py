@@ -8,10 +8,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.model.result import (
     CacheLine,
     LatencyPoint,
     Limit,
+    Outcome,
     Rate,
     RateStatus,
     RunInfo,
@@ -280,6 +282,13 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
     return ScenarioResult(
         scenario=truth.name,
         title=truth.title,
+        group=truth.name,
+        levels={},
+        repeat=1,
+        measure="rates",
+        outcome=Outcome.MEASURED,
+        reason="",
+        metrics=of_rates(rates, points, None),
         rates=rates,
         latency=points,
         pmds=(_pmd(truth, ndr),),
@@ -358,8 +367,13 @@ def _effective(truth: Truth, flows: int) -> dict[str, object]:
             "pmd_cpus": [1],
             "memory_mb": 512,
             "other_config": {},
-            "rules": [{"text": "in_port={left},actions=output:{right}", "line": 9}],
-            "rule_series": [],
+            "bridges": [
+                {
+                    "name": "br0",
+                    "rules": [{"text": "in_port={left},actions=output:{right}", "line": 9}],
+                    "rule_series": [],
+                }
+            ],
         },
         "ports": [{"name": "left", "ring": 1024}, {"name": "right", "ring": 1024}],
         "engine": {"cpus": [0], "memory_mb": 256},
@@ -382,6 +396,8 @@ def sample_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         started="2026-01-02T03:04:05Z",
         argv=("pinchpoint", "run", "studies/synthetic-sample"),
         scenarios=tuple(_effective(truth, flows) for truth, flows in truths),
+        sweeps=(),
+        study=None,
         sources={f"{truth.name}.toml": f'title = "{truth.title}"\n\n[dut]\nkind = "ovs"\n' for truth, _ in truths},
         plans={
             truth.name: (
@@ -404,4 +420,4 @@ def sample_run() -> tuple[RunInfo, RunResult, tuple[Trial, ...]]:
         },
     )
     trials = tuple(trial for _, made in scenarios for trial in made)
-    return info, RunResult(1, RUN_ID, True, tuple(result for result, _ in scenarios)), trials
+    return info, RunResult(1, RUN_ID, True, tuple(result for result, _ in scenarios), (), ()), trials

@@ -27,7 +27,7 @@ def check(paths: tuple[Path, ...]) -> int:
     """Read SCENARIO files or folders; every problem is told with its file, line and key."""
     for scenario in load_all(paths):
         hugepages = ovs.hugepages_needed(scenario)
-        rules = len(scenario.dut.rules) + sum(series.count for series in scenario.dut.rule_series)
+        rules = sum(len(b.rules) + sum(series.count for series in b.rule_series) for b in scenario.dut.bridges)
         click.echo(
             f"{scenario.path}: ok. {len(scenario.ports)} ports, {rules:,} rules, "
             f"{sum(stream.flows for stream in scenario.streams):,} five-tuples, {hugepages} hugepages of 2 MiB"

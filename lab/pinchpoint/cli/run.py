@@ -21,9 +21,10 @@ from pinchpoint.report import render_html, render_markdown
 from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.measure import Interrupted, Measurer
+from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.setup import prepare
+from pinchpoint.sweep.standing import Stoppable
 
 
 @click.command(short_help="Build, measure, explain, report.")
@@ -135,27 +136,27 @@ class _Stopper:
     """Turns the first SIGINT, SIGTERM or SIGHUP into an orderly end; further ones change nothing."""
 
     def __init__(self) -> None:
-        self._measurer: Measurer | None = None
+        self._running: Stoppable | None = None
         self._stopping = False
 
-    def remember(self, measurer: Measurer) -> None:
-        """The measurer that a signal shall stop from now on."""
-        self._measurer = measurer
+    def remember(self, running: Stoppable) -> None:
+        """What a signal shall stop from now on."""
+        self._running = running
         if self._stopping:
-            measurer.stop()
+            running.stop()
 
     def handle(self, _number: int, _frame: FrameType | None) -> None:
         if self._stopping:
             return
         self._stopping = True
-        if self._measurer is None:
+        if self._running is None:
             raise KeyboardInterrupt
-        self._measurer.stop()
+        self._running.stop()
 
 
 @contextmanager
-def stop_on_signals() -> Iterator[Callable[[Measurer], None]]:
-    """Inside, signals stop the remembered measurer; before there is one, KeyboardInterrupt is raised."""
+def stop_on_signals() -> Iterator[Callable[[Stoppable], None]]:
+    """Inside, signals stop what was remembered; before there is one, KeyboardInterrupt is raised."""
     stopper = _Stopper()
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = {number: signal.signal(number, stopper.handle) for number in numbers}

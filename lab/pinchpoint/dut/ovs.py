@@ -20,13 +20,15 @@ from pinchpoint.bench.resource import (
     TextFile,
     Veth,
 )
-from pinchpoint.model.scenario import Datapath, OvsDut, Scenario
+from pinchpoint.model.scenario import Datapath, Scenario
 
 BRIDGE = "br0"
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 VSWITCHD = {
     Datapath.DPDK: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
+    Datapath.AF_XDP: "/usr/lib/openvswitch-switch/ovs-vswitchd",
     Datapath.AF_PACKET: "/usr/lib/openvswitch-switch/ovs-vswitchd",
+    Datapath.KERNEL: "/usr/lib/openvswitch-switch/ovs-vswitchd",
 }
 HUGEPAGE_MB = 2
 # What the two EALs allocate beyond the memory they were told: found by trying.
@@ -120,7 +122,7 @@ def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages
         resources.append(_command(places, "ovs-vsctl", *options, "set", "Open_vSwitch", ".", *words))
     resources.append(_vswitchd(scenario, places))
     resources.append(_command(places, "ovs-vsctl", *_vsctl(places), *_bridge(scenario, places)))
-    resources.append(_rules_file(scenario.dut, scenario, places))
+    resources.append(_rules_file(scenario, places))
     resources.append(_command(places, "ovs-ofctl", "-O", "OpenFlow14", "add-flows", places.management, places.rules))
     return resources
 
@@ -221,11 +223,12 @@ def _bridge(scenario: Scenario, places: OvsPlaces) -> list[str]:
     return words
 
 
-def _rules_file(dut: OvsDut, scenario: Scenario, places: OvsPlaces) -> TextFile:
+def _rules_file(scenario: Scenario, places: OvsPlaces) -> TextFile:
+    bridge = scenario.dut.bridges[0]
     return TextFile(
         path=places.rules,
-        lines=tuple(with_port_numbers(rule.text, scenario) for rule in dut.rules),
-        series=tuple((with_port_numbers(s.rule, scenario), s.count, s.first) for s in dut.rule_series),
+        lines=tuple(with_port_numbers(rule.text, scenario) for rule in bridge.rules),
+        series=tuple((with_port_numbers(s.rule, scenario), s.count, s.first) for s in bridge.rule_series),
     )
 
 
@@ -238,10 +241,11 @@ def with_port_numbers(rule: str, scenario: Scenario) -> str:
 
 def rule_place(scenario: Scenario, rules_line: int) -> int | None:
     """The scenario file's line that became line `rules_line` (from 1) of the rules file."""
-    if rules_line <= len(scenario.dut.rules):
-        return scenario.dut.rules[rules_line - 1].line
-    rules_line -= len(scenario.dut.rules)
-    for series in scenario.dut.rule_series:
+    bridge = scenario.dut.bridges[0]
+    if rules_line <= len(bridge.rules):
+        return bridge.rules[rules_line - 1].line
+    rules_line -= len(bridge.rules)
+    for series in bridge.rule_series:
         if rules_line <= series.count:
             return series.line
         rules_line -= series.count

@@ -1,9 +1,12 @@
 """What a run found: rates with their bounds, verdicts with their evidence."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.scenario import Level
+from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad
 
 
@@ -34,6 +37,15 @@ class Rate:
         return "NDR" if self.loss_ratio == 0 else f"PDR {self.loss_ratio * 100:g} %"
 
 
+class Outcome(StrEnum):
+    """How a scenario ended."""
+
+    MEASURED = "measured"
+    IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
+    SKIPPED = "skipped"  # needless, as its neighbours show; the reason says how
+    FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
+
+
 class Limit(StrEnum):
     """What pinched the number."""
 
@@ -41,6 +53,10 @@ class Limit(StrEnum):
     SEARCH_MAXIMUM = "search_maximum"
     HOST = "host"
     PMD_CORE = "pmd_core"
+    SENDER_CORE = "sender_core"  # of a socket workload's client
+    RECEIVER_CORE = "receiver_core"  # of its server
+    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
+    PLANNED_RATE = "planned_rate"  # the scenario asked for no more
     NAMED_DROP = "named_drop"
     UNEXPLAINED = "unexplained"
 
@@ -97,6 +113,13 @@ class ScenarioResult:
     wall_s: float
     cache_line: CacheLine | None
     warnings: tuple[str, ...]
+    group: str = ""  # the scenario file's stem: scenarios of one sweep share it
+    levels: Mapping[str, Level] = field(default_factory=dict)  # factor -> level
+    repeat: int = 1
+    measure: str = "rates"  # a MeasureKind's word
+    outcome: Outcome = Outcome.MEASURED
+    reason: str = ""  # why not measured; empty when measured
+    metrics: tuple[Metric, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -107,6 +130,8 @@ class RunResult:
     run_id: str
     finished: bool  # False: interrupted, resume with --resume
     scenarios: tuple[ScenarioResult, ...]
+    curves: tuple[Curve, ...] = ()  # one for each group that sweeps
+    findings: tuple[Finding, ...] = ()  # of a study
 
 
 @dataclass(frozen=True)
@@ -117,8 +142,10 @@ class RunInfo:
     run_id: str
     started: str
     argv: tuple[str, ...]
-    scenarios: tuple[Mapping[str, object], ...]  # effective scenarios as plain data
+    scenarios: tuple[Mapping[str, object], ...]  # effective scenarios as plain data, in the order they run
     sources: Mapping[str, str]  # scenario file name -> its text
     plans: Mapping[str, tuple[str, ...]]  # scenario -> the bench plan's actions
     versions: Mapping[str, str]
     host: Mapping[str, str]
+    sweeps: tuple[SweepInfo, ...] = ()
+    study: Study | None = None

@@ -9,8 +9,29 @@ from ipaddress import IPv4Address
 class Datapath(StrEnum):
     """How the DUT's ports are attached: the one word that changes a bench's I/O."""
 
-    DPDK = "dpdk"  # vhost-user rings, polled by PMD threads
+    DPDK = "dpdk"  # vhost-user rings or NICs by PCI address, polled by PMD threads
+    AF_XDP = "af_xdp"  # veth pairs through AF_XDP sockets, polled by PMD threads
     AF_PACKET = "af_packet"  # veth pairs, served by ovs-vswitchd's main thread
+    KERNEL = "kernel"  # veth pairs through the kernel's openvswitch module
+
+
+class MeasureKind(StrEnum):
+    """What a scenario finds out."""
+
+    RATES = "rates"  # NDR and PDRs, then latency
+    LOAD = "load"  # what given rates cost the DUT
+    BANDWIDTH = "bandwidth"  # TCP goodput between two hosts
+    RR = "rr"  # requests and responses over standing connections
+    CRR = "crr"  # a connection for each request
+    BUILD = "build"  # how fast rules, ports or links are made
+
+
+class NumaPlacement(StrEnum):
+    """Where the two ends of the traffic run, by NUMA node."""
+
+    ANY = "any"  # on the CPUs that the scenario names
+    SAME = "same"  # both on one node
+    DIFFERENT = "different"  # on two nodes
 
 
 @dataclass(frozen=True)
@@ -32,26 +53,6 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class OvsDut:
-    """A private Open vSwitch with the userspace datapath."""
-
-    datapath: Datapath
-    pmd_cpus: tuple[int, ...]  # CPUs of the PMD threads (af_packet: of the main thread)
-    memory_mb: int  # hugepage memory of the switch (dpdk only)
-    other_config: Mapping[str, str]  # Open_vSwitch other_config, applied as written
-    rules: tuple[Rule, ...]
-    rule_series: tuple[RuleSeries, ...]
-
-
-@dataclass(frozen=True)
-class Port:
-    """One port of the DUT, with the engine at its other end."""
-
-    name: str
-    ring: int  # descriptors of each ring between engine and DUT
-
-
-@dataclass(frozen=True)
 class Range:
     """`count` consecutive values from `first`: addresses as IPv4, ports as numbers."""
 
@@ -67,6 +68,101 @@ class Range:
         """The range as `a.b.c.d` or `a.b.c.d-e.f.g.h`."""
         first, last = IPv4Address(self.first), IPv4Address(self.last)
         return str(first) if self.count == 1 else f"{first}-{last}"
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """One bridge with its rules; `fail_mode=secure`, so that nothing else forwards."""
+
+    name: str
+    rules: tuple[Rule, ...]
+    rule_series: tuple[RuleSeries, ...]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """Two bridges joined by a pair of patch ports, each named `to-` and the other bridge."""
+
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class Tunnel:
+    """A VXLAN tunnel between two bridges, over an underlay that the bench builds."""
+
+    name: str  # of the tunnel's port in the rules of either bridge
+    first: str
+    second: str
+    vni: int
+
+
+@dataclass(frozen=True)
+class ArpResponder:
+    """Addresses for which a bridge itself answers ARP, by one rule of table 0 each."""
+
+    bridge: str
+    ipv4: Range
+    mac: str
+
+
+@dataclass(frozen=True)
+class ExtraPorts:
+    """Ports of the first bridge that carry nothing."""
+
+    count: int
+    kind: str  # "internal" or "veth"
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Settings of the switch, applied, read back and recorded; None leaves the switch's default."""
+
+    emc_insert_inv_prob: int | None  # one in so many new flows enters the exact match cache; 0: none
+    smc: bool | None  # signature match cache
+    flow_limit: int | None  # megaflows
+    max_idle_ms: int | None  # until an unused megaflow is removed
+    conntrack_limit: int | None  # connections
+    hw_offload: bool | None
+
+
+@dataclass(frozen=True)
+class OvsDut:
+    """A private Open vSwitch."""
+
+    datapath: Datapath
+    pmd_cpus: tuple[int, ...]  # CPUs that forward; without PMD threads, those of the main thread
+    memory_mb: int  # hugepage memory of the switch (dpdk only)
+    other_config: Mapping[str, str]  # Open_vSwitch other_config, applied as written
+    tuning: Tuning
+    bridges: tuple[Bridge, ...]  # the first is br0
+    patches: tuple[Patch, ...]
+    tunnels: tuple[Tunnel, ...]
+    arp_responders: tuple[ArpResponder, ...]
+    extra_ports: ExtraPorts
+
+
+@dataclass(frozen=True)
+class Port:
+    """One port of the DUT, with the engine at its other end."""
+
+    name: str
+    ring: int  # descriptors of each ring between engine and DUT
+    bridge: str  # the bridge it belongs to
+    queues: int  # receive queues of the DUT's port
+    rxq_affinity: str  # "queue:cpu,..." as OVS's pmd-rxq-affinity; empty: the switch decides
+    pci: str | None  # a NIC of the DUT instead of a vhost-user or veth port (dpdk only)
+    engine_pci: str | None  # the NIC at the other end of the cable
+
+
+@dataclass(frozen=True)
+class Host:
+    """A network namespace with one interface on a bridge: an end of socket workloads."""
+
+    name: str
+    bridge: str
+    address: str  # IPv4 with prefix length, e.g. "192.168.7.1/24"
+    cpus: tuple[int, ...]  # where its workload threads run
 
 
 @dataclass(frozen=True)
@@ -93,6 +189,7 @@ class Engine:
 
     cpus: tuple[int, ...]
     memory_mb: int  # hugepage memory of the engine (dpdk only)
+    backend: str  # "auto": the datapath's own; or "af_packet", "af_xdp", "xdp_live"
 
 
 @dataclass(frozen=True)
@@ -132,17 +229,96 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Load:
+    """The rates at which the DUT's load is measured (measure = "load")."""
+
+    at_fps: tuple[float, ...]
+    duration_s: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Sockets:
+    """A workload over kernel sockets between two hosts (measure = "bandwidth", "rr" or "crr")."""
+
+    client: str  # a host
+    server: str
+    connections: int
+    request_bytes: int
+    response_bytes: int
+    rate_tps: float | None  # planned transactions per second; None: as fast as they come
+    warm_up_s: float
+    duration_s: float
+    repeats: int
+    timeout_s: float
+
+
+@dataclass(frozen=True)
+class Build:
+    """What is made, and how (measure = "build")."""
+
+    what: str  # "flows", "ports" or "veths"
+    method: str  # e.g. "process", "file", "bundle", "transaction", "netlink"
+    count: int
+    concurrency: int  # of method "process"
+    probe_rules: int  # rules whose first frame is timed (flows only)
+    load_fps: float  # forwarded meanwhile, to see what building blocks; 0: nothing is sent
+
+
+Level = bool | int | float | str
+
+
+@dataclass(frozen=True)
+class Point:
+    """Where a scenario stands in its file's sweep; a scenario without sweep is the only point of its own."""
+
+    group: str  # the file's stem
+    levels: Mapping[str, Level]  # factor -> level
+    repeat: int = 1
+
+
+@dataclass(frozen=True)
 class Scenario:
     """Everything one scenario file says, defaults filled in."""
 
-    name: str  # the file's stem
+    name: str  # the file's stem, with the point's levels if it is one of a sweep
     title: str
     path: str
+    measure: MeasureKind
+    numa: NumaPlacement
     dut: OvsDut
     ports: tuple[Port, ...]
+    hosts: tuple[Host, ...]
     engine: Engine
     streams: tuple[Stream, ...]
     search: Search
     validity: Validity
     latency: Latency
+    load: Load
+    sockets: Sockets | None
+    build: Build | None
+    point: Point
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One thing that a sweep varies."""
+
+    name: str
+    unit: str
+    levels: tuple[Level, ...]
+    falling: bool  # more of it never raises the rate: what --budget may rely on
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The scenarios that one file makes, in the order of its levels, and how they are to be run."""
+
+    group: str
+    title: str
+    factors: tuple[Factor, ...]
+    scenarios: tuple[Scenario, ...]  # one a point, repeat 1
+    repeats: int
+    order: str  # "interleaved": all points, then all again; "random": the same, shuffled; "listed": point by point
+    seed: int

@@ -55,8 +55,12 @@ def _struct(kind: Any, leading: tuple[tuple[str, Any], ...] = ()) -> Any:
     members: list[Any] = list(leading)
     for item in fields(kind):
         inner = twin(hints[item.name])
-        optional = item.default is not MISSING
-        members.append((item.name, inner, item.default) if optional else (item.name, inner))
+        if item.default_factory is not MISSING:
+            members.append((item.name, inner, msgspec.field(default_factory=item.default_factory)))
+        elif item.default is not MISSING:
+            members.append((item.name, inner, item.default))
+        else:
+            members.append((item.name, inner))
     return msgspec.defstruct(kind.__name__, members, forbid_unknown_fields=True, frozen=True, kw_only=True)
 
 

@@ -2,6 +2,7 @@
 
 run.json       model.result.RunInfo: what was run, on what
 trials.jsonl   one model.trial.Trial a line, each synced before the next trial starts
+measurements.jsonl  the same of model.measurement.Measurement: workloads and builds
 result.json    model.result.RunResult, replaced whole as scenarios finish
 report.html    for people
 report.md      for issue trackers
@@ -19,12 +20,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
-from pinchpoint.store.codec import Codec
+from pinchpoint.store.codec import Codec, T
 
 INFO = Codec.of(RunInfo)
 TRIAL = Codec.of(Trial)
+MEASUREMENT = Codec.of(Measurement)
 RESULT = Codec.of(RunResult)
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -100,23 +103,36 @@ class RunFolder:
 
         What a crash left of an unfinished last line is cut off first.
         """
-        line = TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}") + b"\n"
-        path = self.path / "trials.jsonl"
+        self._append_line("trials.jsonl", TRIAL.encode(trial, f"trials.jsonl, trial {trial.id}"))
+
+    def read_trials(self) -> tuple[Trial, ...]:
+        """All trials in the order they were made; an unfinished last line is not counted."""
+        return self._read_lines("trials.jsonl", TRIAL)
+
+    def append_measurement(self, found: Measurement) -> None:
+        """Add one line to measurements.jsonl, as `append_trial` does."""
+        self._append_line("measurements.jsonl", MEASUREMENT.encode(found, f"measurements.jsonl, {found.id}"))
+
+    def read_measurements(self) -> tuple[Measurement, ...]:
+        """All measurements in the order they were made; an unfinished last line is not counted."""
+        return self._read_lines("measurements.jsonl", MEASUREMENT)
+
+    def _append_line(self, name: str, line: bytes) -> None:
+        path = self.path / name
         with _storing(path):
             fresh = not path.exists()
             with path.open("a+b", buffering=0) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                _append(file.fileno(), line)
+                _append(file.fileno(), line + b"\n")
             if fresh:
                 _sync_folder(self.path)
 
-    def read_trials(self) -> tuple[Trial, ...]:
-        """All trials in the order they were made; an unfinished last line is not counted."""
-        if not (self.path / "trials.jsonl").exists():
+    def _read_lines(self, name: str, codec: Codec[T]) -> tuple[T, ...]:
+        path = self.path / name
+        if not path.exists():
             return ()
-        whole = self._read("trials.jsonl").split(b"\n")[:-1]
-        path = self.path / "trials.jsonl"
-        return tuple(TRIAL.decode(line, f"{path}, line {number}") for number, line in enumerate(whole, 1))
+        whole = self._read(name).split(b"\n")[:-1]
+        return tuple(codec.decode(line, f"{path}, line {number}") for number, line in enumerate(whole, 1))
 
     def write_report(self, html: str, markdown: str) -> None:
         """Write report.html and report.md, replacing earlier ones."""

@@ -10,8 +10,8 @@ from pinchpoint.observe import facts
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import Measurer
-from pinchpoint.sweep.scenario import Record, run_scenario
+from pinchpoint.sweep.scenario import run_scenario
+from pinchpoint.sweep.standing import Record, Recorded, Stoppable
 
 RunOne = Callable[..., ScenarioResult]
 
@@ -29,6 +29,8 @@ def describe_run(
         started=datetime.now(UTC).isoformat(),
         argv=tuple(argv),
         scenarios=tuple(scenarios),
+        sweeps=(),
+        study=None,
         sources=dict(sources),
         plans={},
         versions=facts.versions(),
@@ -40,7 +42,7 @@ def run_all(
     scenarios: Sequence[Scenario],
     folder: RunFolder,
     listener: Listener,
-    on_measurer: Callable[[Measurer], None],
+    on_stoppable: Callable[[Stoppable], None],
     run_one: RunOne = run_scenario,
 ) -> RunResult:
     """Run what `folder` does not hold yet; its result.json grows scenario by scenario.
@@ -48,21 +50,24 @@ def run_all(
     Trials of a scenario that was interrupted are answered from the record.
     """
     done = {found.scenario: found for found in so_far(folder).scenarios}
-    recorded = folder.read_trials()
+    trials, measurements = folder.read_trials(), folder.read_measurements()
     for number, scenario in enumerate(scenarios, start=1):
         if scenario.name in done:
             continue
         listener.scenario_begins(scenario, number, len(scenarios))
-        mine = [trial for trial in recorded if trial.scenario == scenario.name]
-        done[scenario.name] = run_one(scenario, _record(folder), listener, mine, on_measurer)
+        mine = Recorded(
+            [trial for trial in trials if trial.scenario == scenario.name],
+            [one for one in measurements if one.scenario == scenario.name],
+        )
+        done[scenario.name] = run_one(scenario, _record(folder), listener, mine, on_stoppable)
         found = tuple(done[s.name] for s in scenarios if s.name in done)
-        folder.write_result(RunResult(SCHEMA, folder.run_id, len(found) == len(scenarios), found))
+        folder.write_result(RunResult(SCHEMA, folder.run_id, len(found) == len(scenarios), found, (), ()))
     return so_far(folder)
 
 
 def so_far(folder: RunFolder) -> RunResult:
     """What a run has found; nothing yet, if no scenario has finished."""
-    return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, ())
+    return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, (), (), ())
 
 
 def _record(folder: RunFolder) -> Record:
@@ -77,4 +82,11 @@ def _record(folder: RunFolder) -> Record:
     def attach(name: str, text: str) -> None:
         folder.attach(name, text)
 
-    return Record(folder.append_trial, note_plan, note_facts, attach, folder.path / "engine.log")
+    return Record(
+        folder.append_trial,
+        folder.append_measurement,
+        note_plan,
+        note_facts,
+        attach,
+        folder.path / "engine.log",
+    )

@@ -16,7 +16,7 @@ def test_the_page_is_the_one_that_the_parser_generates() -> None:
 
 def test_the_example_is_a_scenario() -> None:
     scenario = parse(EXAMPLE, "example.toml")
-    assert scenario.dut.rule_series[0].count == 10_000
+    assert scenario.dut.bridges[0].rule_series[0].count == 10_000
     assert scenario.streams[0].flows == 65_536
 
 

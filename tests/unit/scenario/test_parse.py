@@ -68,7 +68,7 @@ def test_keys_left_to_their_default_are_named() -> None:
 
 def test_rules_keep_their_line_and_skip_comments_and_blank_lines() -> None:
     text = MINIMAL.replace("in_port={left}", "# a comment\n\n  table=0,actions=drop\nin_port={left}", 1)
-    rules = parse(text, "x.toml").dut.rules
+    rules = parse(text, "x.toml").dut.bridges[0].rules
     assert [(rule.text, rule.line) for rule in rules] == [
         ("table=0,actions=drop", 7),
         ("in_port={left},actions=output:{right}", 8),
@@ -359,7 +359,9 @@ def test_the_quickstart_study_has_the_published_five_tuples() -> None:
     assert few.streams[0].ipv4_dst.as_ipv4() == "48.0.0.1-48.0.255.255"
     assert few.streams[0].ipv4_src.as_ipv4() == "16.0.0.1-16.0.0.255"
     assert few.streams[0].order[:2] == ("ipv4_dst", "ipv4_src")
-    assert few.dut == many.dut or [rule.text for rule in few.dut.rules] == [rule.text for rule in many.dut.rules]
+    assert few.dut == many.dut or [rule.text for rule in few.dut.bridges[0].rules] == [
+        rule.text for rule in many.dut.bridges[0].rules
+    ]
     assert few.search == many.search == forward.search
 
 

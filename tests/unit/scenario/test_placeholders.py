@@ -52,7 +52,7 @@ def test_rules_are_made_one_at_a_time() -> None:
 
 
 def test_a_series_is_read_with_its_line() -> None:
-    series = parse(scenario("nw_dst={ipv4:48.0.0.1},actions=output:{left}", 5, 7), "x.toml").dut.rule_series
+    series = parse(scenario("nw_dst={ipv4:48.0.0.1},actions=output:{left}", 5, 7), "x.toml").dut.bridges[0].rule_series
     assert series == (RuleSeries("nw_dst={ipv4:48.0.0.1},actions=output:{left}", 5, 7, 5),)
 
 
@@ -85,5 +85,5 @@ def test_a_series_that_cannot_be_expanded_is_refused(text: str, problem: str) ->
 
 def test_the_last_address_can_be_reached() -> None:
     rule = "{ipv4:255.255.255.254} {mac:ff:ff:ff:ff:ff:fe}"
-    series = parse(scenario(rule), "x.toml").dut.rule_series[0]
+    series = parse(scenario(rule), "x.toml").dut.bridges[0].rule_series[0]
     assert list(expand_template(rule, series.count))[-1] == "255.255.255.255 ff:ff:ff:ff:ff:ff"

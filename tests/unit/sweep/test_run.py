@@ -13,8 +13,8 @@ from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted, Measurer
+from pinchpoint.sweep.rates import measure_scenario
 from pinchpoint.sweep.run import describe_run, run_all
-from pinchpoint.sweep.scenario import measure_scenario
 
 QUICKSTART = sorted((Path(__file__).parents[3] / "studies" / "quickstart").glob("*.toml"))
 CAPACITY_FPS = 4e6
@@ -46,7 +46,7 @@ def simulated(stop_after=None, truth=None):
             if made["trials"] == stop_after:
                 measurer.stop()
 
-        measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded)
+        measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded.trials)
         on_measurer(measurer)
         return measure_scenario(scenario, measurer, listener, began=0.0)
 

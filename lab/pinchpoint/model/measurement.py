@@ -1,0 +1,40 @@
+"""One run of a workload, or one build: what was asked, what was found, and who saw it happen.
+
+A trial (model/trial.py) is one transmission of frames; a measurement is anything else
+that is measured once: sockets that exchange bytes, rules or ports that are made.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pinchpoint.model.trial import PmdLoad, TrialValidity
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One figure with its interval; every measure yields some, and every curve is drawn from them."""
+
+    name: str  # what it is, the same for every scenario: "NDR", "goodput", "rr p99", "cycles per packet"
+    unit: str  # "fps", "bit/s", "1/s", "s", "ns", "cycles", "share", "count", "bytes"
+    value: float
+    low: float | None = None  # of the interval within this one measurement; None: none is known
+    high: float | None = None
+    note: str = ""  # what the interval is, or what to mind
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One measurement with its complete account."""
+
+    id: str  # unique within the run, e.g. "flows-0003"
+    scenario: str
+    kind: str  # a MeasureKind's word
+    repeat: int  # from 1, within the scenario
+    started: str  # ISO 8601, UTC
+    wall_s: float
+    metrics: tuple[Metric, ...]
+    account: Mapping[str, object]  # what the instrument answered, as plain data
+    observed: Mapping[str, float]  # every counter difference and gauge, by collector
+    pmds: tuple[PmdLoad, ...]
+    validity: TrialValidity
+    reason: str  # why not valid; empty when valid

@@ -1,0 +1,108 @@
+"""Studies: scenarios that repeat a published experiment, the published figures, and what follows from both."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pinchpoint.model.scenario import Factor, Level
+
+
+@dataclass(frozen=True)
+class SweepInfo:
+    """How one scenario file was swept: what a report needs to draw its curve."""
+
+    group: str  # the file's stem
+    title: str
+    measure: str
+    factors: tuple[Factor, ...]
+    repeats: int
+    order: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One metric at one point, all repeats together."""
+
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+    n: int  # repeats it rests on
+    interval: str  # what low and high are, e.g. "95 %, Student's t over 3 repeats" or "bounds of the search"
+    trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
+
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One point of a sweep: what its repeats found together."""
+
+    levels: Mapping[str, Level]
+    outcome: str  # an Outcome's word; measured if one repeat was
+    reason: str
+    estimates: Mapping[str, Estimate]  # by metric
+    verdict: str  # the headline of the first repeat's; empty if there is none
+    invisible: str  # why the datapath did not see the factor here; empty if it did
+    scenarios: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """All points of one sweep, in the order of their levels."""
+
+    group: str
+    title: str
+    measure: str
+    factors: tuple[Factor, ...]
+    points: tuple[CurvePoint, ...]
+
+
+@dataclass(frozen=True)
+class PublishedPoint:
+    """One published figure."""
+
+    levels: Mapping[str, Level]
+    value: float
+
+
+@dataclass(frozen=True)
+class Published:
+    """One published curve, to be compared in shape with one of ours."""
+
+    group: str
+    metric: str
+    unit: str
+    factor: str  # the x axis
+    title: str  # what was measured, on what
+    points: tuple[PublishedPoint, ...]
+
+
+@dataclass(frozen=True)
+class FindingRequest:
+    """One sentence that a study asks for; what each kind says: diagnose/findings.py."""
+
+    kind: str
+    group: str
+    metric: str
+    factor: str
+    against: str  # another group, a metric or a level, as the kind wants it; empty if it wants none
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence computed from the data, with its numbers."""
+
+    text: str
+    warning: bool  # something that a reader must mind rather than something found
+
+
+@dataclass(frozen=True)
+class Study:
+    """A folder of scenarios that repeats a published experiment."""
+
+    name: str
+    title: str
+    about: str
+    source: str  # what the published figures were measured on
+    published: tuple[Published, ...]
+    findings: tuple[FindingRequest, ...]
+    quick: bool  # run in its short form

@@ -1,0 +1,136 @@
+"""The measure `rates`: warm up, search, latency, verdict, on a bench that stands."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pinchpoint.bench import host
+from pinchpoint.diagnose.cache_line import distance
+from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.model import units
+from pinchpoint.model.result import LatencyPoint, Outcome, Rate, ScenarioResult
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.search import SearchOutcome, find_rates
+from pinchpoint.search.repeat import until_valid
+from pinchpoint.sweep.frames import measuring
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import WARM_UP, Measurer
+from pinchpoint.sweep.standing import Standing
+
+WARM_UP_FPS = 1e6  # too little to overload most benches
+WARM_UP_S = 0.5
+LONGEST_WARM_UP_S = 30.0
+MOST_MOVES = 3  # of the cores between near and far, that a search follows
+MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
+
+
+def measure_rates(bench: Standing) -> ScenarioResult:
+    """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+        return measure_scenario(bench.scenario, measurer, bench.listener, bench.began)
+
+
+def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
+    """All trials of one scenario on a bench that stands, and what follows from them."""
+    listener.phase(WARM_UP, 1)
+    measurer.trial(WARM_UP, *warm_up(scenario))
+    listener.phase("search", expected_trials(scenario))
+    outcome, searched = _search(scenario, measurer)
+    listener.phase("latency", len(scenario.latency.at))
+    latency = tuple(_latency(share, outcome, scenario, measurer) for share in scenario.latency.at)
+    return _summary(scenario, measurer.trials, searched, outcome, latency, time.monotonic() - began)
+
+
+def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequence[Trial]]:
+    """The search's outcome and its trials; begun anew when the cores have moved for good."""
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return measurer.trial("search", duration_s, load_fps)
+
+    search, began = scenario.search, time.monotonic()
+    for _ in range(MOST_MOVES + 1):
+        measurer.mode.forget()
+        first = len(measurer.trials)
+        left_s = max(0.0, search.max_duration_s - (time.monotonic() - began))
+        outcome = find_rates(measure, replace(search, max_duration_s=left_s), time.monotonic)
+        if not measurer.mode.has_left(search.max_repeats):
+            break
+    return outcome, measurer.trials[first:]
+
+
+def warm_up(scenario: Scenario) -> tuple[float, float]:
+    """(seconds, frames per second) of the warm-up: every five-tuple twice, within reason."""
+    load_fps = min(WARM_UP_FPS, scenario.search.max_load_fps)
+    flows = sum(stream.flows for stream in scenario.streams)
+    return min(LONGEST_WARM_UP_S, max(WARM_UP_S, 2 * flows / load_fps)), load_fps
+
+
+def expected_trials(scenario: Scenario) -> int:
+    """About how many trials a search takes, for the time estimate: 1.7 x the goal's own, as seen on quiet DUTs."""
+    search = scenario.search
+    return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
+
+
+def _latency(share: float, outcome: SearchOutcome, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+    ndr = outcome.rates[0]
+    if ndr.lower_fps is None:
+        return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
+    load_fps = share * ndr.lower_fps
+
+    def measure(duration_s: float, load: float) -> Trial:
+        return measurer.trial("latency", duration_s, load)
+
+    repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
+    trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
+    note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
+    if not note and trial.lost:
+        note = f"lost {units.loss(trial.loss_ratio)} of its frames"
+    return LatencyPoint(share, load_fps, trial.id, trial.latency, note, trial.witness.loopback)
+
+
+def _summary(
+    scenario: Scenario,
+    trials: Sequence[Trial],
+    searched: Sequence[Trial],
+    outcome: SearchOutcome,
+    latency: tuple[LatencyPoint, ...],
+    wall_s: float,
+) -> ScenarioResult:
+    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
+    cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
+    limit = _at_the_limit(outcome.rates[0], searched)
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=str(scenario.measure),
+        outcome=Outcome.MEASURED,
+        reason="",
+        metrics=of_rates(outcome.rates, latency, limit),
+        rates=outcome.rates,
+        latency=latency,
+        pmds=limit.pmds if limit else (),
+        verdict=verdict(outcome.rates[0], searched, ring=min(port.ring for port in scenario.ports)),
+        generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
+        trials=len(trials),
+        invalid_trials=dict(invalid),
+        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        wall_s=wall_s,
+        cache_line=cores,
+        warnings=(cores.note,) if cores and cores.note else (),
+    )
+
+
+def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
+    """The trial of the highest load that satisfied the goal, else of the lowest judged one."""
+    judged = [trial for trial in searched if trial.validity is TrialValidity.VALID]
+    below = ndr.upper_fps or float("inf")
+    reached = [trial for trial in judged if trial.loss_ratio <= ndr.loss_ratio and trial.offered_fps < below]
+    if reached:
+        return max(reached, key=lambda trial: trial.load_fps)
+    return min(judged, key=lambda trial: trial.load_fps, default=None)

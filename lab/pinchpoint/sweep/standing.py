@@ -1,0 +1,59 @@
+"""A bench that stands, and where the findings about its scenario go."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.setup import Setup
+
+
+class Stoppable(Protocol):
+    """Whatever measures; a signal handler tells it to stop."""
+
+    def stop(self) -> None:
+        """End what runs; the measure then raises Interrupted once its account is kept."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a scenario's findings go as they are made."""
+
+    keep: Callable[[Trial], None]
+    keep_measurement: Callable[[Measurement], None]
+    note_plan: Callable[[str, tuple[str, ...]], None]
+    note_facts: Callable[[Mapping[str, str]], None]
+    attach: Callable[[str, str], None]
+    engine_log: Path | None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What an interrupted run already knows about a scenario."""
+
+    trials: Sequence[Trial] = ()
+    measurements: Sequence[Measurement] = ()
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything that a measure needs of a bench that stands."""
+
+    setup: Setup
+    control: Unixctl  # of the switch
+    engine: Sequence[str]  # the command that starts one
+    record: Record
+    listener: Listener
+    began: float  # on the monotonic clock, building included
+    recorded: Recorded = field(default_factory=Recorded)
+    on_stoppable: Callable[[Stoppable], None] = lambda _: None
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is measured."""
+        return self.setup.scenario
