@@ -4,5 +4,6 @@
 """
 
 from pinchpoint.scenario.read import load, parse
+from pinchpoint.scenario.sweep import load_sweep
 
-__all__ = ["load", "parse"]
+__all__ = ["load", "load_sweep", "parse"]
