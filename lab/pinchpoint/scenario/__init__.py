@@ -4,6 +4,7 @@
 """
 
 from pinchpoint.scenario.read import load, parse
+from pinchpoint.scenario.study import load_study
 from pinchpoint.scenario.sweep import load_sweep
 
-__all__ = ["load", "load_sweep", "parse"]
+__all__ = ["load", "load_study", "load_sweep", "parse"]
