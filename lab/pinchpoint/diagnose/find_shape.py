@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from pinchpoint.diagnose.ratio import Ratio, Series, along, published_for, ratio, series
+from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
+from pinchpoint.model.series import Series, along, published_for, series
 from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Published, Study
 
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
@@ -102,10 +103,10 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         if not clear:
             continue
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
-        each = (lost.value ** (1 / doublings) - 1) * 100
+        each = units.share(1 - lost.value ** (-1 / doublings))
         yield Finding(
             f"{_labelled(part)}: the {request.metric} loses most between {units.level(first)} and "
-            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each:.3g} % for each.",
+            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each} for each.",
             warning=False,
         )
 
@@ -181,7 +182,7 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:
     """Published growth of the same metric; of a published total time, of the time per item."""
-    for one, points in published_for(study.published, part, ""):
+    for one, points in published_for(study.published, part):
         total = one.metric != metric and one.unit == "s" and metric.startswith("time per")
         if one.metric != metric and not total:
             continue

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.diagnose.find_shape import chosen
-from pinchpoint.diagnose.ratio import Series, along, with_unit
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
 
 SHARES: Mapping[str, str] = {

@@ -14,7 +14,7 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 def _three(value: float) -> str:
     magnitude = abs(value)
-    decimals = 2 if magnitude < 10 else 1 if magnitude < 100 else 0
+    decimals = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
     return f"{value:.{decimals}f}"
 
 
@@ -108,8 +108,8 @@ _WRITERS: Mapping[str, Callable[[float], str]] = {
 
 def quantity(value: float | None, unit: str) -> str:
     """A metric's value in its unit (model/measurement.py), e.g. `4.21 Gbit/s`; `-` for None."""
-    if value is None:
-        return "-"
+    if value is None or value == 0:
+        return "-" if value is None else "0"
     return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
 
 
