@@ -27,12 +27,11 @@ def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]
 
 
 def said(estimate: Estimate) -> str:
-    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 .. 3.20, n = 3]`."""
+    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 to 3.20 Mpps, n = 3]`."""
     lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
     spread = ""
     if estimate.low is not None and estimate.high is not None:
-        ends = f"{units.quantity(estimate.low, estimate.unit)} .. {units.quantity(estimate.high, estimate.unit)}"
-        spread = f" [{ends}; n = {estimate.n}]"
+        spread = f" [{units.quantity_range(estimate.low, estimate.high, estimate.unit)}, n = {estimate.n}]"
     elif estimate.bound is Bound.FOUND:
         spread = f" [n = {estimate.n}, no interval]"
     return f"{lead}{units.quantity(estimate.value, estimate.unit)}{spread}"

@@ -69,7 +69,8 @@ def along(factor: Factor, level: Level) -> str:
     """A level in words, e.g. `512 five-tuples`, `frame size 64 B`."""
     if isinstance(level, str | bool) or factor.unit:
         return f"{factor.name} {with_unit(level, factor.unit)}"
-    return f"{units.level(level)} {factor.name}"
+    name = factor.name.removesuffix("s") if level == 1 else factor.name
+    return f"{units.level(level)} {name}"
 
 
 def published_for(
