@@ -50,3 +50,15 @@ def fps_range(lower: float, upper: float) -> str:
         if high - low > 4.99 * 10.0**-decimals:
             break
     return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people plan it, e.g. `45 s`, `90 s`, `10 min`, `12 min 30 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        hours, minutes = divmod(round(whole / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
