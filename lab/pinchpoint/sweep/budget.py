@@ -58,7 +58,7 @@ class Budget:
         if below is None or above is None:
             return ""
         how = agreement(line[below], line[above])
-        ends = f"{_level(factor, factor.levels[below])} and {_level(factor, factor.levels[above])}"
+        ends = " and ".join(f"{units.level(factor.levels[place])} {factor.unit}".rstrip() for place in (below, above))
         return f"between {ends}, which agree {how}: monotone" if how else ""
 
     def _line(self, unit: Scenario, factor: Factor, done: Done) -> Iterator[tuple[int, Metric]]:
@@ -89,8 +89,10 @@ class Budget:
         return any(one is not None and one.outcome is Outcome.MEASURED for one in found)
 
     def _rest_of_pass(self, unit: Scenario, done: Done) -> list[Scenario]:
+        """What a repeat that has measured nothing yet still has to try, also what had no time before this unit."""
+        tried = {name for name, found in done.items() if found.outcome is not Outcome.SKIPPED}
         whole = self._passes[unit.point.group, unit.point.repeat]
-        return [other for other in whole if other.name not in done and not self._needless(other, done)]
+        return [other for other in whole if other.name not in tried and not self._needless(other, done)]
 
 
 def agreement(one: Metric, other: Metric) -> str:
@@ -126,8 +128,3 @@ def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:
 
 def _without(levels: Mapping[str, Level], name: str) -> dict[str, Level]:
     return {key: level for key, level in levels.items() if key != name}
-
-
-def _level(factor: Factor, level: Level) -> str:
-    shown = f"{level:,}" if isinstance(level, int) and not isinstance(level, bool) else str(level)
-    return f"{shown} {factor.unit}".rstrip()

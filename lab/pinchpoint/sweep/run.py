@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.bench import requirements
+from pinchpoint.diagnose.curves import curves
+from pinchpoint.diagnose.findings import findings
 from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
@@ -174,8 +176,10 @@ class _Run:
 
     def _write(self) -> None:
         found = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
-        finished = len(found) == len(self._units)
-        self._folder.write_result(RunResult(SCHEMA, self._folder.run_id, finished, found, (), ()))
+        finished, study = len(found) == len(self._units), self._info.whole.study
+        drawn = curves(self._info.whole.sweeps, found)
+        told = findings(study, drawn) if study else ()
+        self._folder.write_result(RunResult(SCHEMA, self._folder.run_id, finished, found, drawn, told))
 
 
 class _Info:
