@@ -14,7 +14,7 @@ from pinchpoint.model.errors import BenchError, DutError, EngineError, Pinchpoin
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Study, SweepInfo
+from pinchpoint.model.study import Curve, Study, SweepInfo
 from pinchpoint.model.trial import Trial
 from pinchpoint.observe import facts
 from pinchpoint.store.codec import SCHEMA
@@ -99,6 +99,7 @@ class _Run:
         self._budget = _budget(units, self._info.whole)
         self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
         self._forecast = Forecast()
+        self._curves: dict[str, tuple[Curve, ...]] = {}  # by group
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
 
@@ -114,7 +115,7 @@ class _Run:
             found = self._left_out(unit) or self._measured(unit, number, recorded)
             self._done[unit.name] = found
             self._learn(unit, found)
-            self._write()
+            self._write(unit.point.group)
             if self._failures == MOST_FAILURES and self._error is not None:
                 raise self._error
         if self._error is not None and not any(one.outcome is Outcome.MEASURED for one in self._done.values()):
@@ -165,7 +166,9 @@ class _Run:
             self._attach,
             self._folder.path / "engine.log",
         )
-        return self._run_one(unit, record, self._listener, recorded, self._on_stoppable)
+        began = time.monotonic()
+        found = self._run_one(unit, record, self._listener, recorded, self._on_stoppable)
+        return replace(found, wall_s=max(found.wall_s, time.monotonic() - began))  # the bench's removal included
 
     def _attach(self, name: str, text: str) -> None:
         self._folder.attach(name, text)
@@ -174,10 +177,14 @@ class _Run:
         if found.outcome is Outcome.MEASURED:
             self._forecast.finished(unit, found.wall_s)
 
-    def _write(self) -> None:
+    def _write(self, group: str) -> None:
+        """Write result.json; of the curves, only the group's can have changed."""
         found = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
         finished, study = len(found) == len(self._units), self._info.whole.study
-        drawn = curves(self._info.whole.sweeps, found)
+        for sweep in self._info.whole.sweeps:
+            if sweep.group == group or sweep.group not in self._curves:
+                self._curves[sweep.group] = curves([sweep], found)
+        drawn = tuple(curve for sweep in self._info.whole.sweeps for curve in self._curves[sweep.group])
         told = findings(study, drawn) if study else ()
         self._folder.write_result(RunResult(SCHEMA, self._folder.run_id, finished, found, drawn, told))
 
