@@ -49,7 +49,7 @@ def _size(one: Program) -> tuple[int, int]:
 
 
 @study.command(short_help="Run a study.")
-@click.argument("name", required=False, type=StudyName(), metavar="NAME")
+@click.argument("name", required=False, type=StudyName(), metavar="[NAME]")
 @click.option("--only", type=Groups(), metavar="GROUP,...", help="These groups of the study, not all.")
 @run_options
 def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:

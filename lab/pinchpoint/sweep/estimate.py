@@ -12,7 +12,7 @@ from pinchpoint.sweep.rates import expected_trials, warm_up
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 STANDING_S: Mapping[Datapath, float] = {
-    Datapath.DPDK: 6.0,
+    Datapath.DPDK: 4.5,
     Datapath.AF_XDP: 4.0,
     Datapath.AF_PACKET: 3.0,
     Datapath.KERNEL: 3.0,
