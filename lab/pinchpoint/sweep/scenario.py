@@ -15,6 +15,7 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.load import measure_load
 from pinchpoint.sweep.rates import measure_rates
 from pinchpoint.sweep.setup import Setup, prepare
 from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable
@@ -23,6 +24,7 @@ MOST_ATTACHED = 1_000_000  # characters
 
 MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.RATES: measure_rates,
+    MeasureKind.LOAD: measure_load,
 }
 
 
