@@ -1,5 +1,6 @@
 """How rates, times and shares are written for people: three significant digits."""
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 
@@ -50,3 +51,80 @@ def fps_range(lower: float, upper: float) -> str:
         if high - low > 4.99 * 10.0**-decimals:
             break
     return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}"
+
+
+def duration(seconds: float) -> str:
+    """A time as people plan it, e.g. `45 s`, `90 s`, `10 min`, `12 min 30 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        hours, minutes = divmod(round(whole / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def bit_rate(value: float | None) -> str:
+    """Bits per second, e.g. `4.21 Gbit/s`; `-` for None."""
+    steps = ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s"))
+    return "-" if value is None else _scaled(value, steps)
+
+
+def per_second(value: float | None) -> str:
+    """How often something happens, e.g. `17.8 k/s`; `-` for None."""
+    return "-" if value is None else _scaled(value, ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")))
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds, e.g. `552 s` or `1.10 ms`; `-` for None."""
+    return "-" if value is None else nanoseconds(value * 1e9)
+
+
+def octets(value: float | None) -> str:
+    """Bytes, e.g. `4.21 MB`; `-` for None."""
+    return "-" if value is None else _scaled(value, ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")))
+
+
+def number(value: float) -> str:
+    """A count: whole with thousands separators, else three significant digits."""
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else _three(value)
+
+
+def counted(value: float, noun: str) -> str:
+    """A count with its noun, e.g. `1 mask`, `12,000 datapath flows`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def level(value: bool | int | float | str | None) -> str:
+    """A factor's level, e.g. `65,536`, `on`, `any`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+_WRITERS: Mapping[str, Callable[[float], str]] = {
+    "fps": fps,
+    "bit/s": bit_rate,
+    "1/s": per_second,
+    "s": seconds,
+    "ns": nanoseconds,
+    "cycles": lambda value: f"{number(value)} cycles",
+    "share": share,
+    "count": number,
+    "bytes": octets,
+}
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A metric's value in its unit (model/measurement.py), e.g. `4.21 Gbit/s`; `-` for None."""
+    if value is None:
+        return "-"
+    return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
+
+
+def times(ratio: float) -> str:
+    """How many times one thing is another, e.g. `2.04 x`."""
+    return f"{_three(ratio)} x"
