@@ -147,17 +147,23 @@ def _set_hugepages(pages: int) -> None:
 
 @create.register
 def _(resource: r.Namespace) -> None:
-    run_command(["ip", "netns", "add", resource.name])
-    run_command(["ip", "-n", resource.name, "link", "set", "lo", "up"])
-    run_command(
-        ["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], resource.name
-    )
+    _add_namespace(resource.name)
 
 
 @remove.register
 def _(resource: r.Namespace) -> None:
-    if Path("/run/netns", resource.name).exists():
-        run_command(["ip", "netns", "del", resource.name])
+    _delete_namespace(resource.name)
+
+
+def _add_namespace(name: str) -> None:
+    run_command(["ip", "netns", "add", name])
+    run_command(["ip", "-n", name, "link", "set", "lo", "up"])
+    run_command(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name)
+
+
+def _delete_namespace(name: str) -> None:
+    if Path("/run/netns", name).exists():
+        run_command(["ip", "netns", "del", name])
 
 
 @create.register
@@ -170,6 +176,20 @@ def _(resource: r.Veth) -> None:
 @remove.register
 def _(resource: r.Veth) -> None:
     """The pair goes with either of its namespaces."""
+
+
+@create.register
+def _(resource: r.Host) -> None:
+    _add_namespace(resource.netns)
+    create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu))
+    run_command(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
+    if not resource.offloads:
+        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off"], resource.netns)
+
+
+@remove.register
+def _(resource: r.Host) -> None:
+    _delete_namespace(resource.netns)
 
 
 @create.register

@@ -73,6 +73,32 @@ class Veth(Resource, frozen=True, tag="veth"):
         )
 
 
+class Host(Resource, frozen=True, tag="host"):
+    """A namespace with one addressed interface, `eth0`, whose other end lies in the switch's namespace.
+
+    Without `offloads` its checksums are complete when they leave it (ethtool(8), tx off),
+    and segments with them.
+    """
+
+    netns: str
+    address: str  # IPv4 with prefix length
+    peer: str
+    peer_netns: str
+    mtu: int
+    offloads: bool
+
+    INTERFACE: ClassVar[str] = "eth0"
+
+    def describe(self) -> str:
+        link = (
+            f"ip link add {self.peer} netns {self.peer_netns} mtu {self.mtu} "
+            f"type veth peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
+        )
+        address = f"ip -n {self.netns} address add {self.address} dev {self.INTERFACE}"
+        offloads = "" if self.offloads else f"; ip netns exec {self.netns} ethtool -K {self.INTERFACE} tx off"
+        return f"ip netns add {self.netns}; {link}; {address}{offloads}"
+
+
 class TextFile(Resource, frozen=True, tag="text_file"):
     """A file inside the run directory. `lines` is a recipe: its expansion may be long."""
 
@@ -114,7 +140,7 @@ class Daemon(Resource, frozen=True, tag="daemon"):
         return shell_line(self.argv, self.netns, self.cpus)
 
 
-AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | TextFile | Command | Daemon
+AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon
 
 
 def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:

@@ -123,12 +123,13 @@ class Coverage(_ControlCollector):
 
 
 class Ports:
-    """Frames in and out of every port, with drops by their names."""
+    """Frames in and out of every port of a bridge, with drops by their names."""
 
-    name = "ports"
-
-    def __init__(self, management: str, port_names: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, bridge: str, management: str, port_names: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
         """`management` is the bridge's socket, `port_names` maps OpenFlow numbers to names."""
+        self.name = f"ports of {bridge}"
         self._management = management
         self._names = port_names
         self._environment = tuple(environment.items())
