@@ -33,7 +33,7 @@ class CpuTime:
         return None if Path("/proc/stat").exists() else "/proc/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
-        """`host/cpu/N/{busy,softirq,irq,steal}_ticks`; gauge `host/irq_time_separate`: 1 unless processes have it too."""
+        """`host/cpu/N/{busy,softirq,irq,steal}_ticks`; gauge `host/irq_time_separate`: 0 or 1."""
         at_s = time.monotonic()
         counters: dict[str, int] = {}
         for cpu, ticks in cpu_ticks(Path("/proc/stat").read_text()).items():
