@@ -4,16 +4,17 @@ import re
 from collections.abc import Iterator
 from ipaddress import IPv4Address
 
-_PLACEHOLDER = re.compile(r"\{(i|ipv4:[0-9.]+|mac:[0-9A-Fa-f:]+)\}")
+_PLACEHOLDER = re.compile(r"\{(i|u16:[0-9]+|ipv4:[0-9.]+|mac:[0-9A-Fa-f:]+)\}")
 _MAC_BITS = (1 << 48) - 1
+_U16_BITS = (1 << 16) - 1
 _IPV4_BITS = (1 << 32) - 1
 
 
 def expand_template(template: str, count: int, first: int = 0) -> Iterator[str]:
     """`template` for each index i in first .. first + count - 1, lazily.
 
-    `{i}` is the index, `{ipv4:A}` the address A + i, `{mac:M}` the address M + i;
-    both wrap round at their width. Raises ValueError for an address that is none.
+    `{i}` is the index, `{u16:N}` the number N + i, `{ipv4:A}` the address A + i, `{mac:M}` the address M + i;
+    all but the first wrap round at their width. Raises ValueError for an address that is none.
     """
     pieces = _PLACEHOLDER.split(template)
     for index in range(first, first + count):
@@ -24,6 +25,8 @@ def _fill(placeholder: str, index: int) -> str:
     if placeholder == "i":
         return str(index)
     kind, _, start = placeholder.partition(":")
+    if kind == "u16":
+        return str((int(start) + index) & _U16_BITS)
     if kind == "ipv4":
         return str(IPv4Address((int(IPv4Address(start)) + index) & _IPV4_BITS))
     octets = start.split(":")

@@ -41,8 +41,8 @@ class Source:
 
     def text_line(self, path: Path, number: int) -> int:
         """The file's line on which line `number` (from 0) of a text value stands."""
-        lines = self._places[path].text_lines
-        return lines[min(number, len(lines) - 1)]
+        lines = self._places[path].text_lines if path in self._places else ()
+        return lines[min(number, len(lines) - 1)] if lines else self.line(path)
 
     def problem(self, path: Path, message: str, line: int | None = None) -> None:
         """Note a problem at a key, or at a given line of its value."""
@@ -59,13 +59,16 @@ class Source:
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
 
-    def raise_problems(self) -> None:
-        """Raises InputError listing all problems by line, if there are any."""
-        if not self._problems:
-            return
+    @property
+    def has_problems(self) -> bool:
+        """Whether any was noted."""
+        return bool(self._problems)
+
+    def error(self) -> InputError:
+        """All problems, by line."""
         rows = [f"{_escaped(self.path)}:{line}: {message}" for line, message in sorted(self._problems)]
         more = len(rows) - MOST_PROBLEMS
-        raise InputError("\n".join([*rows[:MOST_PROBLEMS], *([f"and {more:,} more problems"] * (more > 0))]))
+        return InputError("\n".join([*rows[:MOST_PROBLEMS], *([f"and {more:,} more problems"] * (more > 0))]))
 
 
 def read_text(path: FilePath) -> str:
