@@ -31,7 +31,8 @@ def _filler(placeholder: str) -> Callable[[int], str]:
         return str
     kind, _, start = placeholder.partition(":")
     if kind == "u16":
-        return str((int(start) + index) & _U16_BITS)
+        number = int(start)
+        return lambda index: str((number + index) & _U16_BITS)
     if kind == "ipv4":
         address = int(IPv4Address(start))
         return lambda index: _dotted((address + index) & _IPV4_BITS)
