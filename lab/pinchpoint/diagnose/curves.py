@@ -1,6 +1,6 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 from pinchpoint.diagnose.estimate import (
@@ -161,9 +161,3 @@ def _ends(
 
 def _interval(values: Sequence[float], trimmed: bool) -> Interval:
     return trimmed_t_interval(values) if trimmed else t_interval(values)
-
-
-def level_of(point: CurvePoint, factor: str) -> Level | None:
-    """The point's level of a factor; None if it has none."""
-    levels: Mapping[str, Level] = point.levels
-    return levels.get(factor)

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.diagnose.find_shape import said
-from pinchpoint.diagnose.ratio import Ratio, Series, along, factor_of, published_for, ratio, series
+from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.series import Series, along, factor_of, published_for, series
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
 
 CYCLES = "cycles per packet"

@@ -4,9 +4,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from pinchpoint.diagnose.ratio import Ratio, Series, along, published_for, ratio, series
+from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
+from pinchpoint.model.series import Series, along, published_for, series
 from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Published, Study
 
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
@@ -26,12 +27,11 @@ def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]
 
 
 def said(estimate: Estimate) -> str:
-    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 .. 3.20, n = 3]`."""
+    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 to 3.20 Mpps, n = 3]`."""
     lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
     spread = ""
     if estimate.low is not None and estimate.high is not None:
-        ends = f"{units.quantity(estimate.low, estimate.unit)} .. {units.quantity(estimate.high, estimate.unit)}"
-        spread = f" [{ends}; n = {estimate.n}]"
+        spread = f" [{units.quantity_range(estimate.low, estimate.high, estimate.unit)}, n = {estimate.n}]"
     elif estimate.bound is Bound.FOUND:
         spread = f" [n = {estimate.n}, no interval]"
     return f"{lead}{units.quantity(estimate.value, estimate.unit)}{spread}"
@@ -102,10 +102,10 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         if not clear:
             continue
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
-        each = (lost.value ** (1 / doublings) - 1) * 100
+        each = units.share(1 - lost.value ** (-1 / doublings))
         yield Finding(
             f"{_labelled(part)}: the {request.metric} loses most between {units.level(first)} and "
-            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each:.3g} % for each.",
+            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each} for each.",
             warning=False,
         )
 
@@ -181,7 +181,7 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:
     """Published growth of the same metric; of a published total time, of the time per item."""
-    for one, points in published_for(study.published, part, ""):
+    for one, points in published_for(study.published, part):
         total = one.metric != metric and one.unit == "s" and metric.startswith("time per")
         if one.metric != metric and not total:
             continue

@@ -3,9 +3,9 @@
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.diagnose.find_shape import chosen
-from pinchpoint.diagnose.ratio import Series, along, with_unit
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
 
 SHARES: Mapping[str, str] = {
@@ -51,8 +51,9 @@ def _shares(point: CurvePoint) -> dict[str, float]:
 def _answered_at(part: Series, point: CurvePoint) -> str:
     """`EMC 93.0 % and megaflow classifier 7.00 % at 512 five-tuples`; shares under 0.1 % are left out."""
     ranked = sorted(_shares(point).items(), key=lambda item: -item[1])
-    shares = " and ".join(f"{name} {units.share(value)}" for name, value in ranked if value >= 1e-3)
-    return f"{shares or 'no cache'} at {along(part.factor, point.levels[part.factor.name])}"
+    shares = [f"{name} {units.share(value)}" for name, value in ranked if value >= 1e-3] or ["no cache"]
+    listed = f"{', '.join(shares[:-1])} and {shares[-1]}" if len(shares) > 1 else shares[0]
+    return f"{listed} at {along(part.factor, point.levels[part.factor.name])}"
 
 
 def impossible(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -64,7 +65,9 @@ def impossible(study: Study, curves: Mapping[str, Curve], request: FindingReques
                 reasons.setdefault((point.outcome, point.reason), []).append(_where(curve, point))
     for (outcome, reason), places in reasons.items():
         verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
-        yield Finding(f"{_listed(places)} {verb}: {reason.rstrip('.')}.", warning=True)
+        yield Finding(
+            f"{_listed(places)} {verb}: {reason.removeprefix('impossible here: ').rstrip('.')}.", warning=True
+        )
 
 
 def _asked(curves: Mapping[str, Curve], request: FindingRequest) -> list[Curve]:

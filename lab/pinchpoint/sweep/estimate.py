@@ -8,7 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Scenario
-from pinchpoint.sweep.rates import expected_trials, warm_up
+from pinchpoint.sweep.rates import expected_trials
+from pinchpoint.sweep.warm_up import first_round
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 STANDING_S: Mapping[Datapath, float] = {
@@ -56,12 +57,12 @@ def _rates_s(scenario: Scenario) -> float:
     search, latency = scenario.search, scenario.latency
     searching = expected_trials(scenario) * (search.trial_duration_s + search.drain_s + TRIAL_S)
     latencies = len(latency.at) * LATENCY_RETRIES * (latency.duration_s + search.drain_s + TRIAL_S)
-    return warm_up(scenario)[0] + min(searching, search.max_duration_s) + latencies
+    return first_round(scenario)[0] + min(searching, search.max_duration_s) + latencies
 
 
 def _load_s(scenario: Scenario) -> float:
     load = scenario.load
-    return warm_up(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
+    return first_round(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
 
 
 def _sockets_s(scenario: Scenario) -> float:
