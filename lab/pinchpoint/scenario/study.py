@@ -87,7 +87,7 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
     for name, value in found.items() if isinstance(found, dict) else ():
         at, path = ("quick", name), key_path(name)
         if path is None or key_at(path, keys.TABLES) is None:
-            near = nearest(name, keys.TABLES)
+            near = "" if source.is_full else nearest(name, keys.TABLES)
             hint = f"; did you mean {near}?" if near else ""
             source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
             continue
