@@ -11,6 +11,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.study import FindingRequest, Published, PublishedPoint
 from pinchpoint.scenario import load_study
 from pinchpoint.scenario.document import EXAMPLE, HOSTS_EXAMPLE, STUDY_EXAMPLE
+from pinchpoint.scenario.sweep_keys import FINDING_KINDS
 
 CSV = """\
 factor,level,numa,streams,gbit_per_s
@@ -96,16 +97,19 @@ def test_the_short_form_changes_only_files_that_read_the_key(folder: Path) -> No
 
 
 def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
-    more = (
-        '[[finding]]\nkind = "compare"\ngroup = "snat"\nagainst = "cascade"\n[[finding]]\nkind = "x"\ngroup = "snat"\n'
-    )
+    more = '[[finding]]\nkind = "compare"\ngroup = "snat"\nagainst = "cascade"\n[[finding]]\nkind = "limit"\n'
     (folder / "study.toml").write_text(STUDY_EXAMPLE.replace('["cascade"]', '["cascade", "snat"]') + more)
     study, (sweep,) = load_study(folder, only=("snat",))
     assert sweep.group == "snat"
-    assert (study.published, [finding.kind for finding in study.findings]) == ((), ["x"])
+    assert (study.published, [finding.kind for finding in study.findings]) == ((), ["limit"])
     with pytest.raises(InputError, match="there is no scenario") as error:
         load_study(folder, only=("nat",))
     assert "cascade, snat" in str(error.value)
+
+
+def test_every_kind_of_finding_can_be_asked_for() -> None:
+    findings = pytest.importorskip("pinchpoint.diagnose.findings")
+    assert set(findings.KINDS) == set(FINDING_KINDS)
 
 
 def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Path) -> None:
@@ -144,7 +148,8 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
             'group = "cascades"',
             'expected one of the study\'s scenarios (cascade), found "cascades"',
         ),
-        ('kind = "fall"', "kind = 3", "finding[1].kind: expected a word"),
+        ('kind = "fall"', 'kind = "fell"', 'finding[1].kind: expected "fall" or "knee"'),
+        ('factor = "bridges"\n', 'factor = "bridge"\n', "expected a factor of cascade (io, bridges, extra rules)"),
         ('"sweep.repeats" = 2', '"sweep.repeat" = 2', "did you mean sweep.repeats?"),
         (
             '"sweep.repeats" = 2',
