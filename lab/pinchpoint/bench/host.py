@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import singledispatch
 from pathlib import Path
 
+from pinchpoint.bench import numa
 from pinchpoint.bench import resource as r
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
@@ -220,7 +221,8 @@ def _(resource: r.Command) -> None:
 def _(resource: r.Daemon) -> None:
     environment = (*resource.environment, (r.ENVIRONMENT_MARK, resource.bench_id))
     try:
-        run_command(resource.argv, resource.netns, environment, resource.cpus)
+        with numa.memory_on(resource.memory_nodes):
+            run_command(resource.argv, resource.netns, environment, resource.cpus)
     except CommandFailed as error:
         raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log)}") from error
 

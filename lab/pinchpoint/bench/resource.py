@@ -140,9 +140,13 @@ class Daemon(Resource, frozen=True, tag="daemon"):
     netns: str | None = None
     cpus: tuple[int, ...] | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    memory_nodes: tuple[int, ...] | None = None  # NUMA nodes that its memory is taken from; None: any
 
     def describe(self) -> str:
-        return shell_line(self.argv, self.netns, self.cpus)
+        line = shell_line(self.argv, self.netns, self.cpus)
+        if self.memory_nodes is None:
+            return line
+        return f"{line}    # memory of NUMA node {', '.join(map(str, self.memory_nodes))}"
 
 
 AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon

@@ -74,6 +74,18 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
 
 
+def duration(seconds: float) -> str:
+    """A time as people plan it, e.g. `45 s`, `90 s`, `10 min`, `12 min 30 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        hours, minutes = divmod(round(whole / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
 def bit_rate(value: float | None) -> str:
     """Bits per second, e.g. `4.21 Gbit/s`; `-` for None."""
     return "-" if value is None else _scaled(value, _STEPS["bit/s"])

@@ -39,12 +39,18 @@ class PmdThreads(_ControlCollector):
         """`ovs/pmd/THREAD/COUNTER`; perf-show's iterations beside stats-show's counters."""
         at_s = time.monotonic()
         counters: dict[str, int] = {}
-        for thread, values in ovs_text.thread_counters(self._control.call(self.command)).items():
+        gauges: dict[str, float] = {}
+        stats = self._control.call(self.command)
+        for thread, values in ovs_text.thread_counters(stats).items():
             counters |= {f"ovs/pmd/{thread}/{name}": value for name, value in values.items()}
+            if "megaflow_hits" in values:
+                gauges[f"ovs/pmd/{thread}/megaflow_hits_since_start"] = values["megaflow_hits"]
+        for thread, lookups in ovs_text.subtable_lookups(stats).items():
+            counters[f"ovs/pmd/{thread}/subtable_lookups"] = lookups
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         for thread, values in ovs_text.thread_counters(perf).items():
             counters |= {f"ovs/perf/{thread}/{name}": value for name, value in values.items()}
-        return Snapshot(at_s, counters)
+        return Snapshot(at_s, counters, gauges)
 
 
 class ReceiveQueues(_ControlCollector):

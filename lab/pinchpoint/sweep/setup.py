@@ -1,13 +1,16 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
+from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
-from pinchpoint.bench.resource import AnyResource
+from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import pci_arguments
 from pinchpoint.dut.ports import switch_ports
@@ -31,15 +34,26 @@ class Setup:
     places: ovs.OvsPlaces
     resources: tuple[AnyResource, ...]
     engine: protocol.Open
+    facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
 
 
 def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setup:
-    """Decide names and places; reads the hugepage pool, changes nothing."""
+    """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
+
+    Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants.
+    """
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
     total, free = hugepage_pool()
-    resources = tuple(ovs.bench(scenario, places, total, free))
-    return Setup(scenario, places, resources, engine_request(scenario, places))
+    topology = numa.read_topology()
+    scenario, facts = numa.placed(scenario, topology)
+    nodes = numa.daemon_nodes(scenario, topology)
+    resources = tuple(_on_nodes(one, nodes) for one in ovs.bench(scenario, places, total, free))
+    return Setup(scenario, places, resources, engine_request(scenario, places), facts)
+
+
+def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResource:
+    return msgspec.structs.replace(resource, memory_nodes=nodes) if isinstance(resource, Daemon) else resource
 
 
 def hugepage_pool() -> tuple[int, int]:
