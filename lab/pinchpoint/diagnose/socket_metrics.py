@@ -31,7 +31,8 @@ def over_repeats(windows: Sequence[Sequence[Metric]], note: str = "") -> tuple[M
         mean, half = mean95([each[metric.name].value for each in by_name])
         how = "one window" if half is None else f"95 %, Student's t over {len(windows)} windows"
         words = "; ".join(word for word in (how, metric.note, note) if word)
-        low, high = (None, None) if half is None else (mean - half, mean + half)
+        # None of these quantities can be negative, whatever the spread of a few windows says.
+        low, high = (None, None) if half is None else (max(0.0, mean - half), mean + half)
         found.append(Metric(metric.name, metric.unit, mean, low, high, words))
     return tuple(found)
 

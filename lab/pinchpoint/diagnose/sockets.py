@@ -87,7 +87,7 @@ def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
     who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
     return Limit.UNEXPLAINED, (
         f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
-        f"which makes {_per_s(window.transactions_per_s)}{busiest}"
+        f"which makes {_per_s(window.transactions_per_s)}; work for each: {_work(window)}"
     )
 
 
@@ -105,6 +105,8 @@ def _evidence(window: Window) -> tuple[str, ...]:
         f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
         for thread in sorted(window.threads, key=lambda one: -one.busy)
     ]
+    if work := _work(window):
+        lines.append(f"processor time for each transaction: {work}")
     for cpu, share in window.cpus.items():
         lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
     for pmd in window.pmds:
@@ -123,8 +125,22 @@ def _evidence(window: Window) -> tuple[str, ...]:
 
 def _rate_line(window: Window) -> str:
     if any(run.transactions is not None for run in window.runs):
-        return f"{window.id}: {_per_s(window.transactions_per_s)} over {len(window.runs)} pair(s) of threads"
-    return f"{window.id}: {_bits(window.goodput_bps)} over {len(window.runs)} pair(s) of threads"
+        return f"{window.id}: {_per_s(window.transactions_per_s)}{_by(window)}"
+    return f"{window.id}: {_bits(window.goodput_bps)}{_by(window)}"
+
+
+def _by(window: Window) -> str:
+    """How many threads of either side made the rate together."""
+    return f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else ""
+
+
+def _work(window: Window) -> str:
+    """Processor time of each thread for one transaction, the most first; empty for a stream."""
+    rate = window.transactions_per_s
+    if not rate:
+        return ""
+    threads = sorted(window.threads, key=lambda one: -one.busy)
+    return ", ".join(f"{one.name} {units.nanoseconds(one.busy / rate * 1e9)}" for one in threads)
 
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:

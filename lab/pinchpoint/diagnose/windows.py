@@ -99,24 +99,21 @@ def read(found: Measurement) -> Window:
 
 
 def together(results: Sequence[SocketsResult]) -> float | None:
-    """The share of the longest window in which all pairs ran; None if the engines do not tell when they began."""
-    spans = [(run.began_ns, run.duration_s * 1e9) for result in results for run in result.runs]
-    if len(spans) == 1:
-        return 1.0
-    begun = [began for began, _ in spans if began is not None]
-    if len(begun) < len(spans) or not spans:
+    """The share of the longest window in which all pairs ran; None if there was no window."""
+    spans = [(run.began_ns, run.began_ns + run.duration_s * 1e9) for result in results for run in result.runs]
+    longest = max((end - begin for begin, end in spans), default=0.0)
+    if not longest:
         return None
-    last_begin = max(begun)
-    first_end = min(began + length for began, (_, length) in zip(begun, spans, strict=True))
-    longest = max(length for _, length in spans)
-    return max(0.0, first_end - last_begin) / longest if longest else 0.0
+    shared = min(end for _, end in spans) - max(begin for begin, _ in spans)
+    return max(0.0, shared) / longest
 
 
 def judge(window: Window) -> tuple[TrialValidity, str]:
     """Whether the window may be judged as the bench's own doing and, unless it may, why not."""
-    for result in window.results:
-        if result.status != "completed" or not result.runs:
-            return TrialValidity.ABORTED, _ended(result)
+    broken = [one for one in window.results if one.status != "completed" or not one.runs]
+    if broken:
+        # Where one was aborted, the others were stopped for its sake.
+        return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
     exhausted = sum(run.failures.address_unavailable for run in window.runs)
     if exhausted:
         hint = next((result.hint for result in window.results if result.hint), "")
@@ -144,9 +141,7 @@ def _ended(result: SocketsResult) -> str:
 
 def _apart(window: Window) -> str:
     shared = together(window.results)
-    if shared is None:
-        return "the engines do not tell when their windows began, so their sum cannot be trusted"
-    if shared >= TOGETHER:
+    if shared is None or shared >= TOGETHER:
         return ""
     return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
 
