@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import msgspec
 
+COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
+MOST_WORDS = 1_000  # of a command that people are shown
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 
 
@@ -65,11 +67,13 @@ class Veth(Resource, frozen=True, tag="veth"):
     peer: str
     peer_netns: str
     mtu: int
+    queues: int = 1  # of each end, in each direction
 
     def describe(self) -> str:
+        queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
         return (
-            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} "
-            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu}"
+            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} {queues} "
+            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
         )
 
 
@@ -117,6 +121,7 @@ class Command(Resource, frozen=True, tag="command"):
     argv: tuple[str, ...]
     netns: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = COMMAND_TIMEOUT_S
 
     def describe(self) -> str:
         return shell_line(self.argv, self.netns, None)
@@ -152,4 +157,7 @@ def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] |
     prefix: list[str] = ["ip", "netns", "exec", netns] if netns else []
     if cpus is not None:
         prefix += ["taskset", "-c", ",".join(map(str, cpus))]
+    if len(argv) > MOST_WORDS:
+        shown = shlex.join([*prefix, *argv[: MOST_WORDS // 10]])
+        return f"{shown} ...    # {len(argv) - MOST_WORDS // 10:,} more words"
     return shlex.join([*prefix, *argv])

@@ -1,9 +1,11 @@
 """The daemons of a private Open vSwitch and their settings (ovs-vswitchd.conf.db(5), Open_vSwitch other_config)."""
 
+from collections.abc import Iterable
+
 from pinchpoint.bench.host import run_command
-from pinchpoint.bench.resource import AnyResource, Command, Daemon
+from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, Command, Daemon
 from pinchpoint.dut.places import OvsPlaces
-from pinchpoint.model.scenario import Datapath, Scenario
+from pinchpoint.model.scenario import Datapath, Scenario, Tuning
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
 _PLAIN = "/usr/lib/openvswitch-switch/ovs-vswitchd"
@@ -13,6 +15,9 @@ VSWITCHD = {
     Datapath.AF_PACKET: _PLAIN,
     Datapath.KERNEL: _PLAIN,
 }
+# Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
+_ROUTES = {True: ("--disable-system-route",), False: ()}
+_EAL = ("--in-memory", "--no-telemetry")
 POLLED = frozenset({Datapath.DPDK, Datapath.AF_XDP})  # PMD threads poll the ports
 
 
@@ -55,6 +60,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
             f"--unixctl={places.control}",
             "--detach",
             "--no-chdir",
+            *_ROUTES[bool(scenario.dut.tunnels)],
         ),
         pidfile=places.pidfile("vswitchd"),
         log=places.log,
@@ -81,11 +87,35 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
             "dpdk-init": "true",
             "dpdk-socket-mem": str(dut.memory_mb),
             "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
-            "dpdk-extra": "--no-pci --in-memory --no-telemetry",
+            "dpdk-extra": " ".join((*pci_arguments(port.pci for port in scenario.ports), *_EAL)),
         }
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
-    return config | dict(dut.other_config)
+    return config | tuned(dut.tuning) | dict(dut.other_config)
+
+
+def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
+    """Of DPDK's EAL: it takes the NICs that are named, and no other."""
+    named = [word for address in addresses if address for word in ("-a", address)]
+    return tuple(named) or ("--no-pci",)
+
+
+def tuned(tuning: Tuning) -> dict[str, str]:
+    """The settings that stand in the database, as it holds them."""
+    asked = {
+        "emc-insert-inv-prob": tuning.emc_insert_inv_prob,
+        "smc-enable": tuning.smc,
+        "flow-limit": tuning.flow_limit,
+        "max-idle": tuning.max_idle_ms,
+        "hw-offload": tuning.hw_offload,
+    }
+    return {key: str(value).lower() for key, value in asked.items() if value is not None}
+
+
+def limits(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
+    """What the database has no place for: set once the datapath is there."""
+    most = scenario.dut.tuning.conntrack_limit
+    return [] if most is None else [appctl(places, "dpctl/ct-set-maxconns", str(most))]
 
 
 def switch_versions(places: OvsPlaces) -> dict[str, str]:
@@ -97,14 +127,19 @@ def switch_versions(places: OvsPlaces) -> dict[str, str]:
     return {f"switch {name}": value for name, value in found.items() if value not in ("", "[]")}
 
 
-def command(places: OvsPlaces, *argv: str) -> Command:
+def command(places: OvsPlaces, *argv: str, timeout_s: float = COMMAND_TIMEOUT_S) -> Command:
     """A command that speaks to this switch and no other."""
-    return Command(tuple(argv), netns=None, environment=places.environment)
+    return Command(argv, netns=None, environment=places.environment, timeout_s=timeout_s)
 
 
-def vsctl(places: OvsPlaces, *options: str) -> list[str]:
+def vsctl(places: OvsPlaces, *options: str, timeout_s: int = 30) -> list[str]:
     """The options of every ovs-vsctl call."""
-    return [f"--db={places.database}", "--timeout=30", *options]
+    return [f"--db={places.database}", f"--timeout={timeout_s}", *options]
+
+
+def appctl(places: OvsPlaces, *words: str) -> Command:
+    """A command to the running switch."""
+    return command(places, "ovs-appctl", "-t", places.control, "--timeout=10", *words)
 
 
 def quoted(value: str) -> str:

@@ -3,7 +3,9 @@
 `places`   where everything of it is found
 `daemons`  the database's server, the switch, their settings
 `ports`    bridges and ports, with their OpenFlow numbers
+`tunnels`  VXLAN between two bridges, and its underlay
 `rules`    OpenFlow rules
+`extra_ports`  ports that carry nothing
 """
 
 from pinchpoint.bench.resource import (
@@ -15,10 +17,12 @@ from pinchpoint.bench.resource import (
     RunDirectory,
     Veth,
 )
-from pinchpoint.dut.daemons import VSWITCHD, command, database, settings, switch_versions, vsctl, vswitchd
+from pinchpoint.dut.daemons import VSWITCHD, command, database, limits, settings, switch_versions, vsctl, vswitchd
+from pinchpoint.dut.extra_ports import extra_ports
 from pinchpoint.dut.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ports import bridges, switch_ports
 from pinchpoint.dut.rules import rules
+from pinchpoint.dut.tunnels import underlay_routes
 from pinchpoint.model.scenario import Datapath, Scenario
 
 __all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "hugepages_needed", "switch_versions"]
@@ -50,6 +54,9 @@ def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages
     resources.append(vswitchd(scenario, places))
     ports = switch_ports(scenario, places)
     resources.append(command(places, "ovs-vsctl", *vsctl(places), *bridges(scenario, ports)))
+    resources += underlay_routes(scenario, places)
+    resources += limits(scenario, places)
+    resources += extra_ports(scenario, places)
     return resources + rules(scenario, places, ports)
 
 

@@ -1,13 +1,15 @@
 """Bridges and their ports: which there are, their OpenFlow numbers, and the transaction that makes them.
 
 Numbers are requested, so that rules may name ports before the switch has opened
-them: in each bridge from 1 in the order engine ports, hosts, patch ports.
+them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunnels.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pinchpoint.dut.daemons import quoted
 from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.tunnels import ends, underlay_bridges
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
@@ -43,11 +45,19 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
     for port in scenario.ports:
         yield port.bridge, port.name, port.name, _engine_port(port, scenario, places)
     for host in scenario.hosts:
-        yield host.bridge, host.name, host.name, {}
+        polled = {"type": "afxdp"} if scenario.dut.datapath is Datapath.AF_XDP else {}
+        yield host.bridge, host.name, host.name, polled
     for patch in scenario.dut.patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
             yield near, f"to-{far}", patch_name(near, far), columns
+    for near_end, far_end in ends(scenario):
+        columns = {
+            "type": "vxlan",
+            "options:remote_ip": far_end.address,
+            "options:key": str(near_end.tunnel.vni),
+        }
+        yield near_end.bridge, near_end.tunnel.name, near_end.port, columns
 
 
 def patch_name(near: str, far: str) -> str:
@@ -56,9 +66,23 @@ def patch_name(near: str, far: str) -> str:
 
 
 def _engine_port(port: Port, scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
-    if scenario.dut.datapath is Datapath.DPDK:
-        return {"type": "dpdkvhostuserclient", "options:vhost-server-path": places.vhost_socket(port.name)}
-    return {}
+    columns = _attached(port, scenario.dut.datapath, places)
+    if port.rxq_affinity:
+        columns["other_config:pmd-rxq-affinity"] = quoted(port.rxq_affinity)
+    return columns
+
+
+def _attached(port: Port, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
+    """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
+    match datapath:
+        case Datapath.DPDK if port.pci:
+            return {"type": "dpdk", "options:dpdk-devargs": quoted(port.pci), "options:n_rxq": str(port.queues)}
+        case Datapath.DPDK:
+            return {"type": "dpdkvhostuserclient", "options:vhost-server-path": places.vhost_socket(port.name)}
+        case Datapath.AF_XDP:
+            return {"type": "afxdp", "options:n_rxq": str(port.queues)}
+        case _:
+            return {}
 
 
 def bridges(scenario: Scenario, ports: tuple[SwitchPort, ...]) -> list[str]:
@@ -73,4 +97,4 @@ def bridges(scenario: Scenario, ports: tuple[SwitchPort, ...]) -> list[str]:
         words += ["--", "add-port", port.bridge, port.name, "--", "set", "interface", port.name]
         words.append(f"ofport_request={port.number}")
         words += [f"{column}={value}" for column, value in port.columns.items()]
-    return words[1:]
+    return [*words, *underlay_bridges(scenario)][1:]

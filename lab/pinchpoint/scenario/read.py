@@ -75,7 +75,7 @@ def scenario_of(source: Source) -> Scenario | None:
         checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
     checks.check_build(source, tables["build"])
     made = bridges.Rules(source, dut, arrays).bridges(needs_rules=measure != "build")
-    if source.has_problems:
+    if source.problems:
         return None
     return _scenario(source.path, tables, arrays, made=made, defaulted=frozenset(reader.defaulted))
 
