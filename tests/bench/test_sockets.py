@@ -108,8 +108,8 @@ def test_a_planned_rate_that_is_kept_is_the_limit(nothing_left, workload, tmp_pa
 
 def test_rules_that_no_frame_meets_are_called_invisible(nothing_left, workload, tmp_path):
     path = workload("rr")
-    series = 'dut.rule_series = [{ rule = "priority=5,ip,nw_dst={ipv4:48.0.0.0},actions=drop", count = 1000 }]'
-    path.write_text(path.read_text().replace("engine = {", f"{series}\nengine = {{", 1))
+    series = 'rule_series = [{ rule = "priority=5,ip,nw_dst={ipv4:48.0.0.0},actions=drop", count = 1000 }]'
+    path.write_text(path.read_text().replace('rules = "actions=NORMAL"', f'rules = "actions=NORMAL", {series}'))
     found, _ = ran(path, tmp_path / "runs")
     assert any("1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in line for line in found["warnings"])
 
