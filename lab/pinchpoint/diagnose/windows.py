@@ -29,6 +29,7 @@ class Thread:
     limit: Limit  # what it is called when it is what pinched
     cpu: int | None
     busy: float  # share of the window
+    polls: bool = False  # its CPU is never idle, which says nothing
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def read(found: Measurement) -> Window:
     return Window(
         id=found.id,
         results=results,
-        threads=(*_ends(results), *_switch(found), *_relays(seen, as_share)),
+        threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s)),
         cpus=cpus,
         foreign=_foreign(seen, cpus, as_share),
         pmds=found.pmds,
@@ -175,16 +176,19 @@ def _switch(found: Measurement) -> Iterator[Thread]:
     for pmd in found.pmds:
         if pmd.busy_share is not None and pmd.received:
             cpu = found.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
-            yield Thread(pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share)
+            yield Thread(
+                pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share, pmd.core is not None
+            )
 
 
-def _relays(seen: Mapping[str, float], as_share: float) -> Iterator[Thread]:
-    for name in sorted(seen):
-        process = name.removeprefix("host/process/").removesuffix("/ticks")
-        if name == f"host/process/{process}/ticks" and process.partition("-")[0] == "relay":
-            cpu = seen.get(f"host/process/{process}/cpu")
-            busy = min(1.0, seen[name] * as_share)
-            yield Thread(process, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy)
+def _relays(seen: Mapping[str, float], traffic_s: float) -> Iterator[Thread]:
+    """By the time in which they moved frames: a relay asks for more also when none come, which is no load."""
+    for key in sorted(seen):
+        name = key.removeprefix("host/relay/").removesuffix("/busy_ns")
+        if key == f"host/relay/{name}/busy_ns" and traffic_s > 0:
+            cpu = seen.get(f"host/relay/{name}/cpu")
+            busy = min(1.0, seen[key] / 1e9 / traffic_s)
+            yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
 
 
 def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:

@@ -45,9 +45,27 @@ def test_a_busy_pmd_is_told_with_its_cycles():
 
 
 def test_a_relay_is_known_by_its_name():
-    seen = IDLE | {"host/process/relay/ticks": 198, "host/process/relay/cpu": 1}
+    seen = IDLE | {"host/relay/relay/busy_ns": 1_980_000_000, "host/relay/relay/cpu": 1}
     found = judged(pair("stream"), seen=seen)
     assert (found.limit, found.headline) == (Limit.RELAY_CORE, "the relay is saturated: 99.0 % busy on CPU 1")
+
+
+def test_a_relay_that_only_asks_for_frames_is_no_limit():
+    seen = cpu(0, 0.3) | cpu(1, 1.0) | {"host/relay/relay/busy_ns": 400_000_000, "host/relay/relay/cpu": 1}
+    found = judged(pair("stream", server=0.5), seen=seen)
+    assert found.limit is Limit.UNEXPLAINED
+    assert "the relay: 80.0 % of the window idle" in found.ruled_out
+
+
+def test_a_pmds_cpu_is_not_full_because_it_polls():
+    assert judged(pair("stream", cores=(0, 0)), pmds=[pmd(busy_share=0.5)], seen=cpu(1, 1.0)).limit is Limit.UNEXPLAINED
+
+
+def test_threads_whose_work_adds_up_to_a_cpu_share_it_also_where_one_polls():
+    seen = cpu(0, 1.0) | {"host/relay/relay/busy_ns": 800_000_000, "host/relay/relay/cpu": 0}
+    found = judged(pair("stream", client=0.35, server=0.22, cores=(0, 0)), seen=seen)
+    assert found.limit is Limit.HOST
+    assert found.headline.startswith("CPU 0 is full (97.0 %): relay, client and server share it")
 
 
 def test_one_cpu_shared_by_all_three_is_the_hosts():
