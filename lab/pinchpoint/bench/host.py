@@ -11,10 +11,11 @@ from functools import singledispatch
 from pathlib import Path
 
 from pinchpoint.bench import resource as r
+from pinchpoint.bench.netlink import Links
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
-COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
+COMMAND_TIMEOUT_S = 120.0  # of what makes one thing; what makes many says how long that may take
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
@@ -34,6 +35,7 @@ def run_command(
     netns: str | None = None,
     environment: Sequence[tuple[str, str]] = (),
     cpus: Sequence[int] | None = None,
+    timeout_s: float = COMMAND_TIMEOUT_S,
 ) -> str:
     """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
     prefix = ["ip", "netns", "exec", netns] if netns else []
@@ -47,7 +49,7 @@ def run_command(
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=COMMAND_TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
             # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
             start_new_session=True,
@@ -55,7 +57,7 @@ def run_command(
     except FileNotFoundError as error:
         raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(argv, f"no answer within {COMMAND_TIMEOUT_S:g} s") from error
+        raise CommandFailed(argv, f"no answer within {timeout_s:g} s") from error
     if done.returncode != 0:
         raise CommandFailed(argv, done.stderr or done.stdout)
     return done.stdout
@@ -187,12 +189,25 @@ def _(resource: r.TextFile) -> None:
 
 @create.register
 def _(resource: r.Command) -> None:
-    run_command(resource.argv, resource.netns, resource.environment)
+    timeout_s = resource.timeout_s or COMMAND_TIMEOUT_S
+    run_command(resource.argv, resource.netns, resource.environment, timeout_s=timeout_s)
 
 
 @remove.register
 def _(resource: r.Command) -> None:
     """Its effect ends with the resource it changed."""
+
+
+@create.register
+def _(resource: r.TapLinks) -> None:
+    """The switch makes them, one for each internal port."""
+
+
+@remove.register
+def _(resource: r.TapLinks) -> None:
+    if Path("/run/netns", resource.netns).exists():
+        with Links(resource.netns) as links:
+            links.remove_kind("tun")
 
 
 @create.register

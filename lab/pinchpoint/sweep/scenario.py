@@ -14,6 +14,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.sweep.build import measure_build
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.rates import measure_rates
 from pinchpoint.sweep.setup import Setup, prepare
@@ -23,6 +24,7 @@ MOST_ATTACHED = 1_000_000  # characters
 
 MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.RATES: measure_rates,
+    MeasureKind.BUILD: measure_build,
 }
 
 

@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
 from pinchpoint.bench.resource import AnyResource
+from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine import protocol
@@ -34,7 +35,7 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
     total, free = hugepage_pool()
-    resources = tuple(ovs.bench(scenario, places, total, free))
+    resources = (*ovs.bench(scenario, places, total, free), *needs.resources(scenario.build, places))
     return Setup(scenario, places, resources, engine_request(scenario, places))
 
 
