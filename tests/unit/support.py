@@ -8,8 +8,30 @@ from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, Truth
 from pinchpoint.model.scenario import Range, Search, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
+from pinchpoint.scenario import parse
 
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
+
+TWO_PORTS = parse(
+    """
+title = "simulated"
+[dut]
+kind = "ovs"
+datapath = "dpdk"
+pmd_cpus = [1]
+rules = "in_port={left},actions=output:{right}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+""",
+    "simulated.toml",
+)
 
 
 def search_with(**changes: object) -> Search:

@@ -18,6 +18,7 @@ use pinchpoint_port::tcp::retransmits;
 use pinchpoint_worker::Clock;
 use pinchpoint_worker::witness::Disturbance;
 use rustix::fd::{AsFd, OwnedFd};
+use rustix::time::{ClockId, clock_gettime};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -62,6 +63,7 @@ impl Course<'_> {
 /// What the client's thread found.
 pub(crate) struct Report {
     pub(crate) account: Account,
+    pub(crate) began_ns: u64,
     pub(crate) duration_ns: u64,
     pub(crate) intended: Option<u64>,
     pub(crate) shortfall: Option<u64>,
@@ -167,6 +169,7 @@ pub(crate) fn run(shared: &Shared, clock: &Clock, server: SocketAddr) -> Result<
 
     let before = Reading::now(shared);
     let usage = Usage::now();
+    let began_ns = machine_ns();
     let start_ns = clock.now_ns();
     let end_ns = start_ns + nanoseconds(work.duration);
     course.schedule = Schedule::new(start_ns, end_ns, work.rate_tps, work.transactions);
@@ -181,6 +184,7 @@ pub(crate) fn run(shared: &Shared, clock: &Clock, server: SocketAddr) -> Result<
         &worker,
         &before,
         &Ended {
+            began_ns,
             at_ns: ended_ns,
             usage,
             unfinished,
@@ -188,8 +192,15 @@ pub(crate) fn run(shared: &Shared, clock: &Clock, server: SocketAddr) -> Result<
     ))
 }
 
-/// How the window ended.
+/// Now, on the clock that all processes of this machine share.
+fn machine_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// When the window began on the machine's clock, and how it ended.
 struct Ended {
+    began_ns: u64,
     at_ns: u64,
     usage: Usage,
     unfinished: u64,
@@ -219,6 +230,7 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
         intended: schedule.intended(end.at_ns),
         shortfall: schedule.shortfall(end.at_ns),
         account: recorder.into_account(),
+        began_ns: end.began_ns,
         duration_ns: until_ns.saturating_sub(start_ns),
         unfinished: end.unfinished,
         retransmits: worker.retransmits(),

@@ -158,6 +158,7 @@ fn run(kind: Kind, run: &Run) -> message::Run {
     let counts = kind != Kind::Stream;
     let faults = &run.faults;
     message::Run {
+        began_ns: run.began_ns,
         duration_s: run.duration_ns as f64 / 1e9,
         intended: run.intended,
         shortfall: run.shortfall,

@@ -116,6 +116,7 @@ message! {
 
     /// One of the repeats.
     Run {
+        began_ns: u64,
         duration_s: f64,
         #[serde(deserialize_with = "present")]
         intended: Option<u64>,

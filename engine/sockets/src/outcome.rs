@@ -53,6 +53,9 @@ pub struct Connection {
 /// One of the repeats.
 #[derive(Debug, Clone)]
 pub struct Run {
+    /// When the window began, in nanoseconds of `CLOCK_MONOTONIC`: windows of
+    /// several processes of one machine can be laid side by side.
+    pub began_ns: u64,
     /// Length of the window that was counted, in nanoseconds.
     pub duration_ns: u64,
     /// Transactions planned in the window; none in a closed loop.

@@ -118,6 +118,7 @@ fn account(
         retransmitted_segments: client.retransmitted_segments[k],
     };
     Run {
+        began_ns: client.began_ns,
         duration_ns: client.duration_ns,
         intended: client.intended,
         shortfall: client.shortfall,

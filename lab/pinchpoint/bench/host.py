@@ -10,11 +10,11 @@ from contextlib import contextmanager
 from functools import singledispatch
 from pathlib import Path
 
+from pinchpoint.bench import numa
 from pinchpoint.bench import resource as r
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
-COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
@@ -26,7 +26,8 @@ class CommandFailed(BenchError):
     def __init__(self, argv: Sequence[str], output: str) -> None:
         self.argv = tuple(argv)
         self.output = output.strip()
-        super().__init__(f"{argv[0]} failed: {self.output or 'no output'}\n  command: {' '.join(argv)}")
+        command = r.shell_line(self.argv, None, None)
+        super().__init__(f"{argv[0]} failed: {self.output or 'no output'}\n  command: {command}")
 
 
 def run_command(
@@ -34,6 +35,7 @@ def run_command(
     netns: str | None = None,
     environment: Sequence[tuple[str, str]] = (),
     cpus: Sequence[int] | None = None,
+    timeout_s: float = r.COMMAND_TIMEOUT_S,
 ) -> str:
     """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
     prefix = ["ip", "netns", "exec", netns] if netns else []
@@ -47,7 +49,7 @@ def run_command(
             capture_output=True,
             text=True,
             errors="replace",
-            timeout=COMMAND_TIMEOUT_S,
+            timeout=timeout_s,
             check=False,
             # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
             start_new_session=True,
@@ -55,7 +57,7 @@ def run_command(
     except FileNotFoundError as error:
         raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(argv, f"no answer within {COMMAND_TIMEOUT_S:g} s") from error
+        raise CommandFailed(argv, f"no answer within {timeout_s:g} s") from error
     if done.returncode != 0:
         raise CommandFailed(argv, done.stderr or done.stdout)
     return done.stdout
@@ -147,17 +149,23 @@ def _set_hugepages(pages: int) -> None:
 
 @create.register
 def _(resource: r.Namespace) -> None:
-    run_command(["ip", "netns", "add", resource.name])
-    run_command(["ip", "-n", resource.name, "link", "set", "lo", "up"])
-    run_command(
-        ["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], resource.name
-    )
+    _add_namespace(resource.name)
 
 
 @remove.register
 def _(resource: r.Namespace) -> None:
-    if Path("/run/netns", resource.name).exists():
-        run_command(["ip", "netns", "del", resource.name])
+    _delete_namespace(resource.name)
+
+
+def _add_namespace(name: str) -> None:
+    run_command(["ip", "netns", "add", name])
+    run_command(["ip", "-n", name, "link", "set", "lo", "up"])
+    run_command(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name)
+
+
+def _delete_namespace(name: str) -> None:
+    if Path("/run/netns", name).exists():
+        run_command(["ip", "netns", "del", name])
 
 
 @create.register
@@ -170,6 +178,20 @@ def _(resource: r.Veth) -> None:
 @remove.register
 def _(resource: r.Veth) -> None:
     """The pair goes with either of its namespaces."""
+
+
+@create.register
+def _(resource: r.Host) -> None:
+    _add_namespace(resource.netns)
+    create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu))
+    run_command(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
+    if not resource.offloads:
+        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off"], resource.netns)
+
+
+@remove.register
+def _(resource: r.Host) -> None:
+    _delete_namespace(resource.netns)
 
 
 @create.register
@@ -187,7 +209,7 @@ def _(resource: r.TextFile) -> None:
 
 @create.register
 def _(resource: r.Command) -> None:
-    run_command(resource.argv, resource.netns, resource.environment)
+    run_command(resource.argv, resource.netns, resource.environment, timeout_s=resource.timeout_s)
 
 
 @remove.register
@@ -199,7 +221,8 @@ def _(resource: r.Command) -> None:
 def _(resource: r.Daemon) -> None:
     environment = (*resource.environment, (r.ENVIRONMENT_MARK, resource.bench_id))
     try:
-        run_command(resource.argv, resource.netns, environment, resource.cpus)
+        with numa.memory_on(resource.memory_nodes):
+            run_command(resource.argv, resource.netns, environment, resource.cpus)
     except CommandFailed as error:
         raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log)}") from error
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinchpoint.dut import ovs
+from pinchpoint.dut.daemons import POLLED
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 
@@ -20,6 +21,7 @@ _PACKAGES = {
     "ss": "iproute2",
     "sysctl": "procps",
     "taskset": "util-linux",
+    "ethtool": "ethtool",
 }
 
 
@@ -34,23 +36,30 @@ class Probe:
     needed: bool = True  # False: no scenario can ask for it
 
 
-def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0) -> Iterator[Probe]:
+def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0, least_cpus: int = 2) -> Iterator[Probe]:
     """What a bench with this datapath needs: `cpus` in use, `hugepages` of 2 MiB in all."""
     yield _root()
     yield from (_command(name, package) for name, package in _PACKAGES.items())
     yield _vswitchd(datapath)
-    yield _cpus(cpus)
+    yield _cpus(cpus, least_cpus)
     if datapath is Datapath.DPDK:
         yield _hugepages(hugepages)
 
 
 def require(scenario: Scenario) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy."""
-    cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus)
-    missing = [p for p in probe(scenario.dut.datapath, cpus, ovs.hugepages_needed(scenario)) if not p.ok]
+    datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)
+    cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus, *hosts)
+    probes = probe(datapath, cpus, ovs.hugepages_needed(scenario), least_cpus=2 if _needs_two_cpus(scenario) else 1)
+    missing = [probe for probe in probes if not probe.ok]
     if missing:
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")
+
+
+def _needs_two_cpus(scenario: Scenario) -> bool:
+    """Whether something polls without rest: an engine with ports, or PMD threads."""
+    return bool(scenario.ports) or scenario.dut.datapath in POLLED
 
 
 def _root() -> Probe:
@@ -71,7 +80,7 @@ def _vswitchd(datapath: Datapath) -> Probe:
     )
 
 
-def _cpus(cpus: Sequence[int]) -> Probe:
+def _cpus(cpus: Sequence[int], least: int) -> Probe:
     usable = os.sched_getaffinity(0)
     missing = sorted(set(cpus) - usable)
     have = ", ".join(map(str, sorted(usable)))
@@ -79,7 +88,7 @@ def _cpus(cpus: Sequence[int]) -> Probe:
         wanted = ", ".join(map(str, missing))
         hint = "change engine.cpus or dut.pmd_cpus; each needs a CPU of its own"
         return Probe("CPUs", False, f"CPU {wanted} not usable here; usable: {have}", hint)
-    return Probe("CPUs", len(usable) > 1, f"usable: {have}", "a switch and its load generator need two CPUs")
+    return Probe("CPUs", len(usable) >= least, f"usable: {have}", "a switch and its load generator need two CPUs")
 
 
 def _hugepages(pages: int) -> Probe:

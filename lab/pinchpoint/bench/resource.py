@@ -9,6 +9,8 @@ from typing import ClassVar
 
 import msgspec
 
+COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
+MOST_WORDS = 1_000  # of a command that people are shown
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 
 
@@ -65,12 +67,40 @@ class Veth(Resource, frozen=True, tag="veth"):
     peer: str
     peer_netns: str
     mtu: int
+    queues: int = 1  # of each end, in each direction
 
     def describe(self) -> str:
+        queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
         return (
-            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} "
-            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu}"
+            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} {queues} "
+            f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
         )
+
+
+class Host(Resource, frozen=True, tag="host"):
+    """A namespace with one addressed interface, `eth0`, whose other end lies in the switch's namespace.
+
+    Without `offloads` its checksums are complete when they leave it (ethtool(8), tx off),
+    and segments with them.
+    """
+
+    netns: str
+    address: str  # IPv4 with prefix length
+    peer: str
+    peer_netns: str
+    mtu: int
+    offloads: bool
+
+    INTERFACE: ClassVar[str] = "eth0"
+
+    def describe(self) -> str:
+        link = (
+            f"ip link add {self.peer} netns {self.peer_netns} mtu {self.mtu} "
+            f"type veth peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
+        )
+        address = f"ip -n {self.netns} address add {self.address} dev {self.INTERFACE}"
+        offloads = "" if self.offloads else f"; ip netns exec {self.netns} ethtool -K {self.INTERFACE} tx off"
+        return f"ip netns add {self.netns}; {link}; {address}{offloads}"
 
 
 class TextFile(Resource, frozen=True, tag="text_file"):
@@ -91,6 +121,7 @@ class Command(Resource, frozen=True, tag="command"):
     argv: tuple[str, ...]
     netns: str | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    timeout_s: float = COMMAND_TIMEOUT_S
 
     def describe(self) -> str:
         return shell_line(self.argv, self.netns, None)
@@ -109,12 +140,16 @@ class Daemon(Resource, frozen=True, tag="daemon"):
     netns: str | None = None
     cpus: tuple[int, ...] | None = None
     environment: tuple[tuple[str, str], ...] = ()
+    memory_nodes: tuple[int, ...] | None = None  # NUMA nodes that its memory is taken from; None: any
 
     def describe(self) -> str:
-        return shell_line(self.argv, self.netns, self.cpus)
+        line = shell_line(self.argv, self.netns, self.cpus)
+        if self.memory_nodes is None:
+            return line
+        return f"{line}    # memory of NUMA node {', '.join(map(str, self.memory_nodes))}"
 
 
-AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | TextFile | Command | Daemon
+AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon
 
 
 def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:
@@ -122,4 +157,7 @@ def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] |
     prefix: list[str] = ["ip", "netns", "exec", netns] if netns else []
     if cpus is not None:
         prefix += ["taskset", "-c", ",".join(map(str, cpus))]
+    if len(argv) > MOST_WORDS:
+        shown = shlex.join([*prefix, *argv[: MOST_WORDS // 10]])
+        return f"{shown} ...    # {len(argv) - MOST_WORDS // 10:,} more words"
     return shlex.join([*prefix, *argv])

@@ -1,6 +1,7 @@
 """Commands that look or tidy: check, show, report, doctor, clean."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -10,29 +11,65 @@ from rich.table import Table
 
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.cli.run import load_all, write_report
+from pinchpoint.cli import program
+from pinchpoint.cli.run import write_report
 from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import ovs
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
-from pinchpoint.model.scenario import Datapath
+from pinchpoint.model.scenario import Datapath, Factor, Sweep
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
+
+MOST_LEVELS_SHOWN = 6
 
 
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
-def check(paths: tuple[Path, ...]) -> int:
-    """Read SCENARIO files or folders; every problem is told with its file, line and key."""
-    for scenario in load_all(paths):
-        hugepages = ovs.hugepages_needed(scenario)
-        rules = sum(len(b.rules) + sum(series.count for series in b.rule_series) for b in scenario.dut.bridges)
-        click.echo(
-            f"{scenario.path}: ok. {len(scenario.ports)} ports, {rules:,} rules, "
-            f"{sum(stream.flows for stream in scenario.streams):,} five-tuples, {hugepages} hugepages of 2 MiB"
-        )
+@click.option("--quick", is_flag=True, help="The short form.")
+def check(paths: tuple[Path, ...], quick: bool) -> int:
+    """Read SCENARIO files, folders of them or studies; every problem is told with its file, line and key.
+
+    Of a sweep it tells the points and about how long they take.
+    """
+    for form in _forms(paths, quick):
+        for sweep in form.sweeps:
+            click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")
+        if not form.plain:
+            click.echo(f"{form.name}: {form.describe()}")
     return 0
+
+
+def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
+    """Each study for itself, everything else together."""
+    studies = [path for path in paths if (path / program.STUDY_FILE).is_file()]
+    others = [path for path in paths if path not in studies]
+    found = [program.of_study(path, quick) for path in studies]
+    return [*found, program.of_paths(others, quick)] if others else found
+
+
+def _scenario(sweep: Sweep) -> str:
+    (scenario,) = sweep.scenarios
+    rules = sum(len(b.rules) + sum(series.count for series in b.rule_series) for b in scenario.dut.bridges)
+    return (
+        f"{len(scenario.ports)} ports, {rules:,} rules, {sum(stream.flows for stream in scenario.streams):,} "
+        f"five-tuples, {ovs.hugepages_needed(scenario)} hugepages of 2 MiB"
+    )
+
+
+def _sweep(sweep: Sweep) -> str:
+    factors = " x ".join(f"{factor.name} {_levels(factor)}" for factor in sweep.factors)
+    repeats = f", {sweep.repeats} repeats" if sweep.repeats > 1 else ""
+    return f"{units.counted(len(sweep.scenarios), 'point')}: {factors}{repeats}"
+
+
+def _levels(factor: Factor) -> str:
+    """The levels if they are few, else the first and the last."""
+    shown = [units.level(level) for level in factor.levels]
+    few = ", ".join(shown) if len(shown) <= MOST_LEVELS_SHOWN else f"{shown[0]} to {shown[-1]}"
+    return f"{few} {factor.unit}".rstrip()
 
 
 @click.command(short_help="Print a stored run again.")
@@ -81,8 +118,8 @@ stream = [{ from = "left", to = "right" }]
 """
 
 
-_SCENARIO_BACKENDS = [datapath.value for datapath in Datapath]
-"""Backends of the engine that a scenario can ask for; each is named like the datapath it is the other end of."""
+_COMMON_BACKENDS = ("dpdk", "af_packet")
+"""Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
 
 
 def _other_vswitchd() -> Probe:
@@ -100,7 +137,7 @@ def _engine_probes() -> list[Probe]:
 
 def _backend_probe(backend: Backend) -> Probe:
     detail = (backend.detail if backend.available else backend.why) or ""
-    needed = backend.name in _SCENARIO_BACKENDS
+    needed = backend.name in _COMMON_BACKENDS
     return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed)
 
 

@@ -9,6 +9,7 @@ import click
 from pinchpoint import __version__
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.run import run
+from pinchpoint.cli.study import study
 from pinchpoint.model.errors import PinchpointError
 
 EPILOG = """\b
@@ -39,7 +40,7 @@ def cli() -> None:
     """
 
 
-for command in (run, check, show, report, doctor, clean):
+for command in (run, study, check, show, report, doctor, clean):
     cli.add_command(command)
 
 

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -10,7 +10,8 @@ from rich.live import Live
 from rich.text import Text
 
 from pinchpoint.model import units
-from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.sweep.listener import Listener
@@ -43,11 +44,18 @@ class _State(Listener):
         self.lossy_fps: float | None = None
         self.trial = ""
         self.last = ""
+        self.run_left_s = 0.0
+        self.unit_began = self.phase_began
+        self.units = 0
+
+    def run_left(self, left_s: float) -> None:
+        self.run_left_s = left_s
 
     def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
         self.title = f"{scenario.name} ({number}/{total})"
         self.lossless_fps = self.lossy_fps = None
-        self.last = ""
+        self.last = self.trial = ""
+        self.unit_began, self.units = time.monotonic(), total
 
     def building(self, number: int, total: int, what: str) -> None:
         self.phase_name, self.trial = "building", f"{number}/{total} {what}"
@@ -69,6 +77,13 @@ class _State(Listener):
         elif self.lossy_fps is None or trial.load_fps < self.lossy_fps:
             self.lossy_fps = trial.load_fps
 
+    def measurement_begins(self, name: str, expected_s: float) -> None:
+        self.phase_name, self.expected, self.done = "measuring", 0, 0
+        self.trial = f"{name}, about {units.duration(max(1.0, expected_s))}"
+
+    def measurement_ends(self, found: Measurement) -> None:
+        self.last = measured(found)
+
     def bounds(self) -> str:
         """The highest load without loss and the lowest with, so far."""
         if self.lossless_fps is None and self.lossy_fps is None:
@@ -77,11 +92,20 @@ class _State(Listener):
 
     def time_left(self) -> str:
         """Of this phase, from its own pace; an estimate, since a search decides as it goes."""
-        if not self.done or self.phase_name == "building":
+        if not self.done or not self.expected or self.phase_name == "building":
             return ""
         pace_s = (time.monotonic() - self.phase_began) / self.done
         left_s = max(0, self.expected - self.done) * pace_s
-        return f"about {int(left_s) // 60}:{int(left_s) % 60:02d} left" if left_s >= 1 else "nearly done"
+        return f"about {_clock(left_s)} left" if left_s >= 1 else "nearly done"
+
+    def whole_run(self) -> str:
+        """What the whole run will take from now on, where it has more than one unit."""
+        left_s = self.run_left_s - (time.monotonic() - self.unit_began)
+        return f"run: about {_clock(left_s)} left" if self.units > 1 and left_s >= 1 else ""
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
 
 
 def outcome(trial: Trial) -> str:
@@ -92,6 +116,13 @@ def outcome(trial: Trial) -> str:
     return f"{units.fps(trial.load_fps)}: {lost}"
 
 
+def measured(found: Measurement) -> str:
+    """One measurement in a few words: its first figure, or why there is none."""
+    if found.validity is not TrialValidity.VALID:
+        return f"{found.validity.value}: {found.reason}"
+    return _first(found.metrics)
+
+
 class _LiveProgress(_State):
     """One line that is redrawn in place."""
 
@@ -100,7 +131,7 @@ class _LiveProgress(_State):
         self._live = live
 
     def _redraw(self) -> None:
-        parts = [self.title, self.phase_name, self.trial, self.last, self.bounds(), self.time_left()]
+        parts = [self.title, self.phase_name, self.trial, self.last, self.bounds(), self.time_left(), self.whole_run()]
         line = "  ·  ".join(part for part in parts if part)
         self._live.update(Text(line, overflow="ellipsis", no_wrap=True), refresh=True)
 
@@ -112,8 +143,12 @@ class _LiveProgress(_State):
         super().trial_begins(trial_id, duration_s, load_fps)
         self._redraw()
 
+    def measurement_begins(self, name: str, expected_s: float) -> None:
+        super().measurement_begins(name, expected_s)
+        self._redraw()
+
     def scenario_ends(self, result: ScenarioResult) -> None:
-        self._live.console.print(_finished(result))
+        self._live.console.print(_finished(result), markup=False)
 
 
 class _PlainProgress(_State):
@@ -125,6 +160,11 @@ class _PlainProgress(_State):
 
     def _say(self, text: str) -> None:
         print(f"[{time.monotonic() - self._began:7.1f} s] {self.title}: {text}", file=sys.stderr, flush=True)
+
+    def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
+        super().scenario_begins(scenario, number, total)
+        if self.whole_run():
+            self._say(self.whole_run())
 
     def building(self, number: int, total: int, what: str) -> None:
         if number in (1, total):
@@ -139,10 +179,26 @@ class _PlainProgress(_State):
         extra = "; ".join(part for part in (self.bounds(), self.time_left()) if part)
         self._say(f"{trial.phase} trial {self.done}: {self.last}" + (f"  [{extra}]" if extra else ""))
 
+    def measurement_begins(self, name: str, expected_s: float) -> None:
+        super().measurement_begins(name, expected_s)
+        self._say(f"measuring {self.trial}")
+
+    def measurement_ends(self, found: Measurement) -> None:
+        super().measurement_ends(found)
+        self._say(f"{found.id}: {self.last}")
+
     def scenario_ends(self, result: ScenarioResult) -> None:
         self._say(_finished(result))
 
 
 def _finished(result: ScenarioResult) -> str:
+    if result.outcome is not Outcome.MEASURED:
+        return f"{result.scenario}: {result.outcome.value}: {result.reason}"
+    if not result.rates:
+        return f"{result.scenario}: {_first(result.metrics)}; {result.wall_s:.0f} s"
     rates = ", ".join(f"{rate.name} {units.fps(rate.lower_fps)} ({rate.status.value})" for rate in result.rates)
     return f"{result.scenario}: {rates}; {result.trials} trials in {result.wall_s:.0f} s"
+
+
+def _first(metrics: Sequence[Metric]) -> str:
+    return next((f"{metric.name} {units.quantity(metric.value, metric.unit)}" for metric in metrics), "measured")

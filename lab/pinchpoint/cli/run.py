@@ -1,11 +1,14 @@
 """`pinchpoint run`: scenarios in, a run folder with its report out."""
 
+import functools
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 import msgspec
@@ -13,12 +16,14 @@ import msgspec
 from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
+from pinchpoint.cli import program
+from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
-from pinchpoint.model.errors import InputError, PinchpointError, StoreError
+from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_html, render_markdown
-from pinchpoint.scenario import load
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.measure import Interrupted
@@ -27,33 +32,121 @@ from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
 
 
+@dataclass(frozen=True)
+class How:
+    """The options that every command which measures has."""
+
+    out: Path
+    resume: Path | None
+    quick: bool
+    repeats: int | None
+    budget_s: float | None
+    dry_run: bool
+    as_json: bool
+    quiet: bool
+
+
+_OPTIONS = (
+    click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="runs", show_default=True,
+                 help="Folder below which the run folder is made; an existing one is never overwritten."),
+    click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN",
+                 help="Continue an interrupted run; finished trials are not made again, "
+                      "what failed or was impossible is tried again."),
+    click.option("--quick", is_flag=True, help="The short form that the files define: fewer levels, shorter trials."),
+    click.option("--repeats", type=click.IntRange(1, 1000), metavar="N",
+                 help="Measure every point N times, whatever the files say."),
+    click.option("--budget", "budget_s", type=Duration(), metavar="TIME",
+                 help="Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
+                      "points that monotonicity makes needless are left out. What is left out is told."),
+    click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop."),
+    click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables."),
+    click.option("-q", "--quiet", is_flag=True, help="No progress display."),
+)  # fmt: skip
+
+
+def run_options(command: Callable[..., int]) -> Callable[..., int]:
+    """Give a command the options of `How`, and itself a `how` instead of each."""
+
+    @functools.wraps(command)
+    def with_how(**given: Any) -> int:
+        own = {item.name: given.pop(item.name) for item in fields(How)}
+        return command(**given, how=How(**own))
+
+    for option in reversed(_OPTIONS):
+        with_how = option(with_how)
+    return with_how
+
+
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default="runs", show_default=True,
-              help="Folder below which the run folder is made; an existing one is never overwritten.")  # fmt: skip
-@click.option("--resume", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN",
-              help="Continue an interrupted run; finished trials are not made again.")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop.")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
-def run(paths: tuple[Path, ...], out: Path, resume: Path | None, dry_run: bool, as_json: bool, quiet: bool) -> int:
-    """Run SCENARIO files, or folders of them (a study), one after the other.
+@run_options
+def run(paths: tuple[Path, ...], how: How) -> int:
+    """Run SCENARIO files, or folders of them, one after the other; a file with [sweep] at all its points.
 
     Each bench is private and is removed at the end, also after errors and Ctrl-C.
     """
-    if bool(paths) == bool(resume):
+    if bool(paths) == bool(how.resume):
         raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
-    scenarios = _resumed(resume) if resume else load_all(paths)
-    if dry_run:
-        _print_plans(scenarios)
+    return resumed(how) if how.resume else conduct(program.of_paths(paths, how.quick), how)
+
+
+def conduct(wanted: Program, how: How) -> int:
+    """Run it into a new folder; returns the exit code."""
+    wanted = replace(wanted.repeated(how.repeats), budget_s=how.budget_s)
+    if not how.quiet:
+        click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
+    if how.dry_run:
+        _print_plans(wanted.units)
         return 0
-    for scenario in scenarios:
-        requirements.require(scenario)
+    require_any(wanted)
     with machine_lock():
-        folder = RunFolder.open(resume) if resume else _new_folder(scenarios, paths, out)
-        interrupted = _measure(scenarios, folder, quiet)
+        folder = RunFolder.create(how.out, wanted.name)
+        plain = [to_plain(unit) for unit in wanted.units]
+        folder.write_info(
+            describe_run(folder.run_id, sys.argv, plain, wanted.sources, wanted.infos, wanted.study, wanted.budget_s)
+        )
+        interrupted = _measure(wanted.units, folder, how.quiet)
+    return _show(folder, interrupted, how)
+
+
+def resumed(how: How) -> int:
+    """Go on with the run folder `how.resume`, as it was asked for; returns the exit code."""
+    assert how.resume is not None
+    if how.quick or how.repeats is not None or how.budget_s is not None:
+        raise InputError(
+            "--quick, --repeats and --budget belong to a new run",
+            "a resumed run goes on as it was asked for",
+        )
+    folder = RunFolder.open(how.resume)
+    info = folder.read_info()
+    units = [from_plain(plain) for plain in info.scenarios]
+    if how.dry_run:
+        _print_plans(units)
+        return 0
+    if not info.sweeps:
+        for unit in units:
+            requirements.require(unit)
+    with machine_lock():
+        interrupted = _measure(units, folder, how.quiet)
+    return _show(folder, interrupted, how)
+
+
+def require_any(wanted: Program) -> None:
+    """Raises RequirementError if a plain scenario, or every point of a sweep, cannot run on this machine."""
+    points = [unit for unit in wanted.units if unit.point.repeat == 1]
+    lacking: list[RequirementError] = []
+    for point in points:
+        try:
+            requirements.require(point)
+        except RequirementError as error:
+            lacking.append(error)
+    if lacking and (wanted.plain or len(lacking) == len(points)):
+        raise lacking[0]
+
+
+def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
-    if as_json:
+    if how.as_json:
         click.echo(msgspec.json.encode(so_far(folder)))
     else:
         print_result(so_far(folder), folder.path)
@@ -66,58 +159,18 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
     return interrupted.exit_code
 
 
-def scenario_files(paths: Sequence[Path]) -> list[Path]:
-    """Files as given, and in each folder its *.toml in the order of their names."""
-    files: list[Path] = []
-    for path in paths:
-        found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
-        if not found:
-            raise InputError(f"{path}: no scenario (*.toml) in this folder")
-        files += found
-    return files
+def _print_plans(units: Sequence[Scenario]) -> None:
+    for unit in units:
+        if unit.point.repeat == 1:
+            click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
+            click.echo("\n".join(describe(plan((), prepare(unit).resources))))
 
 
-def load_all(paths: Sequence[Path]) -> list[Scenario]:
-    """All scenarios; problems of all files are told at once. Raises InputError."""
-    scenarios: list[Scenario] = []
-    problems: list[str] = []
-    for path in scenario_files(paths):
-        try:
-            scenarios.append(load(path))
-        except InputError as error:
-            problems.append(str(error))
-    names = [scenario.name for scenario in scenarios]
-    problems += [
-        f"{name}: two scenarios have this name; rename one file" for name in {n for n in names if names.count(n) > 1}
-    ]
-    if problems:
-        raise InputError("\n".join(problems))
-    return scenarios
-
-
-def _resumed(path: Path) -> list[Scenario]:
-    return [from_plain(plain) for plain in RunFolder.open(path).read_info().scenarios]
-
-
-def _print_plans(scenarios: Sequence[Scenario]) -> None:
-    for scenario in scenarios:
-        click.echo(f"# {scenario.path}: {scenario.title}")
-        click.echo("\n".join(describe(plan((), prepare(scenario).resources))))
-
-
-def _new_folder(scenarios: Sequence[Scenario], paths: Sequence[Path], out: Path) -> RunFolder:
-    name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else scenarios[0].name
-    folder = RunFolder.create(out, name)
-    sources = {scenario.path: Path(scenario.path).read_text(encoding="utf-8") for scenario in scenarios}
-    folder.write_info(describe_run(folder.run_id, sys.argv, [to_plain(s) for s in scenarios], sources))
-    return folder
-
-
-def _measure(scenarios: Sequence[Scenario], folder: RunFolder, quiet: bool) -> Interrupted | None:
+def _measure(units: Sequence[Scenario], folder: RunFolder, quiet: bool) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
     try:
         with progress(quiet) as listener, stop_on_signals() as remember:
-            run_all(scenarios, folder, listener, remember)
+            run_all(units, folder, listener, remember)
             return None
     except Interrupted as error:
         return error

@@ -1,9 +1,17 @@
-"""A measure's findings as metrics: the figures that curves are drawn from."""
+"""A measure's findings as metrics: the figures that curves are drawn from.
 
-from collections.abc import Iterator, Sequence
+What was not counted is absent, never zero. A figure that one packet thread alone has
+is named without the thread, so that curves from different machines line up; where
+several threads forward, each has its own figure too, named after it.
+"""
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from statistics import median
+
+from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
+from pinchpoint.model.scenario import Stream
 from pinchpoint.model.trial import PmdLoad, Trial
 
 _HOW = {
@@ -12,10 +20,16 @@ _HOW = {
     RateStatus.BELOW_MINIMUM: "below the lowest load tried",
     RateStatus.REFUSED: "refused",
 }
+# ovs-vswitchd prints averages with two decimals.
+_AVERAGE_ROUNDING = 0.005
+
+Seen = Mapping[str, float]
 
 
-def of_rates(rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Trial | None) -> tuple[Metric, ...]:
-    """Metrics of the measure `rates`; `limit` is the trial at the NDR."""
+def of_rates(
+    rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Trial | None, streams: Sequence[Stream] = ()
+) -> tuple[Metric, ...]:
+    """Metrics of the measure `rates`; `limit` is the trial at the NDR, `streams` what it sent."""
     found = [_rate(rate) for rate in rates if rate.lower_fps is not None]
     found += [
         Metric(f"latency p99 at {point.share:.0%} of NDR", "ns", point.latency.p99_ns, note=point.note)
@@ -23,9 +37,30 @@ def of_rates(rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Tria
         if point.latency is not None
     ]
     if limit is not None:
-        for pmd in limit.pmds:
-            found += _pmd(pmd)
+        found += of_trial(limit)
+        found += _five_tuples(limit, streams)
     return tuple(found)
+
+
+def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
+    """Metrics of the measure `load` at one rate: the medians over `trials`, all valid, with their extremes."""
+    every = [(*_of_threads(trial.pmds), Metric("loss", "share", trial.loss_ratio)) for trial in trials]
+    if not every:
+        return ()
+    at = f"at {units.fps(at_fps)}"
+    values: dict[tuple[str, str], list[float]] = {}
+    for metrics in every:
+        for one in metrics:
+            values.setdefault((one.name, one.unit), []).append(one.value)
+    return tuple(
+        Metric(f"{name} {at}", unit, median(found), min(found), max(found), _extremes(len(found)))
+        for (name, unit), found in values.items()
+    )
+
+
+def of_trial(trial: Trial) -> tuple[Metric, ...]:
+    """What the DUT did with the frames of one trial: cycles, lookups, and what its tables held at the end."""
+    return (*_of_threads(trial.pmds), *_subtables(trial), *_tables(trial.observed), *_queues(trial.observed))
 
 
 def _rate(rate: Rate) -> Metric:
@@ -34,8 +69,122 @@ def _rate(rate: Rate) -> Metric:
     return Metric(rate.name, "fps", rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
 
 
-def _pmd(pmd: PmdLoad) -> Iterator[Metric]:
-    if pmd.cycles_per_packet is not None:
-        yield Metric(f"{pmd.name}: cycles per packet", "cycles", pmd.cycles_per_packet)
-    if pmd.busy_share is not None:
-        yield Metric(f"{pmd.name}: busy", "share", pmd.busy_share)
+def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
+    """How many five-tuples the trial's frames really had: a short trial ends within a long cycle."""
+    if len(limit.streams) != len(streams) or not streams:
+        return
+    sent = sum(min(stream.flows, counts.sent) for stream, counts in zip(streams, limit.streams, strict=True))
+    asked = sum(stream.flows for stream in streams)
+    note = "" if sent == asked else f"the trial ended before all {asked:,} had been sent"
+    yield Metric("five-tuples sent", "count", sent, note=note)
+
+
+def _of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+    """Of the threads that received frames: all together, then each by its name if there are several."""
+    forwarding = [pmd for pmd in pmds if pmd.received > 0]
+    if not forwarding:
+        return
+    yield from _load(forwarding, "")
+    yield from _lookups(forwarding)
+    if len(forwarding) > 1:
+        for pmd in forwarding:
+            yield from _load([pmd], f"{pmd.name}: ")
+
+
+def _load(pmds: Sequence[PmdLoad], prefix: str) -> Iterator[Metric]:
+    cycles = [pmd.cycles_per_packet for pmd in pmds if pmd.cycles_per_packet is not None]
+    if len(cycles) == len(pmds):
+        spent = sum(each * pmd.received for each, pmd in zip(cycles, pmds, strict=True))
+        yield Metric(f"{prefix}cycles per packet", "cycles", spent / sum(pmd.received for pmd in pmds))
+    busy = [(pmd.busy_share, pmd.name) for pmd in pmds if pmd.busy_share is not None]
+    if busy:
+        share, name = max(busy)
+        note = name if len(pmds) == 1 else f"{name}, the busiest of {len(pmds)}"
+        yield Metric(f"{prefix}PMD busy", "share", share, note=note)
+
+
+def _lookups(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+    """Where lookups were answered, as shares of all lookups; a recirculated frame is looked up again."""
+    answered = {
+        "simple match": _sum(pmd.simple_match_hits for pmd in pmds),
+        "EMC": _sum(pmd.emc_hits for pmd in pmds),
+        "SMC": _sum(pmd.smc_hits for pmd in pmds),
+        "megaflow": _sum(pmd.megaflow_hits for pmd in pmds),
+        "upcall": _sum(None if pmd.upcalls is None else pmd.upcalls + (pmd.lost_upcalls or 0) for pmd in pmds),
+    }
+    total = sum(count for count in answered.values() if count is not None)
+    if total:
+        for name, count in answered.items():
+            if count is not None:
+                yield Metric(f"{name} share", "share", count / total)
+    received, recirculated = sum(pmd.received for pmd in pmds), _sum(pmd.recirculated for pmd in pmds)
+    if recirculated is not None:
+        yield Metric("passes per packet", "count", (received + recirculated) / received)
+
+
+def _subtables(trial: Trial) -> Iterator[Metric]:
+    """Subtables searched for a megaflow hit, from running averages that are printed rounded."""
+    seen = trial.observed
+    threads = {name.split("/")[2] for name in seen if name.startswith("ovs/pmd/")}
+    lookups = hits = error = 0.0
+    for thread in threads:
+        searched = seen.get(f"ovs/pmd/{thread}/subtable_lookups")
+        if searched is not None:
+            lookups += searched
+            hits += seen.get(f"ovs/pmd/{thread}/megaflow_hits", 0)
+            error += 2 * _AVERAGE_ROUNDING * seen.get(f"ovs/pmd/{thread}/megaflow_hits_since_start", 0)
+    if hits <= 0:
+        return
+    value, margin = lookups / hits, error / hits
+    note = "the switch prints the average since its start with two decimals"
+    yield Metric(
+        "subtable lookups per megaflow hit", "count", max(1.0, value), max(1.0, value - margin), value + margin, note
+    )
+
+
+_GAUGES = {
+    "conntrack entries": "ovs/conntrack/connections",
+    "datapath flows": "ovs/flows/megaflows",
+    "datapath masks": "ovs/flows/masks",
+    "offloaded flows": "ovs/flows/offloaded",
+}
+
+
+def _tables(seen: Seen) -> Iterator[Metric]:
+    for name, gauge in _GAUGES.items():
+        if gauge in seen:
+            yield Metric(name, "count", seen[gauge])
+
+
+def _queues(seen: Seen) -> Iterator[Metric]:
+    """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
+    for name in sorted(seen):
+        parts = name.split("/")
+        if name.startswith("ovs/rxq/") and parts[-1] == "usage_percent":
+            note = "of its thread's time, over the last 5 s"
+            yield Metric(f"queue usage {parts[3]}:{parts[4]}", "share", seen[name] / 100, note=note)
+    for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
+        yield from _queue_shares(port, seen)
+
+
+def _queue_shares(port: str, seen: Seen) -> Iterator[Metric]:
+    queues: dict[int, float] = {}
+    start, end = f"ovs/port/{port}/rx_q", "_good_packets"
+    for name, count in seen.items():
+        number = name.removeprefix(start).removesuffix(end)
+        if name.startswith(start) and name.endswith(end) and number.isdigit():
+            queues[int(number)] = count
+    total = sum(queues.values())
+    if len(queues) > 1 and total:
+        for queue, frames in sorted(queues.items()):
+            yield Metric(f"queue share {port}:{queue}", "share", frames / total)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """Of those counted; None if none was."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known else None
+
+
+def _extremes(count: int) -> str:
+    return f"median, lowest and highest of {count} trials" if count > 1 else "one trial"

@@ -3,7 +3,8 @@
 import re
 
 from pinchpoint.bench.host import CommandFailed
-from pinchpoint.dut.ovs import OvsPlaces, rule_place
+from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.rules import rule_place
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 
@@ -12,11 +13,12 @@ def explain_refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPl
     """The same error, told in terms of the scenario if it was ovs-ofctl refusing a rule."""
     if error.argv[0] != "ovs-ofctl" or "add-flows" not in error.argv:
         return error
-    found = re.search(re.escape(places.rules) + r":(\d+): (.*)", error.output)
-    if found is None:
+    bridge = next((b for b in scenario.dut.bridges if places.rules_of(b.name) in error.argv), None)
+    found = bridge and re.search(re.escape(places.rules_of(bridge.name)) + r":(\d+): (.*)", error.output)
+    if bridge is None or not found:
         return BenchError(f"{scenario.path}: the switch refused a rule: {error.output}", "see ovs-ofctl(8)")
-    line = rule_place(scenario, int(found[1]))
-    place = f"{scenario.path}:{line}" if line else scenario.path
+    line = rule_place(bridge, int(found[1]))
+    place = f"{scenario.path}:{line}" if line else f"{scenario.path}: {bridge.name}"
     return BenchError(
         f"{place}: the switch refused this rule: {found[2]}", "rule syntax: ovs-actions(7), ovs-fields(7)"
     )

@@ -124,6 +124,7 @@ class SocketsRun(Part, frozen=True):
     server: ThreadWitness
     time_wait: tuple[int | None, int | None]
     cache_line_ns: tuple[float | None, float | None]
+    began_ns: int | None = None  # on the machine's CLOCK_MONOTONIC; None: an engine that does not tell
 
 
 class Summary(Part, frozen=True):

@@ -149,3 +149,4 @@ class RunInfo:
     host: Mapping[str, str]
     sweeps: tuple[SweepInfo, ...] = ()
     study: Study | None = None
+    budget_s: float | None = None  # what the run may take; None: as long as it needs

@@ -1,7 +1,8 @@
 """Studies: scenarios that repeat a published experiment, the published figures, and what follows from both."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 
 from pinchpoint.model.scenario import Factor, Level
 
@@ -19,6 +20,15 @@ class SweepInfo:
     seed: int
 
 
+class Bound(StrEnum):
+    """How a number is to be read."""
+
+    FOUND = "found"
+    AT_LEAST = "at_least"  # something else ended first, e.g. the traffic generator
+    BELOW = "below"  # even the lowest load was too much
+    REFUSED = "refused"  # the bench could not support a number
+
+
 @dataclass(frozen=True)
 class Estimate:
     """One metric at one point, all repeats together."""
@@ -30,6 +40,7 @@ class Estimate:
     n: int  # repeats it rests on
     interval: str  # what low and high are, e.g. "95 %, Student's t over 3 repeats" or "bounds of the search"
     trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
+    bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
 
 
 @dataclass(frozen=True)
@@ -43,6 +54,8 @@ class CurvePoint:
     verdict: str  # the headline of the first repeat's; empty if there is none
     invisible: str  # why the datapath did not see the factor here; empty if it did
     scenarios: tuple[str, ...]
+    limit: str = ""  # a Limit's word, of the same verdict; empty if there is none
+    notes: Mapping[str, str] = field(default_factory=dict)  # what to mind, by metric; of all of them under ""
 
 
 @dataclass(frozen=True)

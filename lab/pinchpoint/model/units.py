@@ -1,5 +1,6 @@
 """How rates, times and shares are written for people: three significant digits."""
 
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 
 
@@ -13,18 +14,34 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 def _three(value: float) -> str:
     magnitude = abs(value)
-    decimals = 2 if magnitude < 10 else 1 if magnitude < 100 else 0
+    decimals = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
     return f"{value:.{decimals}f}"
+
+
+_STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
+    "fps": ((1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")),
+    "bit/s": ((1e12, "Tbit/s"), (1e9, "Gbit/s"), (1e6, "Mbit/s"), (1e3, "kbit/s"), (1.0, "bit/s")),
+    "1/s": ((1e6, "M/s"), (1e3, "k/s"), (1.0, "/s")),
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns")),
+    "ns": ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")),
+    "bytes": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "share": ((0.01, "%"),),
+}
+
+
+def steps(unit: str) -> tuple[tuple[float, str], ...]:
+    """The words for a unit (model/measurement.py) by size, the largest first; one step if it is never scaled."""
+    return _STEPS.get(unit, ((1.0, "" if unit == "count" else unit),))
 
 
 def fps(rate: float | None) -> str:
     """A frame rate, e.g. `4.21 Mpps`; `-` for None."""
-    return "-" if rate is None else _scaled(rate, ((1e6, "Mpps"), (1e3, "kpps"), (1.0, "pps")))
+    return "-" if rate is None else _scaled(rate, _STEPS["fps"])
 
 
 def nanoseconds(value: float | None) -> str:
     """A time, e.g. `6.50 us`; `-` for None."""
-    return "-" if value is None else _scaled(value, ((1e9, "s"), (1e6, "ms"), (1e3, "us"), (1.0, "ns")))
+    return "-" if value is None else _scaled(value, _STEPS["ns"])
 
 
 def share(value: float | None) -> str:
@@ -44,9 +61,90 @@ def loss(ratio: float) -> str:
 
 def fps_range(lower: float, upper: float) -> str:
     """Two frame rates in one unit, with enough digits to tell them apart, e.g. `3.100 to 3.115 Mpps`."""
-    factor, unit = next(step for step in ((1e6, "Mpps"), (1e3, "kpps"), (0.0, "pps")) if upper >= step[0])
-    low, high = lower / (factor or 1.0), upper / (factor or 1.0)
-    for decimals in range(2, 7):
-        if high - low > 4.99 * 10.0**-decimals:
-            break
-    return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}"
+    return quantity_range(lower, upper, "fps")
+
+
+def quantity_range(low: float, high: float, unit: str) -> str:
+    """Two values of a metric in one unit, with enough digits to tell them apart, e.g. `54.1 to 56.0 us`."""
+    divisor, word = next((step for step in steps(unit) if high >= step[0]), steps(unit)[-1])
+    first, last = low / divisor, high / divisor
+    least = 0 if max(abs(first), abs(last)) >= 99.95 else 1 if abs(last) >= 9.995 else 2
+    least = max(least, 2) if unit == "fps" else least
+    decimals = next((one for one in range(least, 7) if last - first > 4.99 * 10.0**-one), least)
+    return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
+
+
+def duration(seconds: float) -> str:
+    """A time as people plan it, e.g. `45 s`, `90 s`, `10 min`, `12 min 30 s`, `2 h 5 min`."""
+    whole = round(seconds)
+    if whole < 100:
+        return f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    if minutes >= 60:
+        hours, minutes = divmod(round(whole / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{minutes} min {rest} s" if rest else f"{minutes} min"
+
+
+def bit_rate(value: float | None) -> str:
+    """Bits per second, e.g. `4.21 Gbit/s`; `-` for None."""
+    return "-" if value is None else _scaled(value, _STEPS["bit/s"])
+
+
+def per_second(value: float | None) -> str:
+    """How often something happens, e.g. `17.8 k/s`; `-` for None."""
+    return "-" if value is None else _scaled(value, _STEPS["1/s"])
+
+
+def seconds(value: float | None) -> str:
+    """A time in seconds, e.g. `552 s` or `1.10 ms`; `-` for None."""
+    return "-" if value is None else nanoseconds(value * 1e9)
+
+
+def octets(value: float | None) -> str:
+    """Bytes, e.g. `4.21 MB`; `-` for None."""
+    return "-" if value is None else _scaled(value, _STEPS["bytes"])
+
+
+def number(value: float) -> str:
+    """A count: whole with thousands separators, else three significant digits."""
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 1000 else _three(value)
+
+
+def counted(value: float, noun: str) -> str:
+    """A count with its noun, e.g. `1 mask`, `12,000 datapath flows`."""
+    return f"{number(value)} {noun}{'' if value == 1 else 's'}"
+
+
+def level(value: bool | int | float | str | None) -> str:
+    """A factor's level, e.g. `65,536`, `on`, `any`."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if value is None or isinstance(value, str):
+        return value or "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+
+
+_WRITERS: Mapping[str, Callable[[float], str]] = {
+    "fps": fps,
+    "bit/s": bit_rate,
+    "1/s": per_second,
+    "s": seconds,
+    "ns": nanoseconds,
+    "cycles": lambda value: f"{number(value)} cycles",
+    "share": share,
+    "count": number,
+    "bytes": octets,
+}
+
+
+def quantity(value: float | None, unit: str) -> str:
+    """A metric's value in its unit (model/measurement.py), e.g. `4.21 Gbit/s`; `-` for None."""
+    if value is None or value == 0:
+        return "-" if value is None else "0"
+    return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
+
+
+def times(ratio: float) -> str:
+    """How many times one thing is another, e.g. `2.04 x`."""
+    return f"{ratio:.3g} x" if ratio < 1 else f"{_three(ratio)} x"

@@ -39,12 +39,18 @@ class PmdThreads(_ControlCollector):
         """`ovs/pmd/THREAD/COUNTER`; perf-show's iterations beside stats-show's counters."""
         at_s = time.monotonic()
         counters: dict[str, int] = {}
-        for thread, values in ovs_text.thread_counters(self._control.call(self.command)).items():
+        gauges: dict[str, float] = {}
+        stats = self._control.call(self.command)
+        for thread, values in ovs_text.thread_counters(stats).items():
             counters |= {f"ovs/pmd/{thread}/{name}": value for name, value in values.items()}
+            if "megaflow_hits" in values:
+                gauges[f"ovs/pmd/{thread}/megaflow_hits_since_start"] = values["megaflow_hits"]
+        for thread, lookups in ovs_text.subtable_lookups(stats).items():
+            counters[f"ovs/pmd/{thread}/subtable_lookups"] = lookups
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         for thread, values in ovs_text.thread_counters(perf).items():
             counters |= {f"ovs/perf/{thread}/{name}": value for name, value in values.items()}
-        return Snapshot(at_s, counters)
+        return Snapshot(at_s, counters, gauges)
 
 
 class ReceiveQueues(_ControlCollector):
@@ -123,12 +129,13 @@ class Coverage(_ControlCollector):
 
 
 class Ports:
-    """Frames in and out of every port, with drops by their names."""
+    """Frames in and out of every port of a bridge, with drops by their names."""
 
-    name = "ports"
-
-    def __init__(self, management: str, port_names: Mapping[str, str], environment: Mapping[str, str]) -> None:
+    def __init__(
+        self, bridge: str, management: str, port_names: Mapping[str, str], environment: Mapping[str, str]
+    ) -> None:
         """`management` is the bridge's socket, `port_names` maps OpenFlow numbers to names."""
+        self.name = f"ports of {bridge}"
         self._management = management
         self._names = port_names
         self._environment = tuple(environment.items())

@@ -47,11 +47,11 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
     _name_each_validity_once(data)
     ratios = [trial.loss_ratio for trial in trials if trial.lost > 0]
     shapes, notes = _bands(result.rates if result else ())
-    layout = _layout(height=380 if ratios else 220, top=54 if notes else 12)
+    layout = layout_of(height=380 if ratios else 220, top=54 if notes else 12)
     layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y2", "rangemode": "tozero"}
     if ratios:
         layout["yaxis"] |= _loss_axis(ratios)
-    layout["yaxis2"] = _axis() | {
+    layout["yaxis2"] = axis() | {
         "domain": [0, _STRIP - _GAP if ratios else 1],
         "range": [-1, 1],
         "tickvals": [0],
@@ -83,7 +83,7 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
     """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds."""
     measured = [point for point in points if point.latency is not None]
     data = [_percentiles(point, place, len(measured)) for place, point in enumerate(measured)]
-    layout = _layout(height=340, top=12)
+    layout = layout_of(height=340, top=12)
     most = max((trace["x"][-1] for trace in data if trace["x"]), default=3.0)
     shown = {quantile: text for quantile, text in _PERCENTILES.items() if nines(quantile) <= most}
     layout["xaxis"] |= {
@@ -93,7 +93,7 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
         "tickangle": 0,
         "anchor": "y",
     }
-    ticks = _one_two_five([value for trace in data for value in trace["y"]])
+    ticks = one_two_five([value for trace in data for value in trace["y"]])
     layout["yaxis"] |= {
         "title": {"text": "one-way latency, us"},
         "type": "log",
@@ -111,7 +111,7 @@ def cache_line_figure(trials: Sequence[Trial]) -> Figure:
         _probes("before the trial", "circle", trials, before),
         _probes("after it", "circle-open", trials, after),
     ]
-    layout = _layout(height=230, top=12)
+    layout = layout_of(height=230, top=12)
     layout["xaxis"] |= {
         "title": {"text": "trial, in the order they ran"},
         "anchor": "y",
@@ -138,11 +138,12 @@ def account(trial: Trial) -> str:
     lines += [f"  {units.frames(drop.frames)}: {escape(drop.name)}" for drop in drops]
     lines.append(f"unexplained {units.frames(trial.ledger.unexplained)}")
     if trial.reason:
-        lines.append(f"<i>{escape(_wrapped(trial.reason)).replace(chr(10), '<br>')}</i>")
+        lines.append(f"<i>{escape(wrapped(trial.reason)).replace(chr(10), '<br>')}</i>")
     return "<br>".join(lines)
 
 
-def _wrapped(text: str, length: int = 60) -> str:
+def wrapped(text: str, length: int = 60) -> str:
+    """The text with line breaks between words."""
     lines = [""]
     for word in text.split():
         if lines[-1] and len(lines[-1]) + len(word) >= length:
@@ -266,7 +267,7 @@ def _curve(latency: LatencySummary) -> tuple[tuple[float, int], ...]:
     return tuple((share, value) for share, value in latency.curve or named if nines(share) <= limit and value > 0)
 
 
-def _one_two_five(values: Sequence[float]) -> list[float]:
+def one_two_five(values: Sequence[float]) -> list[float]:
     """1, 2, 5, 10, 20 ... around the values; one a decade when they span more than three."""
     if not values:
         return []
@@ -279,7 +280,8 @@ def _step(trials: Sequence[Trial]) -> int:
     return max(1, math.ceil(len(trials) / 10))
 
 
-def _axis() -> Figure:
+def axis() -> Figure:
+    """An axis in the theme's colours."""
     return {
         "gridcolor": "@grid",
         "linecolor": "@line",
@@ -291,7 +293,8 @@ def _axis() -> Figure:
     }
 
 
-def _layout(height: int, top: int) -> Figure:
+def layout_of(height: int, top: int) -> Figure:
+    """A plot in the theme's colours; height and upper margin in pixels."""
     return {
         "height": height,
         "margin": {"l": 64, "r": 18, "t": top, "b": 88},
@@ -304,6 +307,6 @@ def _layout(height: int, top: int) -> Figure:
         "modebar": {"bgcolor": "rgba(0,0,0,0)", "color": "@muted", "activecolor": "@accent"},
         "hovermode": "closest",
         "dragmode": "zoom",
-        "xaxis": _axis(),
-        "yaxis": _axis(),
+        "xaxis": axis(),
+        "yaxis": axis(),
     }  # fmt: skip

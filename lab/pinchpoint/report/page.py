@@ -2,8 +2,8 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from typing import Any, Final
@@ -16,6 +16,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import LatencySummary, Trial
 from pinchpoint.report import figures, views, words
+from pinchpoint.report.curve_views import CurveView, curve_views
 
 _PLOTLY: Final = "plotly-basic.min.js"
 _OWN_SCRIPT: Final = "report.js"
@@ -25,6 +26,11 @@ _LATENCIES: Final = (
 )  # fmt: skip
 
 
+# From so many trials on, units of a sweep keep only the trials near their rates on the page.
+MANY_TRIALS: Final = 1500
+_NEAR: Final = 0.1  # relative to the rates' bounds
+
+
 @dataclass(frozen=True)
 class Section:
     """One scenario on the page; `result` is None when the run ended before it was finished."""
@@ -32,6 +38,7 @@ class Section:
     anchor: str
     name: str
     title: str
+    group: str
     result: ScenarioResult | None
     rates: tuple[views.RateView, ...]
     limit: str
@@ -41,7 +48,10 @@ class Section:
     pmds: tuple[views.PmdView, ...]
     witness: tuple[tuple[str, str], ...]
     cores: str
-    trials: tuple[Trial, ...]
+    trials: tuple[Trial, ...]  # those shown
+    made: int  # those there are
+    swept: bool  # a curve shows it: its details are folded away
+    like: str  # another unit of the same sweep, under which plan and settings stand; empty: here
     plan: tuple[str, ...]
     settings: tuple[views.Setting, ...]
 
@@ -55,18 +65,24 @@ def render_html(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> st
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     sections = _sections(info, result, trials)
     scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
+    curves = curve_views(result.curves, info.study)
     page = _environment().get_template("report.html.j2")
     return page.render(
         info=info,
         result=result,
-        trials=trials,
+        curves=curves,
+        plain=[section for section in sections if not section.swept],
+        swept={
+            view.curve.group: [one for one in sections if one.swept and one.group == view.curve.group]
+            for view in curves
+        },
         sections=sections,
         rate_names=words.rate_names(result),
         method=words.method(info, result),
         policy=_policy(scripts),
         css=Markup(_asset("report.css")),
         scripts=[Markup(script) for script in scripts],
-        figures=htmlsafe_json_dumps(_figures(sections), allow_nan=False, separators=(",", ":")),
+        figures=htmlsafe_json_dumps([*_panels(curves), *_figures(sections)], allow_nan=False, separators=(",", ":")),
     )
 
 
@@ -74,31 +90,75 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
     plain = {str(scenario.get("name", "")): scenario for scenario in info.scenarios}
     found: list[tuple[str, ScenarioResult | None]] = [(one.scenario, one) for one in result.scenarios]
     found += [(name, None) for name in words.unmeasured(info, result)]
-    highest = views.highest(result)
+    by_scenario: dict[str, list[Trial]] = {}
+    for trial in trials:
+        by_scenario.setdefault(trial.scenario, []).append(trial)
+    drawn = {curve.group for curve in result.curves if curve.points}
+    highest, many = views.highest(result), len(trials) > MANY_TRIALS
+    first_of: dict[str, str] = {}
     sections = []
     for place, (name, one) in enumerate(found, 1):
-        own = tuple(trial for trial in trials if trial.scenario == name)
-        scenario = plain.get(name, {})
-        sections.append(
-            Section(
-                anchor=f"scenario-{place}",
-                name=name,
-                title=one.title if one else str(scenario.get("title", name)),
-                result=one,
-                rates=tuple(views.rate_view(rate, highest) for rate in one.rates) if one else (),
-                limit=words.pinched_by(one) if one else words.NOT_MEASURED,
-                sentence=words.verdict_sentence(one) if one else "",
-                checks=words.checks(one, own) if one else (),
-                ledgers=views.ledgers(own),
-                pmds=tuple(views.pmd_view(pmd) for pmd in one.pmds) if one else (),
-                witness=views.witness_rows(own),
-                cores=words.core_distance(one.cache_line if one else None),
-                trials=own,
-                plan=info.plans.get(name, ()),
-                settings=views.settings(scenario),
-            )
-        )
+        group = one.group if one else _group(plain.get(name, {}))
+        swept = group in drawn
+        like = first_of.setdefault(group, name) if swept else name
+        own = tuple(by_scenario.get(name, ()))
+        shown = _near_rates(one, own) if swept and many else own
+        made = _section(f"scenario-{place}", name, one, plain.get(name, {}), info, own, highest)
+        if like != name:
+            made = replace(made, plan=(), settings=(), like=like)
+        sections.append(replace(made, group=group, swept=swept, trials=shown))
     return tuple(sections)
+
+
+def _group(scenario: Mapping[str, object]) -> str:
+    point = scenario.get("point")
+    return str(point.get("group", "")) if isinstance(point, Mapping) else ""
+
+
+def _near_rates(result: ScenarioResult | None, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """The trials within a tenth of the rates' bounds; all, where there are no bounds."""
+    found = figures.bounds(result.rates) if result else []
+    if not found:
+        return trials
+    low = min(lower for lower, _ in found) * (1 - _NEAR)
+    high = max(upper for _, upper in found) * (1 + _NEAR)
+    return tuple(trial for trial in trials if low <= trial.offered_fps <= high)
+
+
+def _section(
+    anchor: str,
+    name: str,
+    one: ScenarioResult | None,
+    scenario: Mapping[str, object],
+    info: RunInfo,
+    own: tuple[Trial, ...],
+    highest: float,
+) -> Section:
+    return Section(
+        anchor=anchor,
+        name=name,
+        title=one.title if one else str(scenario.get("title", name)),
+        group="",
+        result=one,
+        rates=tuple(views.rate_view(rate, highest) for rate in one.rates) if one else (),
+        limit=words.pinched_by(one) if one else words.NOT_MEASURED,
+        sentence=words.verdict_sentence(one) if one else "",
+        checks=words.checks(one, own) if one else (),
+        ledgers=views.ledgers(own),
+        pmds=tuple(views.pmd_view(pmd) for pmd in one.pmds) if one else (),
+        witness=views.witness_rows(own),
+        cores=words.core_distance(one.cache_line if one else None),
+        trials=own,
+        made=len(own),
+        swept=False,
+        like="",
+        plan=info.plans.get(name, ()),
+        settings=views.settings(scenario),
+    )
+
+
+def _panels(curves: Sequence[CurveView]) -> list[dict[str, Any]]:
+    return [{"id": f"{view.anchor}-{panel.key}", **panel.figure} for view in curves for panel in view.panels]
 
 
 def _figures(sections: Sequence[Section]) -> list[dict[str, Any]]:

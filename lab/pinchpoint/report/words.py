@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, Limit, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import CacheLine, Limit, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
@@ -17,6 +18,10 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.SEARCH_MAXIMUM: "search maximum",
     Limit.HOST: "measuring host",
     Limit.PMD_CORE: "PMD core",
+    Limit.SENDER_CORE: "client's core",
+    Limit.RECEIVER_CORE: "server's core",
+    Limit.RELAY_CORE: "relay's core",
+    Limit.PLANNED_RATE: "planned rate",
     Limit.NAMED_DROP: "named drop",
     Limit.UNEXPLAINED: "unexplained",
 }
@@ -26,6 +31,12 @@ VALIDITIES: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.NOISY_HOST: "noisy host",
     TrialValidity.COUNTER_MISMATCH: "counter mismatch",
     TrialValidity.ABORTED: "aborted",
+}
+OUTCOMES: Final[Mapping[Outcome, str]] = {
+    Outcome.MEASURED: "measured",
+    Outcome.IMPOSSIBLE: "impossible here",
+    Outcome.SKIPPED: "skipped",
+    Outcome.FAILED: "failed",
 }
 SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
@@ -83,13 +94,30 @@ def width(rate: Rate) -> float | None:
     return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
 
 
+def estimated(found: Estimate) -> str:
+    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`."""
+    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(found.bound, "")
+    return f"{lead}{units.quantity(found.value, found.unit)}"
+
+
+def spread(found: Estimate) -> str:
+    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not both ends."""
+    if found.low is None or found.high is None:
+        return ""
+    return units.quantity_range(found.low, found.high, found.unit)
+
+
 def pinched_by(result: ScenarioResult) -> str:
-    """What limited the scenario's rate, in two words."""
+    """What limited the scenario's rate, in two words, or how it ended without one."""
+    if result.outcome is not Outcome.MEASURED:
+        return OUTCOMES[result.outcome]
     return LIMITS[result.verdict.limit] if result.verdict else NOT_DIAGNOSED
 
 
 def verdict_sentence(result: ScenarioResult) -> str:
-    """The verdict's headline, or that there is none."""
+    """The verdict's headline, or why there is none."""
+    if result.outcome is not Outcome.MEASURED:
+        return f"{OUTCOMES[result.outcome].capitalize()}: {result.reason}"
     return result.verdict.headline if result.verdict else "No verdict: the evidence was not collected."
 
 
@@ -124,6 +152,10 @@ def engine_times(loopback: Loopback | None) -> str:
 
 def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]:
     """Why the scenario's numbers may be trusted, or where to look twice."""
+    if result.outcome is not Outcome.MEASURED:
+        return ()
+    if result.measure != "rates":
+        return (_validity(result),) if result.trials else ()
     found = [*_rate_checks(result), _headroom(result), _validity(result)]
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
     if valid:
@@ -178,6 +210,20 @@ def rate_names(result: RunResult) -> tuple[str, ...]:
 def rate_named(result: ScenarioResult, name: str) -> Rate | None:
     """The scenario's rate of that name, if it was searched."""
     return next((rate for rate in result.rates if rate.name == name), None)
+
+
+def without_curve(result: RunResult) -> tuple[ScenarioResult, ...]:
+    """Scenarios that no curve shows."""
+    drawn = {curve.group for curve in result.curves}
+    return tuple(one for one in result.scenarios if one.group not in drawn)
+
+
+def measured_metrics(result: ScenarioResult, most: int = 4) -> tuple[tuple[str, str], ...]:
+    """The first metrics of a scenario that found no rates: name, and value with what to mind."""
+    return tuple(
+        (metric.name, units.quantity(metric.value, metric.unit) + (f" ({metric.note})" if metric.note else ""))
+        for metric in result.metrics[:most]
+    )
 
 
 def unmeasured(info: RunInfo, result: RunResult) -> tuple[str, ...]:

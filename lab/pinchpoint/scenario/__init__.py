@@ -4,5 +4,7 @@
 """
 
 from pinchpoint.scenario.read import load, parse
+from pinchpoint.scenario.study import load_study
+from pinchpoint.scenario.sweep import load_sweep
 
-__all__ = ["load", "parse"]
+__all__ = ["load", "load_study", "load_sweep", "parse"]

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from pinchpoint.scenario import keys
-from pinchpoint.scenario.keys import Computed, Key, Required, Table
+from pinchpoint.scenario.key import Computed, Key, Required, Table, Unset
 
 INTRODUCTION = """\
 # Scenario files
@@ -38,7 +38,8 @@ kind = "ovs"
 datapath = "dpdk"
 pmd_cpus = [2, 3]
 memory_mb = 1024
-other_config = { emc-insert-inv-prob = 1, pmd-perf-metrics = true }
+emc_insert_inv_prob = 1
+other_config = { pmd-perf-metrics = true }
 rules = """
 # what is bound for the servers goes through connection tracking
 table=0,priority=100,ip,in_port={left},nw_dst=48.0.0.0/8,actions=ct(commit,table=1,nat(src=10.0.0.1))
@@ -122,7 +123,7 @@ def _table(table: Table) -> Iterator[str]:
 def _default(key: Key) -> str:
     if isinstance(key.default, Required):
         return "required"
-    if isinstance(key.default, Computed):
+    if isinstance(key.default, Computed | Unset):
         return key.default.words
     return f"`{toml(key.default)}`"
 
@@ -131,6 +132,8 @@ def toml(value: object) -> str:
     """A default as it would stand in the file."""
     if isinstance(value, list):
         return "[" + ", ".join(toml(element) for element in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {toml(element)}" for key, element in value.items()) + "}"
     if isinstance(value, float):
         return f"{value:_.0f}" if value.is_integer() else repr(value)
     return json.dumps(value)

@@ -35,7 +35,8 @@ _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
-def _check(condition: bool) -> None:
+def check(condition: bool) -> None:
+    """Raises MismatchError, to be told as what the kind expects, unless the condition holds."""
     if not condition:
         raise MismatchError
 
@@ -49,7 +50,7 @@ def text(longest: int = LONGEST_TEXT) -> Kind:
     """One line of text."""
 
     def read(value: Any) -> str:
-        _check(isinstance(value, str) and is_plain(value) and len(value) <= longest)
+        check(isinstance(value, str) and is_plain(value) and len(value) <= longest)
         return str(value)
 
     return Kind(f"one line of text, at most {longest:,} characters", read)
@@ -59,7 +60,7 @@ def lines() -> Kind:
     """Text of several lines; what stands in them is judged elsewhere."""
 
     def read(value: Any) -> str:
-        _check(isinstance(value, str))
+        check(isinstance(value, str))
         return str(value)
 
     return Kind("text of one or several lines", read)
@@ -69,17 +70,27 @@ def word(*choices: str) -> Kind:
     """One of a few words."""
 
     def read(value: Any) -> str:
-        _check(isinstance(value, str) and value in choices)
+        check(isinstance(value, str) and value in choices)
         return str(value)
 
     return Kind(" or ".join(f'"{choice}"' for choice in choices), read)
+
+
+def boolean() -> Kind:
+    """True or false."""
+
+    def read(value: Any) -> bool:
+        check(isinstance(value, bool))
+        return bool(value)
+
+    return Kind("true or false", read)
 
 
 def integer(low: int, high: int) -> Kind:
     """A whole number from `low` to `high`."""
 
     def read(value: Any) -> int:
-        _check(isinstance(value, int) and not isinstance(value, bool) and low <= value <= high)
+        check(isinstance(value, int) and not isinstance(value, bool) and low <= value <= high)
         return int(value)
 
     return Kind(f"a whole number from {low:,} to {high:,}", read)
@@ -91,7 +102,7 @@ def power_of_two(low: int, high: int) -> Kind:
 
     def read(value: Any) -> int:
         number: int = inner.read(value)
-        _check(number & (number - 1) == 0)
+        check(number & (number - 1) == 0)
         return number
 
     return Kind(f"a power of two from {low:,} to {high:,}", read)
@@ -101,8 +112,8 @@ def number(low: float, high: float, *, below: bool = False) -> Kind:
     """A number from `low` to `high`, or to just `below` it."""
 
     def read(value: Any) -> float:
-        _check(isinstance(value, int | float) and not isinstance(value, bool))
-        _check(low <= value <= high and not (below and value == high))
+        check(isinstance(value, int | float) and not isinstance(value, bool))
+        check(low <= value <= high and not (below and value == high))
         return float(value)
 
     return Kind(f"a number from {_plain(low)} to {'below ' if below else ''}{_plain(high)}", read)
@@ -117,9 +128,9 @@ def numbers(low: float, high: float, *, below: bool = False, may_be_empty: bool 
     one = number(low, high, below=below)
 
     def read(value: Any) -> tuple[float, ...]:
-        _check(isinstance(value, list) and len(value) <= MOST_ELEMENTS and (may_be_empty or bool(value)))
+        check(isinstance(value, list) and len(value) <= MOST_ELEMENTS and (may_be_empty or bool(value)))
         found = [one.read(element) for element in value]
-        _check(len(set(found)) == len(found))
+        check(len(set(found)) == len(found))
         return tuple(sorted(found))
 
     return Kind(f"a list of different numbers, each {one.expected.removeprefix('a number ')}", read)
@@ -130,22 +141,22 @@ def cpus() -> Kind:
     one = integer(0, HIGHEST_CPU)
 
     def read(value: Any) -> tuple[int, ...]:
-        _check(isinstance(value, list) and 0 < len(value) <= MOST_ELEMENTS)
+        check(isinstance(value, list) and 0 < len(value) <= MOST_ELEMENTS)
         found = tuple(one.read(element) for element in value)
-        _check(len(set(found)) == len(found))
+        check(len(set(found)) == len(found))
         return found
 
     return Kind("a list of CPU numbers", read)
 
 
-_TAKEN_NAMES = frozenset({"lo", "br0", "ovs-netdev"})
+_TAKEN_NAMES = frozenset({"lo", "br0", "ovs-netdev", "ovs-system"})
 
 
 def port_name() -> Kind:
     """The name of a port, short enough to be part of an interface name."""
 
     def read(value: Any) -> str:
-        _check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
+        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
         if value == "i":
             raise MismatchError('a name other than "i", which stands for the index in rule series')
         if value in _TAKEN_NAMES:
@@ -155,14 +166,66 @@ def port_name() -> Kind:
     return Kind("1 to 10 letters, digits or -, the first one a letter", read)
 
 
+def bridge_name(*others: str) -> Kind:
+    """The name of a bridge, or one of the `others`, which stand for one."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
+        if value in _TAKEN_NAMES - {"br0"} or value in _RESERVED_BRIDGES.difference(others):
+            raise MismatchError("another name: this one has a meaning of its own")
+        return str(value)
+
+    return Kind("the name of a bridge: 1 to 10 letters, digits or -, the first one a letter", read)
+
+
+_RESERVED_BRIDGES = frozenset({"last", "next", "previous"})
+_PREFIX_LENGTH = re.compile(r"[1-9]|[12][0-9]|30")
+_AFFINITY = re.compile(r"[0-9]{1,2}:[0-9]{1,4}(,[0-9]{1,2}:[0-9]{1,4})*")
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
+
+
+def affinity() -> Kind:
+    """Which CPU polls which receive queue, as text; which queues and CPUs there are is judged elsewhere."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and (not value or _AFFINITY.fullmatch(value) is not None))
+        return str(value)
+
+    return Kind('"queue:cpu,queue:cpu,...", or "" to let the switch decide', read)
+
+
+def pci_address() -> Kind:
+    """A PCI address with its domain, in lower case."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PCI_ADDRESS.fullmatch(value.lower()) is not None)
+        return str(value.lower())
+
+    return Kind("a PCI address like 0000:01:00.0", read)
+
+
+def interface_address() -> Kind:
+    """An IPv4 address with the length of its prefix, that a host of the prefix may have."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        address, _, length = value.partition("/")
+        check(_PREFIX_LENGTH.fullmatch(length) is not None)
+        number, hosts = ipv4_address(address), (1 << (32 - int(length))) - 1
+        check(number & hosts not in (0, hosts))
+        return str(value)
+
+    return Kind('the address of a host with its prefix\'s length from 1 to 30, like "192.168.7.1/24"', read)
+
+
 def mac(*, unicast: bool = False) -> Kind:
     """An Ethernet address, in lower case."""
 
     def read(value: Any) -> str:
-        _check(isinstance(value, str))
+        check(isinstance(value, str))
         address = value.lower()
-        _check(_MAC.fullmatch(address) is not None)
-        _check(not (unicast and int(address[:2], 16) & 1))
+        check(_MAC.fullmatch(address) is not None)
+        check(not (unicast and int(address[:2], 16) & 1))
         return str(address)
 
     return Kind(f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01", read)
@@ -178,7 +241,7 @@ def ipv4_address(value: str) -> int:
 
 def mac_address(value: str) -> int:
     """An Ethernet address as a number. Raises MismatchError."""
-    _check(_MAC.fullmatch(value.lower()) is not None)
+    check(_MAC.fullmatch(value.lower()) is not None)
     return int(value.replace(":", ""), 16)
 
 
@@ -186,7 +249,7 @@ def ipv4_range() -> Kind:
     """One IPv4 address or a range of them."""
 
     def read(value: Any) -> Range:
-        _check(isinstance(value, str))
+        check(isinstance(value, str))
         first, dash, last = value.partition("-")
         low = ipv4_address(first)
         return _range(low, ipv4_address(last) if dash else low)
@@ -210,7 +273,7 @@ def udp_range() -> Kind:
 
 
 def _range(first: int, last: int) -> Range:
-    _check(first <= last)
+    check(first <= last)
     return Range(first, last - first + 1)
 
 
@@ -218,8 +281,8 @@ def order(fields: tuple[str, ...]) -> Kind:
     """Different names out of `fields`; those left out follow in their usual order."""
 
     def read(value: Any) -> tuple[str, ...]:
-        _check(isinstance(value, list) and all(isinstance(name, str) and name in fields for name in value))
-        _check(len(set(value)) == len(value))
+        check(isinstance(value, list) and all(isinstance(name, str) and name in fields for name in value))
+        check(len(set(value)) == len(value))
         return (*value, *(name for name in fields if name not in value))
 
     return Kind("a list of different names out of " + ", ".join(fields), read)
@@ -232,7 +295,7 @@ def config(reserved: Mapping[str, str]) -> Kind:
     """
 
     def read(value: Any) -> dict[str, str]:
-        _check(isinstance(value, dict) and len(value) <= MOST_ELEMENTS)
+        check(isinstance(value, dict) and len(value) <= MOST_ELEMENTS)
         for key in value:
             if key in reserved:
                 raise MismatchError(f"no {key} ({reserved[key]})")
@@ -242,7 +305,7 @@ def config(reserved: Mapping[str, str]) -> Kind:
 
 
 def _config_key(key: str) -> str:
-    _check(_CONFIG_KEY.fullmatch(key) is not None)
+    check(_CONFIG_KEY.fullmatch(key) is not None)
     return key
 
 
@@ -250,7 +313,7 @@ def _config_value(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        _check(abs(value) < 2**63)
+        check(abs(value) < 2**63)
         return str(value)
-    _check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_TEXT)
+    check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_TEXT)
     return str(value)

@@ -6,7 +6,6 @@ whether a text is TOML. Grammar: https://toml.io/en/v1.0.0.
 
 import re
 from bisect import bisect_right
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
@@ -21,7 +20,7 @@ class Place:
     text_lines: tuple[int, ...] = ()  # one for each line of the decoded text
 
 
-def places(text: str) -> Mapping[Path, Place]:
+def places(text: str) -> dict[Path, Place]:
     """The place of every key, table and array element of `text`, which must be valid TOML.
 
     May raise RecursionError where `tomllib` would as well.
@@ -47,7 +46,7 @@ class _Scanner:
         self.found: dict[Path, Place] = {}
         self.elements: dict[Path, int] = {}  # elements seen of each array of tables
 
-    def document(self) -> Mapping[Path, Place]:
+    def document(self) -> dict[Path, Place]:
         table: Path = ()
         self.skip(_FILL)
         while self.at < len(self.text):

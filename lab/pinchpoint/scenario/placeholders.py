@@ -1,13 +1,14 @@
-"""Placeholders in OpenFlow rules: `{left}` for a port, `{i}`, `{ipv4:...}` and `{mac:...}` in a series."""
+"""Placeholders in OpenFlow rules: `{left}` for a port; in a series `{i}`, `{u16:...}`, `{ipv4:...}`, `{mac:...}`."""
 
 import re
 from collections.abc import Collection
 
 from pinchpoint.model.scenario import RuleSeries
-from pinchpoint.scenario.kinds import MismatchError, ipv4_address, mac_address
+from pinchpoint.scenario.kinds import MismatchError, check, ipv4_address, mac_address
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
-_HIGHEST = {"ipv4": 2**32 - 1, "mac": 2**48 - 1}
+_NUMBER = re.compile(r"[0-9]{1,5}")
+_HIGHEST = {"u16": 2**16 - 1, "ipv4": 2**32 - 1, "mac": 2**48 - 1}
 
 
 def rule_problems(rule: str, ports: Collection[str]) -> list[str]:
@@ -38,12 +39,13 @@ def _series_problem(name: str, ports: Collection[str], last: int) -> str:
         return ""
     kind, colon, value = name.partition(":")
     if not colon or kind not in _HIGHEST:
-        return _unknown(name, (*ports, "i", "ipv4:...", "mac:..."))
+        return _unknown(name, (*ports, "i", "u16:...", "ipv4:...", "mac:..."))
+    what = "number" if kind == "u16" else "address"
     try:
-        first = _address(kind, value)
+        first = _first(kind, value)
     except MismatchError:
-        return f"{{{name}}} has no valid address"
-    return f"{{{name}}} runs past the last address at i = {last:,}" if first + last > _HIGHEST[kind] else ""
+        return f"{{{name}}} has no valid {what}"
+    return f"{{{name}}} runs past the last {what} at i = {last:,}" if first + last > _HIGHEST[kind] else ""
 
 
 def _unknown(name: str, known: Collection[str]) -> str:
@@ -51,5 +53,8 @@ def _unknown(name: str, known: Collection[str]) -> str:
     return f"{{{name}}} is unknown; known here: {choices}"
 
 
-def _address(kind: str, value: str) -> int:
+def _first(kind: str, value: str) -> int:
+    if kind == "u16":
+        check(_NUMBER.fullmatch(value) is not None and int(value) <= _HIGHEST[kind])
+        return int(value)
     return ipv4_address(value) if kind == "ipv4" else mac_address(value)

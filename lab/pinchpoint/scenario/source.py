@@ -3,7 +3,10 @@
 import json
 import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections import ChainMap
+from collections.abc import Collection, Iterable, MutableMapping
+from copy import copy, deepcopy
+from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
@@ -24,14 +27,56 @@ _SYNTAX = re.compile(r"(.*) \(at (?:line (\d+), column \d+|end of document)\)", 
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
+@dataclass(frozen=True)
+class Change:
+    """A value put in the place of a file's own."""
+
+    at: Path
+    value: object
+    line: int | None = None  # where in the file it comes from; None: it does not come from the file
+    origin: str = ""  # where else it comes from
+
+
 class Source:
     """The values of one file, where they stand, and the problems found so far."""
 
     def __init__(self, text: str, path: str) -> None:
         """Raises InputError if the text is too large or is not TOML."""
         self.path = path
-        self._problems: list[tuple[int, str]] = []
+        self._places: MutableMapping[Path, Place]
         self.data, self._places = _decode(text, path)
+        self._origins: dict[Path, str] = {}
+        self._problems: list[tuple[int, str]] = []
+
+    def changed(self, changes: Iterable[Change], without: str = "") -> "Source":
+        """The same file with other values and without one of its tables, as if it had been written so.
+
+        Tables on the way are made; elements of arrays must be there (`holds`).
+        """
+        other = copy(self)
+        other.data = deepcopy({name: value for name, value in self.data.items() if name != without})
+        put: dict[Path, Place] = {}
+        other._places, other._origins, other._problems = ChainMap(put, self._places), dict(self._origins), []
+        for change in changes:
+            _put(other.data, change.at, change.value)
+            put[change.at] = Place(change.line or self.line(change.at))
+            if change.origin:
+                other._origins[change.at] = change.origin
+        return other
+
+    def holds(self, path: Path) -> bool:
+        """Whether a value can be put there: the array elements on the way are there."""
+        found: Any = self.data
+        for part in path[:-1]:
+            if isinstance(part, int):
+                if not isinstance(found, list) or part >= len(found):
+                    return False
+                found = found[part]
+            else:
+                if not isinstance(found, dict):
+                    return False
+                found = found.get(part, {})
+        return isinstance(found, dict)
 
     def line(self, path: Path) -> int:
         """The line of a key, or of the nearest table around it that the file has."""
@@ -41,12 +86,14 @@ class Source:
 
     def text_line(self, path: Path, number: int) -> int:
         """The file's line on which line `number` (from 0) of a text value stands."""
-        lines = self._places[path].text_lines
-        return lines[min(number, len(lines) - 1)]
+        lines = self._places[path].text_lines if path in self._places else ()
+        return lines[min(number, len(lines) - 1)] if lines else self.line(path)
 
     def problem(self, path: Path, message: str, line: int | None = None) -> None:
         """Note a problem at a key, or at a given line of its value."""
-        self._problems.append((line or self.line(path), f"{dotted(path)}: {_escaped(message)}"))
+        origin = f" (from {self._origins[path]})" if path in self._origins else ""
+        shown = f"{dotted(path)}: " if path else ""
+        self._problems.append((line or self.line(path), f"{shown}{_escaped(message + origin)}"))
 
     def mismatch(self, path: Path, expected: str, value: object) -> None:
         """Note that a value is not what was expected."""
@@ -59,13 +106,26 @@ class Source:
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
 
-    def raise_problems(self) -> None:
-        """Raises InputError listing all problems by line, if there are any."""
-        if not self._problems:
-            return
+    @property
+    def problems(self) -> tuple[tuple[int, str], ...]:
+        """Those noted so far: each its line, and its key with what is wrong."""
+        return tuple(self._problems)
+
+    def take(self, line: int, problem: str) -> None:
+        """Note a problem that another source of the same file has found."""
+        self._problems.append((line, problem))
+
+    def error(self) -> InputError:
+        """All problems, by line."""
         rows = [f"{_escaped(self.path)}:{line}: {message}" for line, message in sorted(self._problems)]
         more = len(rows) - MOST_PROBLEMS
-        raise InputError("\n".join([*rows[:MOST_PROBLEMS], *([f"and {more:,} more problems"] * (more > 0))]))
+        return InputError("\n".join([*rows[:MOST_PROBLEMS], *([f"and {more:,} more problems"] * (more > 0))]))
+
+
+def _put(data: Any, path: Path, value: object) -> None:
+    for part in path[:-1]:
+        data = data.setdefault(part, {}) if isinstance(part, str) else data[part]
+    data[path[-1]] = deepcopy(value)
 
 
 def read_text(path: FilePath) -> str:
@@ -89,7 +149,7 @@ def _too_large(shown: str) -> InputError:
     return InputError(f"{shown}:1: expected at most 1 MiB", "use [[dut.rule_series]] instead of writing out rules")
 
 
-def _decode(text: str, path: str) -> tuple[dict[str, Any], Mapping[Path, Place]]:
+def _decode(text: str, path: str) -> tuple[dict[str, Any], MutableMapping[Path, Place]]:
     shown = _escaped(path)
     if len(text) > LARGEST_FILE:
         raise _too_large(shown)

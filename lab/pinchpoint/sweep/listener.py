@@ -1,5 +1,6 @@
 """What is happening, for whoever wants to show it. Every method may be ignored."""
 
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
@@ -23,5 +24,14 @@ class Listener:
     def trial_ends(self, trial: Trial) -> None:
         """A trial is judged and stored."""
 
+    def measurement_begins(self, name: str, expected_s: float) -> None:
+        """A workload or a build starts that will take about `expected_s`; `name` is its id."""
+
+    def measurement_ends(self, found: Measurement) -> None:
+        """A workload or a build is accounted for and stored."""
+
     def scenario_ends(self, result: ScenarioResult) -> None:
-        """Everything about a scenario is known."""
+        """Everything about a scenario is known, also that it is impossible, needless or failed."""
+
+    def run_left(self, left_s: float) -> None:
+        """What the rest of the whole run will take, as estimated now."""

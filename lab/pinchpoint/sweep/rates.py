@@ -19,10 +19,8 @@ from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.warm_up import warm_up
 
-WARM_UP_FPS = 1e6  # too little to overload most benches
-WARM_UP_S = 0.5
-LONGEST_WARM_UP_S = 30.0
 MOST_MOVES = 3  # of the cores between near and far, that a search follows
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
 
@@ -36,12 +34,13 @@ def measure_rates(bench: Standing) -> ScenarioResult:
 def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
     listener.phase(WARM_UP, 1)
-    measurer.trial(WARM_UP, *warm_up(scenario))
+    not_learnt = warm_up(scenario, measurer)
     listener.phase("search", expected_trials(scenario))
     outcome, searched = _search(scenario, measurer)
     listener.phase("latency", len(scenario.latency.at))
     latency = tuple(_latency(share, outcome, scenario, measurer) for share in scenario.latency.at)
-    return _summary(scenario, measurer.trials, searched, outcome, latency, time.monotonic() - began)
+    result = _summary(scenario, measurer.trials, searched, outcome, latency, time.monotonic() - began)
+    return replace(result, warnings=(*result.warnings, not_learnt)) if not_learnt else result
 
 
 def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequence[Trial]]:
@@ -59,13 +58,6 @@ def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequ
         if not measurer.mode.has_left(search.max_repeats):
             break
     return outcome, measurer.trials[first:]
-
-
-def warm_up(scenario: Scenario) -> tuple[float, float]:
-    """(seconds, frames per second) of the warm-up: every five-tuple twice, within reason."""
-    load_fps = min(WARM_UP_FPS, scenario.search.max_load_fps)
-    flows = sum(stream.flows for stream in scenario.streams)
-    return min(LONGEST_WARM_UP_S, max(WARM_UP_S, 2 * flows / load_fps)), load_fps
 
 
 def expected_trials(scenario: Scenario) -> int:
@@ -111,7 +103,7 @@ def _summary(
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=of_rates(outcome.rates, latency, limit),
+        metrics=of_rates(outcome.rates, latency, limit, scenario.streams),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),

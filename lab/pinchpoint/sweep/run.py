@@ -1,19 +1,34 @@
-"""A whole run: scenarios one after the other into one run folder, resumable at any trial."""
+"""A whole run: its units one after the other into one run folder, resumable at any trial."""
 
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
-from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.bench import requirements
+from pinchpoint.diagnose.curves import curves
+from pinchpoint.diagnose.findings import findings
+from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.study import Curve, Study, SweepInfo
+from pinchpoint.model.trial import Trial
 from pinchpoint.observe import facts
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.budget import Budget
+from pinchpoint.sweep.estimate import Forecast
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.standing import Record, Recorded, Stoppable
 
 RunOne = Callable[..., ScenarioResult]
+Kept = TypeVar("Kept", Trial, Measurement)
+
+MOST_FAILURES = 3  # in a row: then it is the machine and not the point
 
 
 def describe_run(
@@ -21,16 +36,23 @@ def describe_run(
     argv: Sequence[str],
     scenarios: Sequence[Mapping[str, object]],
     sources: Mapping[str, str],
+    sweeps: Sequence[SweepInfo] = (),
+    study: Study | None = None,
+    budget_s: float | None = None,
 ) -> RunInfo:
-    """What `run.json` says before the first scenario starts."""
+    """What `run.json` says before the first scenario starts.
+
+    With `sweeps` the run goes on past what is impossible or fails; without, the first error ends it.
+    """
     return RunInfo(
         schema=SCHEMA,
         run_id=run_id,
         started=datetime.now(UTC).isoformat(),
         argv=tuple(argv),
         scenarios=tuple(scenarios),
-        sweeps=(),
-        study=None,
+        sweeps=tuple(sweeps),
+        study=study,
+        budget_s=budget_s,
         sources=dict(sources),
         plans={},
         versions=facts.versions(),
@@ -44,25 +66,180 @@ def run_all(
     listener: Listener,
     on_stoppable: Callable[[Stoppable], None],
     run_one: RunOne = run_scenario,
+    require: Callable[[Scenario], None] = requirements.require,
 ) -> RunResult:
-    """Run what `folder` does not hold yet; its result.json grows scenario by scenario.
+    """Run what `folder` does not hold yet; its result.json grows unit by unit.
 
-    Trials of a scenario that was interrupted are answered from the record.
+    Trials of a unit that was interrupted are answered from the record; a unit that was
+    impossible or failed is tried again. Raises what a plain scenario raises; of a sweep,
+    the last of MOST_FAILURES failures in a row, or the last error if nothing was measured.
     """
-    done = {found.scenario: found for found in so_far(folder).scenarios}
-    trials, measurements = folder.read_trials(), folder.read_measurements()
-    for number, scenario in enumerate(scenarios, start=1):
-        if scenario.name in done:
-            continue
-        listener.scenario_begins(scenario, number, len(scenarios))
-        mine = Recorded(
-            [trial for trial in trials if trial.scenario == scenario.name],
-            [one for one in measurements if one.scenario == scenario.name],
+    return _Run(scenarios, folder, listener, on_stoppable, run_one, require).whole()
+
+
+class _Run:
+    """One run between its first unit and its last."""
+
+    def __init__(
+        self,
+        units: Sequence[Scenario],
+        folder: RunFolder,
+        listener: Listener,
+        on_stoppable: Callable[[Stoppable], None],
+        run_one: RunOne,
+        require: Callable[[Scenario], None],
+    ) -> None:
+        self._units = units
+        self._folder = folder
+        self._listener = listener
+        self._on_stoppable = on_stoppable
+        self._run_one = run_one
+        self._require = require
+        self._info = _Info(folder)
+        self._budget = _budget(units, self._info.whole)
+        self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
+        self._forecast = Forecast()
+        self._curves: dict[str, tuple[Curve, ...]] = {}  # by group
+        self._failures = 0  # in a row
+        self._error: PinchpointError | None = None  # the last that became an outcome
+
+    def whole(self) -> RunResult:
+        for unit in self._units:
+            if unit.name in self._done:
+                self._learn(unit, self._done[unit.name])
+        trials, measurements = _by_scenario(self._folder.read_trials()), _by_scenario(self._folder.read_measurements())
+        for number, unit in enumerate(self._units, start=1):
+            if unit.name in self._done:
+                continue
+            recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()))
+            found = self._left_out(unit) or self._measured(unit, number, recorded)
+            self._done[unit.name] = found
+            self._learn(unit, found)
+            self._write(unit.point.group)
+            if self._failures == MOST_FAILURES and self._error is not None:
+                raise self._error
+        if self._error is not None and not any(one.outcome is Outcome.MEASURED for one in self._done.values()):
+            raise self._error
+        return so_far(self._folder)
+
+    def _left_out(self, unit: Scenario) -> ScenarioResult | None:
+        """The result of a unit for which there is no need or no time."""
+        if self._budget is None:
+            return None
+        spent_s = sum(found.wall_s for found in self._done.values())
+        reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
+        if not reason:
+            return None
+        found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
+        self._listener.scenario_ends(found)
+        return found
+
+    def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
+        self._on_stoppable(_Unbuilt())
+        self._listener.run_left(self._forecast.left_s(one for one in self._units if one.name not in self._done))
+        self._listener.scenario_begins(unit, number, len(self._units))
+        if not self._info.whole.sweeps:
+            return self._one(unit, recorded)
+        began = time.monotonic()
+        try:
+            self._require(unit)
+            found = self._one(unit, recorded)
+        except RequirementError as error:
+            self._error = error
+            found = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
+        except (BenchError, EngineError, DutError) as error:
+            self._error = error
+            self._failures += 1
+            found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
+        else:
+            self._failures = 0
+            return found
+        self._listener.scenario_ends(found)
+        return found
+
+    def _one(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
+        record = Record(
+            self._folder.append_trial,
+            self._folder.append_measurement,
+            self._info.note_plan,
+            self._info.note_facts,
+            self._attach,
+            self._folder.path / "engine.log",
         )
-        done[scenario.name] = run_one(scenario, _record(folder), listener, mine, on_stoppable)
-        found = tuple(done[s.name] for s in scenarios if s.name in done)
-        folder.write_result(RunResult(SCHEMA, folder.run_id, len(found) == len(scenarios), found, (), ()))
-    return so_far(folder)
+        began = time.monotonic()
+        found = self._run_one(unit, record, self._listener, recorded, self._on_stoppable)
+        return replace(found, wall_s=max(found.wall_s, time.monotonic() - began))  # the bench's removal included
+
+    def _attach(self, name: str, text: str) -> None:
+        self._folder.attach(name, text)
+
+    def _learn(self, unit: Scenario, found: ScenarioResult) -> None:
+        if found.outcome is Outcome.MEASURED:
+            self._forecast.finished(unit, found.wall_s)
+
+    def _write(self, group: str) -> None:
+        """Write result.json; of the curves, only the group's can have changed."""
+        found = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
+        finished, study = len(found) == len(self._units), self._info.whole.study
+        for sweep in self._info.whole.sweeps:
+            if sweep.group == group or sweep.group not in self._curves:
+                self._curves[sweep.group] = curves([sweep], found)
+        drawn = tuple(curve for sweep in self._info.whole.sweeps for curve in self._curves[sweep.group])
+        told = findings(study, drawn) if study else ()
+        self._folder.write_result(RunResult(SCHEMA, self._folder.run_id, finished, found, drawn, told))
+
+
+class _Info:
+    """The run's run.json: read once, written when it changes."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self.whole = folder.read_info()
+
+    def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:
+        """What the bench of a scenario is built of."""
+        self._change(replace(self.whole, plans={**self.whole.plans, scenario: plan}))
+
+    def note_facts(self, found: Mapping[str, str]) -> None:
+        """Versions, and what could not be observed."""
+        self._change(replace(self.whole, versions={**self.whole.versions, **found}))
+
+    def _change(self, info: RunInfo) -> None:
+        if info != self.whole:
+            self.whole = info
+            self._folder.write_info(info)
+
+
+class _Unbuilt:
+    """What a signal finds between two units, and while a bench is being built: nothing to lose."""
+
+    def stop(self) -> None:
+        raise KeyboardInterrupt
+
+
+def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:
+    """The result of a unit that yielded no figure."""
+    return ScenarioResult(
+        scenario=unit.name,
+        title=unit.title,
+        rates=(),
+        latency=(),
+        pmds=(),
+        verdict=None,
+        generator_ceiling_fps=None,
+        trials=0,
+        invalid_trials={},
+        traffic_s=0.0,
+        wall_s=wall_s,
+        cache_line=None,
+        warnings=(),
+        group=unit.point.group,
+        levels=unit.point.levels,
+        repeat=unit.point.repeat,
+        measure=str(unit.measure),
+        outcome=outcome,
+        reason=reason,
+    )
 
 
 def so_far(folder: RunFolder) -> RunResult:
@@ -70,23 +247,21 @@ def so_far(folder: RunFolder) -> RunResult:
     return folder.read_result() or RunResult(SCHEMA, folder.run_id, False, (), (), ())
 
 
-def _record(folder: RunFolder) -> Record:
-    def note_plan(scenario: str, plan: tuple[str, ...]) -> None:
-        info = folder.read_info()
-        folder.write_info(replace(info, plans={**info.plans, scenario: plan}))
+def _final(found: ScenarioResult) -> bool:
+    return found.outcome in (Outcome.MEASURED, Outcome.SKIPPED)
 
-    def note_facts(found: Mapping[str, str]) -> None:
-        info = folder.read_info()
-        folder.write_info(replace(info, versions={**info.versions, **found}))
 
-    def attach(name: str, text: str) -> None:
-        folder.attach(name, text)
+def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
+    return None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s)
 
-    return Record(
-        folder.append_trial,
-        folder.append_measurement,
-        note_plan,
-        note_facts,
-        attach,
-        folder.path / "engine.log",
-    )
+
+def _by_scenario(kept: Iterable[Kept]) -> dict[str, list[Kept]]:
+    found: dict[str, list[Kept]] = defaultdict(list)
+    for one in kept:
+        found[one.scenario].append(one)
+    return found
+
+
+def _words(error: PinchpointError) -> str:
+    """The error with its notes, e.g. what could not be removed."""
+    return "\n".join((str(error), *getattr(error, "__notes__", ())))

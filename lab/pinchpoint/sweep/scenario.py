@@ -15,14 +15,20 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.load import measure_load
 from pinchpoint.sweep.rates import measure_rates
 from pinchpoint.sweep.setup import Setup, prepare
+from pinchpoint.sweep.sockets import measure_sockets
 from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable
 
 MOST_ATTACHED = 1_000_000  # characters
 
 MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.RATES: measure_rates,
+    MeasureKind.LOAD: measure_load,
+    MeasureKind.BANDWIDTH: measure_sockets,
+    MeasureKind.RR: measure_sockets,
+    MeasureKind.CRR: measure_sockets,
 }
 
 
@@ -61,6 +67,7 @@ def run_scenario(
     engine = [find_engine()]  # before anything is built
     setup = prepare(scenario)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
+    record.note_facts(setup.facts)
     with standing_bench(setup, listener):
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable)

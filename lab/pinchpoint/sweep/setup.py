@@ -1,13 +1,18 @@
 """What a scenario needs on this machine, as data: the bench, the engine's request, the collectors."""
 
 import secrets
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
+import msgspec
+
+from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
-from pinchpoint.bench.resource import AnyResource
+from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import ovs
+from pinchpoint.dut.ports import switch_ports
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine import protocol
 from pinchpoint.model.scenario import Datapath, Port, Scenario
@@ -27,15 +32,26 @@ class Setup:
     places: ovs.OvsPlaces
     resources: tuple[AnyResource, ...]
     engine: protocol.Open
+    facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
 
 
 def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setup:
-    """Decide names and places; reads the hugepage pool, changes nothing."""
+    """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
+
+    Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants.
+    """
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
     total, free = hugepage_pool()
-    resources = tuple(ovs.bench(scenario, places, total, free))
-    return Setup(scenario, places, resources, engine_request(scenario, places))
+    topology = numa.read_topology()
+    scenario, facts = numa.placed(scenario, topology)
+    nodes = numa.daemon_nodes(scenario, topology)
+    resources = tuple(_on_nodes(one, nodes) for one in ovs.bench(scenario, places, total, free))
+    return Setup(scenario, places, resources, engine_request(scenario, places), facts)
+
+
+def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResource:
+    return msgspec.structs.replace(resource, memory_nodes=nodes) if isinstance(resource, Daemon) else resource
 
 
 def hugepage_pool() -> tuple[int, int]:
@@ -81,8 +97,7 @@ def _port(number: int, port: Port, places: ovs.OvsPlaces, dpdk: bool) -> protoco
 def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
     """All that can be counted on this bench; the last one is nearest to the traffic."""
     scenario, places = setup.scenario, setup.places
-    names = [port.name for port in scenario.ports]
-    numbers = {str(number): name for number, name in enumerate(names, start=1)}
+    names = _ends(scenario)
     found: list[Collector] = [
         Coverage(control),
         Conntrack(control),
@@ -90,15 +105,33 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
         ReceiveQueues(control),
     ]
     if scenario.dut.datapath is Datapath.AF_PACKET:
-        found += [
-            Links(places.engine_netns, "engine", names),
-            Links(places.dut_netns, "dut", names),
-            PacketSockets(places.dut_netns, names),
-        ]
+        if scenario.ports:
+            found.append(Links(places.engine_netns, "engine", [port.name for port in scenario.ports]))
+        found += [Links(places.dut_netns, "dut", names), PacketSockets(places.dut_netns, names)]
+    found += _port_counters(setup)
     found += [
-        Ports(places.management, numbers, dict(places.environment)),
-        CpuSteal((*scenario.engine.cpus, *scenario.dut.pmd_cpus)),
+        CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus, *host_cpus(scenario)})),
         PacketThreads(places.pidfile("vswitchd")),
         PmdThreads(control),
     ]
     return found
+
+
+def _ends(scenario: Scenario) -> list[str]:
+    """The ports at which traffic enters or leaves the switch."""
+    return [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
+
+
+def _port_counters(setup: Setup) -> Iterator[Ports]:
+    """Of the bridges at which traffic enters or leaves; patch ports add nothing that these do not show."""
+    scenario, places = setup.scenario, setup.places
+    ends = _ends(scenario)
+    ports = switch_ports(scenario, places)
+    for bridge in dict.fromkeys(port.bridge for port in ports if port.name in ends):
+        numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
+        yield Ports(bridge, places.management_of(bridge), numbers, dict(places.environment))
+
+
+def host_cpus(scenario: Scenario) -> frozenset[int]:
+    """Where the scenario's hosts run their workloads."""
+    return frozenset(cpu for host in scenario.hosts for cpu in host.cpus)

@@ -84,6 +84,10 @@ def test_pmd_stats_are_read_by_thread_without_averages():
     assert threads["main"] == {"packets_received": 7, "packet_recirculations": 0}
 
 
+def test_subtable_lookups_are_the_printed_average_times_the_hits():
+    assert ovs_text.subtable_lookups(PMD_STATS) == {"core1": 148_500}
+
+
 def test_perf_show_is_read_by_thread():
     perf = ovs_text.thread_counters(PMD_PERF)["core1"]
     assert perf["iterations"] == 964256450
@@ -144,6 +148,7 @@ def test_flow_and_upcall_state_are_read():
 _PARSERS = (
     ovs_text.thread_counters,
     ovs_text.receive_queues,
+    ovs_text.subtable_lookups,
     ovs_text.coverage,
     ovs_text.port_counters,
     ovs_text.datapath_lookups,

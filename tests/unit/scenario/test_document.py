@@ -3,8 +3,27 @@
 from dataclasses import fields
 from pathlib import Path
 
-from pinchpoint.model.scenario import Engine, Latency, Port, Search, Stream, Validity
-from pinchpoint.scenario import keys, parse
+from pinchpoint.model.scenario import (
+    ArpResponder,
+    Bridge,
+    Build,
+    Engine,
+    Host,
+    Latency,
+    Load,
+    OvsDut,
+    Patch,
+    Port,
+    RuleSeries,
+    Scenario,
+    Search,
+    Sockets,
+    Stream,
+    Tuning,
+    Tunnel,
+    Validity,
+)
+from pinchpoint.scenario import bench_keys, keys, parse
 from pinchpoint.scenario.document import EXAMPLE, page
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenario.md"
@@ -23,6 +42,13 @@ def test_the_example_is_a_scenario() -> None:
 def test_every_field_of_the_model_has_a_key() -> None:
     for table, model in (
         (keys.PORT, Port),
+        (keys.PATCH, Patch),
+        (keys.TUNNEL, Tunnel),
+        (keys.ARP_RESPONDER, ArpResponder),
+        (keys.HOST, Host),
+        (keys.LOAD, Load),
+        (keys.SOCKETS, Sockets),
+        (keys.BUILD, Build),
         (keys.ENGINE, Engine),
         (keys.STREAM, Stream),
         (keys.SEARCH, Search),
@@ -30,6 +56,21 @@ def test_every_field_of_the_model_has_a_key() -> None:
         (keys.LATENCY, Latency),
     ):
         assert {key.model_field for key in table.keys} == {field.name for field in fields(model)}
+    assert {key.model_field for key in keys.RULE_SERIES.keys} | {"line"} == {field.name for field in fields(RuleSeries)}
+    assert {key.model_field for key in keys.BRIDGE.keys} | {"rule_series"} == {field.name for field in fields(Bridge)}
+    assert {key.model_field for key in bench_keys.TUNING} == {field.name for field in fields(Tuning)}
+
+
+def test_every_field_of_the_switch_and_the_scenario_has_a_key_or_a_table() -> None:
+    top = {key.model_field for key in keys.TOP.keys} | {table.name for table in keys.TABLES}
+    made_of_the_path_and_the_sweep = {"name", "path", "point", "defaulted"}
+    plurals = {"ports": "port", "hosts": "host", "streams": "stream"}
+    for field in fields(Scenario):
+        assert plurals.get(field.name, field.name) in top | made_of_the_path_and_the_sweep, field.name
+    dut = {key.model_field for key in keys.DUT.keys} | {table.name for table in keys.TABLES}
+    of_tables = {"tuning": "smc", "bridges": "bridge", "patches": "patch", "tunnels": "tunnel"}
+    for field in fields(OvsDut):
+        assert of_tables.get(field.name, field.name.removesuffix("s")) in dut or field.name in dut, field.name
 
 
 def test_every_key_is_explained() -> None:

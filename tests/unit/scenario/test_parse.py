@@ -87,9 +87,9 @@ def test_ranges_and_flows_are_read() -> None:
 
 
 def test_switch_settings_become_the_texts_that_the_switch_reads() -> None:
-    line = 'other_config = { emc-insert-inv-prob = 1, pmd-perf-metrics = true, x = "y" }'
+    line = 'other_config = { tx-flush-interval = 1, pmd-perf-metrics = true, x = "y" }'
     config = parse(with_line("[dut]", line), "x.toml").dut.other_config
-    assert config == {"emc-insert-inv-prob": "1", "pmd-perf-metrics": "true", "x": "y"}
+    assert config == {"tx-flush-interval": "1", "pmd-perf-metrics": "true", "x": "y"}
 
 
 @pytest.mark.parametrize(

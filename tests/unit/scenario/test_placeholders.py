@@ -35,11 +35,16 @@ def scenario(rule: str, count: int = 2, first: int = 0) -> str:
 
 
 def test_placeholders_count_and_ports_stay() -> None:
-    text = "priority={i},nw_dst={ipv4:48.0.0.254},dl_dst={mac:02:00:00:00:00:ff},actions=output:{right}"
+    text = "priority={i},tp_dst={u16:9},nw_dst={ipv4:48.0.0.254},dl_dst={mac:02:00:00:00:00:ff},output:{right}"
     assert list(expand_template(text, count=2, first=1)) == [
-        "priority=1,nw_dst=48.0.0.255,dl_dst=02:00:00:00:01:00,actions=output:{right}",
-        "priority=2,nw_dst=48.0.1.0,dl_dst=02:00:00:00:01:01,actions=output:{right}",
+        "priority=1,tp_dst=10,nw_dst=48.0.0.255,dl_dst=02:00:00:00:01:00,output:{right}",
+        "priority=2,tp_dst=11,nw_dst=48.0.1.0,dl_dst=02:00:00:00:01:01,output:{right}",
     ]
+
+
+def test_a_series_of_none_is_no_rule() -> None:
+    assert parse(scenario("nw_dst={ipv4:255.255.255.255}", 0), "x.toml").dut.bridges[0].rule_series[0].count == 0
+    assert list(expand_template("nw_dst={ipv4:255.255.255.255}", 0)) == []
 
 
 def test_rules_are_made_one_at_a_time() -> None:
@@ -67,10 +72,13 @@ def test_a_series_is_read_with_its_line() -> None:
         (scenario("a={mac:02:00}"), "{mac:02:00} has no valid address"),
         (scenario("a={ipv4:255.255.255.255}", 2), "runs past the last address at i = 1"),
         (scenario("a={mac:ff:ff:ff:ff:ff:ff}", 1, 1), "runs past the last address at i = 1"),
+        (scenario("a={u16:65536}"), "{u16:65536} has no valid number"),
+        (scenario("a={u16:-1}"), "{u16:-1} has no valid number"),
+        (scenario("a={u16:65535}", 2), "{u16:65535} runs past the last number at i = 1"),
         (scenario("a={i"), "a brace without its partner"),
         (scenario(""), "expected a rule, found none"),
         (scenario("a\\nb"), "expected one line of text"),
-        (scenario("a", 1_000_001), "expected a whole number from 1 to 1,000,000"),
+        (scenario("a", 1_000_001), "expected a whole number from 0 to 1,000,000"),
         (
             scenario("a", 600_000) + '[[dut.rule_series]]\nrule = "b"\ncount = 600_000',
             "at most 1,000,000 rules in all",

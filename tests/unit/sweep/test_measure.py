@@ -1,6 +1,7 @@
 """One trial, whole, over the simulated engine: what is read, kept and told, and in which order."""
 
 import pytest
+from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
@@ -8,30 +9,8 @@ from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.snapshot import Snapshot
-from pinchpoint.scenario import parse
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted, Measurer
-
-SCENARIO = parse(
-    """
-title = "simulated"
-[dut]
-kind = "ovs"
-datapath = "dpdk"
-pmd_cpus = [1]
-rules = "in_port={left},actions=output:{right}"
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-""",
-    "simulated.toml",
-)
 
 
 class Counting:

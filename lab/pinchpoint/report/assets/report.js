@@ -24,9 +24,14 @@
     return value;
   };
 
-  const draw = (width) => {
+  // What is folded away has no size: it is drawn when it is unfolded.
+  const folded = (element) => element.parentElement.closest("details:not([open])");
+
+  const draw = (width, within = document) => {
     const style = getComputedStyle(root);
     for (const figure of figures) {
+      const place = document.getElementById(figure.id);
+      if (folded(place) || !within.contains(place)) continue;
       const layout = painted(figure.layout, style);
       if (width) layout.width = width;
       const { data } = figures.find((other) => other.id === (figure.data_of ?? figure.id));
@@ -53,6 +58,7 @@
     const header = event.target.closest("table.sortable th");
     if (header) sortBy(header);
   });
+  document.addEventListener("toggle", (event) => event.target.open && draw(undefined, event.target), true);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw());
   addEventListener("beforeprint", () => {
     root.classList.add("paper");

@@ -1,0 +1,71 @@
+"""What can be made in bulk, and one making of it, timed."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from pinchpoint.bulk.curve import Step, growth
+from pinchpoint.bulk.watch import Watch
+from pinchpoint.model.errors import DutError
+
+SHOW_EVERY_S = 0.01
+BASE_TIMEOUT_S = 60.0  # from a command's return until all items show
+EACH_TIMEOUT_S = 0.02  # and for each item: removing a link takes a kernel about that long
+
+
+class Bulk(Protocol):
+    """Many items of one kind, by one method."""
+
+    def make(self, watch: Watch) -> None:
+        """Make all; returns when the command does. Raises BenchError, DutError or what `watch` raises."""
+
+    def remove(self, watch: Watch) -> None:
+        """Remove all, by the same method."""
+
+    def shown(self) -> int:
+        """How many of them the datapath shows now."""
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One making or removal of all items."""
+
+    returned_s: float  # when the command, the last one if there were many, returned
+    visible_s: float  # when the datapath showed all items, or none any more
+    steps: tuple[Step, ...]  # items over seconds, until the command returned
+
+    @property
+    def growth(self) -> float | None:
+        """Time per item in the last quarter over that in the first."""
+        return growth(self.steps)
+
+
+def allowed_s(count: int) -> float:
+    """After which time something that makes `count` items counts as hung."""
+    return BASE_TIMEOUT_S + EACH_TIMEOUT_S * count
+
+
+def timed_make(bulk: Bulk, count: int, check: Callable[[], None] = lambda: None) -> Timed:
+    """Make all items, and see that all show."""
+    return _timed(bulk.make, bulk.shown, count, count, check)
+
+
+def timed_removal(bulk: Bulk, count: int, check: Callable[[], None] = lambda: None) -> Timed:
+    """Remove all items, and see that none shows."""
+    return _timed(bulk.remove, bulk.shown, count, 0, check)
+
+
+def _timed(
+    work: Callable[[Watch], None], shown: Callable[[], int], count: int, goal: int, check: Callable[[], None]
+) -> Timed:
+    watch = Watch(count, check)
+    work(watch)
+    returned_s = watch.elapsed_s
+    deadline_s = returned_s + allowed_s(count)
+    while (there := shown()) != goal:
+        check()
+        if watch.elapsed_s > deadline_s:
+            raise DutError(f"{there:,} of {goal:,} items show {allowed_s(count):g} s after the command returned")
+        time.sleep(SHOW_EVERY_S)
+    return Timed(returned_s, watch.elapsed_s, watch.steps(returned_s))

@@ -1,0 +1,66 @@
+"""Veth pairs in bulk between two namespaces, both ends down, as `ip link add` makes them.
+
+All methods but `process` put them into groups of a thousand and remove a group at a time
+(bench/netlink.py says why).
+"""
+
+from dataclasses import dataclass
+
+from pinchpoint.bench.many import run_fed, run_many
+from pinchpoint.bench.netlink import FIRST_GROUP, GROUP_SIZE, Links, count_links
+from pinchpoint.bulk.watch import Watch
+
+METHODS = ("process", "file", "netlink")
+_PIPE_BYTES = 4096  # ip -batch acts line by line: what is in the pipe is not made yet
+
+
+@dataclass(frozen=True)
+class Veths:
+    """Pairs named `v0`, `v1`, ... in both namespaces, which hold nothing else."""
+
+    netns: str
+    peer_netns: str
+    count: int
+    method: str
+    concurrency: int
+
+    def make(self, watch: Watch) -> None:
+        """Make all."""
+        if self.method == "netlink":
+            with Links(self.netns) as links:
+                names = [f"v{number}" for number in range(self.count)]
+                links.create_veths([(name, name) for name in names], self.peer_netns, watch.reach)
+            return
+        each = (
+            f"link add v{number} group {FIRST_GROUP + number // GROUP_SIZE} "
+            f"type veth peer name v{number} netns {self.peer_netns}"
+            for number in range(self.count)
+        )
+        if self.method == "process":
+            commands = (["ip", "-n", self.netns, *words.split()] for words in each)
+            run_many(commands, self.concurrency, (), watch.reach)
+            return
+        run_fed(["ip", "-n", self.netns, "-batch", "-"], each, (), watch.reach, pipe_bytes=_PIPE_BYTES)
+
+    def remove(self, watch: Watch) -> None:
+        """Remove all."""
+        groups = -(-self.count // GROUP_SIZE)
+        if self.method == "netlink":
+            with Links(self.netns) as links:
+                links.remove_groups(self.count, watch.reach)
+        elif self.method == "process":
+            commands = (["ip", "-n", self.netns, "link", "del", f"v{number}"] for number in range(self.count))
+            run_many(commands, self.concurrency, (), watch.reach)
+        else:
+            for group in range(groups):
+                run_fed(
+                    ["ip", "-n", self.netns, "link", "del", "group", str(FIRST_GROUP + group)],
+                    (),
+                    (),
+                    lambda _given, done=group: watch.reach(done * GROUP_SIZE),  # type: ignore[misc]
+                )
+
+    def shown(self) -> int:
+        """Pairs of which both ends are listed; -1 while one namespace lists more than the other."""
+        near, far = count_links(self.netns), count_links(self.peer_netns)
+        return near - 1 if near == far else -1  # lo is no pair's

@@ -1,0 +1,65 @@
+"""Kinds of command line values: times, studies, groups; each completes itself in the shell."""
+
+import re
+from pathlib import Path
+
+import click
+from click.shell_completion import CompletionItem
+
+from pinchpoint.cli import shelf
+from pinchpoint.cli.program import STUDY_FILE
+from pinchpoint.model.errors import InputError
+
+_TIME = re.compile(r"(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
+
+
+class Duration(click.ParamType[float]):
+    """A time such as `90s`, `10m`, `1h` or `1h30m`, as seconds."""
+
+    name = "time"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Seconds, more than 0."""
+        found = _TIME.fullmatch(str(value).strip())
+        hours, minutes, seconds = (int(part or 0) for part in found.groups()) if found else (0, 0, 0)
+        total = 3600 * hours + 60 * minutes + seconds
+        if not total:
+            self.fail(f"{value!r}: expected a time such as 90s, 10m or 1h30m", param, ctx)
+        return float(total)
+
+
+class StudyName(click.ParamType[str]):
+    """The name of a shipped study, or the path of one's own."""
+
+    name = "study"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Shipped studies, and folders."""
+        found = [CompletionItem(name) for name in shelf.folders() if name.startswith(incomplete)]
+        return found or [CompletionItem(incomplete, type="dir")]
+
+
+class Groups(click.ParamType[tuple[str, ...]]):
+    """Names of groups with commas between them."""
+
+    name = "groups"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names; whether a study has them is known once it is read."""
+        if isinstance(value, tuple):
+            return value
+        names = tuple(name.strip() for name in str(value).split(",") if name.strip())
+        if not names:
+            self.fail("expected names of groups with commas between them", param, ctx)
+        return names
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The groups of the study that is named before."""
+        try:
+            folder: Path = shelf.find(ctx.params.get("name") or "")
+        except InputError:
+            return []
+        before, comma, last = incomplete.rpartition(",")
+        names = sorted(path.stem for path in folder.glob("*.toml") if path.name != STUDY_FILE)
+        left = [name for name in names if name not in before.split(",")]
+        return [CompletionItem(f"{before}{comma}{name}") for name in left if name.startswith(last)]

@@ -1,0 +1,132 @@
+"""What a command shall run: scenario files, folders and studies made into sweeps and their units."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from pinchpoint.model import units as words
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Scenario, Sweep
+from pinchpoint.model.study import Study, SweepInfo
+from pinchpoint.scenario import load_study, load_sweep
+from pinchpoint.sweep import order
+from pinchpoint.sweep.estimate import Forecast
+
+STUDY_FILE = "study.toml"
+
+
+@dataclass(frozen=True)
+class Program:
+    """Sweeps in the order of their groups, and how long they may take."""
+
+    name: str  # of the run
+    sweeps: tuple[Sweep, ...]
+    study: Study | None = None
+    budget_s: float | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether nothing is swept: then the first error ends the run."""
+        swept = any(sweep.factors or sweep.repeats > 1 for sweep in self.sweeps)
+        return not swept and self.study is None and self.budget_s is None
+
+    @cached_property
+    def units(self) -> tuple[Scenario, ...]:
+        """Every scenario, repeats included, in the order they run."""
+        return order.units(self.sweeps, budgeted=self.budget_s is not None)
+
+    @property
+    def infos(self) -> tuple[SweepInfo, ...]:
+        """The sweeps as run.json keeps them; none for a plain run."""
+        return () if self.plain else tuple(order.info(sweep) for sweep in self.sweeps)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of every file, by its path."""
+        paths = {scenario.path for sweep in self.sweeps for scenario in sweep.scenarios}
+        return {path: Path(path).read_text(encoding="utf-8") for path in sorted(paths)}
+
+    @property
+    def expected_s(self) -> float:
+        """About how long the run takes without a budget."""
+        return Forecast().left_s(self.units)
+
+    def repeated(self, repeats: int | None) -> "Program":
+        """The same with this many repeats of every point; None: as the files say."""
+        if repeats is None:
+            return self
+        return replace(self, sweeps=tuple(replace(sweep, repeats=repeats) for sweep in self.sweeps))
+
+    def describe(self) -> str:
+        """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
+        points = sum(len(sweep.scenarios) for sweep in self.sweeps)
+        text = words.counted(points, "scenario" if self.plain else "point")
+        if len(self.sweeps) > 1 and not self.plain:
+            text += f" in {words.counted(len(self.sweeps), 'group')}"
+        if len(self.units) > points:
+            repeats = {sweep.repeats for sweep in self.sweeps}
+            each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
+            text += f", {each}: {words.counted(len(self.units), 'unit')}"
+        text += f", about {words.duration(self.expected_s)}"
+        return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
+
+
+def of_paths(paths: Sequence[Path], quick: bool = False) -> Program:
+    """What `pinchpoint run PATHS` runs; problems of all files are told at once. Raises InputError."""
+    if len(paths) == 1 and (paths[0] / STUDY_FILE).is_file():
+        return of_study(paths[0], quick)
+    sweeps = _load_all(scenario_files(paths), quick)
+    name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else sweeps[0].group
+    return Program(name, sweeps)
+
+
+def of_study(folder: Path, quick: bool = False, only: Sequence[str] = ()) -> Program:
+    """A study, or those of its groups that `only` names; a folder without study.toml is its scenarios.
+
+    Raises InputError.
+    """
+    if (folder / STUDY_FILE).is_file():
+        study, sweeps = load_study(folder, quick, only)
+        return Program(study.name, sweeps, study)
+    files = {path.stem: path for path in scenario_files([folder])}
+    unknown = [name for name in only if name not in files]
+    if unknown:
+        raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
+    chosen = [path for name, path in files.items() if not only or name in only]
+    return Program(folder.resolve().name, _load_all(chosen, quick))
+
+
+def scenario_files(paths: Iterable[Path]) -> list[Path]:
+    """Files as given, and in each folder its scenarios in the order of their names."""
+    files: list[Path] = []
+    for path in paths:
+        if path.is_dir() and (path / STUDY_FILE).is_file():
+            raise InputError(f"{path}: a study runs by itself", f"pinchpoint study run {path}")
+        found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
+        if not found:
+            raise InputError(f"{path}: no scenario (*.toml) in this folder")
+        files += found
+    return files
+
+
+def _load_all(files: Sequence[Path], quick: bool) -> tuple[Sweep, ...]:
+    sweeps: list[Sweep] = []
+    problems: list[str] = []
+    for path in files:
+        try:
+            sweeps.append(load_sweep(path, quick))
+        except InputError as error:
+            problems.append(str(error))
+    problems += _doubles(sweep.group for sweep in sweeps)
+    if problems:
+        raise InputError("\n".join(problems))
+    return tuple(sweeps)
+
+
+def _doubles(names: Iterable[str]) -> Iterator[str]:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            yield f"{name}: two scenarios have this name; rename one file"
+        seen.add(name)

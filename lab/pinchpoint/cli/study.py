@@ -1,0 +1,65 @@
+"""`pinchpoint study`: the shipped experiments, and running one of them."""
+
+from pathlib import Path
+
+import click
+
+from pinchpoint.cli import program, shelf
+from pinchpoint.cli.parameters import Groups, StudyName
+from pinchpoint.cli.program import Program
+from pinchpoint.cli.run import How, conduct, resumed, run_options
+from pinchpoint.model import units
+from pinchpoint.model.errors import InputError
+
+
+@click.group(short_help="Published experiments, repeated here.")
+def study() -> None:
+    """List and run studies: folders of scenarios that repeat a published experiment."""
+
+
+@study.command(name="list", short_help="What there is, and how long it takes.")
+def list_studies() -> int:
+    """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
+    for name, folder in shelf.folders().items():
+        click.echo(f"{name}\n" + "\n".join(f"  {line}" for line in _about(folder)))
+    return 0
+
+
+def _about(folder: Path) -> list[str]:
+    try:
+        full, quick = program.of_study(folder), program.of_study(folder, quick=True)
+    except InputError as error:
+        return [f"cannot be read: {error}"]
+    groups = ", ".join(sweep.group for sweep in full.sweeps)
+    lines = [f"groups: {groups}", _length(full, quick)]
+    if full.study is not None:
+        lines = [full.study.title, f"reproduces: {full.study.source}", *lines]
+    return [line for line in lines if line]
+
+
+def _length(full: Program, quick: Program) -> str:
+    text = full.describe()
+    if _size(full) != _size(quick) or units.duration(full.expected_s) != units.duration(quick.expected_s):
+        text += f"; --quick: {quick.describe()}"
+    return text
+
+
+def _size(one: Program) -> tuple[int, int]:
+    return len(one.sweeps), len(one.units)
+
+
+@study.command(short_help="Run a study.")
+@click.argument("name", required=False, type=StudyName(), metavar="NAME")
+@click.option("--only", type=Groups(), metavar="GROUP,...", help="These groups of the study, not all.")
+@run_options
+def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
+    """Run the shipped study NAME, or the one in the folder NAME.
+
+    What this machine cannot run is reported as impossible, with the reason, and the rest goes on.
+    """
+    if bool(name) == bool(how.resume):
+        raise InputError("give either a study or --resume RUN", "pinchpoint study list")
+    if how.resume:
+        return resumed(how)
+    assert name is not None
+    return conduct(program.of_study(shelf.find(name), how.quick, only or ()), how)

@@ -1,0 +1,163 @@
+"""Curves: every metric of a sweep against its factors, repeats put together into estimates."""
+
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from pinchpoint.diagnose.estimate import (
+    FEWEST_FOR_T,
+    FEWEST_FOR_TRIMMING,
+    Interval,
+    t_interval,
+    trimmed_t_interval,
+    without_extremes,
+)
+from pinchpoint.diagnose.visibility import with_visibility
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, SweepInfo
+
+# The first words of a metric's note that say how its value is to be read (diagnose/metrics.py).
+_BOUNDS = {"at least": Bound.AT_LEAST, "below": Bound.BELOW, "refused": Bound.REFUSED}
+_WORST_FIRST = (Outcome.FAILED, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
+
+
+def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tuple[Curve, ...]:
+    """One curve a sweep, in the order of `sweeps`; points in the order of their levels, as far as there are results."""
+    return tuple(_curve(sweep, [one for one in results if one.group == sweep.group]) for sweep in sweeps)
+
+
+def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
+    by_levels: dict[tuple[Level, ...], list[ScenarioResult]] = {}
+    for one in results:
+        by_levels.setdefault(tuple(one.levels.get(factor.name, "") for factor in sweep.factors), []).append(one)
+    ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
+    points = [_point(sorted(by_levels[levels], key=lambda one: one.repeat)) for levels in ordered]
+    return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
+
+
+def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...]:
+    return tuple(
+        factor.levels.index(level) if level in factor.levels else len(factor.levels)
+        for factor, level in zip(factors, levels, strict=True)
+    )
+
+
+def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
+    measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
+    first = measured[0] if measured else _worst(repeats)
+    found, notes = _together([_metrics(one) for one in measured])
+    if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
+        notes[""] = f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}"
+    return CurvePoint(
+        levels=first.levels,
+        outcome=first.outcome.value,
+        reason=first.reason,
+        estimates=found,
+        verdict=first.verdict.headline if first.verdict else "",
+        invisible="",
+        scenarios=tuple(one.scenario for one in repeats),
+        limit=first.verdict.limit.value if first.verdict else "",
+        notes=notes,
+    )
+
+
+def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
+    return next(one for outcome in _WORST_FIRST for one in repeats if one.outcome is outcome)
+
+
+def _metrics(one: ScenarioResult) -> list[Metric]:
+    """The result's metrics, and its rates without lower bound, of which no metric tells."""
+    known = {metric.name for metric in one.metrics}
+    silent = [rate for rate in one.rates if rate.name not in known]
+    below = [
+        Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried")
+        for rate in silent
+        if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None
+    ]
+    refused = [
+        Metric(rate.name, "fps", 0.0, note=f"refused: {rate.reason}")
+        for rate in silent
+        if rate.status is RateStatus.REFUSED
+    ]
+    return [*below, *refused, *one.metrics]
+
+
+def _together(repeats: Sequence[Iterable[Metric]]) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Every metric's estimate, and what to mind about it, by name."""
+    by_name: dict[str, list[Metric]] = {}
+    for metrics in repeats:
+        for metric in metrics:
+            by_name.setdefault(metric.name, []).append(metric)
+    found: dict[str, Estimate] = {}
+    notes: dict[str, str] = {}
+    for name, metrics in by_name.items():
+        usable = [metric for metric in metrics if bound_of(metric.note) is not Bound.REFUSED]
+        refused = [metric for metric in metrics if bound_of(metric.note) is Bound.REFUSED]
+        if usable:
+            found[name] = estimate(usable)
+        if refused:
+            share = f" in {len(refused)} of {len(metrics)} repeats" if len(metrics) > 1 else ""
+            reason = refused[0].note.removeprefix("refused").removeprefix(": ")
+            notes[name] = f"refused{share}" + (f": {reason}" if reason else "")
+        elif usable and found[name].bound is not Bound.FOUND:
+            notes[name] = next(metric.note for metric in usable if bound_of(metric.note) is not Bound.FOUND)
+    return found, notes
+
+
+def bound_of(note: str) -> Bound:
+    """How a metric's value is to be read, from its note's first words."""
+    return next((bound for word, bound in _BOUNDS.items() if note.startswith(word)), Bound.FOUND)
+
+
+def estimate(metrics: Sequence[Metric]) -> Estimate:
+    """One metric over its repeats, none of them refused.
+
+    The interval is that of the mean (of the trimmed mean from 7 repeats on), at the lower
+    ends for its low and at the upper ends for its high: so it is never narrower than what
+    one search leaves open. A single "at least" leaves the interval open above, a single
+    "below" open below.
+    """
+    values = [metric.value for metric in metrics]
+    lows = [metric.value if metric.low is None else metric.low for metric in metrics]
+    highs = [metric.value if metric.high is None else metric.high for metric in metrics]
+    bounds = {bound_of(metric.note) for metric in metrics}
+    bound = next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND)
+    n = len(values)
+    known = n > 1 or metrics[0].low is not None or metrics[0].high is not None
+    low, high, words = _ends(values, lows, highs, metrics[0].note)
+    if min(lows) >= 0:
+        low = max(low, 0.0)
+    return Estimate(
+        unit=metrics[0].unit,
+        value=_centre(values),
+        low=low if known and Bound.BELOW not in bounds else None,
+        high=high if known and Bound.AT_LEAST not in bounds else None,
+        n=n,
+        interval=words if known else "",
+        trimmed_mean=without_extremes(values),
+        bound=bound,
+    )
+
+
+def _centre(values: Sequence[float]) -> float:
+    return trimmed_t_interval(values).centre if len(values) >= FEWEST_FOR_TRIMMING else fmean(values)
+
+
+def _ends(
+    values: Sequence[float], lows: Sequence[float], highs: Sequence[float], note: str
+) -> tuple[float, float, str]:
+    n = len(values)
+    if n == 1:
+        return lows[0], highs[0], note or "of the one measurement"
+    if n < FEWEST_FOR_T:
+        return min(lows), max(highs), f"lowest and highest of {n} repeats"
+    trimmed = n >= FEWEST_FOR_TRIMMING
+    method = "Yuen's trimmed t" if trimmed else "Student's t"
+    low, high = _interval(lows, trimmed).low, _interval(highs, trimmed).high
+    widened = ", widened by each one's own bounds" if list(lows) != list(highs) else ""
+    return low, high, f"95 %, {method} over {n} repeats{widened}"
+
+
+def _interval(values: Sequence[float], trimmed: bool) -> Interval:
+    return trimmed_t_interval(values) if trimmed else t_interval(values)

@@ -1,0 +1,184 @@
+"""Findings that set one thing beside another: compare, cost, method."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pinchpoint.diagnose.find_shape import said
+from pinchpoint.diagnose.ratio import Ratio, ratio
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.series import Series, along, factor_of, published_for, series
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
+
+CYCLES = "cycles per packet"
+
+
+def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """`group` over `against` at their largest common level, series by series."""
+    for mine, other, level in _pairs(curves, request, request.metric):
+        over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
+        found = ratio(over, under)
+        if over is None or under is None:
+            continue
+        at = f" at {along(mine.factor, level)}" if level is not None else ""
+        label = f" ({mine.label})" if mine.label else ""
+        numbers = f"{said(over)} and {said(under)}"
+        if found is None:
+            text = f"{request.metric} of {request.group} over {request.against}{at}{label} cannot be told: {numbers}."
+            yield Finding(text, warning=True)
+            continue
+        beside = _published_ratio(study, mine, other, level, request.metric)
+        yield Finding(
+            f"The {request.metric} of {request.group} is {found} that of {request.against}{at}{label}: "
+            f"{numbers}{beside}.",
+            warning=False,
+        )
+
+
+def _pairs(
+    curves: Mapping[str, Curve], request: FindingRequest, metric: str
+) -> Iterator[tuple[Series, Series, Level | None]]:
+    """Series of both groups with the same other levels, and the largest level at which both have the metric."""
+    one, two = curves.get(request.group), curves.get(request.against)
+    if one is None or two is None:
+        return
+    if not request.factor and (factor_of(one, "") is None or factor_of(two, "") is None):
+        mine, other = _single(one), _single(two)
+        if mine and other:
+            yield mine, other, None
+        return
+    controls = series(two, request.factor)
+    for mine in series(one, request.factor):
+        for other in controls:
+            if all(mine.others.get(name, level) == level for name, level in other.others.items()):
+                common = _common(mine, other, metric)
+                if common:
+                    yield mine, other, common[-1]
+
+
+def _single(curve: Curve) -> Series | None:
+    factor = factor_of(curve, "")
+    if factor is None and len(curve.points) == 1:
+        return Series(curve, Factor("", "", (), falling=False), {}, curve.points)
+    parts = series(curve) if factor else ()
+    return parts[0] if len(parts) == 1 and len(parts[0].points) == 1 else None
+
+
+def _common(mine: Series, other: Series, metric: str) -> list[Level]:
+    theirs = {level for level, _ in other.having(metric)}
+    return [level for level, _ in mine.having(metric) if level in theirs]
+
+
+def _point(part: Series, level: Level | None) -> CurvePoint | None:
+    return part.points[0] if level is None else part.at(level)
+
+
+def _estimate(part: Series, level: Level | None, metric: str) -> Estimate | None:
+    point = _point(part, level)
+    return point.estimates.get(metric) if point else None
+
+
+def _published_ratio(study: Study, mine: Series, other: Series, level: Level | None, metric: str) -> str:
+    over = _published_at(study, mine, level, metric)
+    under = _published_at(study, other, level, metric)
+    if over is None or under is None or under[1] <= 0:
+        return ""
+    at = "" if level is None or over[0] == level else f" at {units.level(over[0])}"
+    return f"; published: {units.times(over[1] / under[1])}{at}" if over[0] == under[0] else ""
+
+
+def _published_at(study: Study, part: Series, level: Level | None, metric: str) -> tuple[Level, float] | None:
+    """The published point at the level, else the last one; for a curve without factors the only one."""
+    if level is None or not part.factor.name:
+        values = [
+            p.value
+            for one in study.published
+            if one.group == part.curve.group and one.metric == metric
+            for p in one.points
+        ]
+        return ("", values[0]) if len(values) == 1 else None
+    for _, points in published_for(study.published, part, metric):
+        return next(((x, y) for x, y in points if x == level), points[-1])
+    return None
+
+
+def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """What the group's packets cost above the control group's, and how much of its lower rate that explains.
+
+    A core that is saturated carries clock / cycles per packet, so the ratio of rates that
+    the cycles predict is the inverse ratio of cycles; the prediction is compared with the
+    measured ratio of rates.
+    """
+    for mine, other, level in _pairs(curves, request, CYCLES):
+        over, under = _estimate(mine, level, CYCLES), _estimate(other, level, CYCLES)
+        predicted = ratio(over, under)
+        if over is None or under is None or predicted is None:
+            continue
+        at = f" at {along(mine.factor, level)}" if level is not None else ""
+        more = over.value - under.value
+        words = "more" if more >= 0 else "fewer"
+        text = (
+            f"A packet of {request.group} costs {units.number(round(abs(more)))} cycles {words} "
+            f"than one of {request.against}{at} ({said(over)} against {said(under)})"
+        )
+        yield Finding(text + _explained(mine, other, level, request.metric, predicted) + ".", warning=False)
+
+
+def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Ratio) -> str:
+    """Whether the cycles account for the ratio of the rates."""
+    slow, fast = _estimate(mine, level, metric), _estimate(other, level, metric)
+    measured = ratio(fast, slow)
+    if slow is None or fast is None or measured is None or predicted.value <= 0:
+        return ""
+    text = f"; the cycles predict a {metric} {predicted} lower, measured: {measured} lower"
+    if measured.bound is not Bound.FOUND:
+        return f"{text} (the generator ended first, so how much they explain stays open)"
+    if measured.value <= 1 or predicted.value <= 1:
+        return text
+    part = (1 - 1 / predicted.value) / (1 - 1 / measured.value)
+    return f"{text}: they explain {units.share(min(part, 9.99))} of the loss of rate"
+
+
+def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`."""
+    groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
+    if request.against:
+        found = _by_group([curves[name] for name in groups if name in curves], request)
+    else:
+        curve = curves.get(request.group)
+        found = _by_level(curve, request) if curve else []
+    usable = [(name, one) for name, one in found if one.value > 0]
+    if len(usable) < 2:
+        return
+    rising = usable[0][1].unit in ("s", "ns", "cycles", "bytes")  # less is better
+    usable.sort(key=lambda pair: pair[1].value, reverse=not rising)
+    (best, first), *rest = usable
+    parts = []
+    for name, one in rest:
+        change = ratio(one, first) if rising else ratio(first, one)
+        parts.append(f"{name} {said(one)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
+    yield Finding(f"{request.metric}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
+
+
+def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> list[tuple[str, Estimate]]:
+    """Each group at the largest level that all have; at its only point if it has no factor."""
+    points = [
+        {
+            p.levels.get(request.factor, ""): p.estimates[request.metric]
+            for p in curve.points
+            if request.metric in p.estimates
+        }
+        for curve in group_curves
+    ]
+    if len(points) < 2:
+        return []
+    common = [level for level in points[0] if all(level in other for other in points)]
+    if not common:
+        return []
+    at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
+    return [(f"{curve.group}{at}", one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)]
+
+
+def _by_level(curve: Curve, request: FindingRequest) -> list[tuple[str, Estimate]]:
+    parts = series(curve, request.factor)
+    last = parts[-1] if parts else None  # the largest levels of the other factors
+    return [(units.level(level), one) for level, one in last.having(request.metric)] if last else []

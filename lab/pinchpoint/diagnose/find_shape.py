@@ -1,0 +1,196 @@
+"""Findings about one curve's shape: fall, knee, flat, growth."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from pinchpoint.diagnose.ratio import Ratio, ratio
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Level
+from pinchpoint.model.series import Series, along, published_for, series
+from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Published, Study
+
+_NEGLIGIBLE = 0.02  # a change that nobody would act on
+
+
+def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]:
+    """The series that a request speaks about: all, or those that `against` fixes (`name=level, ...`)."""
+    curve = curves.get(request.group)
+    if curve is None:
+        return []
+    fixed = dict(part.split("=", 1) for part in request.against.replace(" ", "").split(",") if "=" in part)
+
+    def fits(part: Series) -> bool:
+        return all(str(part.others.get(name)).replace(" ", "") == level for name, level in fixed.items())
+
+    return [part for part in series(curve, request.factor) if fits(part)]
+
+
+def said(estimate: Estimate) -> str:
+    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 to 3.20 Mpps, n = 3]`."""
+    lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
+    spread = ""
+    if estimate.low is not None and estimate.high is not None:
+        spread = f" [{units.quantity_range(estimate.low, estimate.high, estimate.unit)}, n = {estimate.n}]"
+    elif estimate.bound is Bound.FOUND:
+        spread = f" [n = {estimate.n}, no interval]"
+    return f"{lead}{units.quantity(estimate.value, estimate.unit)}{spread}"
+
+
+def _labelled(part: Series) -> str:
+    label = part.label
+    return f"{part.curve.group} ({label})" if label else part.curve.group
+
+
+def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """One sentence a series: from the first to the last level, the ratio, the published one."""
+    for part in chosen(curves, request):
+        found = part.having(request.metric)
+        if len(found) < 2:
+            continue
+        (first, before), (last, after) = found[0], found[-1]
+        span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
+        falls = after.value < before.value
+        change = ratio(before, after) if falls else ratio(after, before)
+        if change is None:
+            both = f"{said(before)} and {said(after)}"
+            text = f"{span} the change of {request.metric} cannot be told: something else ended first at both ends"
+            yield Finding(f"{text}, {both}.", warning=True)
+            continue
+        verb = "falls" if falls else "rises"
+        if change.low is not None and change.high is not None and not change.tells_apart:
+            verb = (
+                "does not change beyond its interval: it falls"
+                if falls
+                else "does not change beyond its interval: it rises"
+            )
+        beside = _published_change(study, part, request.metric)
+        text = f"{span} the {request.metric} {verb} {change}, {said(before)} to {said(after)}{beside}."
+        yield Finding(text, warning=False)
+
+
+def _published_change(study: Study, part: Series, metric: str) -> str:
+    """The published change over its own ends, and ours over the same ones where both have them."""
+    for _, points in published_for(study.published, part, metric):
+        if len(points) < 2 or min(points[0][1], points[-1][1]) <= 0:
+            continue
+        (first, before), (last, after) = points[0], points[-1]
+        verb, size = ("falls", before / after) if after <= before else ("rises", after / before)
+        found = part.having(metric)
+        ends = f" from {units.level(first)} to {units.level(last)}"
+        if (found[0][0], found[-1][0]) == (first, last):
+            return f"; published: {verb} {units.times(size)}"
+        ours = _ours_between(dict(found), first, last)
+        return f"; published: {verb} {units.times(size)}{ends}{ours}"
+    return ""
+
+
+def _ours_between(found: Mapping[Level, Estimate], first: Level, last: Level) -> str:
+    before, after = found.get(first), found.get(last)
+    if before is None or after is None:
+        return ""
+    falls = after.value <= before.value
+    change = ratio(before, after) if falls else ratio(after, before)
+    return f", ours there: {'falls' if falls else 'rises'} {change}" if change else ""
+
+
+def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """Where the curve loses most for each doubling of the level; nothing if no step can be told from none."""
+    for part in chosen(curves, request):
+        steps = list(_steps(part.having(request.metric)))
+        clear = [step for step in steps if step[2].tells_apart]
+        if not clear:
+            continue
+        first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
+        each = units.share(1 - lost.value ** (-1 / doublings))
+        yield Finding(
+            f"{_labelled(part)}: the {request.metric} loses most between {units.level(first)} and "
+            f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each} for each.",
+            warning=False,
+        )
+
+
+def _steps(found: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Level, Ratio, float]]:
+    for (first, before), (last, after) in pairwise(found):
+        if isinstance(first, str | bool) or isinstance(last, str | bool) or first <= 0 or last <= first:
+            continue
+        lost = ratio(before, after)
+        if lost is not None and lost.value > 1 and lost.bound is not Bound.BELOW:
+            yield first, last, lost, math.log2(last / first)
+
+
+def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """That a factor has no effect, and within which bound; or that it has one. Warns if it was not seen."""
+    for part in chosen(curves, request):
+        found = part.having(request.metric)
+        if len(found) < 2:
+            continue
+        (first, before), (last, after) = found[0], found[-1]
+        change = ratio(after, before)
+        if change is None or change.bound is not Bound.FOUND:
+            continue
+        percent = (change.value - 1) * 100
+        span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
+        spread = _percent_interval(change)
+        effect = change.tells_apart and abs(percent) > _NEGLIGIBLE * 100
+        no_effect = (
+            f"no effect on the {request.metric} can be told" if spread else f"the {request.metric} hardly changes"
+        )
+        verb = f"the {request.metric} changes" if effect or not (spread or abs(percent) <= 5) else no_effect
+        yield Finding(f"{span} {verb}: {percent:+.1f} %{spread}{_published_flat(study, part, request.metric)}.", False)
+        last_point = part.at(last)
+        if last_point is not None and last_point.invisible:
+            yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)
+
+
+def _percent_interval(change: Ratio) -> str:
+    if change.low is None or change.high is None:
+        return ""
+    return f" [{(change.low - 1) * 100:+.1f} .. {(change.high - 1) * 100:+.1f} %]"
+
+
+def _published_flat(study: Study, part: Series, metric: str) -> str:
+    published: tuple[Published, list[tuple[Level, float]]] | None
+    published = next(iter(published_for(study.published, part, metric)), None)
+    if published is None or len(published[1]) < 2 or published[1][0][1] <= 0:
+        return ""
+    (first, before), (last, after) = published[1][0], published[1][-1]
+    return f"; published: {(after / before - 1) * 100:+.1f} % from {units.level(first)} to {units.level(last)}"
+
+
+def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """The metric (e.g. time per item) at the largest level over the smallest."""
+    for part in chosen(curves, request):
+        found = [(level, one) for level, one in part.having(request.metric) if one.value > 0]
+        if len(found) < 2:
+            continue
+        (first, before), (last, after) = found[0], found[-1]
+        change = ratio(after, before)
+        if change is None:
+            continue
+        verdict = "grows" if change.value > 1 else "shrinks"
+        if not change.tells_apart and change.low is not None and change.high is not None:
+            verdict = "stays the same within its interval"
+        yield Finding(
+            f"{_labelled(part)}: the {request.metric} {verdict} from {along(part.factor, first)} to "
+            f"{along(part.factor, last)}: {said(before)} to {said(after)}, {change}"
+            f"{_published_growth(study, part, request.metric)}.",
+            warning=False,
+        )
+
+
+def _published_growth(study: Study, part: Series, metric: str) -> str:
+    """Published growth of the same metric; of a published total time, of the time per item."""
+    for one, points in published_for(study.published, part):
+        total = one.metric != metric and one.unit == "s" and metric.startswith("time per")
+        if one.metric != metric and not total:
+            continue
+        usable = [
+            (level, value / level if total else value)
+            for level, value in points
+            if not isinstance(level, str | bool) and level > 0 and value > 0
+        ]
+        if len(usable) > 1 and usable[0][1] > 0:
+            (first, before), (last, after) = usable[0], usable[-1]
+            return f"; published: {units.times(after / before)} from {units.level(first)} to {units.level(last)}"
+    return ""

@@ -1,0 +1,108 @@
+"""Findings about what happened at the points: caches, impossible, limit."""
+
+from collections.abc import Iterator, Mapping
+
+from pinchpoint.diagnose.find_shape import chosen
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.series import Series, along, with_unit
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
+
+SHARES: Mapping[str, str] = {
+    "simple match share": "simple match",
+    "EMC share": "EMC",
+    "SMC share": "SMC",
+    "megaflow share": "megaflow classifier",
+    "upcall share": "upcalls",
+}
+_LIMITS: Mapping[str, str] = {
+    Limit.GENERATOR: "the generator",
+    Limit.SEARCH_MAXIMUM: "the search's maximum",
+    Limit.HOST: "the measuring host",
+    Limit.PMD_CORE: "a PMD core",
+    Limit.SENDER_CORE: "the client's core",
+    Limit.RECEIVER_CORE: "the server's core",
+    Limit.RELAY_CORE: "the relay's core",
+    Limit.PLANNED_RATE: "the planned rate",
+    Limit.NAMED_DROP: "a named drop",
+    Limit.UNEXPLAINED: "nothing that could be named",
+}
+_MOST_NAMED = 4
+
+
+def caches(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """The shares of lookups that each cache answered, at the first and the last level."""
+    for part in chosen(curves, request):
+        seen = [point for point in part.points if _shares(point)]
+        if len(seen) < 2:
+            continue
+        first, last = seen[0], seen[-1]
+        name = f"{part.curve.group} ({part.label})" if part.label else part.curve.group
+        yield Finding(
+            f"{name}: lookups were answered by {_answered_at(part, first)}, by {_answered_at(part, last)}.",
+            warning=False,
+        )
+
+
+def _shares(point: CurvePoint) -> dict[str, float]:
+    return {words: point.estimates[name].value for name, words in SHARES.items() if name in point.estimates}
+
+
+def _answered_at(part: Series, point: CurvePoint) -> str:
+    """`EMC 93.0 % and megaflow classifier 7.00 % at 512 five-tuples`; shares under 0.1 % are left out."""
+    ranked = sorted(_shares(point).items(), key=lambda item: -item[1])
+    shares = [f"{name} {units.share(value)}" for name, value in ranked if value >= 1e-3] or ["no cache"]
+    listed = f"{', '.join(shares[:-1])} and {shares[-1]}" if len(shares) > 1 else shares[0]
+    return f"{listed} at {along(part.factor, point.levels[part.factor.name])}"
+
+
+def impossible(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """One warning a reason: which points could not run here."""
+    reasons: dict[tuple[str, str], list[str]] = {}
+    for curve in _asked(curves, request):
+        for point in curve.points:
+            if point.outcome in (Outcome.IMPOSSIBLE, Outcome.FAILED):
+                reasons.setdefault((point.outcome, point.reason), []).append(_where(curve, point))
+    for (outcome, reason), places in reasons.items():
+        verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
+        yield Finding(
+            f"{_listed(places)} {verb}: {reason.removeprefix('impossible here: ').rstrip('.')}.", warning=True
+        )
+
+
+def _asked(curves: Mapping[str, Curve], request: FindingRequest) -> list[Curve]:
+    return [curve for group, curve in curves.items() if request.group in ("", group)]
+
+
+def _where(curve: Curve, point: CurvePoint) -> str:
+    of = {factor.name: factor.unit for factor in curve.factors}
+    levels = ", ".join(f"{name} {with_unit(level, of.get(name, ''))}" for name, level in point.levels.items())
+    return f"{curve.group} ({levels})" if levels else curve.group
+
+
+def _listed(places: list[str]) -> str:
+    if len(places) <= _MOST_NAMED:
+        return "; ".join(places)
+    return f"{'; '.join(places[:_MOST_NAMED])} and {len(places) - _MOST_NAMED} more points"
+
+
+def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """How many points each verdict limits; warns where the numbers are only "at least"."""
+    points = [(curve, point) for curve in _asked(curves, request) for point in curve.points if point.limit]
+    if not points:
+        return
+    counts: dict[str, int] = {}
+    for _, point in points:
+        counts[point.limit] = counts.get(point.limit, 0) + 1
+    ranked = sorted(counts.items(), key=lambda item: -item[1])
+    parts = [f"{_LIMITS.get(word, word)} at {count}" for word, count in ranked]
+    about = request.group or "All groups"
+    yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
+    open_above = [
+        _where(curve, point)
+        for curve, point in points
+        if any(one.bound is Bound.AT_LEAST for name, one in point.estimates.items() if request.metric in ("", name))
+    ]
+    if open_above:
+        number = "its number is" if len(open_above) == 1 else "their numbers are"
+        yield Finding(f'{_listed(open_above)}: {number} "at least": something else than the switch ended first.', True)

@@ -1,0 +1,48 @@
+"""Findings: the sentences that a study asks for, each computed from its curves with its numbers.
+
+* fall: how far the metric falls (or rises) from the first to the last level; the published change beside it.
+* knee: between which neighbours the metric loses most for each doubling of the level.
+* compare: the metric of `group` over that of the group `against` at their largest common level; published beside it.
+* cost: the cycles per packet of `group` over those of the control group `against`, at the largest common level,
+  and how much of the lower rate (`metric`) they explain: the discriminating experiment.
+* caches: which cache answered the lookups at the first and at the last level.
+* flat: that the factor has no effect on the metric, with the interval; warns if the datapath did not see it.
+* growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it.
+* method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric.
+* impossible: which points could not run here, and why.
+* limit: which verdicts hold at how many points, and which numbers are only "at least".
+
+An empty group means all of them (impossible, limit). With several other factors `against`
+of fall, knee, flat and growth may fix some, as `connections=32, numa=any`. A sentence
+whose numbers are missing is not written.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from pinchpoint.diagnose.find_compare import compare, cost, method
+from pinchpoint.diagnose.find_shape import fall, flat, growth, knee
+from pinchpoint.diagnose.find_state import caches, impossible, limit
+from pinchpoint.model.study import Curve, Finding, FindingRequest, Study
+
+KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Iterator[Finding]]] = {
+    "fall": fall,
+    "knee": knee,
+    "compare": compare,
+    "cost": cost,
+    "caches": caches,
+    "flat": flat,
+    "growth": growth,
+    "method": method,
+    "impossible": impossible,
+    "limit": limit,
+}
+
+
+def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
+    """What the study asks for, in its order; unknown kinds and missing curves give no sentence."""
+    by_group = {curve.group: curve for curve in curves}
+    found: list[Finding] = []
+    for request in study.findings:
+        if request.kind in KINDS:
+            found += (one for one in KINDS[request.kind](study, by_group, request) if one not in found)
+    return tuple(found)

@@ -1,0 +1,114 @@
+"""The figures of socket workloads: of one window, and of all windows of a scenario together."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pinchpoint.diagnose.interval import mean95
+from pinchpoint.diagnose.windows import MOST_FAILED, Window
+from pinchpoint.engine.histogram import merged
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Limit
+from pinchpoint.model.trial import PmdLoad
+
+FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
+MANY_ITEMS = 100
+
+
+def of_window(window: Window, seen: Mapping[str, float]) -> tuple[Metric, ...]:
+    """Everything that one window found. What was not counted is absent, never zero."""
+    return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, seen))
+
+
+def over_repeats(windows: Sequence[Sequence[Metric]], note: str = "") -> tuple[Metric, ...]:
+    """Each metric that every window has: its mean and 95 % interval; `note` is what to mind about all of them."""
+    if not windows:
+        return ()
+    by_name = [{metric.name: metric for metric in metrics} for metrics in windows]
+    found = []
+    for metric in windows[0]:
+        if not all(metric.name in each for each in by_name):
+            continue
+        mean, half = mean95([each[metric.name].value for each in by_name])
+        how = "one window" if half is None else f"95 %, Student's t over {len(windows)} windows"
+        words = "; ".join(word for word in (how, metric.note, note) if word)
+        low, high = (None, None) if half is None else (mean - half, mean + half)
+        found.append(Metric(metric.name, metric.unit, mean, low, high, words))
+    return tuple(found)
+
+
+def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
+    """Warnings about what was built and the datapath never saw; `items` counts, e.g., rules and extra ports."""
+    if flows is None or masks is None or flows > FEW_FLOWS:
+        return ()
+    carried = f"{flows:,} datapath flow{'s' * (flows != 1)} and {masks:,} mask{'s' * (masks != 1)}"
+    return tuple(
+        f"{count:,} {what}, but {carried} carried the traffic: the datapath did not see them"
+        for what, count in items.items()
+        if count >= MANY_ITEMS
+    )
+
+
+def _traffic(window: Window) -> Iterator[Metric]:
+    if any(run.transactions is not None for run in window.runs):
+        yield Metric("transactions", "1/s", window.transactions_per_s)
+        yield from _latency(window)
+        limit = f"RFC 9411 allows less than {units.loss(MOST_FAILED)}" if window.failed_share >= MOST_FAILED else ""
+        yield Metric("failed share", "share", window.failed_share, note=limit)
+    else:
+        yield Metric("goodput", "bit/s", window.goodput_bps)
+    if window.retransmits is not None:
+        yield Metric("retransmits", "count", window.retransmits)
+
+
+def _latency(window: Window) -> Iterator[Metric]:
+    found = merged([run.latency for run in window.runs if run.latency is not None])
+    if found is None:
+        return
+    planned = any(run.intended is not None for run in window.runs)
+    note = "from the planned instant" if planned else ""
+    for name, value in (
+        ("p50", found.p50_ns),
+        ("p90", found.p90_ns),
+        ("p99", found.p99_ns),
+        ("p99.9", found.p999_ns),
+        ("p99.99", found.p9999_ns),
+    ):
+        yield Metric(f"latency {name}", "ns", value, note=note)
+
+
+def _threads(window: Window) -> Iterator[Metric]:
+    for name, limit in (
+        ("client busy", Limit.SENDER_CORE),
+        ("server busy", Limit.RECEIVER_CORE),
+        ("relay busy", Limit.RELAY_CORE),
+    ):
+        shares = [thread.busy for thread in window.threads if thread.limit is limit]
+        if shares:
+            several = f"mean of {len(shares)} threads, the busiest {units.share(max(shares))}"
+            yield Metric(name, "share", sum(shares) / len(shares), note=several if len(shares) > 1 else "")
+    for cpu, share in window.cpus.items():
+        yield Metric(f"CPU {cpu}: busy", "share", share.busy)
+        yield Metric(f"CPU {cpu}: softirq", "share", share.softirq)
+
+
+def _switch(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+    """Named as the measure `rates` names them: without the thread where one forwards."""
+    forwarding = [pmd for pmd in pmds if pmd.received]
+    for pmd in forwarding:
+        prefix = f"{pmd.name}: " if len(forwarding) > 1 else ""
+        note = "" if prefix else pmd.name
+        if pmd.busy_share is not None:
+            yield Metric(f"{prefix}PMD busy", "share", pmd.busy_share, note=note)
+        if pmd.cycles_per_packet is not None:
+            yield Metric(f"{prefix}cycles per packet", "cycles", pmd.cycles_per_packet, note=note)
+
+
+def _datapath(pmds: Sequence[PmdLoad], seen: Mapping[str, float]) -> Iterator[Metric]:
+    for name, what in (("datapath flows", "flows"), ("datapath masks", "masks")):
+        if (value := seen.get(f"ovs/exercised/{what}")) is not None:
+            yield Metric(name, "count", value, note="that carried packets")
+    packets = sum(pmd.received for pmd in pmds)
+    if not packets:
+        packets = int(sum(seen.get(f"ovs/lookups/{kind}", 0) for kind in ("hit", "missed")))
+    if packets:
+        yield Metric("packets seen by the datapath", "count", packets, note="warm-up included")

@@ -1,0 +1,70 @@
+"""Did the datapath see the factor? A rule that no frame needs costs nothing, and proves nothing."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.study import CurvePoint
+
+# What changes in a datapath that sees a factor, and by how much before it counts as a change.
+_FLOWS, _MASKS = "datapath flows", "datapath masks"
+_COUNTS = (_FLOWS, _MASKS, "conntrack entries")
+_SHARES = ("EMC share", "SMC share", "upcall share")
+_COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
+_NOISE = 0.05  # of a count, and in shares
+_CLEAR = 10  # a factor must have changed by so many times the noise to be missed
+# Factors in these units say how big or fast something is; no datapath flow is expected of them.
+_MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
+
+
+def with_visibility(factors: Sequence[Factor], points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
+    """The points, each with the words that a factor was invisible to the datapath, where it was."""
+    return tuple(replace(point, invisible="; ".join(_unseen(factors, points, point))) for point in points)
+
+
+def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: CurvePoint) -> Iterator[str]:
+    if _FLOWS not in point.estimates or _MASKS not in point.estimates:
+        return
+    for factor in factors:
+        first = _first(factor, points, point)
+        if first is None or factor.unit in _MAGNITUDES or not _grew(factor, first, point):
+            continue
+        if not any(_changed(first, point)):
+            yield _words(factor, first, point)
+
+
+def _first(factor: Factor, points: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint | None:
+    """The point with the factor's first level and all else as in `point`."""
+    rest = _rest(point.levels, factor)
+    same = [one for one in points if _rest(one.levels, factor) == rest and _FLOWS in one.estimates]
+    return same[0] if same and same[0] is not point else None
+
+
+def _rest(levels: Mapping[str, Level], factor: Factor) -> dict[str, Level]:
+    return {name: level for name, level in levels.items() if name != factor.name}
+
+
+def _grew(factor: Factor, first: CurvePoint, point: CurvePoint) -> bool:
+    before, after = first.levels.get(factor.name), point.levels.get(factor.name)
+    if isinstance(before, str | None) or isinstance(after, str | None):
+        return False
+    noise = max(_COUNT_NOISE, _NOISE * first.estimates[_FLOWS].value)
+    return abs(after - before) > _CLEAR * noise
+
+
+def _changed(first: CurvePoint, point: CurvePoint) -> Iterator[bool]:
+    for name in (*_COUNTS, *_SHARES):
+        before, after = first.estimates.get(name), point.estimates.get(name)
+        if before and after:
+            noise = _NOISE if name in _SHARES else max(_COUNT_NOISE, _NOISE * before.value)
+            yield abs(after.value - before.value) > noise
+
+
+def _words(factor: Factor, first: CurvePoint, point: CurvePoint) -> str:
+    flows, masks = point.estimates[_FLOWS].value, point.estimates[_MASKS].value
+    return (
+        f"{units.level(point.levels[factor.name])} {factor.name}, but {units.counted(flows, 'datapath flow')} and "
+        f"{units.counted(masks, 'mask')} carried the traffic, "
+        f"as with {units.level(first.levels[factor.name])}: the datapath did not see the factor"
+    )

@@ -1,0 +1,214 @@
+"""One window of a socket workload, from its measurement: who worked how hard, and may it be judged.
+
+A window is what all pairs of client and server counted together; the account of each is the
+engine's `sockets_result` as plain data, in `Measurement.account["pairs"]`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from pinchpoint.engine.sockets import SocketsResult, SocketsRun
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Limit
+from pinchpoint.model.trial import PmdLoad, TrialValidity
+
+TOGETHER = 0.98  # of the window that all pairs must share, or their sum is of different loads
+STOLEN = 0.01  # share of the window that the hypervisor may take from a CPU in use
+FOREIGN = 0.05  # share of one CPU that processes outside the bench may take
+MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread that moved the bytes."""
+
+    name: str  # "client", "server 2", "PMD core 1", "main thread", "relay"
+    limit: Limit  # what it is called when it is what pinched
+    cpu: int | None
+    busy: float  # share of the window
+
+
+@dataclass(frozen=True)
+class CpuShare:
+    """What one CPU did in the window; shares of it."""
+
+    busy: float
+    softirq: float
+    stolen: float
+
+
+@dataclass(frozen=True)
+class Window:
+    """A measurement of sockets, read again."""
+
+    id: str
+    results: tuple[SocketsResult, ...]
+    threads: tuple[Thread, ...]
+    cpus: Mapping[int, CpuShare]
+    foreign: float | None  # CPUs' worth of time that processes outside the bench took; None: not known
+    pmds: tuple[PmdLoad, ...]
+
+    @property
+    def runs(self) -> tuple[SocketsRun, ...]:
+        """One a pair."""
+        return tuple(result.runs[0] for result in self.results if result.runs)
+
+    @property
+    def goodput_bps(self) -> float:
+        """Payload bits per second of all pairs together."""
+        return sum(run.goodput_bps for run in self.runs)
+
+    @property
+    def transactions_per_s(self) -> float:
+        """Transactions per second that succeeded, of all pairs together."""
+        return sum(run.transactions_per_s or 0.0 for run in self.runs)
+
+    @property
+    def failed_share(self) -> float:
+        """Failed of all that ended; 0 if none ended."""
+        failed = sum(run.failed or 0 for run in self.runs)
+        ended = failed + sum(run.transactions or 0 for run in self.runs)
+        return failed / ended if ended else 0.0
+
+    @property
+    def retransmits(self) -> int | None:
+        """Segments that the clients' connections sent again; None if no kernel tells."""
+        known = [one.retransmits for run in self.runs for one in run.connections if one.retransmits is not None]
+        return sum(known) if known else None
+
+
+def read(found: Measurement) -> Window:
+    """The window that `found` holds."""
+    seen, account = found.observed, found.account
+    results = tuple(msgspec.convert(account["pairs"], list[SocketsResult]))
+    traffic_s = msgspec.convert(account["traffic_s"], float)
+    ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
+    as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
+    cpus = _cpus(seen, as_share)
+    return Window(
+        id=found.id,
+        results=results,
+        threads=(*_ends(results), *_switch(found), *_relays(seen, as_share)),
+        cpus=cpus,
+        foreign=_foreign(seen, cpus, as_share),
+        pmds=found.pmds,
+    )
+
+
+def together(results: Sequence[SocketsResult]) -> float | None:
+    """The share of the longest window in which all pairs ran; None if the engines do not tell when they began."""
+    spans = [(run.began_ns, run.duration_s * 1e9) for result in results for run in result.runs]
+    if len(spans) == 1:
+        return 1.0
+    begun = [began for began, _ in spans if began is not None]
+    if len(begun) < len(spans) or not spans:
+        return None
+    last_begin = max(begun)
+    first_end = min(began + length for began, (_, length) in zip(begun, spans, strict=True))
+    longest = max(length for _, length in spans)
+    return max(0.0, first_end - last_begin) / longest if longest else 0.0
+
+
+def judge(window: Window) -> tuple[TrialValidity, str]:
+    """Whether the window may be judged as the bench's own doing and, unless it may, why not."""
+    for result in window.results:
+        if result.status != "completed" or not result.runs:
+            return TrialValidity.ABORTED, _ended(result)
+    exhausted = sum(run.failures.address_unavailable for run in window.runs)
+    if exhausted:
+        hint = next((result.hint for result in window.results if result.hint), "")
+        return TrialValidity.GENERATOR_LIMITED, f"{exhausted:,} transactions found no source port: {hint}"
+    noise = _apart(window) or _stolen(window) or _taken(window)
+    return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
+
+
+def failures(window: Window) -> str:
+    """Why the rate is no rate that the bench carries, by RFC 9411's rule; empty if it is."""
+    if window.failed_share < MOST_FAILED:
+        return ""
+    first = next((run.failures.first for run in window.runs if run.failures.first), "no kind told")
+    failed = sum(run.failed or 0 for run in window.runs)
+    share = units.loss(window.failed_share)
+    return f"{failed:,} transactions failed ({share}; RFC 9411 allows less than 0.001 %), the first: {first}"
+
+
+def _ended(result: SocketsResult) -> str:
+    after = f" after {result.runs[0].duration_s:.2f} s" if result.runs else " before its window"
+    if result.status == "stopped":
+        return f"stopped{after}"
+    return f"{result.reason or 'ended'}{after}" + (f"; {result.hint}" if result.hint else "")
+
+
+def _apart(window: Window) -> str:
+    shared = together(window.results)
+    if shared is None:
+        return "the engines do not tell when their windows began, so their sum cannot be trusted"
+    if shared >= TOGETHER:
+        return ""
+    return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
+
+
+def _stolen(window: Window) -> str:
+    worst = max(window.cpus.items(), key=lambda item: item[1].stolen, default=None)
+    if worst is None or worst[1].stolen <= STOLEN:
+        return ""
+    return f"{units.share(worst[1].stolen)} of the window were stolen from CPU {worst[0]}"
+
+
+def _taken(window: Window) -> str:
+    if window.foreign is None or window.foreign <= FOREIGN:
+        return ""
+    names = ", ".join(map(str, sorted(window.cpus)))
+    many = "CPUs" if len(window.cpus) > 1 else "CPU"
+    return f"processes outside the bench took {units.share(window.foreign)} of one CPU's window on {many} {names}"
+
+
+def _ends(results: Sequence[SocketsResult]) -> Iterator[Thread]:
+    for number, result in enumerate(results, start=1):
+        which = f" {number}" if len(results) > 1 else ""
+        for run in result.runs[:1]:
+            for side, limit in (("client", Limit.SENDER_CORE), ("server", Limit.RECEIVER_CORE)):
+                witness, place = getattr(run, side), getattr(result, side)
+                busy = (witness.user_s + witness.system_s) / run.duration_s if run.duration_s else 0.0
+                yield Thread(f"{side}{which}", limit, place.core, min(1.0, busy))
+
+
+def _switch(found: Measurement) -> Iterator[Thread]:
+    for pmd in found.pmds:
+        if pmd.busy_share is not None and pmd.received:
+            cpu = found.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
+            yield Thread(pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share)
+
+
+def _relays(seen: Mapping[str, float], as_share: float) -> Iterator[Thread]:
+    for name in sorted(seen):
+        process = name.removeprefix("host/process/").removesuffix("/ticks")
+        if name == f"host/process/{process}/ticks" and process.partition("-")[0] == "relay":
+            cpu = seen.get(f"host/process/{process}/cpu")
+            busy = min(1.0, seen[name] * as_share)
+            yield Thread(process, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy)
+
+
+def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
+    numbers = {
+        int(name.split("/")[2]) for name in seen if name.startswith("host/cpu/") and name.endswith("/busy_ticks")
+    }
+
+    def part(cpu: int, state: str) -> float:
+        return min(1.0, seen.get(f"host/cpu/{cpu}/{state}_ticks", 0) * as_share)
+
+    return {cpu: CpuShare(part(cpu, "busy"), part(cpu, "softirq"), part(cpu, "steal")) for cpu in sorted(numbers)}
+
+
+def _foreign(seen: Mapping[str, float], cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
+    """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
+    own = [ticks for name, ticks in seen.items() if name.startswith("host/process/") and name.endswith("/ticks")]
+    if not own or not cpus:
+        return None
+    busy = sum(seen[f"host/cpu/{cpu}/busy_ticks"] for cpu in cpus)
+    if seen.get("host/irq_time_separate", 1.0):
+        busy -= sum(seen.get(f"host/cpu/{cpu}/{kind}_ticks", 0) for cpu in cpus for kind in ("irq", "softirq"))
+    return max(0.0, busy - sum(own)) * as_share

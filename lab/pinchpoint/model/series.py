@@ -1,0 +1,90 @@
+"""Curves cut into series along one factor, and the published curves that belong to them; pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published
+
+
+@dataclass(frozen=True)
+class Series:
+    """The points of a curve along one factor, all other factors at one level each."""
+
+    curve: Curve
+    factor: Factor
+    others: Mapping[str, Level]
+    points: tuple[CurvePoint, ...]
+
+    @property
+    def label(self) -> str:
+        """The other factors' levels, e.g. `connections 32, numa any`; empty if there are none."""
+        units_of = {factor.name: factor.unit for factor in self.curve.factors}
+        return ", ".join(f"{name} {with_unit(level, units_of.get(name, ''))}" for name, level in self.others.items())
+
+    def having(self, metric: str) -> list[tuple[Level, Estimate]]:
+        """Level and estimate of every point that has the metric, in order."""
+        return [
+            (point.levels[self.factor.name], point.estimates[metric])
+            for point in self.points
+            if metric in point.estimates
+        ]
+
+    def at(self, level: Level) -> CurvePoint | None:
+        """The point at a level of the factor."""
+        return next((point for point in self.points if point.levels[self.factor.name] == level), None)
+
+
+def with_unit(level: Level | None, unit: str) -> str:
+    """A level with its factor's unit, e.g. `1,518 B`."""
+    return f"{units.level(level)} {unit}".rstrip()
+
+
+def factor_of(curve: Curve, name: str) -> Factor | None:
+    """The named factor, or the one with the most levels when no name is given."""
+    if name:
+        return next((factor for factor in curve.factors if factor.name == name), None)
+    return max(curve.factors, key=lambda factor: (_is_numeric(factor), len(factor.levels)), default=None)
+
+
+def _is_numeric(factor: Factor) -> bool:
+    return all(not isinstance(level, str | bool) for level in factor.levels)
+
+
+def series(curve: Curve, factor_name: str = "") -> tuple[Series, ...]:
+    """The curve's points by the levels of its other factors; none if it lacks the factor."""
+    factor = factor_of(curve, factor_name)
+    if factor is None:
+        return ()
+    parts: dict[tuple[tuple[str, Level], ...], list[CurvePoint]] = {}
+    for point in curve.points:
+        if factor.name in point.levels:
+            others = tuple((name, level) for name, level in point.levels.items() if name != factor.name)
+            parts.setdefault(others, []).append(point)
+    return tuple(Series(curve, factor, dict(others), tuple(points)) for others, points in parts.items())
+
+
+def along(factor: Factor, level: Level) -> str:
+    """A level in words, e.g. `512 five-tuples`, `frame size 64 B`."""
+    if isinstance(level, str | bool) or factor.unit:
+        return f"{factor.name} {with_unit(level, factor.unit)}"
+    name = factor.name.removesuffix("s") if level == 1 else factor.name
+    return f"{units.level(level)} {name}"
+
+
+def published_for(
+    published: Sequence[Published], part: Series, metric: str = ""
+) -> Iterator[tuple[Published, list[tuple[Level, float]]]]:
+    """Published curves of the group, metric (empty: any) and factor, each with its points that fit the other levels."""
+    for one in published:
+        if (one.group, one.factor) != (part.curve.group, part.factor.name) or metric not in ("", one.metric):
+            continue
+        points = [
+            (point.levels[one.factor], point.value)
+            for point in one.points
+            if one.factor in point.levels
+            and all(part.others.get(name, level) == level for name, level in point.levels.items() if name != one.factor)
+        ]
+        if points:
+            yield one, points

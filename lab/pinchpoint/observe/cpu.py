@@ -1,0 +1,127 @@
+"""Collectors for processor time: what every CPU of the bench did, and which of its processes used it.
+
+Formats: proc(5), proc_stat(5), proc_pid_stat(5). Both count in ticks of 1/SC_CLK_TCK seconds; a
+process's ticks hold those of its threads that have ended.
+"""
+
+import gzip
+import os
+import platform
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pinchpoint.bench.host import marked_pids
+from pinchpoint.observe.snapshot import Snapshot
+
+_STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
+_NOT_BUSY = ("idle", "iowait", "steal")
+_OWN_OPTION = "CONFIG_IRQ_TIME_ACCOUNTING=y"
+
+
+class CpuTime:
+    """Where the time of each CPU went: to nobody, to processes, to the kernel's softirqs."""
+
+    name = "cpu-time"
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self._cpus = frozenset(cpus)
+        self._separate = irq_time_is_separate()
+
+    def can_run(self) -> str | None:
+        """Always, on Linux."""
+        return None if Path("/proc/stat").exists() else "/proc/stat: not mounted"
+
+    def snapshot(self) -> Snapshot:
+        """`host/cpu/N/{busy,softirq,irq,steal}_ticks`; gauge `host/irq_time_separate`: 0 or 1."""
+        at_s = time.monotonic()
+        counters: dict[str, int] = {}
+        for cpu, ticks in cpu_ticks(Path("/proc/stat").read_text()).items():
+            if cpu in self._cpus:
+                counters[f"host/cpu/{cpu}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
+                counters |= {f"host/cpu/{cpu}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
+        # Unknown counts as separate: a disturbance is then missed rather than invented.
+        return Snapshot(at_s, counters, {"host/irq_time_separate": float(self._separate is not False)})
+
+
+def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
+    """`/proc/stat`: CPU -> state -> ticks since boot; lines that are not of one CPU are skipped."""
+    found: dict[int, dict[str, int]] = {}
+    for line in text.splitlines():
+        words = line.split()
+        numbers = words[1 : len(_STATES) + 1]
+        cpu = words[0].removeprefix("cpu") if words and words[0].startswith("cpu") else ""
+        if cpu.isdigit() and len(numbers) == len(_STATES) and all(number.isdigit() for number in numbers):
+            found[int(cpu)] = dict(zip(_STATES, map(int, numbers), strict=True))
+    return found
+
+
+def irq_time_is_separate() -> bool | None:
+    """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known.
+
+    From the kernel's own configuration (CONFIG_IRQ_TIME_ACCOUNTING), where it can be read.
+    """
+    for path in (Path("/proc/config.gz"), Path(f"/boot/config-{platform.release()}")):
+        try:
+            text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        except (OSError, EOFError):
+            continue
+        return _OWN_OPTION in text.decode(errors="replace").splitlines()
+    return None
+
+
+class BenchProcesses:
+    """Processor time of every process of the bench by its name, and of the lab itself."""
+
+    name = "processes"
+
+    def __init__(self, bench_id: str) -> None:
+        self._bench_id = bench_id
+
+    def can_run(self) -> str | None:
+        """Always, on Linux."""
+        return None if Path("/proc/self/stat").exists() else "/proc: not mounted"
+
+    def snapshot(self) -> Snapshot:
+        """`host/process/NAME/ticks`, gauge `.../cpu`; the second of one name is `NAME-2`.
+
+        `lab` is this process with those that it has started and waited for.
+        """
+        at_s = time.monotonic()
+        own = os.times()
+        ticks_per_s = os.sysconf("SC_CLK_TCK")
+        spent_s = own.user + own.system + own.children_user + own.children_system
+        counters = {"host/process/lab/ticks": round(spent_s * ticks_per_s)}
+        gauges: dict[str, float] = {}
+        for name, ticks, cpu in self._processes():
+            counters[f"host/process/{name}/ticks"] = ticks
+            gauges[f"host/process/{name}/cpu"] = cpu
+        return Snapshot(at_s, counters, gauges)
+
+    def _processes(self) -> Iterator[tuple[str, int, int]]:
+        """(name, ticks, CPU it ran on last) by process, in the order of their ids."""
+        seen: dict[str, int] = {}
+        for pid in sorted(marked_pids(self._bench_id)):
+            place = Path(f"/proc/{pid}")
+            try:
+                name = process_name((place / "cmdline").read_bytes())
+                ticks, cpu = process_ticks((place / "stat").read_text())
+            except (OSError, ValueError, IndexError):
+                continue  # it ended between listing and reading
+            seen[name] = seen.get(name, 0) + 1
+            yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), ticks, cpu
+
+
+def process_name(cmdline: bytes) -> str:
+    """The program's name; an engine that relays is `relay`. Raises ValueError if there is none."""
+    words = [word.decode(errors="replace") for word in cmdline.split(b"\0") if word]
+    if not words:
+        raise ValueError("no command line")
+    name = Path(words[0]).name.replace("/", "") or "unnamed"
+    return "relay" if name == "pinchpoint-engine" and "relay" in words[1:2] else name
+
+
+def process_ticks(stat: str) -> tuple[int, int]:
+    """`/proc/PID/stat`: (ticks in user and kernel, CPU it ran on last). Raises ValueError or IndexError."""
+    words = stat.rpartition(")")[2].split()
+    return int(words[11]) + int(words[12]), int(words[36])

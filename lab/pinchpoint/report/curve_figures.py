@@ -1,0 +1,311 @@
+"""The plots of one curve: the metric that was looked for, its published shape, and what the DUT did meanwhile."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Final
+
+from pinchpoint.model import units
+from pinchpoint.model.scenario import Level
+from pinchpoint.model.series import Series, factor_of, published_for, series, with_unit
+from pinchpoint.model.study import Bound, Curve, Estimate, Published
+from pinchpoint.report import words
+from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
+from pinchpoint.report.figures import Figure, layout_of, wrapped
+
+COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
+_SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
+_DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_SYMBOLS: Final = {Bound.AT_LEAST: "triangle-up-open", Bound.BELOW: "triangle-down-open"}
+SHARES: Final[Mapping[str, str]] = {
+    "simple match share": "simple match",
+    "EMC share": "EMC",
+    "SMC share": "SMC",
+    "megaflow share": "megaflow",
+    "upcall share": "upcall",
+    "lost upcall share": "lost upcall",
+}
+_SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind", "@bad")
+_MOST_TRACES: Final = 12
+_MOST_STACKS: Final = 4
+_LOG_Y: Final = 100.0  # largest over smallest value of one panel
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One plot with its heading; `about` is a sentence below it."""
+
+    key: str
+    title: str
+    about: str
+    figure: Figure
+
+
+def panels(curve: Curve, published: Sequence[Published]) -> tuple[Panel, ...]:
+    """All plots of a curve, the metric that was looked for first; none if there is nothing to draw."""
+    factor = factor_of(curve, "")
+    if factor is None or not any(point.estimates for point in curve.points):
+        return ()
+    parts = series(curve)
+    levels = [level for level in factor.levels if any(part.at(level) for part in parts)]
+    x = level_axis(factor, levels)
+    found = [_main(curve, parts, x), *_shapes(curve, parts, published), *_stacks(parts, x), *_others(curve, parts, x)]
+    return tuple(found)
+
+
+def main_metrics(curve: Curve) -> tuple[str, ...]:
+    """What the curve is about: the first metric, and for rates the others of its kind (NDR and PDRs)."""
+    names = metric_names(curve)
+    first = next(iter(names), "")
+    if curve.measure == "rates":
+        rates = tuple(name for name in names if name == "NDR" or name.startswith("PDR"))
+        return rates or (first,)
+    return (first,) if first else ()
+
+
+def metric_names(curve: Curve) -> tuple[str, ...]:
+    """All metrics of the curve, in the order in which they were named first."""
+    return tuple(dict.fromkeys(name for point in curve.points for name in point.estimates))
+
+
+def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
+    wanted = main_metrics(curve)
+    metrics = wanted if len(parts) == 1 else wanted[:1]
+    figure = _figure(parts, metrics, x, height=390)
+    title = " and ".join(metrics) if len(metrics) < 3 else ", ".join(metrics)
+    return Panel("main", f"{title} by {x.factor.name}", _reading(curve, metrics), figure)
+
+
+def _reading(curve: Curve, metrics: Sequence[str]) -> str:
+    found = [point.estimates[name] for point in curve.points for name in metrics if name in point.estimates]
+    intervals = list(dict.fromkeys(one.interval for one in found if one.interval and one.bound is Bound.FOUND))
+    bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else "No interval is known. "
+    open_above = "Open triangles pointing up are “at least”: something else ended first. "
+    open_below = "Open triangles pointing down are “below”. "
+    bounds = {one.bound for one in found}
+    marks = (open_above if Bound.AT_LEAST in bounds else "") + (open_below if Bound.BELOW in bounds else "")
+    return f"{bars}{marks}Point at a marker for its verdict."
+
+
+def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, height: int) -> Figure:
+    """One trace a series and metric, with error bars."""
+    drawn = [(part, name) for part in parts for name in metrics if part.having(name)][:_MOST_TRACES]
+    estimates = [one for part, name in drawn for _, one in part.having(name)]
+    y = value_axis(estimates[0].unit if estimates else "", [one.value for one in estimates])
+    data = [
+        _trace(part, name, x, y.divisor, place, _legend(part, name, len(parts), len(metrics)))
+        for place, (part, name) in enumerate(drawn)
+    ]
+    layout = layout_of(height=height + 18 * ((len(data) - 1) // 3), top=12)
+    layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 3)
+    layout["xaxis"] = x.figure()
+    name = metrics[0] if len(metrics) == 1 else ""
+    layout["yaxis"] |= {"title": {"text": ", ".join(part for part in (name, y.label) if part)}, "rangemode": "tozero"}
+    positive = [one.value for one in estimates if one.value > 0]
+    if len(positive) == len(estimates) and positive and max(positive) / min(positive) >= _LOG_Y:
+        layout["yaxis"] |= {"type": "log", "rangemode": "normal", "dtick": 1}
+    layout["showlegend"] = len(data) > 1
+    return {"data": data, "layout": layout}
+
+
+def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
+    if parts == 1:
+        return name
+    return part.label if metrics == 1 else f"{part.label}: {name}"
+
+
+def _trace(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Figure:
+    found = part.having(name)
+    colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
+    ups = [max(0.0, (one.high or one.value) - one.value) / divisor for _, one in found]
+    downs = [max(0.0, one.value - (one.value if one.low is None else one.low)) / divisor for _, one in found]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": escape(legend),
+        "x": [x.place(level) for level, _ in found],
+        "y": [one.value / divisor for _, one in found],
+        "text": [hover(part, level, name, one) for level, one in found],
+        "hovertemplate": "%{text}<extra></extra>",
+        "line": {"color": colour, "width": 2, "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]},
+        "marker": {
+            "color": colour,
+            "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
+            "symbol": [_SYMBOLS.get(one.bound, shape) for _, one in found],
+            "line": {"width": 1.8, "color": colour},
+        },
+        "error_y": {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
+                    "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)},
+    }  # fmt: skip
+
+
+def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
+    """A point's account as plotly hover text: escaped, lines separated by <br>."""
+    point = part.at(level)
+    factor = part.factor
+    lines = [
+        f"<b>{escape(factor.name)} {escape(with_unit(level, factor.unit))}</b>"
+        + (f", {escape(part.label)}" if part.label else ""),
+        f"{escape(name)}: {words.estimated(found)}",
+    ]
+    if found.interval:
+        lines.append(f"{words.spread(found) or 'open'} ({escape(found.interval)})")
+    if point is not None:
+        for text in (point.verdict, point.invisible):
+            if text:
+                lines.append(f"<i>{escape(wrapped(text)).replace(chr(10), '<br>')}</i>")
+    return "<br>".join(lines)
+
+
+def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published]) -> Iterable[Panel]:
+    """Ours and the published curves, each relative to its value at the first common level."""
+    data: list[Figure] = []
+    sources: list[str] = []
+    levels: set[Level] = set()
+    for part in parts:
+        for one, points in published_for(published, part):
+            metric = one.metric if part.having(one.metric) else ""
+            ours = part.having(metric) if metric else []
+            if len(ours) < 2 or len(points) < 2:
+                continue
+            common = next((level for level, _ in ours if level in dict(points)), None)
+            levels |= {level for level, _ in [*ours, *points]}
+            data += _normalised(part, one, points, ours, common, len(data) // 2)
+            sources.append(f"{one.title} ({one.metric})" + ("" if common is not None else ", no common level"))
+    if not data:
+        return
+    factor = parts[0].factor
+    x = level_axis(factor, _sorted(levels))
+    for trace in data:
+        trace["x"] = [x.place(level) for level in trace["x"]]
+    layout = layout_of(height=340, top=12)
+    layout["xaxis"] = x.figure()
+    layout["yaxis"] |= {"title": {"text": "relative to the first common level"}, "rangemode": "tozero"}
+    layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 2)
+    layout["height"] += 18 * ((len(data) - 1) // 2)
+    about = (
+        "Only the shape can be compared, the machines differ: both curves are divided by their value at the first "
+        f"level that both have. Published: {'; '.join(dict.fromkeys(sources))}."
+    )
+    yield Panel("shape", "The published shape beside ours", about, {"data": data, "layout": layout})
+
+
+def _sorted(levels: Iterable[Level]) -> list[Level]:
+    return sorted(levels, key=lambda level: (isinstance(level, str), level if isinstance(level, str) else float(level)))
+
+
+def _normalised(
+    part: Series,
+    one: Published,
+    points: Sequence[tuple[Level, float]],
+    ours: Sequence[tuple[Level, Estimate]],
+    common: Level | None,
+    place: int,
+) -> list[Figure]:
+    base_ours = dict(ours)[common].value if common is not None else ours[0][1].value
+    base_theirs = dict(points)[common] if common is not None else points[0][1]
+    if base_ours <= 0 or base_theirs <= 0:
+        return []
+    colour = COLOURS[place % len(COLOURS)]
+    label = f", {part.label}" if part.label else ""
+    factor = part.factor
+    shared: dict[str, Any] = {"type": "scatter", "hovertemplate": "%{text}<extra></extra>"}
+    mine = shared | {
+        "mode": "lines+markers",
+        "name": escape(f"here{label}"),
+        "x": [level for level, _ in ours],
+        "y": [found.value / base_ours for _, found in ours],
+        "text": [
+            f"here, {escape(with_unit(level, factor.unit))}: {found.value / base_ours:.2f}<br>{words.estimated(found)}"
+            for level, found in ours
+        ],
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 7, "symbol": [_SYMBOLS.get(found.bound, "circle") for _, found in ours]},
+        "error_y": {"type": "data", "symmetric": False, "color": colour, "thickness": 1.2, "width": 4,
+                    "array": [max(0.0, (f.high or f.value) - f.value) / base_ours for _, f in ours],
+                    "arrayminus": [max(0.0, f.value - (f.low or f.value)) / base_ours for _, f in ours]},
+    }  # fmt: skip
+    theirs = shared | {
+        "mode": "lines+markers",
+        "name": escape(f"published{label}"),
+        "x": [level for level, _ in points],
+        "y": [value / base_theirs for _, value in points],
+        "text": [
+            f"published, {escape(with_unit(level, factor.unit))}: {value / base_theirs:.2f}"
+            f"<br>{units.quantity(value, one.unit)}"
+            for level, value in points
+        ],
+        "line": {"color": "@second" if place == 0 else colour, "width": 1.6, "dash": "dash"},
+        "marker": {"color": "@second" if place == 0 else colour, "size": 7, "symbol": "diamond-open"},
+    }
+    return [mine, theirs]
+
+
+def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
+    """Which cache answered the lookups, as parts of one whole."""
+    for place, part in enumerate(parts[:_MOST_STACKS]):
+        names = [name for name in SHARES if len(part.having(name)) > 0]
+        if not names:
+            continue
+        levels = [level for level, _ in part.having(names[0])]
+        data = [_layer(part, name, levels, x, colour) for name, colour in zip(SHARES, _SHARE_COLOURS, strict=True)
+                if name in names]  # fmt: skip
+        layout = layout_of(height=320, top=12)
+        layout["xaxis"] = x.figure()
+        layout["yaxis"] |= {"title": {"text": "lookups, %"}, "range": [0, 100]}
+        label = f" ({part.label})" if part.label else ""
+        yield Panel(f"caches-{place}", f"Which cache answered{label}", "", {"data": data, "layout": layout})
+
+
+def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
+    found = dict(part.having(name))
+    values = [100 * found[level].value if level in found else 0.0 for level in levels]
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "stackgroup": "lookups",
+        "name": SHARES[name],
+        "x": [x.place(level) for level in levels],
+        "y": values,
+        "text": [f"{SHARES[name]} {units.share(value / 100)} at {escape(units.level(level))}"
+                 for value, level in zip(values, levels, strict=True)],
+        "hovertemplate": "%{text}<extra></extra>",
+        "line": {"color": colour, "width": 1.5},
+        "fillcolor": colour,
+        "marker": {"size": 5, "color": colour},
+    }  # fmt: skip
+
+
+_TITLES: Final[Mapping[str, str]] = {
+    "cycles": "What a packet costs",
+    "share": "Shares",
+    "ns": "Latency",
+    "s": "Times",
+    "count": "In the datapath",
+    "bytes": "Memory",
+    "1/s": "Rates",
+    "fps": "Packet rates",
+    "bit/s": "Bandwidth",
+}
+_ORDER: Final = ("cycles", "share", "ns", "s", "1/s", "bit/s", "fps", "count", "bytes")
+
+
+def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
+    """Every other metric under the same x axis, one panel a unit; a metric for each panel where series are many."""
+    shown = {*main_metrics(curve), *SHARES}
+    by_unit: dict[str, list[str]] = {}
+    for name in metric_names(curve):
+        if name not in shown:
+            unit = next(point.estimates[name].unit for point in curve.points if name in point.estimates)
+            by_unit.setdefault(unit, []).append(name)
+    ranked = sorted(by_unit, key=lambda unit: _ORDER.index(unit) if unit in _ORDER else len(_ORDER))
+    for unit in ranked:
+        names = by_unit[unit]
+        groups = [names] if len(parts) == 1 else [[name] for name in names[:_MOST_STACKS]]
+        for place, group in enumerate(groups):
+            title = _TITLES.get(unit, unit) if len(group) > 1 else group[0]
+            yield Panel(f"{_key(unit)}-{place}", title, "", _figure(parts, group, x, height=290))
+
+
+def _key(unit: str) -> str:
+    return "".join(letter for letter in unit if letter.isalnum()) or "other"

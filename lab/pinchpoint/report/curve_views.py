@@ -1,0 +1,154 @@
+"""What the tables about curves show, as plain values; the page, Markdown and the terminal only place them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.series import with_unit
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
+from pinchpoint.report import words
+from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
+
+# Beside what was looked for, these say most about why it is what it is.
+_TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
+_MOST_COLUMNS: Final = 5
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One number of a table with its interval; `bound` is a Bound's word, or empty when there is no number."""
+
+    text: str
+    spread: str
+    bound: str
+    sort: str
+
+
+@dataclass(frozen=True)
+class Row:
+    """One point of a curve."""
+
+    levels: tuple[str, ...]
+    order: int
+    cells: tuple[Cell, ...]  # one a column
+    repeats: int
+    published_way: str  # the mean without the lowest and the highest repeat; empty if there is none
+    outcome: str  # an Outcome's word
+    limit: str  # what pinched it, or how it ended without a number
+    verdict: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CurveView:
+    """One curve with everything that is shown of it."""
+
+    anchor: str
+    curve: Curve
+    factors: tuple[str, ...]
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    intervals: tuple[str, ...]
+    panels: tuple[Panel, ...]
+    all_columns: tuple[str, ...]
+    all_rows: tuple[Row, ...]
+    unmeasured: tuple[tuple[str, str], ...]  # which points, why not
+
+
+def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView, ...]:
+    """One view a curve that has points, in their order."""
+    published = study.published if study else ()
+    return tuple(
+        _view(f"curve-{place}", curve, panels(curve, published))
+        for place, curve in enumerate(curves, 1)
+        if curve.points
+    )
+
+
+def _view(anchor: str, curve: Curve, drawn: tuple[Panel, ...]) -> CurveView:
+    columns = table_columns(curve)
+    every = metric_names(curve)
+    return CurveView(
+        anchor=anchor,
+        curve=curve,
+        factors=tuple(factor.name for factor in curve.factors),
+        columns=columns,
+        rows=rows(curve, columns),
+        intervals=tuple(
+            dict.fromkeys(
+                one.interval
+                for point in curve.points
+                for name, one in point.estimates.items()
+                if name in columns and one.interval and one.bound is Bound.FOUND
+            )
+        ),
+        panels=drawn,
+        all_columns=every,
+        all_rows=rows(curve, every) if len(every) > len(columns) else (),
+        unmeasured=tuple(_unmeasured(curve)),
+    )
+
+
+def table_columns(curve: Curve) -> tuple[str, ...]:
+    """The metrics of the curve's table: what was looked for, then what explains it."""
+    names, wanted = metric_names(curve), main_metrics(curve)
+    telling = [name for name in _TELLING if name in names]
+    rest = [name for name in names if name not in (*wanted, *telling)]
+    return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])
+
+
+def rows(curve: Curve, columns: Sequence[str]) -> tuple[Row, ...]:
+    """One row a point, in the order of the levels."""
+    return tuple(_row(curve, point, columns, order) for order, point in enumerate(curve.points))
+
+
+def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) -> Row:
+    measured = point.outcome == Outcome.MEASURED
+    main = next((point.estimates[name] for name in columns if name in point.estimates), None)
+    notes = [f"{name}: {note}" if name else note for name, note in point.notes.items() if name in ("", *columns)]
+    return Row(
+        levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
+        order=order,
+        cells=tuple(_cell(point, name) for name in columns),
+        repeats=main.n if main else 0,
+        published_way=_published_way(main),
+        outcome=point.outcome,
+        limit=_limit(point) if measured else words.OUTCOMES[Outcome(point.outcome)],
+        verdict=point.verdict if measured else point.reason,
+        notes=tuple([*notes, *([point.invisible] if point.invisible else [])]),
+    )
+
+
+def _limit(point: CurvePoint) -> str:
+    return words.LIMITS[Limit(point.limit)] if point.limit else words.NOT_DIAGNOSED
+
+
+def _published_way(found: Estimate | None) -> str:
+    if found is None or found.trimmed_mean is None:
+        return ""
+    return units.quantity(found.trimmed_mean, found.unit)
+
+
+def _cell(point: CurvePoint, name: str) -> Cell:
+    found = point.estimates.get(name)
+    if found is None:
+        refused = point.notes.get(name, "").startswith("refused")
+        return Cell("refused" if refused else "-", "", Bound.REFUSED.value if refused else "", "")
+    return Cell(words.estimated(found), words.spread(found), found.bound.value, f"{found.value:.10g}")
+
+
+def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
+    """Points without a number by outcome and reason: how many, which, why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for point in curve.points:
+        if point.outcome != Outcome.MEASURED:
+            found.setdefault((point.outcome, point.reason), []).append(
+                ", ".join(f"{factor.name} {with_unit(point.levels.get(factor.name), factor.unit)}"
+                          for factor in curve.factors) or curve.group
+            )  # fmt: skip
+    return [
+        (f"{'; '.join(places)}: {words.OUTCOMES[Outcome(outcome)]}", reason)
+        for (outcome, reason), places in found.items()
+    ]

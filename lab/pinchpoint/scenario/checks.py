@@ -1,0 +1,218 @@
+"""The checks across keys: each notes its problems in the source."""
+
+import re
+from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Interface
+from math import prod
+from pathlib import Path as FilePath
+
+from pinchpoint.model.scenario import Datapath
+from pinchpoint.scenario import measure_keys
+from pinchpoint.scenario.lexical import Path
+from pinchpoint.scenario.measure_keys import METHODS, SOCKETS_MEASURES
+from pinchpoint.scenario.reader import Element, Values
+from pinchpoint.scenario.source import Source, show
+
+# A scenario's name becomes part of trial ids and file names.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
+_POLLED = (Datapath.DPDK, Datapath.AF_XDP)
+
+
+def check_name(source: Source, path: str) -> None:
+    """The file's name can name trials and files."""
+    name = FilePath(path).stem
+    if not _NAME.fullmatch(name):
+        expected = "expected a file name of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
+        source.problem((), f"{expected}: it becomes the name of trials and files; found {show(name)}")
+
+
+def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
+    """The tables that the measure needs are there."""
+    sends = measure in ("rates", "load") or build.get("load_fps", 0) > 0
+    needed = [("port", 2), ("stream", 1)] if sends else [("host", 2)] if measure in SOCKETS_MEASURES else []
+    for name, fewest in needed:
+        found = len(arrays[name])
+        if found < fewest:
+            source.problem((name,), f"expected at least {fewest} [[{name}]], found {found or 'none'}")
+
+
+def check_cpus(source: Source, measure: str | None, tables: Mapping[str, Values]) -> None:
+    """The engine has CPUs of its own."""
+    dut = tables["dut"]
+    if dut.get("datapath") not in _POLLED and (measure == "build" or measure in SOCKETS_MEASURES):
+        return
+    shared = sorted(set(dut.get("pmd_cpus", ())) & set(tables["engine"].get("cpus", ())))
+    if shared:
+        cpus = ", ".join(str(cpu) for cpu in shared)
+        source.problem(("engine", "cpus"), f"expected CPUs other than dut.pmd_cpus, found {cpus} in both")
+
+
+def check_engine(source: Source, engine: Values, dut: Values, ports: Sequence[Element]) -> None:
+    """A CPU without a port would have nothing to do. One is not too many: too few ports are told elsewhere."""
+    cpus = engine.get("cpus", ())
+    if len(cpus) > max(1, len(ports)):
+        found = ", ".join(str(cpu) for cpu in cpus)
+        at_most = f"at most {len(ports)}, one CPU for each [[port]]"
+        source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({found})")
+    if dut.get("datapath") == Datapath.DPDK and engine.get("backend", "auto") != "auto":
+        source.mismatch(("engine", "backend"), '"auto" where dut.datapath is "dpdk"', engine["backend"])
+
+
+def check_names(source: Source, arrays: Mapping[str, Sequence[Element]]) -> None:
+    """Ports, hosts and tunnels have names of their own, and none that a patch port or bridge has."""
+    seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
+    for table in ("port", "host", "tunnel"):
+        for element in arrays[table]:
+            name = element.values.get("name")
+            if name in seen:
+                source.problem((*element.at, "name"), f'expected a name of its own, found "{name}" again')
+            elif name and _OF_BRIDGES.fullmatch(name):
+                source.problem((*element.at, "name"), f'expected another name: "{name}" is one that bridges have')
+            if name:
+                seen.add(name)
+
+
+def check_ports(source: Source, ports: Sequence[Element], dut: Values) -> None:
+    """Queues and NICs are such as the datapath has."""
+    datapath, addresses = dut.get("datapath"), set[str]()
+    for port in ports:
+        at, values = port.at, port.values
+        if datapath and datapath not in _POLLED and values.get("queues", 1) > 1:
+            source.mismatch((*at, "queues"), f'1 where dut.datapath is "{datapath}"', values["queues"])
+        _check_affinity(source, port, dut)
+        for key, other in (("pci", "engine_pci"), ("engine_pci", "pci")):
+            address = values.get(key)
+            if not address:
+                continue
+            if datapath and datapath != Datapath.DPDK:
+                source.problem((*at, key), f'expected no NIC where dut.datapath is "{datapath}", found "{address}"')
+            if other in values and not values[other]:
+                source.problem((*at, other), f"missing; with {key} both ends of the cable are NICs")
+            if address in addresses:
+                source.problem((*at, key), f'expected a NIC of its own, found "{address}" again')
+            addresses.add(address)
+
+
+def _check_affinity(source: Source, port: Element, dut: Values) -> None:
+    text, at = port.values.get("rxq_affinity"), (*port.at, "rxq_affinity")
+    if not text:
+        return
+    if dut.get("datapath") and dut["datapath"] not in _POLLED:
+        source.mismatch(at, f'"" where dut.datapath is "{dut["datapath"]}": no PMD thread polls', text)
+    pairs = [pair.split(":") for pair in text.split(",")]
+    queues = [int(queue) for queue, _ in pairs]
+    cpus = dut.get("pmd_cpus", ())
+    if len(set(queues)) < len(queues) or max(queues) >= port.values.get("queues", max(queues) + 1):
+        source.mismatch(at, f"each queue once, from 0 to {port.values.get('queues', 1) - 1}", text)
+    if cpus and any(int(cpu) not in cpus for _, cpu in pairs):
+        source.mismatch(at, f"CPUs of dut.pmd_cpus ({', '.join(map(str, cpus))})", text)
+
+
+def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], dut: Values) -> None:
+    """Streams join ports that are there, with frames that they take and five-tuples that the ranges make."""
+    names = [port.values["name"] for port in ports if "name" in port.values]
+    for element in streams:
+        at, stream = element.at, element.values
+        for key, field in (("from", "tx_port"), ("to", "rx_port")):
+            if field in stream and stream[field] not in names:
+                expected = f"the name of a [[port]] ({', '.join(names) or 'there is none'})"
+                source.mismatch((*at, key), expected, stream[field])
+        if "tx_port" in stream and stream.get("rx_port") == stream["tx_port"]:
+            source.problem((*at, "to"), f'expected another port than "from", found "{stream["tx_port"]}" in both')
+        limit = measure_keys.FRAME_LIMIT.get(dut.get("kind", ""), 9022)
+        if stream.get("frame_bytes", 0) > limit:
+            source.mismatch((*at, "frame_bytes"), f"at most {limit:,} (MTU 1500)", stream["frame_bytes"])
+        _check_flows(source, stream, at)
+
+
+def check_search(source: Source, search: Values) -> None:
+    """The goals of the search fit each other."""
+
+    def wrong(key: str, condition: str, other: str, holds: bool) -> None:
+        if not holds:
+            found = f"{search[key]:g} and {search[other]:g}"
+            source.problem(("search", key), f"expected {condition} search.{other}, found {found}")
+
+    if 0 not in search.get("loss_ratios", (0,)):
+        found = ", ".join(f"{ratio:g}" for ratio in search["loss_ratios"])
+        source.problem(("search", "loss_ratios"), f"expected 0 (the NDR) among them, found {found}")
+    if {"min_load_fps", "max_load_fps"} <= search.keys():
+        lower_first = search["min_load_fps"] < search["max_load_fps"]
+        wrong("max_load_fps", "more than", "min_load_fps", lower_first)
+    if {"trial_duration_s", "initial_trial_duration_s"} <= search.keys():
+        rough_first = search["initial_trial_duration_s"] <= search["trial_duration_s"]
+        wrong("initial_trial_duration_s", "at most", "trial_duration_s", rough_first)
+    if {"trial_duration_s", "duration_sum_s"} <= search.keys():
+        enough = search["duration_sum_s"] >= search["trial_duration_s"]
+        wrong("duration_sum_s", "at least", "trial_duration_s", enough)
+    if {"preceding_targets", "initial_trial_duration_s", "duration_sum_s"} <= search.keys():
+        direct = search["initial_trial_duration_s"] >= search["duration_sum_s"]
+        if search["preceding_targets"] == 0 and not direct:
+            source.problem(
+                ("search", "preceding_targets"),
+                "expected 1 or more where initial_trial_duration_s is below duration_sum_s, found 0",
+            )
+
+
+def _check_flows(source: Source, stream: Values, at: Path) -> None:
+    """Fill in the default and compare with the product of the ranges."""
+    if not all(name in stream for name in measure_keys.RANGES):
+        return
+    product = prod(stream[name].count for name in measure_keys.RANGES)
+    if "flows" in stream and stream["flows"] > product:
+        expected = f"at most {product:,}, the product of the four ranges"
+        source.mismatch((*at, "flows"), expected, stream["flows"])
+    if "flows" not in stream and product > measure_keys.MOST_FLOWS:
+        source.problem(
+            (*at, "flows"),
+            f"missing; the ranges make {product:,} five-tuples, more than the {measure_keys.MOST_FLOWS:,} of a cycle",
+        )
+    stream.setdefault("flows", product)
+
+
+def check_hosts(source: Source, hosts: Sequence[Element]) -> None:
+    """Hosts share one subnet, so that they reach each other, and no address."""
+    seen: dict[str, None] = {}
+    subnet = None
+    for host in hosts:
+        address, at = host.values.get("address"), (*host.at, "address")
+        if not address:
+            continue
+        interface = IPv4Interface(address)
+        subnet = subnet or interface.network
+        if interface.network != subnet:
+            source.mismatch(at, f"an address in {subnet} as the first host has", address)
+        if str(interface.ip) in seen:
+            source.problem(at, f'expected an address of its own, found "{address}" again')
+        seen[str(interface.ip)] = None
+
+
+def check_sockets(source: Source, sockets: Values, hosts: Sequence[Element], measure: str | None) -> None:
+    """Client and server are two hosts. Fills in the defaults that depend on the measure."""
+    names = [host.values["name"] for host in hosts if "name" in host.values]
+    for key in ("client", "server"):
+        if key in sockets and sockets[key] not in names:
+            expected = f"the name of a [[host]] ({', '.join(names) or 'there is none'})"
+            source.mismatch(("sockets", key), expected, sockets[key])
+    if "client" in sockets and sockets["client"] == sockets.get("server"):
+        source.problem(("sockets", "server"), f'expected another host than the client, found "{sockets["client"]}"')
+    is_stream = measure == "bandwidth"
+    if is_stream and sockets.get("response_bytes"):
+        source.mismatch(("sockets", "response_bytes"), "0 with bandwidth", sockets["response_bytes"])
+    if is_stream and sockets.get("rate_tps") is not None:
+        source.mismatch(("sockets", "rate_tps"), "none with bandwidth", sockets["rate_tps"])
+    sockets.setdefault("request_bytes", 131_072 if is_stream else 1)
+    sockets.setdefault("response_bytes", 0 if is_stream else 1)
+    if not is_stream and sockets["response_bytes"] == 0:
+        source.mismatch(("sockets", "response_bytes"), f"1 or more with {measure}", 0)
+
+
+def check_build(source: Source, build: Values) -> None:
+    """The method is one by which the thing can be made."""
+    methods = METHODS.get(build.get("what", ""))
+    if methods and "method" in build and build["method"] not in methods:
+        expected = " or ".join(f'"{method}"' for method in methods) + f" for {build['what']}"
+        source.mismatch(("build", "method"), expected, build["method"])
+    if build.get("what") in ("ports", "veths") and build.get("probe_rules"):
+        source.mismatch(("build", "probe_rules"), f"0 for {build['what']}", build["probe_rules"])

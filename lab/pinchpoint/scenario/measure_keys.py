@@ -1,0 +1,232 @@
+"""The keys that say what is sent, and how it is measured."""
+
+from typing import Final
+
+from pinchpoint.scenario import kinds
+from pinchpoint.scenario.key import Computed, Key, Table, Unset
+
+FRAMES: Final = ("rates", "load", "build")
+"""The measures that send frames."""
+SOCKETS_MEASURES: Final = ("bandwidth", "rr", "crr")
+"""The measures of kernel sockets between two hosts."""
+RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
+MOST_FLOWS: Final = 16_777_216
+FRAME_LIMIT: Final = {"ovs": 1518}
+"""The largest frame, in bytes, that each kind of DUT takes with its ports' default MTU of 1500."""
+
+STREAM = Table(
+    "stream",
+    "UDP over IPv4 frames from one port to another. The defaults are the addresses "
+    "and the discard port that RFC 2544 (C.2.2) and RFC 863 set aside.",
+    (
+        Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
+        Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),
+        Key(
+            "frame_bytes",
+            kinds.integer(64, 9022),
+            "Frame size with its 4 bytes of check sequence; at most "
+            + " and ".join(f"{limit} for {kind}" for kind, limit in FRAME_LIMIT.items())
+            + ".",
+            64,
+        ),
+        Key("share", kinds.number(0.001, 1000), "Of the load, relative to the other streams.", 1.0),
+        Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
+        Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
+        Key("ipv4_src", kinds.ipv4_range(), "Source addresses.", "198.18.0.1"),
+        Key("ipv4_dst", kinds.ipv4_range(), "Destination addresses.", "198.19.0.1"),
+        Key("udp_src", kinds.udp_range(), "Source ports.", 1024),
+        Key("udp_dst", kinds.udp_range(), "Destination ports.", 9),
+        Key(
+            "order",
+            kinds.order(RANGES),
+            "Which range moves fastest, which next; names left out follow in the order of the default.",
+            list(RANGES),
+        ),
+        Key(
+            "flows",
+            kinds.integer(1, MOST_FLOWS),
+            "Five-tuples in the cycle; at most the product of the four ranges.",
+            Computed("the product of the four ranges"),
+        ),
+    ),
+    at_most=256,
+    measures=FRAMES,
+)
+
+SEARCH = Table(
+    "search",
+    "How NDR and PDR are looked for: MLRsearch, with the goals of FD.io CSIT as defaults. Trial length is "
+    "part of a rate's definition: never compare rates across lengths.",
+    (
+        Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
+        Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
+        Key(
+            "loss_ratios",
+            kinds.numbers(0, 1, below=True),
+            "One goal each: 0 is the NDR, others are PDRs.",
+            [0.0, 0.005],
+        ),
+        Key("trial_duration_s", kinds.number(0.05, 3600), "Length of a full trial, seconds.", 1.0),
+        Key(
+            "initial_trial_duration_s",
+            kinds.number(0.05, 3600),
+            "Length of the first, rough trials, seconds; at most trial_duration_s.",
+            1.0,
+        ),
+        Key(
+            "duration_sum_s",
+            kinds.number(0.05, 86_400),
+            "Seconds of trials at one load that decide about it; at least trial_duration_s.",
+            21.0,
+        ),
+        Key(
+            "exceed_ratio",
+            kinds.number(0, 1, below=True),
+            "Share of those seconds that may lose too much before the load counts as too high.",
+            0.5,
+        ),
+        Key(
+            "relative_width",
+            kinds.number(0.0001, 0.5),
+            "The search ends when the bounds are this close, relative to the upper one.",
+            0.005,
+        ),
+        Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
+        Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),
+        Key("max_duration_s", kinds.number(1, 86_400), "The search gives up after this time, seconds.", 600.0),
+        Key("max_repeats", kinds.integer(0, 100), "How often one invalid trial is repeated.", 8),
+        Key("drain_s", kinds.number(0, 60), "Wait for frames still on their way, seconds.", 0.1),
+    ),
+    measures=FRAMES,
+)
+
+VALIDITY = Table(
+    "validity",
+    "When a trial's loss may be called the DUT's loss.",
+    (
+        Key(
+            "shortfall_ratio",
+            kinds.number(0, 1, below=True),
+            "Share of the intended frames that the engine may fail to offer although its core ran.",
+            0.001,
+        ),
+        Key(
+            "gap_shortfall_ratio",
+            kinds.number(0, 1, below=True),
+            "Share that it may fail to offer in all, the host having taken its core; rates are told as offered.",
+            0.05,
+        ),
+        Key(
+            "unexplained_frames",
+            kinds.integer(0, 1_000_000_000),
+            "Frames that the ledger may leave unexplained.",
+            0,
+        ),
+    ),
+)
+
+LATENCY = Table(
+    "latency",
+    "Where latency is measured, once the NDR is known.",
+    (
+        Key(
+            "at",
+            kinds.numbers(0.001, 1, may_be_empty=True),
+            "Shares of the NDR; [] measures none.",
+            [0.5, 0.9],
+        ),
+        Key("duration_s", kinds.number(0.05, 3600), "Length of each, seconds.", 2.0),
+    ),
+    measures=("rates",),
+)
+
+LOAD = Table(
+    "load",
+    "The rates at which the DUT's load is measured.",
+    (
+        Key("at_fps", kinds.numbers(1, 1e9), "Frames per second, all streams together."),
+        Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
+        Key("repeats", kinds.integer(1, 100), "Trials at each rate.", 3),
+    ),
+    measures=("load",),
+)
+
+SOCKETS = Table(
+    "sockets",
+    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they "
+    "go. `rr`: requests and responses over standing connections. `crr`: a connection for each request.",
+    (
+        Key("client", kinds.port_name(), "The host that connects."),
+        Key("server", kinds.port_name(), "The host that accepts."),
+        Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
+        Key(
+            "request_bytes",
+            kinds.integer(1, 1_048_576),
+            "Bytes of a request; with bandwidth, of one write.",
+            Computed("1; 131,072 with bandwidth"),
+        ),
+        Key(
+            "response_bytes",
+            kinds.integer(0, 1_048_576),
+            "Bytes of a response; with bandwidth there is none.",
+            Computed("1; 0 with bandwidth"),
+        ),
+        Key(
+            "rate_tps",
+            kinds.number(0.1, 1e8),
+            "Planned transactions per second.",
+            Unset("each begins when one ends"),
+        ),
+        Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
+        Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
+        Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
+        Key(
+            "timeout_s",
+            kinds.number(0.1, 3600),
+            "A transaction that takes longer has failed, seconds.",
+            10.0,
+        ),
+    ),
+    measures=SOCKETS_MEASURES,
+)
+
+METHODS: Final = {
+    "flows": ("process", "file", "bundle"),
+    "ports": ("process", "transaction"),
+    "veths": ("process", "file", "netlink"),
+}
+"""How each thing can be made."""
+
+BUILD = Table(
+    "build",
+    "What is made, and how; its making is what is measured.",
+    (
+        Key(
+            "what",
+            kinds.word(*METHODS),
+            '"flows": OpenFlow rules; "ports": ports of the first bridge; "veths": pairs of linked interfaces.',
+        ),
+        Key(
+            "method",
+            kinds.word(*dict.fromkeys(method for methods in METHODS.values() for method in methods)),
+            '"process": one process for each item; "file": one process that reads all from a file; "bundle": one '
+            'atomic OpenFlow bundle; "transaction": one transaction of the database; "netlink": one socket. '
+            + " ".join(f"For {what}: {', '.join(methods)}." for what, methods in METHODS.items()),
+        ),
+        Key("count", kinds.integer(1, 5_000_000), "How many are made."),
+        Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
+        Key(
+            "probe_rules",
+            kinds.integer(0, 1000),
+            "Rules, spread over all, for which the first frame that takes them is timed (flows only).",
+            0,
+        ),
+        Key(
+            "load_fps",
+            kinds.number(0, 1e9),
+            "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.",
+            0.0,
+        ),
+    ),
+    measures=("build",),
+)

@@ -1,0 +1,215 @@
+"""From a scenario file with [sweep] to its scenarios: one for each combination of levels."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from pathlib import Path as FilePath
+from typing import Any
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Factor, Level, Point, Scenario, Sweep
+from pinchpoint.scenario import keys, sweep_keys
+from pinchpoint.scenario.keypath import key_at, key_path, nearest
+from pinchpoint.scenario.lexical import Path
+from pinchpoint.scenario.read import scenario_of
+from pinchpoint.scenario.reader import Element, Reader, Values
+from pinchpoint.scenario.source import MOST_PROBLEMS, Change, Source, read_text, show
+
+LONGEST_NAME = 120
+_FIXED = ("title", "measure")
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+
+Setting = tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Axis:
+    """A factor, and what each of its levels sets."""
+
+    factor: Factor
+    settings: tuple[Setting, ...]
+
+
+def load_sweep(path: FilePath, quick: bool = False, changes: Mapping[str, object] | None = None) -> Sweep:
+    """Read any scenario file; one without [sweep] makes one scenario.
+
+    `quick`: the short form's levels. `changes`: key paths (`stream[1].flows`) and the values that
+    replace the file's own. Raises InputError listing every problem, one a line.
+    """
+    source = Source(read_text(path), str(path))
+    made = [_change(source, name, value) for name, value in (changes or {}).items()]
+    return sweep_of(source.changed(made), quick)
+
+
+def _change(source: Source, name: str, value: object) -> Change:
+    at = key_path(name)
+    if at is None or key_at(at, keys.TABLES) is None:
+        near = nearest(name, keys.TABLES)
+        hint = f"did you mean {near}?" if near else 'write it like "stream[1].flows"'
+        raise InputError(f"{source.path}: there is no key {show(name)}", hint)
+    if not source.holds(at):
+        raise InputError(f"{source.path}: {name}: the file has no such element")
+    return Change(at, value, origin="a change made when started")
+
+
+def sweep_of(source: Source, quick: bool) -> Sweep:
+    """The scenarios of one file. Raises InputError listing every problem, one a line."""
+    reader = Reader(source, sweep_keys.TABLES)
+    reader.refuse_unknown_keys()
+    values = reader.table(sweep_keys.SWEEP)
+    factors, points = reader.array(sweep_keys.FACTOR), reader.array(sweep_keys.POINT)
+    axes = [*_listed(source, points, values, quick), *_axes(source, factors, quick)]
+    _check_axes(source, axes, factors, points)
+    if source.problems:
+        raise source.error()
+    scenarios = _expand(source, axes)
+    return Sweep(
+        group=FilePath(source.path).stem,
+        title=scenarios[0].title,
+        factors=tuple(axis.factor for axis in axes),
+        scenarios=scenarios,
+        repeats=values["repeats"],
+        order=values["order"],
+        seed=values["seed"],
+    )
+
+
+def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[Axis]:
+    for element in factors:
+        values = element.values
+        if not {"name", "unit", "keys", "levels", "quick", "falling"} <= values.keys():
+            continue
+        paths = list(_paths(source, element, values["keys"]))
+        chosen = "quick" if quick and values["quick"] else "levels"
+        factor = Factor(values["name"], values["unit"], values[chosen], values["falling"])
+        places = [source.line((*element.at, chosen, place)) for place in range(len(factor.levels))]
+        settings = (
+            tuple(Change(path, level, line) for path in paths)
+            for level, line in zip(factor.levels, places, strict=True)
+        )
+        yield Axis(factor, tuple(settings))
+
+
+def _paths(source: Source, element: Element, names: Sequence[str]) -> Iterator[Path]:
+    for place, name in enumerate(names):
+        path = _swept(source, name, (*element.at, "keys", place))
+        if path:
+            yield path
+
+
+def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | None:
+    """The path of a key that a sweep may set; None if it is none, which is then noted."""
+    path = key_path(name)
+    if isinstance(value, dict) and path and key_at(path, keys.TABLES) is None:
+        source.problem(at, f'expected a key in quotes, such as "{name}.{next(iter(value), "key")}"')
+        return None
+    known = [table for table in keys.TABLES if table not in sweep_keys.TABLES]
+    if path is None or key_at(path, known) is None or path[0] in _FIXED:
+        near = nearest(name, known)
+        hint = f"; did you mean {near}?" if near and near not in _FIXED else ""
+        source.problem(at, f"expected a key that a level can set, found {show(name)}{hint}")
+        return None
+    if not source.holds(path):
+        source.problem(at, f"expected a key of this file, found {show(name)}: there is no such element")
+        return None
+    return path
+
+
+def _listed(source: Source, points: Sequence[Element], values: Values, quick: bool) -> Iterator[Axis]:
+    """The listed points as one factor."""
+    taken = [point for point in points if point.values.get("quick", True) or not quick]
+    if points and not taken:
+        source.problem(("sweep", "point"), "expected at least one point with quick = true in the short form")
+    settings = [_point_setting(source, point) for point in taken]
+    names = [point.values.get("name", "") for point in taken]
+    for point, name in zip(taken, names, strict=True):
+        if name and names.count(name) > 1:
+            source.problem((*point.at, "name"), f"expected a name of its own, found {show(name)} again")
+    if taken and "point_name" in values:
+        yield Axis(Factor(values["point_name"], "", tuple(names), False), tuple(settings))
+
+
+def _point_setting(source: Source, point: Element) -> Setting:
+    found: Any = source.data
+    for part in point.at:
+        found = found[part]
+    own = [key.name for key in sweep_keys.POINT.keys]
+    changes = []
+    for name, value in found.items():
+        at = (*point.at, name)
+        if name not in own and (path := _swept(source, name, at, value)):
+            changes.append(Change(path, value, source.line(at)))
+    return tuple(changes)
+
+
+def _check_axes(source: Source, axes: Sequence[Axis], factors: Sequence[Element], points: Sequence[Element]) -> None:
+    seen = {axes[0].factor.name} if points and axes else set[str]()
+    for element in factors:
+        name = element.values.get("name")
+        if name in seen:
+            source.problem((*element.at, "name"), f"expected a name of its own, found {show(name)} again")
+        seen.add(name or "")
+    taken: dict[Path, str] = {}
+    for axis in axes:
+        for path in {change.at: None for setting in axis.settings for change in setting}:
+            for other, factor in taken.items():
+                if path[: len(other)] == other or other[: len(path)] == path:
+                    both = f"{factor} and {axis.factor.name} set the same key"
+                    source.problem(("sweep",), f"expected each key in one factor, found that {both}")
+            taken[path] = axis.factor.name
+    count = prod(len(axis.factor.levels) for axis in axes)
+    if count > sweep_keys.MOST_POINTS:
+        source.problem(("sweep",), f"expected at most {sweep_keys.MOST_POINTS:,} points, found {count:,}")
+
+
+def _expand(source: Source, axes: Sequence[Axis]) -> tuple[Scenario, ...]:
+    """The scenario of each combination. Raises InputError listing the problems of all of them."""
+    scenarios: list[Scenario] = []
+    names: set[str] = set()
+    problems: dict[tuple[int, str], list[Mapping[str, Level]]] = {}
+    tried = 0
+    for places in product(*(range(len(axis.factor.levels)) for axis in axes)):
+        chosen = list(zip(axes, places, strict=True))
+        levels = {axis.factor.name: axis.factor.levels[place] for axis, place in chosen}
+        point = source.changed((change for axis, place in chosen for change in axis.settings[place]), without="sweep")
+        scenario = scenario_of(point)
+        tried += 1
+        for problem in point.problems:
+            problems.setdefault(problem, []).append(levels)
+        if len(problems) > MOST_PROBLEMS:
+            break
+        if scenario and not problems:
+            scenarios.append(_named(scenario, levels, names))
+    if problems:
+        _tell(source, problems, tried)
+        raise source.error()
+    return tuple(scenarios)
+
+
+def _tell(source: Source, problems: Mapping[tuple[int, str], list[Mapping[str, Level]]], tried: int) -> None:
+    """Note each problem once, with the levels that its points have in common, unless all points have it."""
+    for (line, problem), points in problems.items():
+        common = {name: level for name, level in points[0].items() if all(point[name] == level for point in points)}
+        shown = ", ".join(f"{name} = {show(level)}" for name, level in (common or points[0]).items())
+        more = f" and {len(points) - 1} more points" if not common else ""
+        is_everywhere = not points[0] or (len(points) == tried and tried > 1)
+        source.take(line, problem if is_everywhere else f"{problem} (at {shown}{more})")
+
+
+def _named(scenario: Scenario, levels: Mapping[str, Level], names: set[str]) -> Scenario:
+    if not levels:
+        return scenario
+    parts = (f"{name}-{_word(level)}" for name, level in levels.items())
+    wanted = _UNSAFE.sub("-", ".".join((scenario.name, *parts)))
+    name, number = wanted[:LONGEST_NAME], 1
+    while name in names:
+        number += 1
+        name = f"{wanted[: LONGEST_NAME - 5]}-{number}"
+    names.add(name)
+    return replace(scenario, name=name, point=Point(scenario.name, levels, 1))
+
+
+def _word(level: Level) -> str:
+    return str(level).lower() if isinstance(level, bool) else str(level)

@@ -1,0 +1,131 @@
+"""The keys that make many scenarios of one file."""
+
+from typing import Final
+
+from pinchpoint.scenario import kinds, sweep_kinds
+from pinchpoint.scenario.key import Computed, Key, Table, Unset
+
+MOST_POINTS: Final = 1000
+
+SWEEP = Table(
+    "sweep",
+    "Makes a scenario of the file for each combination of the levels below: the first factor moves slowest. Listed "
+    "points count as one factor, which stands before the others.",
+    (
+        Key("repeats", kinds.integer(1, 1000), "How often each point is measured.", 1),
+        Key(
+            "order",
+            kinds.word("interleaved", "random", "listed"),
+            '"interleaved": all points, then all again; "random": the same, shuffled; "listed": a point with all its '
+            "repeats, then the next.",
+            "interleaved",
+        ),
+        Key("seed", kinds.integer(0, 2**32 - 1), "Of the shuffling: the same seed gives the same order.", 1),
+        Key("point_name", sweep_kinds.factor_name(), "What the listed points are levels of.", "point"),
+    ),
+)
+
+FACTOR = Table(
+    "sweep.factor",
+    "One thing that is varied.",
+    (
+        Key("name", sweep_kinds.factor_name(), "What it is called in results."),
+        Key("unit", kinds.text(20), "Of its levels.", ""),
+        Key(
+            "keys",
+            sweep_kinds.key_paths(),
+            'Which keys take the level, e.g. `["stream[1].flows"]`; all of them the same.',
+        ),
+        Key("levels", sweep_kinds.levels(), "The values they take."),
+        Key("quick", sweep_kinds.levels(), "The levels of the short form.", Unset("all levels")),
+        Key(
+            "falling",
+            kinds.boolean(),
+            "More of it never raises the rate: what a run with a budget may rely on to skip points.",
+            False,
+        ),
+    ),
+    at_most=8,
+)
+
+POINT = Table(
+    "sweep.point",
+    'One listed point: beside these keys, those that it sets, in quotes: `"dut.cascade" = 5`.',
+    (
+        Key("name", sweep_kinds.level_name(), "Its level in results."),
+        Key("quick", kinds.boolean(), "Whether the short form has it.", True),
+    ),
+    at_most=256,
+    is_open=True,
+)
+
+TABLES: Final = (SWEEP, FACTOR, POINT)
+
+STUDY_TOP = Table(
+    "",
+    "",
+    (
+        Key("title", kinds.text(), "What the study shows, in a few words.", Computed("the folder's name")),
+        Key("about", sweep_kinds.prose(), "What was measured, why, and how to read it.", ""),
+        Key(
+            "source", sweep_kinds.prose(), "Where the published figures come from, and what they were measured on.", ""
+        ),
+        Key("scenarios", sweep_kinds.file_stems(), "Its scenario files, without `.toml`, in their order."),
+    ),
+)
+
+QUICK = Table(
+    "quick",
+    "The short form: keys and the values put over every file's whose measure reads them, in quotes: "
+    '`"search.duration_sum_s" = 2`.',
+    (),
+    is_open=True,
+)
+
+PUBLISHED = Table(
+    "published",
+    "A published curve, to be compared in shape with one of ours: `points`, or `file`, `x` and `y`.",
+    (
+        Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
+        Key("metric", kinds.text(60), 'The metric compared, e.g. "NDR".'),
+        Key("unit", kinds.text(20), "Of its figures."),
+        Key("factor", sweep_kinds.factor_name(), "The x axis: a factor of that file's sweep."),
+        Key("title", kinds.text(), "What was measured, on what."),
+        Key(
+            "levels",
+            sweep_kinds.level_table(),
+            "Levels of that sweep's other factors at which our curve is taken.",
+            {},
+        ),
+        Key("points", sweep_kinds.pairs(), "Pairs of level and figure.", Unset("from `file`")),
+        Key(
+            "file",
+            sweep_kinds.file_name("csv"),
+            "A CSV file in the study's folder, its first line the names of its columns.",
+            Unset("from `points`"),
+        ),
+        Key("where", sweep_kinds.level_table(), "Only the rows that have these values in these columns.", {}),
+        Key("x", kinds.text(60), "The column of the levels.", Unset("needed with `file`")),
+        Key("y", kinds.text(60), "The column of the figures.", Unset("needed with `file`")),
+        Key("times", kinds.number(1e-12, 1e12), "What the column's figures are multiplied by to be in `unit`.", 1.0),
+        Key(
+            "first", kinds.boolean(), "Of several rows with one level, the first counts; else they are refused.", False
+        ),
+    ),
+    at_most=256,
+)
+
+FINDING = Table(
+    "finding",
+    "One sentence that the report computes from the data.",
+    (
+        Key("kind", sweep_kinds.word_like(), "What it says; see docs/studies.md."),
+        Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose results it is about."),
+        Key("metric", kinds.text(60), "Of what.", ""),
+        Key("factor", kinds.text(60), "Along which factor.", ""),
+        Key("against", kinds.text(60), "Another group, metric or level, as the kind wants it.", ""),
+    ),
+    at_most=64,
+)
+
+STUDY_TABLES: Final = (STUDY_TOP, QUICK, PUBLISHED, FINDING)

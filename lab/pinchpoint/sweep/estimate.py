@@ -1,0 +1,116 @@
+"""How long a run will take: estimated before it starts, corrected as its units finish; pure.
+
+The constants are what benches took on a 2-core virtual machine. They only have to be
+right in proportion: the ratio of spent to estimated time corrects them group by group.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+
+from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Scenario
+from pinchpoint.sweep.rates import expected_trials, warm_up
+
+# Switch, engine and their removal; DPDK also takes and clears its hugepages.
+STANDING_S: Mapping[Datapath, float] = {
+    Datapath.DPDK: 6.0,
+    Datapath.AF_XDP: 4.0,
+    Datapath.AF_PACKET: 3.0,
+    Datapath.KERNEL: 3.0,
+}
+RULE_S = 20e-6
+BRIDGE_S = 0.1
+PORT_S = 10e-3  # an idle port of the switch, made and removed
+TRIAL_S = 0.25  # around a trial: settling, counters read twice, the record synced
+LATENCY_RETRIES = 1.5
+WINDOW_S = 0.5  # around a window of a socket workload
+
+# Per item made, its removal included; "process" is divided by what runs at once.
+ITEM_S: Mapping[tuple[str, str], float] = {
+    ("flows", "process"): 10e-3,
+    ("flows", "file"): RULE_S,
+    ("flows", "bundle"): 2 * RULE_S,
+    ("ports", "process"): 60e-3,
+    ("ports", "transaction"): PORT_S,
+    ("veths", "process"): 10e-3,
+    ("veths", "file"): 2e-3,
+    ("veths", "netlink"): 2e-3,
+}
+UNKNOWN_ITEM_S = 5e-3
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds that a scenario takes from its bench's first action to its last."""
+    return _standing_s(scenario) + _MEASURES_S[scenario.measure](scenario)
+
+
+def _standing_s(scenario: Scenario) -> float:
+    dut = scenario.dut
+    rules = sum(len(bridge.rules) + sum(one.count for one in bridge.rule_series) for bridge in dut.bridges)
+    rules += sum(responder.ipv4.count for responder in dut.arp_responders)
+    return (
+        STANDING_S[dut.datapath] + RULE_S * rules + BRIDGE_S * (len(dut.bridges) - 1) + PORT_S * dut.extra_ports.count
+    )
+
+
+def _rates_s(scenario: Scenario) -> float:
+    search, latency = scenario.search, scenario.latency
+    searching = expected_trials(scenario) * (search.trial_duration_s + search.drain_s + TRIAL_S)
+    latencies = len(latency.at) * LATENCY_RETRIES * (latency.duration_s + search.drain_s + TRIAL_S)
+    return warm_up(scenario)[0] + min(searching, search.max_duration_s) + latencies
+
+
+def _load_s(scenario: Scenario) -> float:
+    load = scenario.load
+    return warm_up(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
+
+
+def _sockets_s(scenario: Scenario) -> float:
+    sockets = scenario.sockets
+    return 0.0 if sockets is None else sockets.repeats * (sockets.warm_up_s + sockets.duration_s + WINDOW_S)
+
+
+def _build_s(scenario: Scenario) -> float:
+    return 0.0 if scenario.build is None else scenario.build.count * _item_s(scenario.build)
+
+
+def _item_s(build: Build) -> float:
+    """Processes start side by side but end at one switch: more than a few at once gain nothing."""
+    item_s = ITEM_S.get((build.what, build.method), UNKNOWN_ITEM_S)
+    return item_s / min(2, build.concurrency) if build.method == "process" else item_s
+
+
+_MEASURES_S: Mapping[MeasureKind, Callable[[Scenario], float]] = {
+    MeasureKind.RATES: _rates_s,
+    MeasureKind.LOAD: _load_s,
+    MeasureKind.BANDWIDTH: _sockets_s,
+    MeasureKind.RR: _sockets_s,
+    MeasureKind.CRR: _sockets_s,
+    MeasureKind.BUILD: _build_s,
+}
+
+
+class Forecast:
+    """The estimate of every unit, corrected by what finished units of its group took."""
+
+    def __init__(self) -> None:
+        self._spent: dict[str, float] = defaultdict(float)
+        self._expected: dict[str, float] = defaultdict(float)
+
+    def finished(self, unit: Scenario, spent_s: float) -> None:
+        """A unit took this long."""
+        self._spent[unit.point.group] += spent_s
+        self._expected[unit.point.group] += expected_s(unit)
+
+    def unit_s(self, unit: Scenario) -> float:
+        """Seconds that this unit will take: by its group's own ratio, else by that of all groups."""
+        return expected_s(unit) * self._ratio(unit.point.group)
+
+    def left_s(self, units: Iterable[Scenario]) -> float:
+        """Seconds that these units will take together."""
+        return sum(self.unit_s(unit) for unit in units)
+
+    def _ratio(self, group: str) -> float:
+        spent_s, expected = self._spent.get(group, 0.0), self._expected.get(group, 0.0)
+        if not expected:
+            spent_s, expected = sum(self._spent.values()), sum(self._expected.values())
+        return spent_s / expected if expected else 1.0

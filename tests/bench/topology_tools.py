@@ -1,0 +1,87 @@
+"""Benches that stand while a test looks at them, and what runs between their hosts."""
+
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+
+from pinchpoint.model.scenario import Bridge, Datapath, Host, Rule
+from pinchpoint.scenario import parse
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.scenario import standing_bench
+from pinchpoint.sweep.setup import prepare
+
+PLAIN = """
+title = "a topology"
+dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+port = [{ name = "left" }, { name = "right" }]
+stream = [{ from = "left", to = "right" }]
+"""
+NORMAL = (Rule("actions=NORMAL"),)
+
+
+def bridge(name, *rules):
+    return Bridge(name, tuple(Rule(rule) for rule in rules) or NORMAL, ())
+
+
+def host(name, address, on="br0", cpus=(0,)):
+    return Host(name, on, address, cpus)
+
+
+def scenario(datapath="af_packet", *, bridges=(), ports=False, **changes):
+    """A scenario of these parts; `ports` are left and right, with a stream from one to the other."""
+    plain = parse(PLAIN, "topology.toml")
+    of_dut = {name: changes.pop(name) for name in list(changes) if hasattr(plain.dut, name)}
+    dut = replace(plain.dut, datapath=Datapath(datapath), bridges=tuple(bridges) or (bridge("br0"),), **of_dut)
+    without = {} if ports else {"ports": (), "streams": ()}
+    return replace(plain, dut=dut, **{**without, **changes})
+
+
+@contextmanager
+def stands(wanted):
+    """The bench of `wanted` stands inside the block; hands out its Setup."""
+    setup = prepare(wanted)
+    with standing_bench(setup, Listener()):
+        yield setup
+
+
+def within(netns, program, *arguments, timeout=20):
+    """Run a Python program in a namespace; returns what it printed."""
+    argv = ["ip", "netns", "exec", netns, sys.executable, "-c", program, *map(str, arguments)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+SERVER = """
+import socket, sys
+with socket.create_server((sys.argv[1], 7000)) as listening:
+    listening.settimeout(15)
+    print("listening", flush=True)
+    connection, _ = listening.accept()
+    connection.settimeout(15)
+    received = 0
+    while chunk := connection.recv(1 << 16):
+        received += len(chunk)
+    print(received, flush=True)
+"""
+CLIENT = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000), timeout=15) as connection:
+    connection.sendall(bytes(int(sys.argv[2])))
+"""
+
+
+def tcp_transfer(setup, client, server, count=3_000_000):
+    """Bytes that arrived of `count` sent from one host to another over TCP."""
+    address = server.address.split("/")[0]
+    places = setup.places
+    argv = ["ip", "netns", "exec", places.host_netns(server.name), sys.executable, "-c", SERVER, address]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as listening:
+        try:
+            assert listening.stdout.readline().strip() == "listening"
+            within(places.host_netns(client.name), CLIENT, address, count)
+            return int(listening.communicate(timeout=20)[0])
+        finally:
+            listening.kill()

@@ -1,0 +1,183 @@
+"""Curves: repeats become estimates, and no point is left out or made to look better than it is."""
+
+import random
+from dataclasses import replace
+
+import pytest
+from points import FLOWS, ndr, rate, result, sweep
+
+from pinchpoint.diagnose.curves import bound_of, curves, estimate
+from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Factor
+from pinchpoint.model.study import Bound, Curve
+
+
+def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:
+    (found,) = curves([sweep(*factors)], results)
+    return found
+
+
+def test_points_stand_in_the_order_of_their_levels_whatever_order_they_ran_in() -> None:
+    ran = [result({"five-tuples": level}, [ndr(1e6)]) for level in (65536, 512, 4096)]
+    assert [point.levels["five-tuples"] for point in _one(*ran).points] == [512, 4096, 65536]
+
+
+def test_several_factors_are_ordered_by_the_first_then_the_next() -> None:
+    streams = Factor("streams", "", (1, 32), falling=False)
+    ran = [result({"five-tuples": a, "streams": b}, [ndr(1e6)]) for b in (32, 1) for a in (4096, 512)]
+    levels = [tuple(point.levels.values()) for point in _one(*ran, factors=(FLOWS, streams)).points]
+    assert levels == [(512, 1), (512, 32), (4096, 1), (4096, 32)]
+
+
+def test_other_groups_and_points_not_run_yet_are_left_out() -> None:
+    stranger = replace(result({"five-tuples": 512}, [ndr(1e6)]), group="mac")
+    assert [len(curve.points) for curve in curves([sweep(FLOWS), sweep(group="mac")], [stranger])] == [0, 1]
+
+
+def test_one_repeat_has_the_bounds_of_its_search() -> None:
+    found = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6)])).points[0].estimates["NDR"]
+    assert (found.value, found.low, found.high, found.n) == (3.1e6, 3.1e6, 3.2e6, 1)
+    assert (found.interval, found.trimmed_mean) == ("bounds of the search", None)
+
+
+def test_a_single_metric_without_interval_claims_none() -> None:
+    found = estimate([Metric("cycles per packet", "cycles", 840.0)])
+    assert (found.low, found.high, found.interval) == (None, None, "")
+
+
+def test_two_repeats_show_their_range() -> None:
+    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.3e6, 3.4e6)])
+    assert (found.value, found.low, found.high) == (3.15e6, 3.0e6, 3.4e6)
+    assert found.interval == "lowest and highest of 2 repeats"
+
+
+@pytest.mark.parametrize(("n", "method"), [(3, "Student's t"), (6, "Student's t"), (7, "Yuen's trimmed t")])
+def test_the_interval_names_its_method(n: int, method: str) -> None:
+    found = estimate([Metric("goodput", "bit/s", 1e9 + 1e6 * i) for i in range(n)])
+    assert found.interval == f"95 %, {method} over {n} repeats"
+    assert found.low is not None and found.high is not None and found.low < found.value < found.high
+
+
+def test_equal_repeats_are_never_sharper_than_their_searches() -> None:
+    found = estimate([ndr(3.0e6, 3.1e6)] * 5)
+    assert (found.low, found.high) == (3.0e6, 3.1e6)
+    assert found.interval.endswith("widened by each one's own bounds")
+
+
+def test_the_published_way_stands_beside_from_five_repeats() -> None:
+    metrics = [Metric("goodput", "bit/s", value) for value in (10.0, 20.0, 30.0, 40.0, 900.0)]
+    assert estimate(metrics).trimmed_mean == 30.0
+    assert estimate(metrics[:4]).trimmed_mean is None
+
+
+def test_an_interval_of_amounts_does_not_reach_below_zero() -> None:
+    assert estimate([Metric("blocked time", "s", value) for value in (0.0, 0.0, 3.0)]).low == 0.0
+
+
+@pytest.mark.parametrize("n", [3, 5, 7, 10])
+def test_the_interval_covers_the_truth_in_95_of_100_sweeps(n: int) -> None:
+    numbers, covered = random.Random(7), 0
+    for _ in range(2000):
+        found = estimate([Metric("goodput", "bit/s", numbers.gauss(50.0, 3.0)) for _ in range(n)])
+        assert found.low is not None and found.high is not None
+        covered += found.low <= 50.0 <= found.high
+    assert covered / 2000 == pytest.approx(0.95, abs=0.02)
+
+
+def test_one_repeat_at_its_ceiling_leaves_the_estimate_open_above() -> None:
+    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.0e6, None, "at least: the engine offered no more"), ndr(3.0e6, 3.1e6)])
+    assert (found.bound, found.high) == (Bound.AT_LEAST, None)
+
+
+def test_a_refused_number_is_never_shown_as_found() -> None:
+    point = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6, "refused: no quiet trial")])).points[0]
+    assert "NDR" not in point.estimates
+    assert point.notes["NDR"] == "refused: no quiet trial"
+
+
+def test_a_refused_repeat_is_not_averaged_and_is_told() -> None:
+    levels = {"five-tuples": 512}
+    ran = [result(levels, [ndr(3e6, 3.1e6)], repeat=1), result(levels, [ndr(9e6, 9e6, "refused: steal")], repeat=2)]
+    point = _one(*ran).points[0]
+    assert (point.estimates["NDR"].value, point.estimates["NDR"].n) == (3e6, 1)
+    assert point.notes["NDR"] == "refused in 1 of 2 repeats: steal"
+
+
+def test_rates_without_a_lower_bound_are_told_too() -> None:
+    below = rate(RateStatus.BELOW_MINIMUM, None, 1e4, "even 10 kpps lost")
+    refused = rate(RateStatus.REFUSED, None, None, "no quiet trial")
+    points = _one(result({"five-tuples": 512}, [], rates=(below,)), result({"five-tuples": 4096}, [], rates=(refused,)))
+    first, second = points.points
+    assert (first.estimates["NDR"].bound, first.estimates["NDR"].low) == (Bound.BELOW, None)
+    assert second.estimates == {} and second.notes["NDR"] == "refused: no quiet trial"
+
+
+@pytest.mark.parametrize("status", list(RateStatus))
+def test_the_words_that_metrics_use_are_understood(status: RateStatus) -> None:
+    (metric,) = of_rates((rate(status, 3e6, 3.1e6, "reason"),), (), None)
+    expected = {RateStatus.BELOW_MINIMUM: "below"}.get(status, status.value)
+    assert bound_of(metric.note).value == expected
+
+
+@pytest.mark.parametrize("outcome", [Outcome.IMPOSSIBLE, Outcome.SKIPPED, Outcome.FAILED])
+def test_points_without_a_number_stay_with_their_reason(outcome: Outcome) -> None:
+    point = _one(result({"five-tuples": 512}, [], outcome=outcome)).points[0]
+    assert (point.outcome, point.reason, point.estimates) == (outcome.value, "this machine has one NUMA node", {})
+
+
+def test_a_point_is_measured_if_one_repeat_was_and_says_what_the_others_were() -> None:
+    levels = {"five-tuples": 512}
+    ran = [result(levels, [], outcome=Outcome.FAILED), result(levels, [ndr(3e6, 3.1e6)], repeat=2)]
+    point = _one(*ran).points[0]
+    assert (point.outcome, point.estimates["NDR"].n, len(point.scenarios)) == ("measured", 1, 2)
+    assert point.notes[""] == "1 of 2 repeats failed: this machine has one NUMA node"
+
+
+def _seen(flows: float, masks: float, *more: Metric) -> list[Metric]:
+    return [Metric("datapath flows", "count", flows), Metric("datapath masks", "count", masks), *more]
+
+
+def test_a_factor_that_the_datapath_never_sees_is_named_with_its_numbers() -> None:
+    rules = Factor("rules", "", (0, 500_000), falling=True)
+    ran = [result({"rules": level}, _seen(2, 1)) for level in rules.levels]
+    first, last = _one(*ran, factors=(rules,)).points
+    assert first.invisible == ""
+    assert last.invisible == (
+        "500,000 rules, but 2 datapath flows and 1 mask carried the traffic, as with 0: "
+        "the datapath did not see the factor"
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        _seen(65_536, 1),
+        _seen(2, 40),
+        _seen(2, 1, Metric("conntrack entries", "count", 65_536)),
+        _seen(2, 1, Metric("EMC share", "share", 0.1)),
+    ],
+)
+def test_whatever_changed_in_the_datapath_shows_that_it_saw_the_factor(after: list[Metric]) -> None:
+    before = _seen(2, 1, Metric("conntrack entries", "count", 512), Metric("EMC share", "share", 0.99))
+    ran = [result({"five-tuples": 512}, before), result({"five-tuples": 65536}, after)]
+    assert _one(*ran).points[1].invisible == ""
+
+
+@pytest.mark.parametrize(
+    ("factor", "first", "second"),
+    [
+        (Factor("frame size", "B", (64, 1518), falling=True), 64, 1518),
+        (Factor("datapath", "", ("dpdk", "af_xdp"), falling=False), "dpdk", "af_xdp"),
+        (Factor("rules", "", (1, 5), falling=True), 1, 5),
+    ],
+)
+def test_factors_of_which_no_flow_is_expected_are_not_blamed(factor: Factor, first: int, second: int) -> None:
+    ran = [result({factor.name: level}, _seen(2, 1)) for level in (first, second)]
+    assert [point.invisible for point in _one(*ran, factors=(factor,)).points] == ["", ""]
+
+
+def test_without_observed_flows_nothing_is_said_about_them() -> None:
+    ran = [result({"five-tuples": level}, [ndr(3e6)]) for level in (512, 65536)]
+    assert [point.invisible for point in _one(*ran).points] == ["", ""]

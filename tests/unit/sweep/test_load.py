@@ -1,0 +1,56 @@
+"""The measure `load` over the simulated engine."""
+
+from dataclasses import replace
+
+import pytest
+from support import TWO_PORTS as SCENARIO
+from support import Truth
+
+from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.scenario import Load, MeasureKind
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.load import measure_rates_given
+from pinchpoint.sweep.measure import Measurer
+
+
+def measured(at_fps, truth=None, repeats=3, recorded=()):
+    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load(at_fps, 0.2, repeats))
+    instrument = SimulatedInstrument(truth or Truth(2e6))
+    instrument.open()
+    kept = []
+    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), recorded)
+    return measure_rates_given(scenario, measurer, Listener(), began=0.0), kept
+
+
+def test_each_rate_is_sent_as_often_as_asked_and_its_loss_is_told():
+    result, kept = measured((100_000.0, 4e6))
+    loads = [trial.load_fps for trial in kept if trial.phase == "load"]
+    assert loads == [100_000.0] * 3 + [4e6] * 3
+    metrics = {one.name: one for one in result.metrics}
+    assert metrics["loss at 100 kpps"].value == 0
+    assert metrics["loss at 4.00 Mpps"].value == pytest.approx(0.5, abs=0.02)
+    assert result.measure == "load"
+    assert result.rates == ()
+    assert result.warnings == ()
+
+
+def test_a_rate_that_the_engine_cannot_offer_is_a_warning_and_the_others_stand():
+    result, _ = measured((100_000.0, 4e6), Truth(9e6, ceiling_fps=1e6))
+    assert [one.name for one in result.metrics if one.name.startswith("loss")] == ["loss at 100 kpps"]
+    (warning,) = result.warnings
+    assert "load at 4.00 Mpps: 0 of 3 trials valid" in warning
+    assert result.invalid_trials == {"generator_limited": 2}
+
+
+def test_no_valid_trial_at_all_is_an_error_with_the_reason():
+    with pytest.raises(PinchpointError, match=r"no load could be measured: load at 4\.00 Mpps"):
+        measured((4e6,), Truth(9e6, ceiling_fps=1e6))
+
+
+def test_what_an_interrupted_run_recorded_is_not_measured_again():
+    _, kept = measured((100_000.0,))
+    _, again = measured((100_000.0,), recorded=kept)
+    assert [trial.phase for trial in kept] == ["warm-up", "load", "load", "load"]
+    assert [trial.phase for trial in again] == ["warm-up"], "a new bench needs its own; the rest was answered"

@@ -1,0 +1,41 @@
+"""Made-up sweeps over the shipped quickstart, and results of their points."""
+
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.scenario import Factor, Point, Sweep
+from pinchpoint.scenario import load
+from pinchpoint.sweep.run import unmeasured
+
+ROOT = Path(__file__).parents[2]
+
+
+def base(file: str = "1-forward"):
+    """A shipped scenario."""
+    return load(ROOT / "studies" / "quickstart" / f"{file}.toml")
+
+
+def factor(levels, name: str = "rules", falling: bool = False) -> Factor:
+    return Factor(name, "", tuple(levels), falling)
+
+
+def sweep(*factors: Factor, group: str = "g", repeats: int = 1, order: str = "interleaved", seed: int = 1) -> Sweep:
+    """The full factorial of the factors."""
+    plain = base()
+
+    def point(levels):
+        name = "-".join([group, *(f"{f.name}-{level}" for f, level in zip(factors, levels, strict=True))])
+        at = Point(group, {f.name: level for f, level in zip(factors, levels, strict=True)})
+        return replace(plain, name=name, point=at)
+
+    scenarios = tuple(point(levels) for levels in product(*(f.levels for f in factors)))
+    return Sweep(group, f"group {group}", factors, scenarios, repeats, order, seed)
+
+
+def measured(unit, value: float, wall_s: float = 1.0, low=None, high=None, name: str = "NDR") -> ScenarioResult:
+    """A result with one metric."""
+    found = unmeasured(unit, Outcome.MEASURED, "", wall_s)
+    return replace(found, metrics=(Metric(name, "fps", value, low, high),))
