@@ -72,7 +72,7 @@ class Veth(Resource, frozen=True, tag="veth"):
     def describe(self) -> str:
         queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
         return (
-            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} {queues} "
+            f"ip link add name {self.name} netns {self.netns} mtu {self.mtu} {queues} "
             f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
         )
 
@@ -95,7 +95,7 @@ class Host(Resource, frozen=True, tag="host"):
 
     def describe(self) -> str:
         link = (
-            f"ip link add {self.peer} netns {self.peer_netns} mtu {self.mtu} "
+            f"ip link add name {self.peer} netns {self.peer_netns} mtu {self.mtu} "
             f"type veth peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
         )
         address = f"ip -n {self.netns} address add {self.address} dev {self.INTERFACE}"

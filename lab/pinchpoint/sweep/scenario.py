@@ -8,7 +8,7 @@ from pathlib import Path
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
-from pinchpoint.dut.refusal import explain_refused_rule
+from pinchpoint.dut.refusal import refused_rule
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
@@ -41,7 +41,9 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
     try:
         builder.apply(setup.resources, listener.building)
     except host.CommandFailed as error:
-        raise explain_refused_rule(error, setup.scenario, setup.places) from error
+        if refusal := refused_rule(error, setup.scenario, setup.places):
+            raise refusal from error
+        raise
     try:
         yield
     except BaseException as error:
