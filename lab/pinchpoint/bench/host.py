@@ -190,7 +190,7 @@ def _(resource: r.Host) -> None:
     create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu))
     run_command(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
     if not resource.offloads:
-        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off"], resource.netns)
+        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off", "tso", "off"], resource.netns)
 
 
 @remove.register

@@ -66,7 +66,10 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     found: list[AnyResource] = []
     if scenario.ports and scenario.dut.datapath is not Datapath.DPDK:
         found.append(Namespace(places.engine_netns))
-        found += [Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu=mtu) for port in scenario.ports]
+        found += [
+            Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu, port.queues)
+            for port in scenario.ports
+        ]
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = scenario.dut.datapath is Datapath.KERNEL
     found += [

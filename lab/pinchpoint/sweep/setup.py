@@ -20,7 +20,7 @@ from pinchpoint.engine import protocol
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 from pinchpoint.observe.host import CpuSteal, PacketThreads
-from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, PmdThreads, Ports, ReceiveQueues
+from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets
 
@@ -139,6 +139,7 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
     found: list[Collector] = [
         Coverage(control),
         Conntrack(control),
+        FlowDump(control),
         DatapathFlows(control),
         ReceiveQueues(control),
     ]
