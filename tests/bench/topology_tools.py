@@ -2,14 +2,19 @@
 
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.engine.process import find_engine
 from pinchpoint.model.scenario import Bridge, Datapath, Host, Rule
 from pinchpoint.scenario import parse
+from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
 from pinchpoint.sweep.setup import prepare
+from pinchpoint.sweep.standing import Record, Standing
 
 PLAIN = """
 title = "a topology"
@@ -44,6 +49,16 @@ def stands(wanted):
     setup = prepare(wanted)
     with standing_bench(setup, Listener()):
         yield setup
+
+
+@contextmanager
+def talking(setup):
+    """The switch's control socket."""
+    control = Unixctl(setup.places.control)
+    try:
+        yield control
+    finally:
+        control.close()
 
 
 def within(netns, program, *arguments, timeout=20):
@@ -85,3 +100,28 @@ def tcp_transfer(setup, client, server, count=3_000_000):
             return int(listening.communicate(timeout=20)[0])
         finally:
             listening.kill()
+
+
+# Sends to each address, so that the kernel asks for it, and prints those that were answered for.
+NEIGHBOURS = """
+import socket, sys, time
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sending:
+    for address in sys.argv[1:]:
+        sending.sendto(b"x", (address, 9))
+time.sleep(1)
+table = [line.split() for line in open("/proc/net/arp").readlines()[1:]]
+known = {words[0]: words[3] for words in table if words[2] != "0x0"}
+print(*(f"{address}={known[address]}" for address in sys.argv[1:] if address in known))
+"""
+
+
+def trial(setup, load_fps=20_000, duration_s=0.5):
+    """One trial over the bench's ports, judged by nobody."""
+    kept = []
+    record = Record(kept.append, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    with (
+        talking(setup) as control,
+        measuring(Standing(setup, control, [find_engine()], record, Listener(), time.monotonic())) as measurer,
+    ):
+        measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
+        return measurer.trial("search", duration_s, load_fps)

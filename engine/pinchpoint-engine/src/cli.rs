@@ -5,6 +5,7 @@
 //! * `frames`, `flows`, `streams`: options to the streams of a `run`;
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
+//! * `relay`: the one that is no client, with its `relay_args` and `relay_account`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -19,6 +20,9 @@ mod numbers;
 mod ports;
 mod ranges;
 mod refusal;
+mod relay;
+mod relay_account;
+mod relay_args;
 mod send;
 mod sockets;
 mod sockets_args;
@@ -99,6 +103,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Rr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Crr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Stream(args) => sockets::run(&args.work(), &args.output, &mut out),
+        Command::Relay(args) => relay::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
         Command::Completions { .. } => Ok(usage::EXIT_DONE),
     }

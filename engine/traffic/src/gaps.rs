@@ -82,6 +82,13 @@ impl GapRecorder {
         gap_ns
     }
 
+    /// The loop gave its core away until `now_ns` of its own accord: the next
+    /// gap begins there.
+    #[inline(always)]
+    pub fn resume(&mut self, now_ns: u64) {
+        self.last_ns = now_ns;
+    }
+
     /// Keeps `gap` if it is one of the longest.
     #[cold]
     fn log(&mut self, gap: Gap) {
@@ -166,6 +173,15 @@ mod tests {
         );
         assert_eq!((gaps.over(), gaps.over_total_ns()), (1, 30_100));
         assert_eq!((gaps.max_ns(), gaps.max_at_ns()), (30_100, 3050));
+    }
+
+    #[test]
+    fn time_given_away_is_no_gap() {
+        let mut gaps = GapRecorder::new(0);
+        gaps.tick(1_000, false);
+        gaps.resume(5_000_000);
+        assert_eq!(gaps.tick(5_001_000, false), 1_000);
+        assert_eq!((gaps.over(), gaps.max_ns()), (0, 1_000));
     }
 
     #[test]

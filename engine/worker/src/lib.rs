@@ -9,6 +9,7 @@
 //! | `turn` | the hot loop, with `send` and `receive` for the frames of a burst, `ports` for what else ports do, `keep` for captures |
 //! | [`live`] | how a running trial is watched, stopped and kept in step |
 //! | `merge`, [`outcome`] | the workers' parts, put together |
+//! | [`relay`] | a loop of its own: ports joined in pairs, nothing measured but what did not get through |
 //! | [`witness`], [`probe`], [`loopback`] | what the host, the cores and the engine itself add |
 
 pub mod clock;
@@ -21,6 +22,7 @@ pub mod plan;
 mod ports;
 pub mod probe;
 mod receive;
+pub mod relay;
 mod send;
 mod trial;
 mod turn;

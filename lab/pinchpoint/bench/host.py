@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import singledispatch
 from pathlib import Path
 
@@ -229,12 +229,78 @@ def _(resource: r.Daemon) -> None:
 
 @remove.register
 def _(resource: r.Daemon) -> None:
+    _end_named(resource)
+
+
+@create.register
+def _(resource: r.Relay) -> None:
+    pid = _start_relay(resource)
+    Path(resource.pidfile).write_text(str(pid))
+    ports = len(resource.directions)
+    deadline = time.monotonic() + ports * resource.LINK_TIMEOUT_S
+    while "ready\n" not in Path(resource.account).read_text():
+        if os.waitpid(pid, os.WNOHANG)[0]:
+            raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
+        if time.monotonic() > deadline:
+            raise BenchError(f"{resource.name}: not every link came up\n{_tail(resource.log)}")
+        time.sleep(0.01)
+
+
+@remove.register
+def _(resource: r.Relay) -> None:
+    pid = _end_named(resource)
+    if pid is not None:
+        with suppress(ChildProcessError):  # started by another process, which `clean` is not
+            os.waitpid(pid, os.WNOHANG)
+
+
+def _start_relay(resource: r.Relay) -> int:
+    """Start it detached, without any of this process's terminal; returns its process id."""
+    environment = {**os.environ, **dict(resource.environment), r.ENVIRONMENT_MARK: resource.bench_id}
+    new = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    files = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, resource.account, new, 0o600),
+        (os.POSIX_SPAWN_OPEN, 2, resource.log, new, 0o600),
+    ]
+    argv = ["taskset", "-c", str(resource.cpu), *resource.argv]
+    try:
+        return os.posix_spawnp(argv[0], argv, environment, file_actions=files, setsid=True, setsigmask=())
+    except FileNotFoundError as error:
+        raise RequirementError(f"{argv[0]}: not installed", "pinchpoint doctor") from error
+
+
+def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
+    """The line of JSON that `resource`, running, tells of itself now. Raises BenchError if it does not."""
+    account = Path(resource.account)
+    told = account.read_text().count("\n")
+    pid = _named_pid(resource)
+    if pid is None:
+        raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}")
+    os.kill(pid, signal.SIGUSR1)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        lines = account.read_text().split("\n")[:-1]  # the last is empty, or not yet complete
+        if len(lines) > told:
+            return lines[-1]
+        time.sleep(0.002)
+    raise BenchError(f"{resource.name} tells nothing of itself within {timeout_s:g} s\n{_tail(resource.log)}")
+
+
+def _named_pid(resource: r.Daemon | r.Relay) -> int | None:
+    """The process that the pid file names, if it carries the bench's mark."""
     try:
         pid = int(Path(resource.pidfile).read_text())
     except (OSError, ValueError):
-        return  # never started, or gone; a nameless survivor falls to MarkedProcesses
-    if pid in marked_pids(resource.bench_id):
+        return None  # never started, or gone; a nameless survivor falls to MarkedProcesses
+    return pid if pid in marked_pids(resource.bench_id) else None
+
+
+def _end_named(resource: r.Daemon | r.Relay) -> int | None:
+    pid = _named_pid(resource)
+    if pid is not None:
         end_processes([pid], resource.GRACE_S)
+    return pid
 
 
 def marked_pids(bench_id: str) -> Iterator[int]:

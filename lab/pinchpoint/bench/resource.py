@@ -149,7 +149,31 @@ class Daemon(Resource, frozen=True, tag="daemon"):
         return f"{line}    # memory of NUMA node {', '.join(map(str, self.memory_nodes))}"
 
 
-AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon
+class Relay(Resource, frozen=True, tag="relay"):
+    """A process that stays in the foreground and copies frames between pairs of ports (`pinchpoint-engine relay`).
+
+    It exists once it has written `ready` to `account`: its ports are open and their links up. To that
+    file it appends its account so far, one line of JSON, on every SIGUSR1 and when it ends.
+    """
+
+    GRACE_S: ClassVar[float] = 3.0  # between SIGTERM and SIGKILL
+    LINK_TIMEOUT_S: ClassVar[float] = 20.0  # for one vhost-user port: the switch looks about once a second
+
+    name: str
+    argv: tuple[str, ...]
+    directions: tuple[tuple[str, str], ...]  # (from, to), words for people, in the order of the account
+    pidfile: str
+    account: str
+    log: str
+    bench_id: str
+    cpu: int
+    environment: tuple[tuple[str, str], ...] = ()
+
+    def describe(self) -> str:
+        return f"{shell_line(self.argv, None, (self.cpu,))} > {self.account} &"
+
+
+AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon | Relay
 
 
 def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:

@@ -142,10 +142,10 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`."""
     groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
     if request.against:
-        found = _by_group([curves[name] for name in groups if name in curves], request)
+        found, where = _by_group([curves[name] for name in groups if name in curves], request)
     else:
         curve = curves.get(request.group)
-        found = _by_level(curve, request) if curve else []
+        found, where = _by_level(curve, request) if curve else ([], "")
     usable = [(name, one) for name, one in found if one.value > 0]
     if len(usable) < 2:
         return
@@ -156,10 +156,10 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     for name, one in rest:
         change = ratio(one, first) if rising else ratio(first, one)
         parts.append(f"{name} {said(one)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
-    yield Finding(f"{request.metric}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
+    yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
 
 
-def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> list[tuple[str, Estimate]]:
+def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
     """Each group at the largest level that all have; at its only point if it has no factor."""
     points = [
         {
@@ -170,15 +170,19 @@ def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> list[tu
         for curve in group_curves
     ]
     if len(points) < 2:
-        return []
+        return [], ""
     common = [level for level in points[0] if all(level in other for other in points)]
     if not common:
-        return []
+        return [], ""
     at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
-    return [(f"{curve.group}{at}", one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)]
+    return [(curve.group, one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)], at
 
 
-def _by_level(curve: Curve, request: FindingRequest) -> list[tuple[str, Estimate]]:
+def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
     parts = series(curve, request.factor)
-    last = parts[-1] if parts else None  # the largest levels of the other factors
-    return [(units.level(level), one) for level, one in last.having(request.metric)] if last else []
+    if not parts:
+        return [], ""
+    # Where most methods have a number; of several such places the last, which has the largest levels.
+    best = max(reversed(parts), key=lambda part: len(part.having(request.metric)))
+    at = f" at {best.label}" if best.label else ""
+    return [(units.level(level), one) for level, one in best.having(request.metric)], at

@@ -1,6 +1,6 @@
 """Findings about what happened at the points: caches, impossible, limit."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.diagnose.find_shape import chosen
 from pinchpoint.model import units
@@ -58,32 +58,44 @@ def _answered_at(part: Series, point: CurvePoint) -> str:
 
 def impossible(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """One warning a reason: which points could not run here."""
-    reasons: dict[tuple[str, str], list[str]] = {}
+    reasons: dict[tuple[str, str], list[tuple[Curve, CurvePoint]]] = {}
     for curve in _asked(curves, request):
         for point in curve.points:
             if point.outcome in (Outcome.IMPOSSIBLE, Outcome.FAILED):
-                reasons.setdefault((point.outcome, point.reason), []).append(_where(curve, point))
+                reasons.setdefault((point.outcome, point.reason), []).append((curve, point))
     for (outcome, reason), places in reasons.items():
         verb = "could not run here" if outcome == Outcome.IMPOSSIBLE else "failed"
-        yield Finding(
-            f"{_listed(places)} {verb}: {reason.removeprefix('impossible here: ').rstrip('.')}.", warning=True
-        )
+        why = reason.removeprefix("impossible here: ").rstrip(".")
+        yield Finding(f"{_listed(places)} {verb}: {why}.", warning=True)
 
 
 def _asked(curves: Mapping[str, Curve], request: FindingRequest) -> list[Curve]:
     return [curve for group, curve in curves.items() if request.group in ("", group)]
 
 
-def _where(curve: Curve, point: CurvePoint) -> str:
-    of = {factor.name: factor.unit for factor in curve.factors}
-    levels = ", ".join(f"{name} {with_unit(level, of.get(name, ''))}" for name, level in point.levels.items())
-    return f"{curve.group} ({levels})" if levels else curve.group
+def _listed(places: Sequence[tuple[Curve, CurvePoint]]) -> str:
+    """`raw (five-tuples 1, 512, 1,024); numa (numa different)`; of many points only how many."""
+    by_group: dict[str, list[tuple[Curve, CurvePoint]]] = {}
+    for curve, point in places:
+        by_group.setdefault(curve.group, []).append((curve, point))
+    return "; ".join(_of_group(group, found) for group, found in by_group.items())
 
 
-def _listed(places: list[str]) -> str:
-    if len(places) <= _MOST_NAMED:
-        return "; ".join(places)
-    return f"{'; '.join(places[:_MOST_NAMED])} and {len(places) - _MOST_NAMED} more points"
+def _of_group(group: str, places: Sequence[tuple[Curve, CurvePoint]]) -> str:
+    curve = places[0][0]
+    if not curve.factors:
+        return group
+    if len(places) > _MOST_NAMED:
+        return f"{group} ({len(places)} of {len(curve.points)} points)"
+    if len(curve.factors) == 1:
+        (factor,) = curve.factors
+        levels = ", ".join(with_unit(point.levels.get(factor.name), factor.unit) for _, point in places)
+        return f"{group} ({factor.name} {levels})"
+    return f"{group} ({'; '.join(_levels(curve, point) for _, point in places)})"
+
+
+def _levels(curve: Curve, point: CurvePoint) -> str:
+    return ", ".join(f"{one.name} {with_unit(point.levels.get(one.name), one.unit)}" for one in curve.factors)
 
 
 def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -99,7 +111,7 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     about = request.group or "All groups"
     yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
     open_above = [
-        _where(curve, point)
+        (curve, point)
         for curve, point in points
         if any(one.bound is Bound.AT_LEAST for name, one in point.estimates.items() if request.metric in ("", name))
     ]

@@ -21,10 +21,16 @@ class _Source:
 
 # netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
 _RECEIVE = (_Source("ovs/port/{port}/rx_drop", "{port} dropped on receive", "dut"),)
-_KERNEL_RECEIVE = (
-    _Source("host/link/dut/{port}/rx_dropped", "kernel dropped towards {port}", "host"),
-    _Source("host/socket/{port}/drops", "packet socket of {port} full", "dut"),
-)
+_LINK_DROPPED = "host/link/dut/{port}/rx_dropped"
+_RECEIVE_FROM_KERNEL = {
+    Datapath.AF_PACKET: (
+        _Source(_LINK_DROPPED, "kernel dropped towards {port}", "host"),
+        _Source("host/socket/{port}/drops", "packet socket of {port} full", "dut"),
+    ),
+    # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
+    Datapath.AF_XDP: (_Source(_LINK_DROPPED, "AF_XDP rings of {port} full", "dut"),),
+    Datapath.KERNEL: (_Source(_LINK_DROPPED, "kernel dropped towards {port}", "host"),),
+}
 _TRANSMIT = (
     _Source("ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", "engine"),
     _Source("ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", "dut"),
@@ -41,22 +47,22 @@ def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Data
     """
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
-    kernel = datapath is Datapath.AF_PACKET
-    hops = [_engine_transmit(engine, kernel)]
-    if kernel:
+    hops = [_engine_transmit(engine, datapath)]
+    if datapath is not Datapath.DPDK:
         hops.append(_kernel_link(seen, ports))
     hops += [
-        _receive(seen, ports, kernel),
-        _datapath(seen, ports),
+        _receive(seen, ports, datapath),
+        _datapath(seen, ports, datapath),
         _transmit(seen, ports),
         _engine_receive(engine, received),
     ]
     return Ledger(offered, received, tuple(hops))
 
 
-def _engine_transmit(engine: EngineResult, kernel: bool) -> Hop:
-    # A full vhost ring is the DUT not fetching; a packet socket that takes no more is the kernel's sending side.
-    name, limits = ("packet socket of {} took no more", "host") if kernel else ("receive ring of {} full", "dut")
+def _engine_transmit(engine: EngineResult, datapath: Datapath) -> Hop:
+    # A full vhost ring is the DUT not fetching; a socket that takes no more is the kernel's sending side.
+    vhost = datapath is Datapath.DPDK
+    name, limits = ("receive ring of {} full", "dut") if vhost else ("socket of {} took no more", "host")
     drops = tuple(
         Drop(name.format(port.name), port.refused, "engine: refused", limits) for port in engine.ports if port.refused
     )
@@ -74,17 +80,24 @@ def _kernel_link(seen: Seen, ports: Sequence[str]) -> Hop:
     )
 
 
-def _receive(seen: Seen, ports: Sequence[str], kernel: bool) -> Hop:
+def _receive(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
     received = _total(seen, ports, "ovs/port/{port}/rx_pkts")
-    drops = _drops(seen, ports, _KERNEL_RECEIVE if kernel else _RECEIVE)
-    if kernel:
-        read = _threads_total(seen, "packets_received")
-        return Hop("switch reads", received, read, drops)
+    if datapath is not Datapath.DPDK:
+        drops = _drops(seen, ports, _RECEIVE_FROM_KERNEL[datapath])
+        return Hop("switch reads", received, _read(seen, ports, datapath), drops)
+    drops = _drops(seen, ports, _RECEIVE)
     dropped = _total(seen, ports, "ovs/port/{port}/rx_drop")
     return Hop("switch receives", None if received is None else received + (dropped or 0), received, drops)
 
 
-def _datapath(seen: Seen, ports: Sequence[str]) -> Hop:
+def _read(seen: Seen, ports: Sequence[str], datapath: Datapath) -> int | None:
+    """Frames that the datapath began to process."""
+    if datapath is Datapath.KERNEL:  # no thread of the switch counts them
+        return _total(seen, ports, "ovs/port/{port}/rx_pkts")
+    return _threads_total(seen, "packets_received")
+
+
+def _datapath(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
     drops = tuple(
         Drop(counter.rpartition("/")[2].replace("_", " "), int(frames), counter, "dut")
         for counter, frames in sorted(seen.items())
@@ -92,7 +105,7 @@ def _datapath(seen: Seen, ports: Sequence[str]) -> Hop:
     )
     sent = _total(seen, ports, "ovs/port/{port}/tx_pkts")
     dropped = _total(seen, ports, "ovs/port/{port}/tx_drop") or 0
-    return Hop("datapath", _threads_total(seen, "packets_received"), None if sent is None else sent + dropped, drops)
+    return Hop("datapath", _read(seen, ports, datapath), None if sent is None else sent + dropped, drops)
 
 
 def _transmit(seen: Seen, ports: Sequence[str]) -> Hop:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from pinchpoint.diagnose.interval import mean95
+from pinchpoint.diagnose.curves import estimate
 from pinchpoint.diagnose.windows import MOST_FAILED, Window
 from pinchpoint.engine.histogram import merged
 from pinchpoint.model import units
@@ -20,20 +20,26 @@ def of_window(window: Window, seen: Mapping[str, float]) -> tuple[Metric, ...]:
 
 
 def over_repeats(windows: Sequence[Sequence[Metric]], note: str = "") -> tuple[Metric, ...]:
-    """Each metric that every window has: its mean and 95 % interval; `note` is what to mind about all of them."""
+    """Each metric that every window has, over the windows as curves take repeats; `note` is what to mind about all."""
     if not windows:
         return ()
     by_name = [{metric.name: metric for metric in metrics} for metrics in windows]
-    found = []
-    for metric in windows[0]:
-        if not all(metric.name in each for each in by_name):
-            continue
-        mean, half = mean95([each[metric.name].value for each in by_name])
-        how = "one window" if half is None else f"95 %, Student's t over {len(windows)} windows"
-        words = "; ".join(word for word in (how, metric.note, note) if word)
-        low, high = (None, None) if half is None else (mean - half, mean + half)
-        found.append(Metric(metric.name, metric.unit, mean, low, high, words))
-    return tuple(found)
+    return tuple(
+        _over([each[metric.name] for each in by_name], note)
+        for metric in windows[0]
+        if all(metric.name in each for each in by_name)
+    )
+
+
+def _over(repeats: Sequence[Metric], note: str) -> Metric:
+    first, several = repeats[0], len(repeats) > 1
+    # Their notes say where a figure comes from, not how wide it is.
+    found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
+    trimmed = "" if found.trimmed_mean is None else f"without lowest and highest {found.trimmed_mean:.6g}"
+    how = found.interval.replace("repeats", "windows") if several else "one window"
+    words = "; ".join(word for word in (how, trimmed, first.note, note) if word)
+    low, high = (found.low, found.high) if several else (None, None)
+    return Metric(first.name, first.unit, found.value, low, high, words)
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:

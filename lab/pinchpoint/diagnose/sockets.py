@@ -5,7 +5,7 @@ recognised where no single thread is saturated. What the kernel does in softirqs
 CPU, not always to a thread, and is told beside it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from statistics import median_low
 
 from pinchpoint.diagnose.windows import Thread, Window, failures
@@ -15,6 +15,7 @@ from pinchpoint.model.result import Limit, Verdict
 SATURATED = 0.95  # of the window: a thread or CPU has no headroom worth naming
 PLAN_KEPT = 0.99  # of the planned transactions
 CLOSED_LOOP = 0.15  # transactions under way, rate x mean latency, may differ so much from the connections
+TELLING = 0.01  # share of softirq time worth a word
 HEADROOM = 0.8  # a thread less busy than this is ruled out
 _ROLE = {
     Limit.SENDER_CORE: "the client's thread",
@@ -59,18 +60,26 @@ def _saturated(window: Window) -> tuple[Limit, str] | None:
 
 def _full_cpu(window: Window) -> tuple[Limit, str] | None:
     """A CPU without idle time though no thread of it is saturated alone."""
-    full = [(share.busy, cpu) for cpu, share in window.cpus.items() if share.busy >= SATURATED]
-    for busy, cpu in sorted(full, reverse=True):
+    for busy, cpu in sorted(_full_cpus(window), reverse=True):
         here = sorted((one for one in window.threads if one.cpu == cpu), key=lambda one: -one.busy)
-        if not here:
-            continue
         shares = ", ".join(f"{one.name} {units.share(one.busy)}" for one in here)
-        softirq = window.cpus[cpu].softirq
-        shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= 0.01 else ""
+        softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
+        shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
         if len({one.limit for one in here}) > 1:
             return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
         return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
     return None
+
+
+def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
+    """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
+    for cpu in sorted({one.cpu for one in window.threads if one.cpu is not None}):
+        here = [one for one in window.threads if one.cpu == cpu]
+        worked = sum(one.busy for one in here)
+        # A thread that polls leaves no idle time: there only the work of all counts.
+        counted = 0.0 if any(one.polls for one in here) or cpu not in window.cpus else window.cpus[cpu].busy
+        if max(worked, counted) >= SATURATED:
+            yield min(1.0, max(worked, counted)), cpu
 
 
 def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
@@ -87,7 +96,7 @@ def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
     who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
     return Limit.UNEXPLAINED, (
         f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
-        f"which makes {_per_s(window.transactions_per_s)}{busiest}"
+        f"which makes {_per_s(window.transactions_per_s)}; work for each: {_work(window)}"
     )
 
 
@@ -105,6 +114,8 @@ def _evidence(window: Window) -> tuple[str, ...]:
         f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
         for thread in sorted(window.threads, key=lambda one: -one.busy)
     ]
+    if work := _work(window):
+        lines.append(f"processor time for each transaction: {work}")
     for cpu, share in window.cpus.items():
         lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
     for pmd in window.pmds:
@@ -123,8 +134,22 @@ def _evidence(window: Window) -> tuple[str, ...]:
 
 def _rate_line(window: Window) -> str:
     if any(run.transactions is not None for run in window.runs):
-        return f"{window.id}: {_per_s(window.transactions_per_s)} over {len(window.runs)} pair(s) of threads"
-    return f"{window.id}: {_bits(window.goodput_bps)} over {len(window.runs)} pair(s) of threads"
+        return f"{window.id}: {_per_s(window.transactions_per_s)}{_by(window)}"
+    return f"{window.id}: {_bits(window.goodput_bps)}{_by(window)}"
+
+
+def _by(window: Window) -> str:
+    """How many threads of either side made the rate together."""
+    return f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else ""
+
+
+def _work(window: Window) -> str:
+    """Processor time of each thread for one transaction, the most first; empty for a stream."""
+    rate = window.transactions_per_s
+    if not rate:
+        return ""
+    threads = sorted(window.threads, key=lambda one: -one.busy)
+    return ", ".join(f"{one.name} {units.nanoseconds(one.busy / rate * 1e9)}" for one in threads)
 
 
 def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ class Thread:
     limit: Limit  # what it is called when it is what pinched
     cpu: int | None
     busy: float  # share of the window
+    polls: bool = False  # its CPU is never idle, which says nothing
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def read(found: Measurement) -> Window:
     return Window(
         id=found.id,
         results=results,
-        threads=(*_ends(results), *_switch(found), *_relays(seen, as_share)),
+        threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s)),
         cpus=cpus,
         foreign=_foreign(seen, cpus, as_share),
         pmds=found.pmds,
@@ -99,24 +100,21 @@ def read(found: Measurement) -> Window:
 
 
 def together(results: Sequence[SocketsResult]) -> float | None:
-    """The share of the longest window in which all pairs ran; None if the engines do not tell when they began."""
-    spans = [(run.began_ns, run.duration_s * 1e9) for result in results for run in result.runs]
-    if len(spans) == 1:
-        return 1.0
-    begun = [began for began, _ in spans if began is not None]
-    if len(begun) < len(spans) or not spans:
+    """The share of the longest window in which all pairs ran; None if there was no window."""
+    spans = [(run.began_ns, run.began_ns + run.duration_s * 1e9) for result in results for run in result.runs]
+    longest = max((end - begin for begin, end in spans), default=0.0)
+    if not longest:
         return None
-    last_begin = max(begun)
-    first_end = min(began + length for began, (_, length) in zip(begun, spans, strict=True))
-    longest = max(length for _, length in spans)
-    return max(0.0, first_end - last_begin) / longest if longest else 0.0
+    shared = min(end for _, end in spans) - max(begin for begin, _ in spans)
+    return max(0.0, shared) / longest
 
 
 def judge(window: Window) -> tuple[TrialValidity, str]:
     """Whether the window may be judged as the bench's own doing and, unless it may, why not."""
-    for result in window.results:
-        if result.status != "completed" or not result.runs:
-            return TrialValidity.ABORTED, _ended(result)
+    broken = [one for one in window.results if one.status != "completed" or not one.runs]
+    if broken:
+        # Where one was aborted, the others were stopped for its sake.
+        return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
     exhausted = sum(run.failures.address_unavailable for run in window.runs)
     if exhausted:
         hint = next((result.hint for result in window.results if result.hint), "")
@@ -144,9 +142,7 @@ def _ended(result: SocketsResult) -> str:
 
 def _apart(window: Window) -> str:
     shared = together(window.results)
-    if shared is None:
-        return "the engines do not tell when their windows began, so their sum cannot be trusted"
-    if shared >= TOGETHER:
+    if shared is None or shared >= TOGETHER:
         return ""
     return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
 
@@ -180,16 +176,19 @@ def _switch(found: Measurement) -> Iterator[Thread]:
     for pmd in found.pmds:
         if pmd.busy_share is not None and pmd.received:
             cpu = found.observed.get("host/thread/main/cpu") if pmd.core is None else pmd.core
-            yield Thread(pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share)
+            yield Thread(
+                pmd.name, Limit.PMD_CORE, None if cpu is None else int(cpu), pmd.busy_share, pmd.core is not None
+            )
 
 
-def _relays(seen: Mapping[str, float], as_share: float) -> Iterator[Thread]:
-    for name in sorted(seen):
-        process = name.removeprefix("host/process/").removesuffix("/ticks")
-        if name == f"host/process/{process}/ticks" and process.partition("-")[0] == "relay":
-            cpu = seen.get(f"host/process/{process}/cpu")
-            busy = min(1.0, seen[name] * as_share)
-            yield Thread(process, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy)
+def _relays(seen: Mapping[str, float], traffic_s: float) -> Iterator[Thread]:
+    """By the time in which they moved frames: a relay asks for more also when none come, which is no load."""
+    for key in sorted(seen):
+        name = key.removeprefix("host/relay/").removesuffix("/busy_ns")
+        if key == f"host/relay/{name}/busy_ns" and traffic_s > 0:
+            cpu = seen.get(f"host/relay/{name}/cpu")
+            busy = min(1.0, seen[key] / 1e9 / traffic_s)
+            yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
 
 
 def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:

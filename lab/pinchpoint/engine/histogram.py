@@ -80,6 +80,8 @@ def _decode(data: bytes) -> Counter[int]:
         if count < 0:
             index -= count
             continue
+        if index >= value_of.size:
+            raise ValueError(f"index {index} is beyond 64-bit values")
         if count:
             counts[value_of.highest(index)] += count
         index += 1
@@ -108,6 +110,11 @@ class _Buckets:
     def __init__(self, digits: int, lowest: int) -> None:
         self._unit = lowest.bit_length() - 1
         self._half = max(1, math.ceil(math.log2(2 * 10**digits))) - 1  # log2 of half a bucket's slots
+
+    @property
+    def size(self) -> int:
+        """Indexes that 64-bit values can have."""
+        return (65 - self._half) << self._half
 
     def highest(self, index: int) -> int:
         """The highest value that is counted at `index`."""

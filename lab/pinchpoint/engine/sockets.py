@@ -104,6 +104,7 @@ class ThreadWitness(Part, frozen=True):
 class SocketsRun(Part, frozen=True):
     """One of the repeats; null is not countable, or not of this kind."""
 
+    began_ns: int
     duration_s: float
     intended: int | None
     shortfall: int | None
@@ -124,7 +125,6 @@ class SocketsRun(Part, frozen=True):
     server: ThreadWitness
     time_wait: tuple[int | None, int | None]
     cache_line_ns: tuple[float | None, float | None]
-    began_ns: int | None = None  # on the machine's CLOCK_MONOTONIC; None: an engine that does not tell
 
 
 class Summary(Part, frozen=True):

@@ -27,21 +27,20 @@ class LevelAxis:
         """X of a level that is drawn."""
         return self.places[self.levels.index(level)]
 
-    def figure(self, title: bool = True) -> Figure:
+    def figure(self, narrow: bool = False) -> Figure:
         """The axis for plotly; ticks stand at the levels themselves, as many as have room."""
-        ticks = self._ticks()
+        ticks = self._ticks(_NARROWEST * (2 if narrow else 1))
         unit = f", {self.factor.unit}" if self.factor.unit else ""
         low, high = self._span()
         margin = (high - low) * 0.05 or 0.5
-        found = axis() | {
+        return axis() | {
             "type": "log" if self.log else "linear",
             "tickvals": [self.places[place] for place in ticks],
             "ticktext": [units.level(self.levels[place]) for place in ticks],
             "range": [low - margin, high + margin],
-            "tickangle": 0,
             "anchor": "y",
+            "title": {"text": f"{self.factor.name}{unit}"},
         }
-        return found | ({"title": {"text": f"{self.factor.name}{unit}"}} if title else {})
 
     def _span(self) -> tuple[float, float]:
         drawn = [self._drawn(place) for place in self.places]
@@ -50,7 +49,7 @@ class LevelAxis:
     def _drawn(self, place: float) -> float:
         return math.log10(place) if self.log else place
 
-    def _ticks(self) -> list[int]:
+    def _ticks(self, least: float) -> list[int]:
         """Indexes of levels whose text has room, the last one always among them."""
         low, high = self._span()
         span = (high - low) or 1.0
@@ -58,7 +57,7 @@ class LevelAxis:
         for place in range(len(self.places) - 2, -1, -1):
             room = (self._drawn(self.places[shown[-1]]) - self._drawn(self.places[place])) / span
             widest = max(len(units.level(self.levels[one])) for one in (place, shown[-1]))
-            if room >= _NARROWEST * max(1.0, widest / 6):
+            if room >= least * max(1.0, widest / 6):
                 shown.append(place)
         return sorted(shown)
 

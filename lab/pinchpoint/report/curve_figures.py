@@ -28,6 +28,7 @@ SHARES: Final[Mapping[str, str]] = {
 _SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind", "@bad")
 _MOST_TRACES: Final = 12
 _MOST_STACKS: Final = 4
+_MAIN_HEIGHT: Final = 390  # pixels
 _LOG_Y: Final = 100.0  # largest over smallest value of one panel
 
 
@@ -71,7 +72,7 @@ def metric_names(curve: Curve) -> tuple[str, ...]:
 def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
     wanted = main_metrics(curve)
     metrics = wanted if len(parts) == 1 else wanted[:1]
-    figure = _figure(parts, metrics, x, height=390)
+    figure = _figure(parts, metrics, x, height=_MAIN_HEIGHT)
     title = " and ".join(metrics) if len(metrics) < 3 else ", ".join(metrics)
     return Panel("main", f"{title} by {x.factor.name}", _reading(curve, metrics), figure)
 
@@ -98,14 +99,17 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     ]
     layout = layout_of(height=height + 18 * ((len(data) - 1) // 3), top=12)
     layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 3)
-    layout["xaxis"] = x.figure()
+    layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
     layout["yaxis"] |= {"title": {"text": ", ".join(part for part in (name, y.label) if part)}, "rangemode": "tozero"}
-    positive = [one.value for one in estimates if one.value > 0]
-    if len(positive) == len(estimates) and positive and max(positive) / min(positive) >= _LOG_Y:
-        layout["yaxis"] |= {"type": "log", "rangemode": "normal", "dtick": 1}
+    _log_if_wide(layout, [one.value for one in estimates])
     layout["showlegend"] = len(data) > 1
     return {"data": data, "layout": layout}
+
+
+def _log_if_wide(layout: Figure, values: Sequence[float]) -> None:
+    if values and min(values) > 0 and max(values) / min(values) >= _LOG_Y:
+        layout["yaxis"] |= {"type": "log", "rangemode": "normal", "dtick": 1}
 
 
 def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
@@ -160,6 +164,7 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
 def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published]) -> Iterable[Panel]:
     """Ours and the published curves, each relative to its value at the first common level."""
     data: list[Figure] = []
+    shared: list[list[tuple[Level, float]]] = []  # a published curve that several series share is drawn once
     sources: list[str] = []
     levels: set[Level] = set()
     for part in parts:
@@ -170,7 +175,12 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
                 continue
             common = next((level for level, _ in ours if level in dict(points)), None)
             levels |= {level for level, _ in [*ours, *points]}
-            data += _normalised(part, one, points, ours, common, len(data) // 2)
+            both = _normalised(
+                part, one, points, ours, common, len({trace["line"]["color"] for trace in data} - {"@second"})
+            )
+            data += both[: 1 if points in shared else 2]
+            if points not in shared:
+                shared.append(points)
             sources.append(f"{one.title} ({one.metric})" + ("" if common is not None else ", no common level"))
     if not data:
         return
@@ -179,8 +189,9 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
     for trace in data:
         trace["x"] = [x.place(level) for level in trace["x"]]
     layout = layout_of(height=340, top=12)
-    layout["xaxis"] = x.figure()
+    layout["xaxis"] = x.figure(narrow=True)
     layout["yaxis"] |= {"title": {"text": "relative to the first common level"}, "rangemode": "tozero"}
+    _log_if_wide(layout, [value for trace in data for value in trace["y"]])
     layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 2)
     layout["height"] += 18 * ((len(data) - 1) // 2)
     about = (
@@ -235,8 +246,8 @@ def _normalised(
             f"<br>{units.quantity(value, one.unit)}"
             for level, value in points
         ],
-        "line": {"color": "@second" if place == 0 else colour, "width": 1.6, "dash": "dash"},
-        "marker": {"color": "@second" if place == 0 else colour, "size": 7, "symbol": "diamond-open"},
+        "line": {"color": "@second", "width": 1.6, "dash": "dash"},
+        "marker": {"color": "@second", "size": 7, "symbol": "diamond-open"},
     }
     return [mine, theirs]
 
@@ -251,7 +262,7 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
         data = [_layer(part, name, levels, x, colour) for name, colour in zip(SHARES, _SHARE_COLOURS, strict=True)
                 if name in names]  # fmt: skip
         layout = layout_of(height=320, top=12)
-        layout["xaxis"] = x.figure()
+        layout["xaxis"] = x.figure(narrow=True)
         layout["yaxis"] |= {"title": {"text": "lookups, %"}, "range": [0, 100]}
         label = f" ({part.label})" if part.label else ""
         yield Panel(f"caches-{place}", f"Which cache answered{label}", "", {"data": data, "layout": layout})
@@ -262,7 +273,7 @@ def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colou
     values = [100 * found[level].value if level in found else 0.0 for level in levels]
     return {
         "type": "scatter",
-        "mode": "lines+markers",
+        "mode": "lines",
         "stackgroup": "lookups",
         "name": SHARES[name],
         "x": [x.place(level) for level in levels],
@@ -272,7 +283,6 @@ def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colou
         "hovertemplate": "%{text}<extra></extra>",
         "line": {"color": colour, "width": 1.5},
         "fillcolor": colour,
-        "marker": {"size": 5, "color": colour},
     }  # fmt: skip
 
 

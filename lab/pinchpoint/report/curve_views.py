@@ -14,6 +14,7 @@ from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, p
 # Beside what was looked for, these say most about why it is what it is.
 _TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
+UNSEEN: Final = "not seen by the datapath"
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class CurveView:
     all_columns: tuple[str, ...]
     all_rows: tuple[Row, ...]
     unmeasured: tuple[tuple[str, str], ...]  # which points, why not
+    unseen: str  # where the datapath saw a factor least; empty if it saw all
 
 
 def curve_views(curves: Sequence[Curve], study: Study | None) -> tuple[CurveView, ...]:
@@ -88,6 +90,7 @@ def _view(anchor: str, curve: Curve, drawn: tuple[Panel, ...]) -> CurveView:
         all_columns=every,
         all_rows=rows(curve, every) if len(every) > len(columns) else (),
         unmeasured=tuple(_unmeasured(curve)),
+        unseen=_unseen(curve),
     )
 
 
@@ -107,7 +110,9 @@ def rows(curve: Curve, columns: Sequence[str]) -> tuple[Row, ...]:
 def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
-    notes = [f"{name}: {note}" if name else note for name, note in point.notes.items() if name in ("", *columns)]
+    # "at least" stands with its number, and why in the verdict.
+    told = {name: note for name, note in point.notes.items() if not name or note.startswith("refused")}
+    notes = [f"{name}: {note}" if name else note for name, note in told.items() if name in ("", *columns)]
     return Row(
         levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
         order=order,
@@ -116,13 +121,13 @@ def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) ->
         published_way=_published_way(main),
         outcome=point.outcome,
         limit=_limit(point) if measured else words.OUTCOMES[Outcome(point.outcome)],
-        verdict=point.verdict if measured else point.reason,
-        notes=tuple([*notes, *([point.invisible] if point.invisible else [])]),
+        verdict=point.verdict if measured else words.plain_reason(point.reason),
+        notes=tuple([*notes, *([UNSEEN] if point.invisible else [])]),
     )
 
 
 def _limit(point: CurvePoint) -> str:
-    return words.LIMITS[Limit(point.limit)] if point.limit else words.NOT_DIAGNOSED
+    return words.LIMITS[Limit(point.limit)] if point.limit else "-"
 
 
 def _published_way(found: Estimate | None) -> str:
@@ -139,12 +144,21 @@ def _cell(point: CurvePoint, name: str) -> Cell:
     return Cell(words.estimated(found), words.spread(found), found.bound.value, f"{found.value:.10g}")
 
 
+def _unseen(curve: Curve) -> str:
+    """The words of the last such point, which is the farthest, and how many there are."""
+    found = [point.invisible for point in curve.points if point.invisible]
+    if not found:
+        return ""
+    of = f" ({len(found)} of {len(curve.points)} points are like that)" if len(found) > 1 else ""
+    return f"{found[-1].rstrip('.')}{of}"
+
+
 def _unmeasured(curve: Curve) -> list[tuple[str, str]]:
     """Points without a number by outcome and reason: how many, which, why."""
     found: dict[tuple[str, str], list[str]] = {}
     for point in curve.points:
         if point.outcome != Outcome.MEASURED:
-            found.setdefault((point.outcome, point.reason), []).append(
+            found.setdefault((point.outcome, words.plain_reason(point.reason)), []).append(
                 ", ".join(f"{factor.name} {with_unit(point.levels.get(factor.name), factor.unit)}"
                           for factor in curve.factors) or curve.group
             )  # fmt: skip

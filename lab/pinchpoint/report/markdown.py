@@ -1,12 +1,14 @@
-"""Markdown for issue trackers: a table, a sentence a scenario, and how it was measured."""
+"""Markdown for issue trackers: findings, tables, a sentence a scenario, and how it was measured."""
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from pinchpoint.model import units
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import words
+from pinchpoint.report.curve_views import CurveView, curve_views
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
 
@@ -16,12 +18,39 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
     parts = [f"### Pinchpoint: {_plain(result.run_id)}"]
     if not result.finished:
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
-    if result.scenarios:
-        parts.append(_table(result))
-        parts.append("\n".join(_sentence(one, trials) for one in result.scenarios))
+    parts += _study(info, result)
+    if alone := words.without_curve(result):
+        rest = replace(result, scenarios=alone)
+        parts.append(_table(rest))
+        parts.append("\n".join(_sentence(one, trials) for one in alone))
     if missing := words.unmeasured(info, result):
         parts.append("Not measured: " + ", ".join(_plain(name) for name in missing))
     return "\n\n".join([*parts, _method(info, result)]) + "\n"
+
+
+def _study(info: RunInfo, result: RunResult) -> list[str]:
+    """Findings, then a table for each curve."""
+    parts = []
+    if info.study:
+        parts.append(f"**{_plain(info.study.title)}**{' (short form)' if info.study.quick else ''}")
+    if result.findings:
+        parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{_plain(one.text)}" for one in result.findings))
+    for view in curve_views(result.curves, None):
+        parts.append(f"#### {_plain(view.curve.group)}: {_plain(view.curve.title)}\n\n{_points(view)}")
+    return parts
+
+
+def _points(view: CurveView) -> str:
+    """One row a point: levels, each number with its interval, what pinched it."""
+    heads = [*view.factors, *view.columns, "n", "pinched by"]
+    rows = [[_plain(head) for head in heads], [*("---:" for _ in heads[:-1]), "---"]]
+    for row in view.rows:
+        numbers = [_plain(one.text) + (f" ({_plain(one.spread)})" if one.spread else "") for one in row.cells]
+        why = [row.limit] if row.outcome == "measured" else [f"{row.limit}: {row.verdict}"]
+        cells = [*(_plain(level) for level in row.levels), *numbers, str(row.repeats or "-")]
+        rows.append([*cells, _plain("; ".join([*why, *row.notes]))])
+    unseen = f"\n\nMind: {_plain(view.unseen)}." if view.unseen else ""
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows) + unseen
 
 
 def _table(result: RunResult) -> str:

@@ -1,4 +1,6 @@
-"""The terminal's tables: rates and load, latency, and what pinched each scenario."""
+"""The terminal's tables: curves, findings, rates and load, latency, and what pinched each scenario."""
+
+from dataclasses import replace
 
 from rich import box
 from rich.console import Group, RenderableType
@@ -8,23 +10,64 @@ from rich.text import Text
 
 from pinchpoint.model import units
 from pinchpoint.model.result import CacheLine, LatencyPoint, RateStatus, RunResult, ScenarioResult
+from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.report import words
+from pinchpoint.report.curve_views import CurveView, curve_views
 
 STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
+
+_BOUNDS = {"found": "bold", "at_least": "yellow", "below": "yellow", "refused": "red"}
+_MOST_COLUMNS = 3  # of metrics, so that a line fits a terminal
 
 
 def render_table(result: RunResult) -> Group:
     """What a run found, for the terminal; the caller prints it, plain or in colour."""
+    parts: list[RenderableType] = []
+    for view in curve_views(result.curves, None):
+        parts.append(_points(view))
+        if view.unseen:
+            parts.append(Padding(Text.assemble(("! ", "yellow bold"), f"{view.unseen}."), (0, 0, 1, 1)))
+    if result.findings:
+        parts.append(Padding(Group(*(_finding(one) for one in result.findings)), (0, 0, 1, 1)))
+    alone = replace(result, scenarios=words.without_curve(result))
+    if alone.scenarios or not result.curves:
+        parts += _alone(alone)
+    if not result.finished:
+        parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
+    return Group(*parts)
+
+
+def _alone(result: RunResult) -> list[RenderableType]:
+    """Scenarios that are no points of a sweep."""
     parts: list[RenderableType] = [_rates(result)]
     if any(one.latency for one in result.scenarios):
         parts.append(_latency(result))
         if own := _engines_own(result):
             parts.append(Padding(Group(*own), (0, 0, 1, 1)))
-    parts += [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
-    if not result.finished:
-        parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
-    return Group(*parts)
+    return parts + [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
+
+
+def _points(view: CurveView) -> Table:
+    """A curve: one row a point, each number with its interval below it."""
+    title = Text.assemble((view.curve.group, "bold"), f": {view.curve.title}")
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="")
+    columns = view.columns[:_MOST_COLUMNS]
+    for name in (*view.factors, *columns):
+        table.add_column(Text(name), justify="right", overflow="fold")
+    table.add_column("pinched by", overflow="fold", min_width=12)
+    for row in view.rows:
+        numbers = [
+            Text(one.text + (f"\n{one.spread}" if one.spread else ""), style=_BOUNDS.get(one.bound, ""))
+            for one in row.cells[: len(columns)]
+        ]
+        why = row.limit if row.outcome == "measured" else f"{row.limit}: {row.verdict}"
+        table.add_row(*(Text(level) for level in row.levels), *numbers, Text("\n".join([why, *row.notes])))
+    return table
+
+
+def _finding(one: Finding) -> Text:
+    return Text.assemble(("! ", "yellow bold") if one.warning else ("- ", "dim"), one.text)
 
 
 def _rates(result: RunResult) -> Table:

@@ -101,10 +101,15 @@ def estimated(found: Estimate) -> str:
 
 
 def spread(found: Estimate) -> str:
-    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not both ends."""
-    if found.low is None or found.high is None:
+    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends."""
+    if found.low is None or found.high is None or found.low == found.high:
         return ""
     return units.quantity_range(found.low, found.high, found.unit)
+
+
+def plain_reason(reason: str) -> str:
+    """A reason without the outcome's own words before it."""
+    return reason.removeprefix(f"{OUTCOMES[Outcome.IMPOSSIBLE]}: ")
 
 
 def pinched_by(result: ScenarioResult) -> str:
@@ -117,7 +122,7 @@ def pinched_by(result: ScenarioResult) -> str:
 def verdict_sentence(result: ScenarioResult) -> str:
     """The verdict's headline, or why there is none."""
     if result.outcome is not Outcome.MEASURED:
-        return f"{OUTCOMES[result.outcome].capitalize()}: {result.reason}"
+        return f"{OUTCOMES[result.outcome].capitalize()}: {plain_reason(result.reason)}"
     return result.verdict.headline if result.verdict else "No verdict: the evidence was not collected."
 
 

@@ -12,9 +12,11 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import ovs
+from pinchpoint.dut.daemons import pci_arguments
 from pinchpoint.dut.ports import switch_ports
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine import protocol
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 from pinchpoint.observe.host import CpuSteal, PacketThreads
 from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, PmdThreads, Ports, ReceiveQueues
@@ -45,6 +47,7 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     total, free = hugepage_pool()
     topology = numa.read_topology()
     scenario, facts = numa.placed(scenario, topology)
+    scenario = numa.with_socket_mem(scenario, topology)
     nodes = numa.daemon_nodes(scenario, topology)
     resources = tuple(_on_nodes(one, nodes) for one in ovs.bench(scenario, places, total, free))
     return Setup(scenario, places, resources, engine_request(scenario, places), facts)
@@ -64,34 +67,68 @@ def hugepage_pool() -> tuple[int, int]:
 
 def engine_request(scenario: Scenario, places: ovs.OvsPlaces) -> protocol.Open:
     """The ports the engine opens: the other ends of the DUT's."""
+    eal = ("--in-memory", "--single-file-segments", "-m", str(scenario.engine.memory_mb))
     dpdk = scenario.dut.datapath is Datapath.DPDK
-    eal = ("--no-pci", "--in-memory", "--single-file-segments", "-m", str(scenario.engine.memory_mb))
     return protocol.Open(
         workers=_workers(scenario),
-        eal_args=eal if dpdk else (),
-        ports=tuple(_port(number, port, places, dpdk) for number, port in enumerate(scenario.ports)),
+        eal_args=(*pci_arguments(port.engine_pci for port in scenario.ports), *eal) if dpdk else (),
+        ports=tuple(_port(number, port, scenario, places) for number, port in enumerate(scenario.ports)),
         link_timeout_s=LINK_TIMEOUT_S,
     )
 
 
+def backend(scenario: Scenario) -> protocol.BackendName:
+    """How the engine drives its ports: as the scenario says, or as is fastest towards this datapath."""
+    match scenario.engine.backend, scenario.dut.datapath:
+        case "auto", Datapath.DPDK:
+            return "dpdk"
+        case "auto", Datapath.AF_XDP:
+            return "af_xdp"
+        case "auto", _:
+            return "af_packet"
+        case "af_packet" | "af_xdp" | "xdp_live" as asked, Datapath.AF_XDP | Datapath.AF_PACKET | Datapath.KERNEL:
+            return asked
+        case asked, datapath:
+            raise InputError(
+                f"{scenario.path}: engine.backend = {asked!r} does not reach ports of datapath {datapath}",
+                'engine.backend = "auto"',
+            )
+
+
 def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
-    """Ports dealt round robin: port k belongs to CPU k mod n of the engine's."""
+    """Ports dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
     cpus = scenario.engine.cpus
-    names = [port.name for port in scenario.ports]
-    return tuple(protocol.WorkerRequest(cpu, tuple(names[place :: len(cpus)])) for place, cpu in enumerate(cpus))
+    driven: dict[int, list[str]] = {cpu: [] for cpu in cpus}
+    for place, port in enumerate(scenario.ports):
+        if port.queues > len(cpus):
+            raise InputError(
+                f"{scenario.path}: port {port.name} has {port.queues} queues, and the engine {len(cpus)} CPUs",
+                "each queue of a port needs a CPU of its own in engine.cpus",
+            )
+        for queue in range(port.queues):
+            driven[cpus[(place + queue) % len(cpus)]].append(port.name)
+    return tuple(protocol.WorkerRequest(cpu, tuple(names)) for cpu, names in driven.items() if names)
 
 
-def _port(number: int, port: Port, places: ovs.OvsPlaces, dpdk: bool) -> protocol.PortRequest:
-    vhost = f"net_virtio_user{number},path={places.vhost_socket(port.name)},server=1,queues=1,queue_size={port.ring}"
+def _port(number: int, port: Port, scenario: Scenario, places: ovs.OvsPlaces) -> protocol.PortRequest:
+    kind = backend(scenario)
     return protocol.PortRequest(
         name=port.name,
-        backend="dpdk" if dpdk else "af_packet",
-        device=vhost if dpdk else port.name,
-        netns=None if dpdk else places.engine_netns,
+        backend=kind,
+        device=_dpdk_device(number, port, places) if kind == "dpdk" else port.name,
+        netns=None if kind == "dpdk" else places.engine_netns,
         rx_ring=port.ring,
         tx_ring=port.ring,
         answers=(),
     )
+
+
+def _dpdk_device(number: int, port: Port, places: ovs.OvsPlaces) -> str:
+    """A NIC, or a vhost-user server: the switch looks for it, and its restart needs nothing of the engine."""
+    if port.engine_pci:
+        return port.engine_pci
+    socket = places.vhost_socket(port.name)
+    return f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
 
 
 def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
@@ -104,10 +141,12 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
         DatapathFlows(control),
         ReceiveQueues(control),
     ]
-    if scenario.dut.datapath is Datapath.AF_PACKET:
+    if scenario.dut.datapath is not Datapath.DPDK:
         if scenario.ports:
             found.append(Links(places.engine_netns, "engine", [port.name for port in scenario.ports]))
-        found += [Links(places.dut_netns, "dut", names), PacketSockets(places.dut_netns, names)]
+        found.append(Links(places.dut_netns, "dut", names))
+    if scenario.dut.datapath is Datapath.AF_PACKET:
+        found.append(PacketSockets(places.dut_netns, names))
     found += _port_counters(setup)
     found += [
         CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus, *host_cpus(scenario)})),

@@ -199,7 +199,7 @@ def test_methods_may_be_groups() -> None:
     (text,) = _texts(
         study("method", group="process", metric="build rate", factor="five-tuples", against="file"), *groups
     )
-    assert text.startswith("build rate: file at 5,000 is best with 90.0 k/s") and "less)" in text
+    assert text.startswith("build rate at 5,000: file is best with 90.0 k/s") and "less)" in text
 
 
 def test_impossible_points_are_named_once_a_reason() -> None:

@@ -108,3 +108,39 @@ def test_over_veth_the_kernels_own_drops_are_named():
     assert drops == {"packet socket of left full": (200, "dut"), "engine missed on right": (10, "engine")}
     assert account.unexplained == 0
     assert (hop(account, "switch reads").frames_in, hop(account, "switch reads").frames_out) == (1000, 800)
+
+
+def test_over_af_xdp_sockets_what_their_rings_had_no_room_for_is_the_switchs_loss():
+    seen = {
+        "host/link/engine/left/tx_packets": 1000,
+        "host/link/dut/left/rx_packets": 1000,
+        "host/link/dut/left/rx_dropped": 400,  # those that met a full receive ring, and an empty fill ring
+        "ovs/port/left/xsk_queue_0_rx_dropped": 150,  # only the former
+        "ovs/port/left/rx_pkts": 1000,
+        "ovs/port/left/rx_drop": 400,
+        "ovs/pmd/core1/packets_received": 600,
+        "ovs/port/right/tx_pkts": 600,
+    }
+    result = engine_result(
+        streams=[stream_counts(offered=1000, received=600)],
+        ports=[port("left", sent=1000), port("right", received=600)],
+    )
+    account = ledger.build(result, seen, PORTS, Datapath.AF_XDP)
+    drops = {drop.name: (drop.frames, drop.limits) for one in account.hops for drop in one.drops}
+    assert drops == {"AF_XDP rings of left full": (400, "dut")}
+    assert account.unexplained == 0
+    assert [(one.name, one.frames_in, one.frames_out) for one in account.hops] == [
+        ("engine sends", 1000, 1000),
+        ("veth", 1000, 1000),
+        ("switch reads", 1000, 600),
+        ("datapath", 600, 600),
+        ("switch sends", 600, 600),
+        ("engine receives", 600, 600),
+    ]
+
+
+def test_the_kernels_datapath_is_counted_at_its_ports_as_no_thread_of_the_switch_sees_a_frame():
+    seen = {"ovs/port/left/rx_pkts": 1000, "ovs/port/right/tx_pkts": 1000, "ovs/pmd/main/packets_received": 0}
+    result = engine_result(streams=[stream_counts(offered=1000, received=1000)])
+    account = ledger.build(result, seen, PORTS, Datapath.KERNEL)
+    assert (hop(account, "datapath").frames_in, hop(account, "datapath").frames_out) == (1000, 1000)

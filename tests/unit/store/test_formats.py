@@ -4,25 +4,37 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import jsonschema
 import pytest
 from sample import sample_run
+from sample_study import study_run
 
+from pinchpoint.diagnose.findings import KINDS
 from pinchpoint.model import errors
-from pinchpoint.model.result import Limit, RateStatus, RunInfo, RunResult
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
+from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.store.folder import INFO, RESULT, TRIAL, RunFolder
+from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
 from pinchpoint.store.schema import results_schema, schema_text
 
 ROOT = Path(__file__).parents[3]
 GOLDEN = ROOT / "tests" / "golden"
 RUN_INFO, RUN_RESULT, TRIALS = sample_run()
 PINNED_TRIALS = tuple(trial for trial in TRIALS if trial.id in ("snat-255-0006", "snat-255-0008"))
+MEASURED = Measurement(
+    id="flows-0001", scenario="flows.items-1000", kind="build", repeat=1, started="2026-01-02T03:04:05Z", wall_s=0.41,
+    metrics=(Metric("time per item", "s", 1e-5, 9e-6, 1.1e-5, "lowest and highest of 4 quarters"),),
+    account={"items": 1000, "seconds": [0.0, 0.01]}, observed={"ovs/flows/count": 1000.0}, pmds=(),
+    validity=TrialValidity.VALID, reason="",
+)  # fmt: skip
 STORED = {
+    "measurements.jsonl": (MEASUREMENT.encode(MEASURED, "") + b"\n",),
     "run.json": (INFO.encode(RUN_INFO, "") + b"\n",),
     "result.json": (RESULT.encode(RUN_RESULT, "") + b"\n",),
     "trials.jsonl": tuple(TRIAL.encode(trial, "") + b"\n" for trial in PINNED_TRIALS),
@@ -41,8 +53,18 @@ def test_a_file_is_written_byte_for_byte_as_pinned(name: str) -> None:
 def test_pinned_files_are_read_as_what_they_were() -> None:
     read = [TRIAL.decode(line, "") for line in (GOLDEN / "run/trials.jsonl").read_bytes().splitlines()]
     assert tuple(read) == PINNED_TRIALS
+    assert MEASUREMENT.decode((GOLDEN / "run/measurements.jsonl").read_bytes(), "") == MEASURED
     assert INFO.decode((GOLDEN / "run/run.json").read_bytes(), "") == RUN_INFO
     assert RESULT.decode((GOLDEN / "run/result.json").read_bytes(), "") == RUN_RESULT
+
+
+def test_a_study_with_its_curves_and_findings_is_read_as_it_was_written() -> None:
+    info, result, _ = study_run()
+    assert INFO.decode(INFO.encode(info, ""), "") == info
+    assert RESULT.decode(RESULT.encode(result, ""), "") == result
+    validator = jsonschema.Draft202012Validator(results_schema())
+    validator.validate(json.loads(RESULT.encode(result, "")))
+    validator.validate(json.loads(INFO.encode(info, "")))
 
 
 OLD_RUN = RunFolder.open(GOLDEN / "run-before-loopback")
@@ -50,7 +72,13 @@ OLD_RUN = RunFolder.open(GOLDEN / "run-before-loopback")
 
 def test_a_run_from_before_later_keys_is_read_and_they_are_not_measured() -> None:
     trials, result = OLD_RUN.read_trials(), OLD_RUN.read_result()
-    assert result is not None and OLD_RUN.read_info() == RUN_INFO
+    assert result is not None
+    # Scenarios in run.json are plain data in the words of their time.
+    old = OLD_RUN.read_info()
+    assert replace(old, scenarios=()) == replace(RUN_INFO, scenarios=())
+    assert [one["name"] for one in old.scenarios] == [one["name"] for one in RUN_INFO.scenarios]
+    assert (old.sweeps, old.study, result.curves, result.findings) == ((), None, (), ())
+    assert {(one.group, one.outcome, one.repeat) for one in result.scenarios} == {("", Outcome.MEASURED, 1)}
     assert [trial.id for trial in trials] == [trial.id for trial in PINNED_TRIALS]
     for trial in trials:
         (counts,), (worker,) = trial.streams, trial.witness.workers
@@ -62,7 +90,7 @@ def test_a_run_from_before_later_keys_is_read_and_they_are_not_measured() -> Non
 
 def test_the_schema_in_docs_describes_older_runs_too() -> None:
     validator = jsonschema.Draft202012Validator(results_schema())
-    for name in STORED:
+    for name in ("run.json", "trials.jsonl", "result.json"):
         for line in (OLD_RUN.path / name).read_bytes().splitlines():
             validator.validate(json.loads(line))
 
@@ -108,10 +136,10 @@ def _documented() -> dict[str, dict[str, list[str]]]:
 
 def _all_fields() -> Iterator[tuple[str, set[str]]]:
     seen: dict[str, Any] = {}
-    for root in (RunInfo, Trial, RunResult):
+    for root in (RunInfo, Trial, Measurement, RunResult):
         _stored_kinds(root, seen)
     for name, kind in seen.items():
-        yield name, {item.name for item in fields(kind)} | ({"schema"} if kind is Trial else set())
+        yield name, {item.name for item in fields(kind)} | ({"schema"} if kind in (Trial, Measurement) else set())
 
 
 @pytest.mark.parametrize(("name", "names"), [pytest.param(*one, id=one[0]) for one in _all_fields()])
@@ -133,6 +161,8 @@ def test_every_exit_code_is_documented() -> None:
 def test_every_word_of_an_enum_is_documented() -> None:
 
     text = (ROOT / "docs/results.md").read_text()
-    for kind in (TrialValidity, RateStatus, Limit):
+    for kind in (TrialValidity, RateStatus, Limit, Outcome, MeasureKind, Bound):
         for word in kind:
             assert f"`{word.value}`" in text
+    for request in KINDS:
+        assert f"`{request}`" in text

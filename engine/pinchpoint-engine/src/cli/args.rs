@@ -3,6 +3,7 @@
 use super::numbers::{self, Pace};
 use super::ports::{self, PortArg, Target};
 use super::ranges::{self, Addresses, Answer};
+use super::relay_args::RelayArgs;
 use super::sockets_args::{CrrArgs, RrArgs, StreamArgs};
 use crate::protocol::{FieldRequest, Mac, Size, TcpFlag};
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -67,6 +68,8 @@ pub enum Command {
     Crr(Box<CrrArgs>),
     /// Bytes from a client to a server as fast as they go
     Stream(Box<StreamArgs>),
+    /// Join ports in pairs: what arrives at one leaves through the other
+    Relay(Box<RelayArgs>),
     /// Tell what each backend can do here and, if not, why and what mends it
     Backends(BackendsArgs),
     /// Print a completion script for a shell

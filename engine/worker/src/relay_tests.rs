@@ -1,0 +1,200 @@
+use super::*;
+use pinchpoint_port::Uniform;
+use pinchpoint_port::mem::{self, MemPort};
+use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::time::Instant;
+
+const PATIENCE_NS: u64 = 1_000;
+const LIMIT: Duration = Duration::from_secs(60);
+
+#[derive(Default)]
+struct Collect(Vec<Vec<u8>>);
+
+impl Sink for Collect {
+    fn arrived(&mut self, _count: usize) {}
+    fn frame(&mut self, frame: &[u8]) {
+        self.0.push(frame.to_vec());
+    }
+}
+
+/// Frames of different lengths and content, by number.
+fn frame(number: usize) -> Vec<u8> {
+    (0..14 + number * 37 % 1500)
+        .map(|at| (at + number) as u8)
+        .collect()
+}
+
+struct Frames(usize);
+
+impl Source for Frames {
+    fn len(&self, index: usize) -> usize {
+        frame(self.0 + index).len()
+    }
+    fn frame(&mut self, index: usize, out: &mut [u8]) {
+        out.copy_from_slice(&frame(self.0 + index));
+    }
+}
+
+fn put(port: &mut MemPort, first: usize, count: usize) {
+    assert_eq!(port.send(count, Frames(first)), count);
+}
+
+fn taken(port: &mut MemPort) -> Vec<Vec<u8>> {
+    let mut seen = Collect::default();
+    while port.receive(&mut seen) > 0 {}
+    seen.0
+}
+
+/// A host, the relay's two ports, and a switch whose ring holds `room` frames.
+struct Path {
+    host: MemPort,
+    near: MemPort,
+    far: MemPort,
+    switch: MemPort,
+    lane: Lane,
+}
+
+impl Path {
+    fn new(room: usize, max_len: usize) -> Self {
+        let (host, near) = mem::pair(256);
+        let (far, switch) = mem::pair(room);
+        Self {
+            host,
+            near,
+            far,
+            switch,
+            lane: Lane::new(0, 1, max_len),
+        }
+    }
+
+    fn turn(&mut self, now_ns: u64) -> bool {
+        self.lane
+            .turn(&mut self.near, &mut self.far, now_ns, PATIENCE_NS)
+    }
+
+    fn balanced(&self) -> Direction {
+        let counts = self.lane.account();
+        assert_eq!(
+            counts.received,
+            counts.sent + counts.dropped + counts.too_long + counts.waiting
+        );
+        counts
+    }
+}
+
+#[test]
+fn frames_keep_their_order_length_and_content() {
+    let mut path = Path::new(256, mem::MAX_LEN);
+    put(&mut path.host, 0, 60);
+    put(&mut path.host, 60, 40);
+    while path.turn(0) {}
+    let expected: Vec<_> = (0..100).map(frame).collect();
+    assert_eq!(taken(&mut path.switch), expected);
+    let counts = path.balanced();
+    assert_eq!(
+        (counts.received, counts.sent, counts.largest_burst),
+        (100, 100, 64)
+    );
+    let bytes: usize = expected.iter().map(Vec::len).sum();
+    assert_eq!(counts.received_bytes, bytes as u64);
+}
+
+#[test]
+fn what_the_other_end_has_no_room_for_waits_and_follows_in_order() {
+    let mut path = Path::new(4, mem::MAX_LEN);
+    put(&mut path.host, 0, 10);
+    assert!(path.turn(0));
+    assert!(!path.turn(PATIENCE_NS), "nothing can move");
+    let counts = path.balanced();
+    assert_eq!((counts.sent, counts.waiting, counts.held), (4, 6, 1));
+    put(&mut path.host, 10, 1);
+    let mut seen = Vec::new();
+    while seen.len() < 11 {
+        let now = taken(&mut path.switch);
+        assert!(!now.is_empty());
+        seen.extend(now);
+        path.turn(PATIENCE_NS);
+        path.turn(PATIENCE_NS);
+    }
+    assert_eq!(seen, (0..11).map(frame).collect::<Vec<_>>());
+    assert_eq!(path.balanced().dropped, 0);
+}
+
+#[test]
+fn what_waits_too_long_is_dropped_and_counted_and_the_next_gets_through() {
+    let mut path = Path::new(4, mem::MAX_LEN);
+    put(&mut path.host, 0, 10);
+    path.turn(0);
+    path.turn(PATIENCE_NS + 1);
+    let counts = path.balanced();
+    assert_eq!((counts.sent, counts.dropped, counts.waiting), (4, 6, 0));
+    assert_eq!(taken(&mut path.switch).len(), 4);
+    put(&mut path.host, 10, 1);
+    assert!(path.turn(PATIENCE_NS + 2));
+    assert_eq!(taken(&mut path.switch), [frame(10)]);
+}
+
+#[test]
+fn a_frame_longer_than_the_other_end_carries_is_counted_and_passed_over() {
+    let mut path = Path::new(64, 100);
+    for len in [100, 101, 60] {
+        let fill = |_: usize, out: &mut [u8]| out.fill(7);
+        assert_eq!(path.host.send(1, Uniform(len, fill)), 1);
+    }
+    path.turn(0);
+    let lens: Vec<_> = taken(&mut path.switch).iter().map(Vec::len).collect();
+    assert_eq!(lens, [100, 60]);
+    let counts = path.balanced();
+    assert_eq!((counts.too_long, counts.received_bytes), (1, 261));
+}
+
+#[test]
+fn a_running_relay_moves_both_ways_tells_when_asked_and_ends_when_told() {
+    let (mut host, near) = mem::pair(256);
+    let (far, mut switch) = mem::pair(256);
+    let end = |name: &str, port| End {
+        name: name.to_owned(),
+        port,
+    };
+    let control = Arc::new(Control::default());
+    let (told, accounts) = channel();
+    let running = {
+        let control = Arc::clone(&control);
+        let settings = Settings {
+            idle: Idle::Yield,
+            patience_ns: PATIENCE_NS,
+        };
+        std::thread::spawn(move || {
+            let pairs = vec![[end("host", near), end("switch", far)]];
+            run(pairs, settings, &Clock::new(), &control, move |account| {
+                told.send(account).unwrap();
+            })
+        })
+    };
+    put(&mut host, 0, 50);
+    put(&mut switch, 50, 30);
+    let (mut there, mut back) = (Vec::new(), Vec::new());
+    let start = Instant::now();
+    while there.len() + back.len() < 80 {
+        there.extend(taken(&mut switch));
+        back.extend(taken(&mut host));
+        assert!(start.elapsed() < LIMIT);
+        std::thread::yield_now();
+    }
+    assert_eq!(there, (0..50).map(frame).collect::<Vec<_>>());
+    assert_eq!(back, (50..80).map(frame).collect::<Vec<_>>());
+    control.ask();
+    let so_far = accounts.recv_timeout(LIMIT).unwrap();
+    control.stop();
+    let account = running.join().unwrap();
+    for account in [so_far, account] {
+        let counts = account.directions.iter();
+        let counts: Vec<_> = counts.map(|d| (d.from, d.to, d.received, d.sent)).collect();
+        assert_eq!(counts, [(0, 1, 50, 50), (1, 0, 30, 30)]);
+        let names = account.ports.iter().map(|port| port.name.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["host", "switch"]);
+        assert!(account.busy_ns + account.away_ns <= account.elapsed_ns);
+        assert!(account.busy_ns > 0 && account.away_ns > 0);
+    }
+}

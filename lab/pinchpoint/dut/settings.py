@@ -1,0 +1,122 @@
+"""What is in force in a running switch, read back from it, against what the scenario asked for.
+
+A setting that the switch takes silently and does not follow would be measured
+under a wrong name. Sources: the database, `dpctl/ct-get-maxconns`,
+`dpif-netdev/pmd-rxq-show`, `dpctl/show` (ovs-vswitchd(8)) and `ethtool -k`.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+
+from pinchpoint.bench.host import run_command
+from pinchpoint.bench.resource import Host
+from pinchpoint.dut.daemons import POLLED, tuned, vsctl
+from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.scenario import Datapath, Port, Scenario
+
+_PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):")
+_QUEUE = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s")
+_PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
+_FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
+_OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
+
+
+def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
+    """Every setting that the bench applied, as the switch and the hosts tell it.
+
+    Raises BenchError naming what was asked and what was found where the two differ.
+    """
+    found = dict(_other_config(scenario, places))
+    if (limit := scenario.dut.tuning.conntrack_limit) is not None:
+        answer = control.call("dpctl/ct-get-maxconns").strip()
+        _same("conntrack limit", str(limit), answer)
+        found["conntrack limit"] = answer
+    if scenario.dut.datapath in POLLED:
+        found |= _port_modes(scenario, control.call("dpctl/show"))
+    for host in scenario.hosts:
+        found[f"offloads of {host.name}"] = _offloads(places.host_netns(host.name))
+    return found
+
+
+def queues_in_force(scenario: Scenario, control: Unixctl) -> dict[str, str]:
+    """Which core polls which queue of each engine port, once both ends are up.
+
+    Raises BenchError where the scenario asked for other queues or other cores.
+    """
+    if scenario.dut.datapath not in POLLED:
+        return {}
+    polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
+    return {f"queues of {port.name}": _checked_queues(port, polled) for port in scenario.ports}
+
+
+def polled_queues(text: str) -> dict[str, dict[int, int]]:
+    """`pmd-rxq-show`: port -> receive queue -> core of the PMD that polls it."""
+    found: dict[str, dict[int, int]] = {}
+    core: int | None = None
+    for line in text.splitlines():
+        if heading := _PMD.match(line):
+            core = int(heading[1])
+        elif core is not None and (queue := _QUEUE.match(line)):
+            found.setdefault(queue[1], {})[int(queue[2])] = core
+    return found
+
+
+def port_configs(text: str) -> dict[str, dict[str, str]]:
+    """`dpctl/show`: port -> its configuration, e.g. `xdp-mode-in-use`; ports that print none are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        if port := _PORT_CONFIG.match(line):
+            pairs = (pair.partition("=") for pair in port[2].partition(": ")[2].split(", "))
+            found[port[1]] = {name: value for name, _, value in pairs if value}
+    return found
+
+
+def rxq_affinity(text: str) -> dict[int, int]:
+    """`queue:core,...` of a port's pmd-rxq-affinity as a mapping."""
+    pairs = (pair.split(":") for pair in text.split(",") if pair.strip())
+    return {int(queue): int(core) for queue, core in pairs}
+
+
+def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
+    asked = tuned(scenario.dut.tuning) | dict(scenario.dut.other_config)
+    if not asked:
+        return
+    argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]
+    (((_, pairs),),) = json.loads(run_command(argv, environment=places.environment))["data"]
+    stored: Mapping[str, str] = dict(pairs)
+    for key, value in asked.items():
+        _same(f"other_config:{key}", value, stored.get(key))
+        yield key, stored[key]
+
+
+def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
+    if scenario.dut.datapath is not Datapath.AF_XDP:
+        return {}
+    configs = port_configs(shown)
+    ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
+    return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not told") for name in ends}
+
+
+def _offloads(netns: str) -> str:
+    features = dict(_FEATURE.findall(run_command(["ethtool", "-k", Host.INTERFACE], netns)))
+    return ", ".join(f"{name} {features.get(name, 'not told')}" for name in _OFFLOADS)
+
+
+def _checked_queues(port: Port, polled: Mapping[str, Mapping[int, int]]) -> str:
+    queues = polled.get(port.name, {})
+    _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)))
+    for queue, core in rxq_affinity(port.rxq_affinity).items():
+        where = queues.get(queue)
+        _same(f"core of {port.name}'s queue {queue}", str(core), None if where is None else str(where))
+    return ", ".join(f"queue {queue} on core {core}" for queue, core in sorted(queues.items()))
+
+
+def _same(what: str, asked: str, found: str | None) -> None:
+    if found != asked:
+        raise BenchError(
+            f"{what}: asked for {asked}, found {'nothing' if found is None else found}",
+            "the switch did not take this setting: see its log and ovs-vswitchd.conf.db(5)",
+        )

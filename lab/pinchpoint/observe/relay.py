@@ -1,0 +1,89 @@
+"""Collector of the relays between hosts and vhost-user ports: what each carried, and what it lost where."""
+
+import time
+from collections.abc import Sequence
+
+import msgspec
+
+from pinchpoint.bench.host import ask_relay
+from pinchpoint.bench.resource import Relay
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.observe.snapshot import Snapshot
+
+
+class RelayDirection(msgspec.Struct, frozen=True):
+    """received = sent + dropped + too_long + waiting, in frames."""
+
+    received: int
+    sent: int
+    dropped: int  # the sending port took them too late
+    too_long: int  # for the sending port
+    waiting: int  # between the two ports
+    held_bursts: int  # not taken at once
+    largest_burst: int
+
+
+class RelayPort(msgspec.Struct, frozen=True):
+    """One port of a relay."""
+
+    name: str
+    rx_missed: int | None  # frames that found the receive ring full; None: the port cannot tell
+    down_s: float  # without a link
+
+
+class RelayAccount(msgspec.Struct, frozen=True, tag="relay"):
+    """What a relay tells of itself since it started; shares are of the elapsed time."""
+
+    elapsed_s: float
+    busy_share: float  # moving frames
+    away_share: float  # the core given away, as nothing came
+    longest_away_s: float
+    ports: tuple[RelayPort, ...]  # the two of a pair in a row
+    directions: tuple[RelayDirection, ...]  # likewise; the first is from the first port
+
+
+def parse_account(line: str) -> RelayAccount:
+    """A line of the account file. Raises BenchError."""
+    try:
+        return msgspec.json.decode(line, type=RelayAccount)
+    except msgspec.DecodeError as error:
+        raise BenchError(f"not a relay's account: {error}: {line[:200]}") from error
+
+
+class Relays:
+    """Counters of running relays, by direction."""
+
+    name = "relays"
+
+    def __init__(self, relays: Sequence[Relay]) -> None:
+        self._relays = tuple(relays)
+
+    def can_run(self) -> str | None:
+        """Always: a relay that is part of the bench answers."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`host/relay/FROM/TO/{received,sent,dropped,too_long}` and, where known, `rx_missed`: frames.
+
+        `host/relay/NAME/busy_ns`: nanoseconds in which it moved frames; gauge `host/relay/NAME/cpu`.
+        """
+        at_s = time.monotonic()
+        counters: dict[str, int] = {}
+        gauges: dict[str, float] = {}
+        for relay in self._relays:
+            try:
+                account = parse_account(ask_relay(relay))
+            except BenchError as error:
+                raise DutError(str(error)) from error
+            # Its processor time says nothing: it asks for frames also when none come.
+            counters[f"host/relay/{relay.name}/busy_ns"] = round(account.busy_share * account.elapsed_s * 1e9)
+            gauges[f"host/relay/{relay.name}/cpu"] = relay.cpu
+            gauges[f"host/relay/{relay.name}/busy_share"] = account.busy_share
+            gauges[f"host/relay/{relay.name}/longest_away_s"] = account.longest_away_s
+            for (source, target), port, lane in zip(relay.directions, account.ports, account.directions, strict=True):
+                place = f"host/relay/{source}/{target}"
+                for name in ("received", "sent", "dropped", "too_long", "held_bursts"):
+                    counters[f"{place}/{name}"] = getattr(lane, name)
+                if port.rx_missed is not None:
+                    counters[f"{place}/rx_missed"] = port.rx_missed
+        return Snapshot(at_s, counters, gauges)

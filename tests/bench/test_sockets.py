@@ -1,0 +1,158 @@
+"""Socket workloads with the real daemons: measured, judged, resumable, and nothing left."""
+
+import json
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from bench_tools import run, start, wait_for
+
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.store.folder import RunFolder
+
+SCENARIO = """
+title = "two hosts"
+measure = "{measure}"
+numa = "{numa}"
+dut = {{ datapath = "af_packet", pmd_cpus = [1], rules = "{rules}" }}
+engine = {{ cpus = [0] }}
+host = [
+  {{ name = "hl", address = "192.168.7.1/24", cpus = {client_cpus} }},
+  {{ name = "hr", address = "192.168.7.2/24", cpus = {server_cpus} }},
+]
+[sockets]
+client = "hl"
+server = "hr"
+connections = {connections}
+warm_up_s = 0.2
+duration_s = {duration_s}
+repeats = {repeats}
+timeout_s = 2
+{more}
+"""
+
+
+@pytest.fixture
+def workload(tmp_path):
+    """Writes a scenario of two hosts; returns its path."""
+
+    def write(measure, **changes):
+        values = {"numa": "any", "rules": "actions=NORMAL", "client_cpus": [0], "server_cpus": [1], "more": ""}
+        values |= {"connections": 1, "duration_s": 0.5, "repeats": 1} | changes
+        path = tmp_path / f"{measure}.toml"
+        path.write_text(SCENARIO.format(measure=measure, **values))
+        return path
+
+    return write
+
+
+def ran(path, out):
+    """The only scenario's result, and the run's measurements."""
+    done = run("run", path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    (folder,) = Path(out).iterdir()
+    (found,) = json.loads((folder / "result.json").read_text())["scenarios"]
+    return found, RunFolder.open(folder).read_measurements()
+
+
+def values(found):
+    return {metric["name"]: metric["value"] for metric in found["metrics"]}
+
+
+@pytest.mark.parametrize("connections", [1, 4])
+def test_goodput_with_the_switchs_load_and_a_verdict(nothing_left, workload, tmp_path, connections):
+    found, measurements = ran(workload("bandwidth", connections=connections), tmp_path / "runs")
+    metrics = values(found)
+    assert metrics["goodput"] > 1e6
+    assert found["metrics"][0]["name"] == "goodput"
+    assert metrics["PMD busy"] > 0.1
+    # Every byte crossed the switch, in segments of at most 1,448 bytes.
+    window = measurements[-1].account["pairs"][0]["runs"][0]
+    own = {metric.name: metric.value for metric in measurements[-1].metrics}
+    assert own["packets seen by the datapath"] > window["received_bytes"] / 1448
+    assert metrics["datapath flows"] >= 2
+    assert metrics["datapath masks"] >= 1
+    assert found["verdict"]["evidence"]
+    assert len(window["connections"]) == connections
+
+
+@pytest.mark.parametrize("measure", ["rr", "crr"])
+@pytest.mark.parametrize("connections", [1, 4])
+def test_transactions_with_percentiles_and_no_failure(nothing_left, workload, tmp_path, measure, connections):
+    found, _ = ran(workload(measure, connections=connections), tmp_path / "runs")
+    metrics = values(found)
+    assert metrics["transactions"] > 100
+    assert metrics["failed share"] == 0
+    steps = [metrics[f"latency {name}"] for name in ("p50", "p90", "p99", "p99.9", "p99.99")]
+    assert steps == sorted(steps)
+    assert steps[0] > 1000, "no round trip through a switch takes less than a microsecond"
+    assert {"client busy", "server busy", "CPU 0: busy", "CPU 1: softirq"} <= set(metrics)
+
+
+def test_several_threads_a_side_run_together(nothing_left, workload, tmp_path):
+    path = workload("rr", connections=5, client_cpus=[0, 1], server_cpus=[1, 0], duration_s=1)
+    _, measurements = ran(path, tmp_path / "runs")
+    last = measurements[-1]
+    assert [len(pair["runs"][0]["connections"]) for pair in last.account["pairs"]] == [3, 2]
+    assert last.account["together_share"] > 0.9
+    total = sum(pair["runs"][0]["transactions_per_s"] for pair in last.account["pairs"])
+    assert last.metrics[0].value == pytest.approx(total)
+
+
+def test_a_planned_rate_that_is_kept_is_the_limit(nothing_left, workload, tmp_path):
+    found, _ = ran(workload("rr", more="rate_tps = 200", connections=2, duration_s=1), tmp_path / "runs")
+    assert values(found)["transactions"] == pytest.approx(200, rel=0.02)
+    assert found["verdict"]["limit"] == "planned_rate"
+
+
+def test_rules_that_no_frame_meets_are_called_invisible(nothing_left, workload, tmp_path):
+    path = workload("rr")
+    series = 'rule_series = [{ rule = "priority=5,ip,nw_dst={ipv4:48.0.0.0},actions=drop", count = 1000 }]'
+    path.write_text(path.read_text().replace('rules = "actions=NORMAL"', f'rules = "actions=NORMAL", {series}'))
+    found, _ = ran(path, tmp_path / "runs")
+    assert any("1,001 OpenFlow rules, but 2 datapath flows and 1 mask carried" in line for line in found["warnings"])
+
+
+def test_hosts_that_cannot_reach_each_other_are_the_benchs_fault(nothing_left, workload, tmp_path):
+    done = run("run", workload("rr", rules="actions=drop"), "--out", tmp_path / "runs")
+    assert done.returncode == 4, done.stderr
+    assert "hl cannot reach hr" in done.stderr
+    assert "ARP" in done.stderr
+
+
+def test_one_node_cannot_hold_two_ends_apart_but_holds_them_together(nothing_left, workload, tmp_path):
+    if len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) > 1:
+        pytest.skip("this machine has several NUMA nodes")
+    done = run("run", workload("rr", numa="different"), "--out", tmp_path / "apart")
+    assert done.returncode == 3, done.stderr
+    assert "impossible here: this machine has one NUMA node" in done.stderr
+    ran(workload("rr", numa="same"), tmp_path / "runs")
+    (info,) = (tmp_path / "runs").glob("*/run.json")
+    assert "client on CPU 0, node 0" in json.loads(info.read_text())["versions"]["NUMA placement of rr"]
+
+
+def test_ctrl_c_ends_a_window_within_a_second_and_resume_makes_only_what_is_missing(nothing_left, workload, tmp_path):
+    out = tmp_path / "runs"
+    process = start("run", workload("rr", repeats=2, duration_s=3), "--out", out)
+
+    def kept():
+        files = list(out.glob("*/measurements.jsonl"))
+        return files[0].read_bytes().count(b"\n") if files else 0
+
+    wait_for(lambda: kept() >= 1, "the first window")
+    time.sleep(0.8)  # into the second
+    before, asked = kept(), time.monotonic()
+    process.send_signal(signal.SIGINT)
+    wait_for(lambda: kept() > before or process.poll() is not None, "the stopped window")
+    assert time.monotonic() - asked < 1.0
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 130, errors
+    (folder,) = out.iterdir()
+    first = RunFolder.open(folder).read_measurements()
+    assert (first[-1].validity, first[-1].reason[:7]) == (TrialValidity.ABORTED, "stopped")
+    again = run("run", "--resume", folder)
+    assert again.returncode == 0, again.stderr
+    measurements = RunFolder.open(folder).read_measurements()
+    assert measurements[: len(first)] == first
+    assert len({one.id for one in measurements}) == len(measurements)

@@ -1,0 +1,194 @@
+"""NUMA placement on machines made up for it, and the kernel's own words for this one."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinchpoint.bench import numa
+from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
+from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.model.scenario import NumaPlacement
+from pinchpoint.scenario import parse
+
+TWO = Topology({0: (0, 1, 2, 3), 1: (4, 5, 6, 7)})
+ONE = Topology({0: (0, 1)})
+WITH_MEMORY_NODE = Topology({0: (0, 1), 1: (2, 3), 2: ()})
+ANY, SAME, DIFFERENT = NumaPlacement.ANY, NumaPlacement.SAME, NumaPlacement.DIFFERENT
+
+HOSTS = """
+title = "two hosts"
+measure = "rr"
+dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+host = [{ name = "a", address = "10.0.0.1/24", cpus = [0] }, { name = "b", address = "10.0.0.2/24", cpus = [0] }]
+sockets = { client = "a", server = "b" }
+"""
+PORTS = """
+title = "two ports"
+dut = { datapath = "dpdk", pmd_cpus = [1], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+port = [{ name = "left" }, { name = "right" }]
+stream = [{ from = "left", to = "right" }]
+"""
+
+
+@pytest.mark.parametrize(
+    ("placement", "machine", "wanted", "found"),
+    [
+        (ANY, TWO, ((0,), (4,)), ((0,), (4,))),
+        (SAME, TWO, ((0,), (1,)), ((0,), (1,))),
+        (SAME, TWO, ((0,), (4,)), ((0,), (1,))),
+        (SAME, TWO, ((5,), (0, 1)), ((5,), (4, 6))),
+        (SAME, ONE, ((0,), (0,)), ((0,), (0,))),
+        (SAME, ONE, ((0, 1), (0, 1)), ((0, 1), (0, 1))),
+        (DIFFERENT, TWO, ((0,), (1,)), ((0,), (4,))),
+        (DIFFERENT, TWO, ((0,), (6,)), ((0,), (6,))),
+        (DIFFERENT, TWO, ((6,), (6,)), ((6,), (0,))),
+        (DIFFERENT, TWO, ((0, 1), (2, 3)), ((0, 1), (4, 5))),
+        (DIFFERENT, WITH_MEMORY_NODE, ((2,), (2,)), ((2,), (0,))),
+    ],
+)
+def test_both_ends_go_where_the_placement_wants_them(placement, machine, wanted, found):
+    done = place(placement, machine, Ends(*wanted))
+    assert (done.first, done.second) == found
+    assert done.first_nodes == machine.nodes_of(found[0])
+
+
+def test_cpus_of_the_switch_are_left_to_it_while_there_are_others():
+    assert place(DIFFERENT, TWO, Ends((0,), (1,)), taken=(4,)).second == (5,)
+    crowded = place(DIFFERENT, TWO, Ends((0,), (1, 2, 3)), taken=(4, 5))
+    assert set(crowded.second) <= {4, 5, 6, 7}
+    assert {6, 7} < set(crowded.second)
+
+
+def test_two_nodes_are_impossible_on_a_machine_with_one():
+    with pytest.raises(RequirementError, match="impossible here: this machine has one NUMA node"):
+        place(DIFFERENT, ONE, Ends((0,), (1,)))
+
+
+def test_a_node_that_is_too_small_is_named_with_its_size():
+    with pytest.raises(RequirementError, match="5 CPUs are wanted on NUMA node 0, which has 4"):
+        place(SAME, TWO, Ends((0, 1, 2, 3, 4), (0,)))
+
+
+@given(
+    st.sampled_from([SAME, DIFFERENT]),
+    st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True),
+    st.lists(st.integers(0, 7), min_size=1, max_size=4, unique=True),
+)
+def test_whatever_is_wanted_the_ends_have_as_many_cpus_on_the_right_nodes(placement, first, second):
+    done = place(placement, TWO, Ends(tuple(first), tuple(second)))
+    assert (len(done.first), len(done.second)) == (len(first), len(second))
+    assert len(set(done.first)) == len(first)
+    assert len(done.first_nodes) == len(done.second_nodes) == 1
+    assert (done.first_nodes == done.second_nodes) is (placement is SAME)
+
+
+@pytest.mark.parametrize(
+    ("text", "cpus"), [("0-3,8,10-11\n", (0, 1, 2, 3, 8, 10, 11)), ("\n", ()), ("0", (0,)), ("1,0-1", (0, 1))]
+)
+def test_the_kernels_cpu_lists_are_read(text, cpus):
+    assert cpu_list(text) == cpus
+
+
+@pytest.mark.parametrize("text", ["3-1", "a", "0-99999999", "-1"])
+def test_what_is_no_cpu_list_is_refused(text):
+    with pytest.raises(ValueError, match=r"range|literal"):
+        cpu_list(text)
+
+
+def machine(folder, nodes):
+    for number, cpus in nodes.items():
+        (folder / f"node{number}").mkdir()
+        (folder / f"node{number}" / "cpulist").write_text(cpus)
+    (folder / "online").write_text("0-1")
+    return folder
+
+
+def test_a_machines_nodes_are_read_with_the_cpus_that_may_be_used(tmp_path):
+    found = read_topology(machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
+    assert found.cpus == {0: (1, 2), 1: (4, 5), 2: ()}
+    assert found.with_cpus == (0, 1)
+
+
+def test_a_kernel_without_numa_has_one_node(tmp_path):
+    assert read_topology(tmp_path / "none", usable=(0, 1)).cpus == {0: (0, 1)}
+
+
+def test_a_file_that_is_not_the_kernels_is_named(tmp_path):
+    with pytest.raises(InputError, match="node0/cpulist: "):
+        read_topology(machine(tmp_path, {0: "zero"}))
+
+
+def test_this_machines_nodes_hold_all_usable_cpus():
+    assert {cpu for cpus in read_topology().cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
+
+
+def test_a_socket_scenarios_hosts_move_and_the_record_says_where():
+    scenario = replace(parse(HOSTS, "hosts.toml"), numa=DIFFERENT)
+    moved, facts = numa.placed(scenario, TWO)
+    assert [one.cpus for one in moved.hosts] == [(0,), (4,)]
+    assert facts == {"NUMA placement of hosts": "different: client on CPU 0, node 0; server on CPU 4, node 1"}
+    assert moved.dut.pmd_cpus == scenario.dut.pmd_cpus
+
+
+def test_a_rate_scenarios_engine_and_pmds_move():
+    scenario = replace(parse(PORTS, "ports.toml"), numa=DIFFERENT)
+    moved, facts = numa.placed(scenario, TWO)
+    assert (moved.engine.cpus, moved.dut.pmd_cpus) == ((0,), (4,))
+    assert "PMDs on CPU 4, node 1" in facts["NUMA placement of ports"]
+    assert numa.daemon_nodes(moved, TWO) == (1,)
+    bound = numa.with_socket_mem(moved, TWO)
+    assert bound.dut.other_config == {"dpdk-socket-mem": f"0,{moved.dut.memory_mb}"}
+    assert numa.with_socket_mem(bound, Topology({0: (0, 4), 1: (1,)})) == bound, "what is said already stays"
+
+
+def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
+    scenario = replace(parse(PORTS, "ports.toml"), numa=SAME)
+    with pytest.raises(RequirementError, match="too few CPUs for engine and PMDs"):
+        numa.placed(scenario, Topology({0: (0,), 1: (1,)}))
+
+
+def test_nothing_is_bound_where_the_scenario_leaves_it_open():
+    scenario = parse(PORTS, "ports.toml")
+    assert numa.placed(scenario, TWO) == (scenario, {})
+    assert numa.daemon_nodes(scenario, TWO) is None
+    assert numa.with_socket_mem(scenario, ONE) == scenario
+    assert numa.with_socket_mem(parse(HOSTS, "hosts.toml"), TWO) == parse(HOSTS, "hosts.toml")
+
+
+def policy_line():
+    """The policy of this thread's stack, as the kernel tells it."""
+    lines = Path("/proc/thread-self/numa_maps").read_text().splitlines()
+    return next(line.split()[1] for line in lines if "stack" in line)
+
+
+def test_memory_is_bound_inside_the_block_and_for_processes_started_there():
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("this kernel has no NUMA")
+    before = numa._policy()
+    with numa.memory_on((0,)):
+        assert numa._policy() == (2, (0,))
+        assert policy_line() == "bind:0"
+        pid = os.fork()
+        if pid == 0:
+            os.execv("/bin/grep", ["grep", "-q", "bind:0", "/proc/self/numa_maps"])
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    assert numa._policy() == before
+
+
+def test_a_node_that_does_not_exist_is_refused_with_the_kernels_reason():
+    if not Path("/proc/self/numa_maps").exists():
+        pytest.skip("this kernel has no NUMA")
+    with pytest.raises(RequirementError, match="Invalid argument"), numa.memory_on((63,)):
+        pass
+
+
+def test_no_nodes_asked_for_changes_nothing():
+    before = numa._policy() if Path("/proc/self/numa_maps").exists() else None
+    with numa.memory_on(None):
+        assert before is None or numa._policy() == before

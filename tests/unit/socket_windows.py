@@ -1,0 +1,70 @@
+"""Measurements of socket workloads whose every number a test may set."""
+
+import json
+from pathlib import Path
+
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.trial import PmdLoad, TrialValidity
+
+GOLDEN = Path(__file__).parents[2] / "protocol" / "golden"
+_RR = json.loads((GOLDEN / "sockets.jsonl").read_text().splitlines()[4])
+TICKS_PER_S = 100.0
+WINDOW_S = 2.0
+
+
+def pair(kind="rr", *, client=0.2, server=0.2, cores=(0, 1), began_s=100.0, status="completed", reason=None, **changes):
+    """One engine's account of a window of two seconds; `client` and `server` are busy shares."""
+    run = dict(_RR["runs"][0])
+    run["latency"] = {**run["latency"], "count": 1}  # what its histogram holds
+    run |= {
+        "began_ns": int(began_s * 1e9),
+        "duration_s": WINDOW_S,
+        "intended": None,
+        "shortfall": None,
+        "service": None,
+    }
+    if kind == "stream":
+        run |= {"transactions": None, "transactions_per_s": None, "failed": None, "failed_share": None, "latency": None}
+    run |= changes
+    witness = {"user_s": 0.0, "voluntary_switches": 0, "involuntary_switches": 0, "steal_s": 0.0}
+    for side, busy in (("client", client), ("server", server)):
+        run[side] = witness | {"system_s": busy * WINDOW_S, "retransmitted_segments": 0}
+    places = {side: {"core": core, "numa_node": 0} for side, core in zip(("client", "server"), cores, strict=True)}
+    return {**_RR, "kind": kind, "status": status, "reason": reason, "hint": None, "runs": [run], **places}
+
+
+def rate(per_s, mean_ns, **changes):
+    """Changes of a pair that made so many transactions a second at that mean latency."""
+    count = int(per_s * WINDOW_S)
+    latency = {**_RR["runs"][0]["latency"], "count": count, "mean_ns": mean_ns}
+    return {"transactions": count, "transactions_per_s": per_s, "latency": latency, **changes}
+
+
+def cpu(number, busy, softirq=0.0, stolen=0.0):
+    """What a CPU did, in shares of the window."""
+    ticks = TICKS_PER_S * WINDOW_S
+    names = {"busy": busy, "softirq": softirq, "irq": 0.0, "steal": stolen}
+    return {f"host/cpu/{number}/{state}_ticks": round(share * ticks) for state, share in names.items()}
+
+
+def main_thread(busy, received=1000):
+    """The switch's main thread, which forwards where there are no PMDs."""
+    return PmdLoad("main thread", None, received, 0, busy, None, 0, 0, 0, 0, 0, 0)
+
+
+def measurement(*pairs, seen=None, pmds=(), number=1, validity=TrialValidity.VALID, reason="", metrics=()):
+    """A measurement of these pairs."""
+    return Measurement(
+        id=f"m-{number:04d}",
+        scenario="m",
+        kind="rr",
+        repeat=number,
+        started="2026-01-01T00:00:00+00:00",
+        wall_s=2.5,
+        metrics=metrics,
+        account={"pairs": list(pairs) or [pair()], "traffic_s": WINDOW_S, "ticks_per_s": TICKS_PER_S},
+        observed=dict(seen or {}),
+        pmds=tuple(pmds),
+        validity=validity,
+        reason=reason,
+    )
