@@ -55,8 +55,10 @@ class Groups(click.ParamType[tuple[str, ...]]):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """The groups of the study that is named before."""
+        # An option that still lacks its value ends the parsing: the study is then among what is left over.
+        study = ctx.params.get("name") or next(iter(ctx.args), "")
         try:
-            folder: Path = shelf.find(ctx.params.get("name") or "")
+            folder: Path = shelf.find(study)
         except InputError:
             return []
         before, comma, last = incomplete.rpartition(",")

@@ -68,8 +68,13 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
-        text += f", about {words.duration(self.expected_s)}"
+        text += f", about {words.duration(_roughly(self.expected_s))}"
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
+
+
+def _roughly(seconds: float) -> float:
+    """An estimate is no better than to the minute when it is long."""
+    return seconds if seconds < 300 else 60 * round(seconds / 60)
 
 
 def of_paths(paths: Sequence[Path], quick: bool = False) -> Program:

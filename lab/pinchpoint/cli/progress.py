@@ -188,6 +188,7 @@ class _PlainProgress(_State):
         self._say(f"{found.id}: {self.last}")
 
     def scenario_ends(self, result: ScenarioResult) -> None:
+        self.title = "finished" if result.outcome is Outcome.MEASURED else "not measured"
         self._say(_finished(result))
 
 

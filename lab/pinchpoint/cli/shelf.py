@@ -11,7 +11,7 @@ _REPOSITORY = Path(__file__).parents[3] / "studies"
 
 def folders() -> dict[str, Path]:
     """The folder of every shipped study, by name."""
-    shelf = next((path for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
+    shelf = next((path.resolve() for path in (_PACKAGED, _REPOSITORY) if path.is_dir()), None)
     if shelf is None:
         return {}
     return {path.name: path for path in sorted(shelf.iterdir()) if path.is_dir() and any(path.glob("*.toml"))}
@@ -22,7 +22,7 @@ def find(name: str) -> Path:
     shipped = folders()
     if name in shipped:
         return shipped[name]
-    if Path(name).is_dir():
+    if name and Path(name).is_dir():
         return Path(name)
     hint = f"shipped: {', '.join(shipped)}; or the path of a folder of your own"
     raise InputError(f"{name}: no such study", hint)

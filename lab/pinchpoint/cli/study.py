@@ -1,5 +1,6 @@
 """`pinchpoint study`: the shipped experiments, and running one of them."""
 
+import textwrap
 from pathlib import Path
 
 import click
@@ -11,6 +12,8 @@ from pinchpoint.cli.run import How, conduct, resumed, run_options
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 
+WIDTH = 100  # characters
+
 
 @click.group(short_help="Published experiments, repeated here.")
 def study() -> None:
@@ -21,7 +24,10 @@ def study() -> None:
 def list_studies() -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
     for name, folder in shelf.folders().items():
-        click.echo(f"{name}\n" + "\n".join(f"  {line}" for line in _about(folder)))
+        paragraphs = (
+            textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False) for text in _about(folder)
+        )
+        click.echo("\n  ".join((name, *(line for lines in paragraphs for line in lines))))
     return 0
 
 
@@ -29,7 +35,7 @@ def _about(folder: Path) -> list[str]:
     try:
         full, quick = program.of_study(folder), program.of_study(folder, quick=True)
     except InputError as error:
-        return [f"cannot be read: {error}"]
+        return [f"cannot be read: {problem}" for problem in str(error).splitlines()]
     groups = ", ".join(sweep.group for sweep in full.sweeps)
     lines = [f"groups: {groups}", _length(full, quick)]
     if full.study is not None:
@@ -49,7 +55,7 @@ def _size(one: Program) -> tuple[int, int]:
 
 
 @study.command(short_help="Run a study.")
-@click.argument("name", required=False, type=StudyName(), metavar="NAME")
+@click.argument("name", required=False, type=StudyName(), metavar="[NAME]")
 @click.option("--only", type=Groups(), metavar="GROUP,...", help="These groups of the study, not all.")
 @run_options
 def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:

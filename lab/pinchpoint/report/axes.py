@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import Final
 
 from pinchpoint.model import units
@@ -36,10 +37,10 @@ class LevelAxis:
         return axis() | {
             "type": "log" if self.log else "linear",
             "tickvals": [self.places[place] for place in ticks],
-            "ticktext": [units.level(self.levels[place]) for place in ticks],
+            "ticktext": [escape(units.level(self.levels[place])) for place in ticks],
             "range": [low - margin, high + margin],
             "anchor": "y",
-            "title": {"text": f"{self.factor.name}{unit}"},
+            "title": {"text": escape(f"{self.factor.name}{unit}")},
         }
 
     def _span(self) -> tuple[float, float]:

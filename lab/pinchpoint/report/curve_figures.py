@@ -48,7 +48,9 @@ def panels(curve: Curve, published: Sequence[Published]) -> tuple[Panel, ...]:
     if factor is None or not any(point.estimates for point in curve.points):
         return ()
     parts = series(curve)
-    levels = [level for level in factor.levels if any(part.at(level) for part in parts)]
+    there = {point.levels[factor.name]: None for part in parts for point in part.points}
+    levels = [level for level in factor.levels if level in there]
+    levels += [level for level in there if level not in factor.levels]
     x = level_axis(factor, levels)
     found = [_main(curve, parts, x), *_shapes(curve, parts, published), *_stacks(parts, x), *_others(curve, parts, x)]
     return tuple(found)
@@ -101,7 +103,11 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 3)
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
-    layout["yaxis"] |= {"title": {"text": ", ".join(part for part in (name, y.label) if part)}, "rangemode": "tozero"}
+    title = escape(", ".join(part for part in (name, y.label) if part))
+    layout["yaxis"] |= {
+        "title": {"text": title},
+        "rangemode": "tozero",
+    }
     _log_if_wide(layout, [one.value for one in estimates])
     layout["showlegend"] = len(data) > 1
     return {"data": data, "layout": layout}
@@ -150,10 +156,10 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
     lines = [
         f"<b>{escape(factor.name)} {escape(with_unit(level, factor.unit))}</b>"
         + (f", {escape(part.label)}" if part.label else ""),
-        f"{escape(name)}: {words.estimated(found)}",
+        f"{escape(name)}: {escape(words.estimated(found))}",
     ]
     if found.interval:
-        lines.append(f"{words.spread(found) or 'open'} ({escape(found.interval)})")
+        lines.append(f"{escape(words.spread(found) or 'open')} ({escape(found.interval)})")
     if point is not None:
         for text in (point.verdict, point.invisible):
             if text:
@@ -227,7 +233,8 @@ def _normalised(
         "x": [level for level, _ in ours],
         "y": [found.value / base_ours for _, found in ours],
         "text": [
-            f"here, {escape(with_unit(level, factor.unit))}: {found.value / base_ours:.2f}<br>{words.estimated(found)}"
+            f"here, {escape(with_unit(level, factor.unit))}: {found.value / base_ours:.2f}"
+            f"<br>{escape(words.estimated(found))}"
             for level, found in ours
         ],
         "line": {"color": colour, "width": 2},
@@ -243,7 +250,7 @@ def _normalised(
         "y": [value / base_theirs for _, value in points],
         "text": [
             f"published, {escape(with_unit(level, factor.unit))}: {value / base_theirs:.2f}"
-            f"<br>{units.quantity(value, one.unit)}"
+            f"<br>{escape(units.quantity(value, one.unit))}"
             for level, value in points
         ],
         "line": {"color": "@second", "width": 1.6, "dash": "dash"},

@@ -3,16 +3,25 @@
 import json
 from collections.abc import Iterator
 
-from pinchpoint.scenario import keys
+from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.key import Computed, Key, Required, Table, Unset
 
 INTRODUCTION = """\
 # Scenario files
 
 A scenario is one TOML file that says what to build, what to send and what to
-find. It needs four things: a device under test with its rules, two ports, a
-stream between them, and the CPUs that each side may use. Everything else has
-a default; the effective values are stored with every run.
+find. What it needs depends on `measure`: a device under test always; for
+frames, two ports with a stream between them; for sockets, two hosts. Everything
+else has a default; the effective values are stored with every run.
+
+| `measure` | finds | needs |
+|---|---|---|
+| `rates` | the highest rates with no loss and with little, then latency | `[[port]]`, `[[stream]]` |
+| `load` | what given rates cost the switch | `[[port]]`, `[[stream]]`, `[load]` |
+| `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
+| `build` | how fast rules, ports or links are made | `[build]`; with `load_fps` also `[[port]]`, `[[stream]]` |
+
+A table that the measure does not read is refused.
 
 * Sizes, times and rates carry their unit in the key's name: `_mb` (MiB), `_s`
   (seconds), `_fps` (frames per second), `_bytes`.
@@ -21,13 +30,26 @@ a default; the effective values are stored with every run.
 * Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`. The frames of a
   stream go round their five-tuples: frame number n has tuple n modulo `flows`,
   and the first range in `order` moves with every frame.
-* A rule names a port in braces, `in_port={left},actions=output:{right}`; the
-  port's number is filled in when the bench is built.
+* A rule names a port of its own bridge in braces,
+  `in_port={left},actions=output:{right}`; the port's number is filled in when
+  the bench is built. Hosts and tunnels are named in the same way, and
+  `{to-br1}` is the patch port towards the bridge br1.
 * What is wrong with a file is reported all at once, one line each, with file,
   line and key. The elements of an array of tables are counted from 1. Nothing
   has been built at that point, and the exit code is 2.
+* With `[sweep]`, one file makes many scenarios, each named after the file and
+  its levels, `cascade.bridges-10.numa-same`. Each is judged as if it had been
+  written out; what is wrong with a level names it.
 * A file holds at most 1 MiB of UTF-8. It cannot run commands, name files of
   the host, or load code into the switch.
+"""
+
+STUDIES = """\
+## Studies
+
+A study is a folder with scenario files and a `study.toml`, which names them, the
+published figures to set beside theirs, and the sentences that its report shall
+compute. Files are named without folder: a study reads nothing outside its own.
 """
 
 EXAMPLE = '''\
@@ -85,6 +107,120 @@ at = [0.5, 0.9]
 '''
 
 
+HOSTS_EXAMPLE = '''\
+title = "TCP bandwidth through a row of bridges"
+measure = "bandwidth"
+
+# alice is on br0, bob on the last bridge; what lies between is built anew for
+# each level of "bridges".
+[dut]
+datapath = "kernel"
+pmd_cpus = [0]
+cascade = 2
+rules = """
+priority=10,in_port={alice},actions=output:{to-br1}
+priority=10,in_port={to-br1},actions=output:{alice}
+"""
+transit_rules = """
+priority=20,in_port={to-previous},actions=output:{to-next}
+priority=20,in_port={to-next},actions=output:{to-previous}
+actions=NORMAL
+"""
+
+# Rules that no frame takes: these are of other addresses.
+[[dut.rule_series]]
+rule = "priority=5,udp,nw_src={ipv4:10.0.0.0},tp_dst=9,actions=drop"
+count = 0
+
+[[host]]
+name = "alice"
+address = "192.168.7.1/24"
+cpus = [0]
+
+[[host]]
+name = "bob"
+bridge = "last"
+address = "192.168.7.2/24"
+cpus = [1]
+
+[sockets]
+client = "alice"
+server = "bob"
+connections = 32
+duration_s = 10
+repeats = 1
+
+# 4 x 2 x 2 = 16 scenarios, each measured 7 times.
+[sweep]
+repeats = 7
+order = "random"
+seed = 2544
+point_name = "io"
+
+[[sweep.factor]]
+name = "bridges"
+keys = ["dut.cascade"]
+levels = [2, 10, 20, 50]
+quick = [2, 10]
+falling = true
+
+[[sweep.factor]]
+name = "extra rules"
+unit = "rules"
+keys = ["dut.rule_series[1].count"]
+levels = [0, 500_000]
+
+# Points are listed where one number does not say what changes.
+[[sweep.point]]
+name = "kernel"
+
+[[sweep.point]]
+name = "AF_XDP"
+quick = false
+"dut.datapath" = "af_xdp"
+"dut.pmd_cpus" = [2]
+"host[1].cpus" = [1]
+'''
+
+STUDY_EXAMPLE = """\
+title = "Bridges in a row"
+about = "What each further bridge costs, by NUMA placement."
+source = "Open vSwitch 2.17, kernel datapath, 2 x 32 cores"
+scenarios = ["cascade"]
+
+[quick]
+"sockets.duration_s" = 1
+"sweep.repeats" = 2
+
+[[published]]
+group = "cascade"
+metric = "goodput"
+unit = "bit/s"
+factor = "bridges"
+title = "iperf 2, 32 streams"
+file = "throughput.csv"
+where = { factor = "bridges", numa = "any", streams = 32 }
+x = "level"
+y = "gbit_per_s"
+times = 1e9
+
+[[published]]
+group = "cascade"
+metric = "goodput"
+unit = "bit/s"
+factor = "extra rules"
+title = "the same, by rules"
+levels = { bridges = 2 }
+points = [[0, 178e9], [500_000, 177e9]]
+
+[[finding]]
+kind = "fall"
+group = "cascade"
+metric = "goodput"
+factor = "bridges"
+"""
+
+
 def page() -> str:
     """The whole page, as docs/scenario.md holds it."""
     return "\n".join(
@@ -95,24 +231,37 @@ def page() -> str:
             "```toml",
             f"{EXAMPLE}```",
             "",
+            "## Example: hosts, a row of bridges and a sweep",
+            "",
+            "```toml",
+            f"{HOSTS_EXAMPLE}```",
+            "",
             "## Keys",
             "",
             "This part is generated from the parser's own table of keys.",
             "",
             *(line for table in keys.TABLES for line in _table(table)),
+            STUDIES,
+            "```toml",
+            f"{STUDY_EXAMPLE}```",
+            "",
+            *(line for table in sweep_keys.STUDY_TABLES for line in _table(table, "`study.toml`")),
         ]
     )
 
 
-def _table(table: Table) -> Iterator[str]:
+def _table(table: Table, file: str = "the file") -> Iterator[str]:
     if table.name:
         yield f"### `{table.header}`"
         yield ""
         limit = f" At most {table.at_most}." if table.at_most else ""
-        yield table.doc + limit
+        readers = " or ".join(f'"{measure}"' for measure in table.measures)
+        yield table.doc + limit + (f" With `measure` = {readers}." if readers else "")
     else:
-        yield "### At the top of the file"
+        yield f"### At the top of {file}"
     yield ""
+    if not table.keys:
+        return
     yield "| key | value | default | meaning |"
     yield "|---|---|---|---|"
     for key in table.keys:

@@ -28,6 +28,9 @@ class Reader:
         self.source = source
         self.tables = tables
         self.defaulted: set[str] = set()
+        # The first table that has a key of that name, for who wrote it into another.
+        named = [(key.name, f"{table.name}.{key.name}") for table in tables if table.name for key in table.keys]
+        self._elsewhere = dict(reversed(named))
 
     def refuse_unknown_keys(self) -> None:
         for table in self.tables:
@@ -35,7 +38,7 @@ class Reader:
                 known = self._known(table)
                 for name in found:
                     if name not in known and not table.is_open:
-                        self.source.unknown((*path, name), known, self._elsewhere(name))
+                        self.source.unknown((*path, name), known, self._elsewhere.get(name))
 
     def table(self, table: Table) -> Values:
         """The values of a table; one that the file lacks is read as empty."""
@@ -91,13 +94,6 @@ class Reader:
         """The keys of a table and the tables directly below it."""
         below = [other.name for other in self.tables if other.name and other.name.rpartition(".")[0] == table.name]
         return [key.name for key in table.keys] + [name.rpartition(".")[2] for name in below]
-
-    def _elsewhere(self, name: str) -> str | None:
-        """The full name of a key that another table has."""
-        for table in self.tables:
-            if table.name and any(key.name == name for key in table.keys):
-                return f"{table.name}.{name}"
-        return None
 
 
 def lookup(data: Mapping[str, Any], path: Path) -> Any:

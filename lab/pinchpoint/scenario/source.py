@@ -101,10 +101,18 @@ class Source:
 
     def unknown(self, path: Path, known: Collection[str], elsewhere: str | None) -> None:
         """Note a key that nothing reads, with the most likely one meant."""
+        if self.is_full:
+            self.problem(path, "unknown key")
+            return
         near = get_close_matches(str(path[-1])[:LONGEST_SHOWN], known, 1)
         meant = near[0] if near else elsewhere
         hint = f"did you mean {meant}?" if meant else f"known here: {', '.join(known)}"
         self.problem(path, f"unknown key; {hint}")
+
+    @property
+    def is_full(self) -> bool:
+        """Whether more problems are noted than are shown, so that no time goes into what a further one says."""
+        return len(self._problems) > MOST_PROBLEMS
 
     @property
     def problems(self) -> tuple[tuple[int, str], ...]:

@@ -43,7 +43,7 @@ def load_study(folder: FilePath, quick: bool = False, only: Collection[str] = ()
         if stem in files:
             _read(files[stem], changes if quick else (), quick, sweeps, wrong)
     _check_groups(source, [*curves, *requests], stems)
-    _check_factors(source, curves, sweeps)
+    _check_factors(source, [*curves, *requests], sweeps)
     found = [one for curve in curves if (one := published(source, folder, curve))]
     if source.problems or wrong:
         raise InputError("\n".join([*([source.error().message] if source.problems else []), *wrong]))
@@ -87,7 +87,7 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
     for name, value in found.items() if isinstance(found, dict) else ():
         at, path = ("quick", name), key_path(name)
         if path is None or key_at(path, keys.TABLES) is None:
-            near = nearest(name, keys.TABLES)
+            near = "" if source.is_full else nearest(name, keys.TABLES)
             hint = f"; did you mean {near}?" if near else ""
             source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
             continue
@@ -115,26 +115,28 @@ def _check_groups(source: Source, elements: Sequence[Element], stems: Sequence[s
             source.mismatch((*element.at, "group"), f"one of the study's scenarios ({', '.join(stems)})", group)
 
 
-def _check_factors(source: Source, curves: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:
-    """The factors that a published curve names are those of its sweep."""
-    for curve in curves:
-        sweep = sweeps.get(curve.values.get("group", ""))
+def _check_factors(source: Source, elements: Sequence[Element], sweeps: Mapping[str, Sweep]) -> None:
+    """The factors that curves and findings name are those of their group's sweep."""
+    for element in elements:
+        values = element.values
+        sweep = sweeps.get(values.get("group", ""))
         if not sweep:
             continue
         names = [factor.name for factor in sweep.factors]
         known = f"a factor of {sweep.group} ({', '.join(names) or 'there is none'})"
-        if "factor" in curve.values and curve.values["factor"] not in names:
-            source.mismatch((*curve.at, "factor"), known, curve.values["factor"])
-        for name in curve.values.get("levels", ()):
+        if values.get("factor") and values["factor"] not in names:
+            source.mismatch((*element.at, "factor"), known, values["factor"])
+        for name in values.get("levels", ()):
             if name not in names:
-                source.mismatch((*curve.at, "levels"), known, name)
-            elif name == curve.values.get("factor"):
-                source.problem((*curve.at, "levels"), f"expected levels of other factors, found {show(name)}")
+                source.mismatch((*element.at, "levels"), known, name)
+            elif name == values.get("factor"):
+                source.problem((*element.at, "levels"), f"expected levels of other factors, found {show(name)}")
 
 
 def _findings(requests: Sequence[Element], stems: Sequence[str], wanted: Sequence[str]) -> Iterator[FindingRequest]:
     """The findings that rest on wanted files alone."""
     for request in requests:
         finding = FindingRequest(**request.values)
-        if finding.group in wanted and (finding.against in wanted or finding.against not in stems):
+        groups = {finding.group, *(word.strip() for word in finding.against.split(","))} & set(stems)
+        if groups <= set(wanted):
             yield finding

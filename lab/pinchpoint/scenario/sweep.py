@@ -107,7 +107,7 @@ def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | 
         return None
     known = [table for table in keys.TABLES if table not in sweep_keys.TABLES]
     if path is None or key_at(path, known) is None or path[0] in _FIXED:
-        near = nearest(name, known)
+        near = "" if source.is_full else nearest(name, known)
         hint = f"; did you mean {near}?" if near and near not in _FIXED else ""
         source.problem(at, f"expected a key that a level can set, found {show(name)}{hint}")
         return None
@@ -124,8 +124,8 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
         source.problem(("sweep", "point"), "expected at least one point with quick = true in the short form")
     settings = [_point_setting(source, point) for point in taken]
     names = [point.values.get("name", "") for point in taken]
-    for point, name in zip(taken, names, strict=True):
-        if name and names.count(name) > 1:
+    for place, (point, name) in enumerate(zip(taken, names, strict=True)):
+        if name and name in names[:place]:
             source.problem((*point.at, "name"), f"expected a name of its own, found {show(name)} again")
     if taken and "point_name" in values:
         yield Axis(Factor(values["point_name"], "", tuple(names), False), tuple(settings))
@@ -139,6 +139,8 @@ def _point_setting(source: Source, point: Element) -> Setting:
     changes = []
     for name, value in found.items():
         at = (*point.at, name)
+        if source.is_full:
+            break
         if name not in own and (path := _swept(source, name, at, value)):
             changes.append(Change(path, value, source.line(at)))
     return tuple(changes)

@@ -115,15 +115,29 @@ PUBLISHED = Table(
     at_most=256,
 )
 
+FINDING_KINDS: Final = (
+    "fall",
+    "knee",
+    "compare",
+    "cost",
+    "caches",
+    "flat",
+    "growth",
+    "method",
+    "impossible",
+    "limit",
+)
+"""As diagnose/findings.py computes them."""
+
 FINDING = Table(
     "finding",
-    "One sentence that the report computes from the data.",
+    "One sentence that the report computes from the data; docs/studies.md says what each kind needs.",
     (
-        Key("kind", sweep_kinds.word_like(), "What it says; see docs/studies.md."),
-        Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose results it is about."),
+        Key("kind", kinds.word(*FINDING_KINDS), "What it says."),
+        Key("group", kinds.text(64), "The scenario file, without `.toml`, whose results it is about.", ""),
         Key("metric", kinds.text(60), "Of what.", ""),
         Key("factor", kinds.text(60), "Along which factor.", ""),
-        Key("against", kinds.text(60), "Another group, metric or level, as the kind wants it.", ""),
+        Key("against", kinds.text(), "Other groups, a metric or levels, as the kind wants it.", ""),
     ),
     at_most=64,
 )

@@ -13,7 +13,7 @@ from pinchpoint.sweep.warm_up import first_round
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
 STANDING_S: Mapping[Datapath, float] = {
-    Datapath.DPDK: 6.0,
+    Datapath.DPDK: 4.5,
     Datapath.AF_XDP: 4.0,
     Datapath.AF_PACKET: 3.0,
     Datapath.KERNEL: 3.0,

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sample import sample_run
+from sample_study import study_run
 
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
@@ -194,3 +195,80 @@ def test_the_vendored_library_is_the_one_that_is_named() -> None:
     digest = hashlib.sha256(assets.joinpath("plotly-basic.min.js").read_bytes()).hexdigest()
     assert digest in assets.joinpath("VENDORED.md").read_text()
     assert "MIT License" in assets.joinpath("plotly-basic.LICENSE.txt").read_text()
+
+
+@pytest.fixture(scope="module")
+def study_html() -> str:
+    return render_html(*study_run())
+
+
+def test_a_study_shows_findings_then_curves_then_details(study_html: str) -> None:
+    _, result, _ = study_run()
+    visible = _Page(study_html).visible
+    places = [visible.index(text) for text in ("What it found", "One SNAT rule, by five-tuples", "All points")]
+    assert places == sorted(places)
+    for finding in result.findings:
+        assert finding.text in visible
+    assert "Mind: " in visible and "an invented 32-core server" in visible
+
+
+def test_every_plot_of_a_study_has_its_place(study_html: str) -> None:
+    page = _Page(study_html)
+    places = [attributes.get("id") for _, attributes in page.tags if "plot" in (attributes.get("class") or "").split()]
+    assert sorted(figure["id"] for figure in page.figures) == sorted(str(place) for place in places)
+    assert len(places) == len(set(places)) > 20
+
+
+def test_units_of_a_sweep_are_folded_away_and_share_their_plan(study_html: str) -> None:
+    page = _Page(study_html)
+    folded = [attributes for tag, attributes in page.tags if tag == "details" and attributes.get("class") == "unit"]
+    assert len(folded) == len(study_run()[1].scenarios)
+    assert page.visible.count("How the bench was built") == len(study_run()[1].curves)
+    assert "as under base.five-tuples-1, but for the levels" in page.visible
+
+
+def test_hostile_text_stays_text_in_a_study() -> None:
+    info, result, _ = study_run()
+    one = result.curves[0]
+    assert info.study
+    points = tuple(
+        replace(point, verdict=HOSTILE, invisible=HOSTILE, notes={"": HOSTILE}, reason=HOSTILE) for point in one.points
+    )
+    lost = replace(one.points[0], outcome="impossible", reason=HOSTILE, levels={"five-tuples": HOSTILE})
+    broken = replace(one, title=HOSTILE, group=HOSTILE, points=(*points, lost))
+    study = replace(info.study, title=HOSTILE, about=HOSTILE, source=HOSTILE, name=HOSTILE)
+    findings = tuple(replace(finding, text=HOSTILE) for finding in result.findings[:2])
+    told = replace(info, study=study)
+    page = _Page(render_html(told, replace(result, curves=(broken,), findings=findings, scenarios=()), ()))
+    assert len(page.scripts) == 3
+    assert not [tag for tag, _ in page.tags if tag == "img"]
+    assert page.visible.count("<script>alert(1)</script>") > 20
+
+
+def test_a_big_study_stays_small_enough_to_open() -> None:
+    info, result, trials = study_run()
+    units, many = [], []
+    for copy in range(12):
+        for one in result.scenarios[:14]:
+            name = f"{one.scenario}.r{copy + 2}"
+            units.append(replace(one, scenario=name, repeat=copy + 2))
+            many += [replace(trial, scenario=name) for trial in trials if trial.scenario == one.scenario]
+    html = render_html(info, replace(result, scenarios=(*result.scenarios, *units)), (*trials, *many))
+    assert len(many) > 1800 and len(units) > 160
+    assert len(html) < 1.9e6 + 14e3 * len(units)  # a thousand units and the library: 16 MB
+    assert "trials, those within 10 % of the rates; all are in trials.jsonl" in html
+
+
+def test_scenarios_without_a_curve_stand_beside_a_sweep() -> None:
+    info, result, trials = study_run()
+    both = replace(result, scenarios=(*result.scenarios[:7], *RESULT.scenarios), curves=result.curves[:1])
+    visible = _Page(render_html(info, both, (*trials, *TRIALS))).visible
+    assert "One SNAT rule, by five-tuples" in visible and "Synthetic sample: source NAT, 255 five-tuples" in visible
+
+
+def test_what_is_no_rate_is_shown_with_its_metrics_and_no_empty_claims() -> None:
+    _, result, _ = study_run()
+    alone, lost = (one for one in result.scenarios if one.group == "numa")
+    page = _Page(render_html(INFO, replace(RESULT, scenarios=(alone, lost)), ())).visible
+    assert "goodput" in page and "2.41 Gbit/s" in page and "no rate was searched" not in page
+    assert "Impossible here: this machine has one NUMA node" in page

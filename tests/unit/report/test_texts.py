@@ -2,14 +2,17 @@
 
 import io
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 from sample import rate, sample_run
+from sample_study import study_run
 
 from pinchpoint.model.result import RateStatus, RunResult
+from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
 from pinchpoint.report import render_html, render_markdown, render_table
 from pinchpoint.store.folder import RunFolder
@@ -51,6 +54,28 @@ def test_markdown_of_a_finished_run() -> None:
 
 def test_markdown_of_an_unfinished_run_with_refused_rates() -> None:
     _check("report-troubled.md", render_markdown(INFO, _troubled(), TRIALS))
+
+
+def test_markdown_of_a_study() -> None:
+    info, result, trials = study_run()
+    _check("study.md", render_markdown(info, result, trials))
+
+
+def test_terminal_table_of_a_study() -> None:
+    _check("study.txt", _printed(study_run()[1]))
+
+
+def test_hostile_levels_and_findings_stay_in_their_cells() -> None:
+    info, result, _ = study_run()
+    hostile = "a | b\n# c `d` <script>"
+    one = result.curves[0]
+    points = (replace(one.points[0], levels={"five-tuples": hostile}, verdict=hostile),)
+    broken = replace(result, curves=(replace(one, points=points),), findings=(Finding(hostile, warning=True),))
+    text = render_markdown(info, broken, ())
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert not re.search(r"(?<!\\)<script", text) and "\n# c" not in text
+    assert len({row.replace("\\|", "").count("|") for row in rows[:3]}) == 1
+    assert "a | b" in _printed(broken)
 
 
 def test_terminal_table_when_piped() -> None:

@@ -3,10 +3,12 @@
 from dataclasses import replace
 
 import pytest
+from points import number
 from sample import rate, sample_run
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Limit, RateStatus
+from pinchpoint.model.result import Limit, Outcome, RateStatus
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
 
@@ -117,3 +119,57 @@ def test_loss_is_written_without_exponents(ratio: float, text: str) -> None:
 def test_every_limit_and_validity_has_its_words() -> None:
     assert set(words.LIMITS) == set(Limit)
     assert set(words.VALIDITIES) == set(TrialValidity)
+    assert set(words.OUTCOMES) == set(Outcome)
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "text"),
+    [
+        (3.1e6, "fps", "3.10 Mpps"),
+        (4.21e9, "bit/s", "4.21 Gbit/s"),
+        (17_800.0, "1/s", "17.8 k/s"),
+        (552.0, "s", "552 s"),
+        (1.1e-3, "s", "1.10 ms"),
+        (54_000.0, "ns", "54.0 us"),
+        (839.4, "cycles", "839 cycles"),
+        (0.9996, "share", "100 %"),
+        (262_144.0, "count", "262,144"),
+        (2.5, "count", "2.50"),
+        (1.5e6, "bytes", "1.50 MB"),
+        (0.0, "fps", "0"),
+        (7.0, "frames per joule", "7 frames per joule"),
+        (None, "s", "-"),
+    ],
+)
+def test_every_unit_has_three_digits_and_its_word(value: float | None, unit: str, text: str) -> None:
+    assert units.quantity(value, unit) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "unit", "text"),
+    [
+        (3.1e6, 3.115e6, "fps", "3.100 to 3.115 Mpps"),
+        (2.38e9, 2.44e9, "bit/s", "2.38 to 2.44 Gbit/s"),
+        (53_100.0, 55_200.0, "ns", "53.1 to 55.2 us"),
+        (2128.0, 2172.0, "cycles", "2,128 to 2,172 cycles"),
+        (0.93, 0.95, "share", "93.0 to 95.0 %"),
+        (2.0, 5.0, "count", "2.00 to 5.00"),
+        (0.0, 0.0, "s", "0.00 to 0.00 ns"),
+    ],
+)
+def test_two_ends_share_one_unit(low: float, high: float, unit: str, text: str) -> None:
+    assert units.quantity_range(low, high, unit) == text
+
+
+def test_an_estimate_is_quoted_with_its_bound() -> None:
+    assert words.estimated(number(7.1e6, bound=Bound.AT_LEAST)) == "at least 7.10 Mpps"
+    assert words.estimated(number(1e4, bound=Bound.BELOW)) == "below 10.0 kpps"
+    assert words.spread(number(7.1e6, bound=Bound.AT_LEAST)) == words.spread(number(7.1e6, 0.0)) == ""
+    assert words.spread(number(3e6)) == "2.94 to 3.06 Mpps"
+
+
+def test_what_was_not_measured_says_how_it_ended() -> None:
+    lost = replace(FORWARD, outcome=Outcome.SKIPPED, reason="between 512 and 4,096, which agree", verdict=None)
+    assert words.pinched_by(lost) == "skipped"
+    assert words.verdict_sentence(lost) == "Skipped: between 512 and 4,096, which agree"
+    assert words.checks(lost, ()) == ()

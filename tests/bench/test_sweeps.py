@@ -1,0 +1,149 @@
+"""Sweeps and studies with real daemons: killed anywhere they resume, and what cannot be is told."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
+
+from pinchpoint.model.result import Outcome
+from pinchpoint.store.folder import RunFolder
+
+SWEEP = """at = []
+[[sweep.factor]]
+name = "five-tuples"
+keys = ["stream[1].flows"]
+levels = [1, 64, 200]
+falling = true
+"""
+POINTS = """at = []
+[[sweep.point]]
+name = "nowhere"
+"dut.pmd_cpus" = [63]
+[[sweep.point]]
+name = "refused"
+"dut.rules" = "in_port={left},actions=teleport:7"
+[[sweep.point]]
+name = "good"
+"dut.rules" = "in_port={left},actions=output:{right}"
+"""
+
+
+def only_folder(out):
+    (path,) = Path(out).iterdir()
+    return RunFolder.open(path)
+
+
+def results_in(out):
+    files = list(Path(out).glob("*/result.json"))
+    return len(json.loads(files[0].read_text())["scenarios"]) if files else 0
+
+
+@pytest.fixture
+def three_points(scenario):
+    """A sweep of three points, some seconds each."""
+    return scenario("swept.toml", max_load_fps=200_000, more=SWEEP)
+
+
+@pytest.mark.parametrize("moment", ["building", "measuring"])
+def test_killed_in_the_second_of_three_units_it_is_cleaned_and_resumes_with_that_unit(three_points, tmp_path, moment):
+    before, out = what_is_there(), tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", three_points, "--out", out)
+    watched.wait_until_it_says(
+        "five-tuples-64 (2/3): " + {"building": "building", "measuring": "search, about"}[moment]
+    )
+    kill_lab(watched.process)
+    assert results_in(out) == 1
+    assert run("clean").returncode == 0
+    assert what_is_there() == before
+    folder = only_folder(out)
+    kept, first = folder.read_trials(), folder.read_result().scenarios[0]
+    done = run("run", "--resume", folder.path)
+    assert done.returncode == 0, done.stderr
+    result = folder.read_result()
+    assert result.finished
+    assert [one.levels["five-tuples"] for one in result.scenarios] == [1, 64, 200]
+    assert result.scenarios[0] == first, "what was finished is not measured again"
+    assert folder.read_trials()[: len(kept)] == kept
+    assert len({trial.id for trial in folder.read_trials()}) == len(folder.read_trials())
+    assert [point.levels["five-tuples"] for point in result.curves[0].points] == [1, 64, 200]
+    assert what_is_there() == before
+
+
+def test_ctrl_c_while_the_second_unit_is_built_ends_it_there_and_leaves_nothing(nothing_left, three_points, tmp_path):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", three_points, "--out", out)
+    watched.wait_until_it_says("five-tuples-64 (2/3): building")
+    watched.process.send_signal(signal.SIGINT)
+    done = watched.end()
+    assert done.returncode == 130, done.stderr
+    assert "--resume" in done.stderr
+    assert "warm-up" not in done.stderr.partition("(2/3)")[2]
+    assert results_in(out) == 1
+
+
+def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_the_rest_is_measured(
+    nothing_left, scenario, tmp_path
+):
+    done = run("run", scenario("swept.toml", max_load_fps=200_000, more=POINTS), "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    nowhere, refused, good = only_folder(tmp_path / "runs").read_result().scenarios
+    assert nowhere.outcome is Outcome.IMPOSSIBLE
+    assert "CPU 63 not usable" in nowhere.reason
+    assert refused.outcome is Outcome.FAILED
+    assert "teleport" in refused.reason
+    assert good.outcome is Outcome.MEASURED
+    assert (only_folder(tmp_path / "runs").path / "report.html").exists()
+
+
+def test_a_sweep_of_which_nothing_can_run_ends_as_a_scenario_would(nothing_left, scenario, tmp_path):
+    path = scenario("swept.toml", more=SWEEP)
+    path.write_text(path.read_text().replace("pmd_cpus = [1]", "pmd_cpus = [63]"))
+    done = run("run", path, "--out", tmp_path / "runs")
+    assert done.returncode == 3
+    assert "CPU 63 not usable" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(nothing_left, three_points, tmp_path):
+    done = run("run", three_points, "--budget", "5m", "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    folder = only_folder(tmp_path / "runs")
+    ran = [trial.scenario for trial in folder.read_trials()]
+    assert list(dict.fromkeys(ran))[:2] == ["swept.five-tuples-1", "swept.five-tuples-200"]
+    middle = next(one for one in folder.read_result().scenarios if one.levels["five-tuples"] == 64)
+    if middle.outcome is Outcome.SKIPPED:
+        assert re.fullmatch(r"between 1 and 200, which agree within .* %.*: monotone", middle.reason)
+    else:
+        assert middle.outcome is Outcome.MEASURED
+
+
+def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left, scenario, tmp_path):
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    scenario("one.toml", max_load_fps=200_000, more="at = []").rename(folder / "one.toml")
+    scenario("two.toml", max_load_fps=200_000, more=SWEEP).rename(folder / "two.toml")
+    (folder / "study.toml").write_text(
+        'title = "Mine"\nabout = "Mine."\nsource = "nowhere"\nscenarios = ["one", "two"]\n'
+    )
+    done = run("study", "run", folder, "--only", "one", "--out", tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    found = only_folder(tmp_path / "runs")
+    assert [one.scenario for one in found.read_result().scenarios] == ["one"]
+    assert found.read_info().study.title == "Mine"
+    assert run("show", found.path).returncode == 0
+    assert run("report", found.path).returncode == 0
+
+
+def test_names_of_studies_and_groups_complete_in_the_shell():
+    def completed(words):
+        environment = {**os.environ, "_PINCHPOINT_COMPLETE": "bash_complete", "COMP_WORDS": words}
+        environment["COMP_CWORD"] = str(len(words.split(" ")) - 1)
+        return subprocess.run([PINCHPOINT], env=environment, capture_output=True, text=True, check=True).stdout
+
+    assert "quickstart" in completed("pinchpoint study run qu")
+    assert "2-snat-255" in completed("pinchpoint study run quickstart --only 1-forward,2")

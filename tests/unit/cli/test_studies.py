@@ -1,0 +1,171 @@
+"""Studies and sweeps at the command line: found, told, estimated, completed."""
+
+import pytest
+from click.shell_completion import ShellComplete
+from click.testing import CliRunner
+
+from pinchpoint.cli import shelf
+from pinchpoint.cli.main import cli, main
+from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.program import of_paths, of_study
+from pinchpoint.model.errors import InputError
+
+FACTOR = """
+[sweep]
+repeats = 2
+[[sweep.factor]]
+name = "five-tuples"
+keys = ["stream[1].flows"]
+levels = [1, 4, 16, 64, 128, 255]
+quick = [1, 255]
+"""
+
+
+@pytest.fixture
+def swept(tmp_path):
+    """A sweep over a shipped scenario."""
+    path = tmp_path / "swept.toml"
+    path.write_text((shelf.find("quickstart") / "2-snat-255.toml").read_text() + FACTOR)
+    return path
+
+
+@pytest.fixture
+def mine(swept):
+    """A study with one group that sweeps and one that does not."""
+    (swept.parent / "plain.toml").write_text((shelf.find("quickstart") / "1-forward.toml").read_text())
+    text = 'title = "Mine"\nabout = "About it."\nsource = "their machine"\nscenarios = ["plain", "swept"]\n'
+    (swept.parent / "study.toml").write_text(text)
+    return swept.parent
+
+
+def output(*arguments):
+    result = CliRunner().invoke(cli, [str(one) for one in arguments])
+    assert result.exception is None, result.exception
+    return result.output
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90), ("10m", 600), ("1h", 3600), ("1h30m", 5400), ("2m5s", 125)])
+def test_a_budget_is_a_time(text, seconds):
+    assert Duration().convert(text, None, None) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "10", "m", "0s", "-5m", "10 minutes", "1.5h", "s90"])
+def test_what_is_no_time_is_refused_with_an_example(text, capsys):
+    assert main(["run", "x.toml", "--budget", text]) == 2
+    assert "such as 90s, 10m or 1h30m" in capsys.readouterr().err or text.startswith("-")
+
+
+def test_a_plain_file_is_one_plain_scenario():
+    found = of_paths([shelf.find("quickstart") / "1-forward.toml"])
+    assert found.plain
+    assert found.infos == ()
+    assert [unit.name for unit in found.units] == ["1-forward"]
+
+
+def test_repeats_make_a_sweep_of_it():
+    found = of_paths([shelf.find("quickstart") / "1-forward.toml"]).repeated(3)
+    assert not found.plain
+    assert [unit.name for unit in found.units] == ["1-forward", "1-forward.r2", "1-forward.r3"]
+    assert found.describe().startswith("1 point, 3 repeats each: 3 units, about ")
+
+
+def test_a_sweep_has_its_levels_and_repeats_and_its_short_form_fewer(swept):
+    full, quick = of_paths([swept]), of_paths([swept], quick=True)
+    assert (len(full.units), len(quick.units)) == (12, 4)
+    assert full.expected_s > 2 * quick.expected_s
+    assert list(full.sources) == [str(swept)]
+
+
+def test_a_study_is_its_groups_or_those_asked_for(mine):
+    assert [sweep.group for sweep in of_study(mine).sweeps] == ["plain", "swept"]
+    assert [sweep.group for sweep in of_study(mine, only=["swept"]).sweeps] == ["swept"]
+    assert of_paths([mine]) == of_study(mine), "a study's folder is a study to `run` as well"
+    with pytest.raises(InputError, match="nope"):
+        of_study(mine, only=["nope"])
+
+
+def test_a_study_beside_other_files_is_refused(mine, swept):
+    with pytest.raises(InputError, match="a study runs by itself"):
+        of_paths([mine, swept])
+
+
+def test_a_folder_without_study_toml_is_a_study_of_its_files():
+    quickstart = shelf.find("quickstart")
+    assert len(of_study(quickstart).units) == 3
+    assert [unit.name for unit in of_study(quickstart, only=["2-snat-255"]).units] == ["2-snat-255"]
+    with pytest.raises(InputError, match="no group nope") as error:
+        of_study(quickstart, only=["nope"])
+    assert "1-forward" in error.value.hint
+
+
+def test_problems_of_all_files_are_told_at_once(tmp_path):
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.toml").write_text("nonsense = 1\n")
+    with pytest.raises(InputError) as error:
+        of_paths([tmp_path])
+    assert "a.toml:1" in str(error.value)
+    assert "b.toml:1" in str(error.value)
+
+
+def test_a_study_is_found_by_name_or_path_and_else_the_names_are_told(mine):
+    assert shelf.find("quickstart").name == "quickstart"
+    assert shelf.find(str(mine)) == mine
+    with pytest.raises(InputError, match="no such study") as error:
+        shelf.find("quickstrat")
+    assert "quickstart" in error.value.hint
+
+
+def test_the_package_carries_the_studies():
+    assert shelf._PACKAGED.resolve() == shelf._REPOSITORY.resolve()
+
+
+def test_the_list_tells_title_source_points_and_times(monkeypatch, mine):
+    monkeypatch.setattr(shelf, "folders", lambda: {"mine": mine, "quickstart": shelf._REPOSITORY / "quickstart"})
+    told = output("study", "list")
+    assert "mine\n  Mine\n  reproduces: their machine\n  groups: plain, swept\n" in told
+    assert "7 points in 2 groups, repeated: 13 units, about " in told
+    assert "; --quick: 3 points in 2 groups" in told
+    assert "groups: 1-forward, 2-snat-255, 3-snat-65536\n  3 scenarios, about " in told
+
+
+def test_a_study_that_cannot_be_read_does_not_hide_the_others(monkeypatch, mine):
+    (mine / "swept.toml").write_text("nonsense = 1\n")
+    monkeypatch.setattr(shelf, "folders", lambda: {"mine": mine, "quickstart": shelf._REPOSITORY / "quickstart"})
+    told = output("study", "list")
+    assert "cannot be read" in told
+    assert "quickstart\n" in told
+
+
+def test_check_tells_points_and_time_of_sweeps_and_studies(mine, swept):
+    assert f"{swept}: ok. 6 points: five-tuples 1, 4, 16, 64, 128, 255, 2 repeats" in output("check", swept)
+    told = output("check", mine)
+    assert f"{mine / 'plain.toml'}: ok. 2 ports, 1 rules" in told
+    assert "7 points in 2 groups, repeated: 13 units, about " in told
+    assert "2 points: five-tuples 1, 255, 2 repeats" in output("check", swept, "--quick")
+
+
+def test_a_dry_run_prints_the_plan_of_every_point_once(swept):
+    told = output("run", swept, "--dry-run", "--quick", "-q")
+    assert told.count(f"# {swept}: swept.five-tuples-") == 2
+    assert "ovs-vswitchd" in told
+
+
+@pytest.mark.parametrize("options", [["--quick"], ["--repeats", "2"], ["--budget", "10m"]])
+def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
+    assert main(["run", "--resume", str(tmp_path), *options]) == 2
+    assert "belong to a new run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "incomplete", "found"),
+    [
+        (["study", "run"], "qui", ["quickstart"]),
+        (["study", "run", "quickstart", "--only"], "", ["1-forward", "2-snat-255", "3-snat-65536"]),
+        (["study", "run", "quickstart", "--only"], "1-forward,2", ["1-forward,2-snat-255"]),
+        (["study", "run", "nowhere", "--only"], "", []),
+        (["study"], "li", ["list"]),
+    ],
+)
+def test_the_shell_completes_studies_and_groups(arguments, incomplete, found):
+    completion = ShellComplete(cli, {}, "pinchpoint", "_PINCHPOINT_COMPLETE")
+    assert [item.value for item in completion.get_completions(arguments, incomplete)] == found

@@ -1,0 +1,180 @@
+"""Curves as plots: every point where it belongs, with what is known of it and no more."""
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from importlib import resources
+from typing import Any
+
+import pytest
+from points import curve, number, point, published
+from sample_study import study_run
+
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.study import Bound, Curve, Published
+from pinchpoint.report.axes import level_axis, value_axis
+from pinchpoint.report.curve_figures import Panel, metric_names, panels
+
+INFO, RESULT, _ = study_run()
+BY_GROUP = {one.group: one for one in RESULT.curves}
+HOSTILE = "<img src=x onerror=alert(1)>"
+
+
+def _panels(one: Curve, figures: Sequence[Published] = ()) -> dict[str, Panel]:
+    return {panel.key: panel for panel in panels(one, figures)}
+
+
+def _traces(one: Curve, key: str = "main", figures: Sequence[Published] = ()) -> list[dict[str, Any]]:
+    return list(_panels(one, figures)[key].figure["data"])
+
+
+def test_every_measured_point_is_drawn_at_its_level_and_value() -> None:
+    ndr, pdr = _traces(BY_GROUP["base"])
+    found = [one.estimates["NDR"].value / 1e6 for one in BY_GROUP["base"].points]
+    assert (ndr["name"], pdr["name"]) == ("NDR", "PDR 0.5 %")
+    assert ndr["x"] == [1, 512, 1024, 5120, 32768, 65536, 262144]
+    assert ndr["y"] == found
+
+
+def test_error_bars_reach_from_low_to_high() -> None:
+    low_high = curve({1: {"NDR": replace(number(3e6), low=2.9e6, high=3.3e6)}, 2: {"NDR": number(3e6, None)}})
+    (trace,) = _traces(low_high)
+    assert trace["error_y"]["array"] == pytest.approx([0.3, 0.0])
+    assert trace["error_y"]["arrayminus"] == pytest.approx([0.1, 0.0])
+
+
+def test_what_is_only_a_bound_is_marked_as_one() -> None:
+    bounds = {1: number(7e6, bound=Bound.AT_LEAST), 2: number(3e6), 4: number(1e4, bound=Bound.BELOW)}
+    panel = _panels(curve({level: {"NDR": one} for level, one in bounds.items()}))["main"]
+    (trace,) = panel.figure["data"]
+    assert trace["marker"]["symbol"] == ["triangle-up-open", "circle", "triangle-down-open"]
+    assert trace["error_y"]["array"][0] == 0 and trace["error_y"]["arrayminus"][2] == 0
+    assert "“at least”" in panel.about and "“below”" in panel.about
+    assert "at least 7.00 Mpps" in trace["text"][0] and "below 10.0 kpps" in trace["text"][2]
+
+
+def test_points_without_a_number_are_not_drawn() -> None:
+    both = curve({1: {"NDR": number(3e6)}, 2: {"NDR": number(2e6)}})
+    lost = point({"five-tuples": 4}, {}, outcome="impossible", reason="one NUMA node")
+    (trace,) = _traces(replace(both, points=(*both.points, lost)))
+    assert trace["x"] == [1, 2]
+
+
+def test_each_series_has_a_line_of_its_own_colour() -> None:
+    traces = _traces(BY_GROUP["rules"])
+    assert [trace["name"] for trace in traces] == ["connections 1", "connections 32", "connections 64"]
+    assert (
+        len({trace["line"]["color"] for trace in traces})
+        == len({trace["marker"]["symbol"][0] for trace in traces})
+        == 3
+    )
+
+
+@pytest.mark.parametrize(
+    ("levels", "kind", "log"),
+    [
+        ((1, 512, 65536), "log", True),
+        ((0, 1, 500_000), "log", True),
+        ((2, 4, 10), "linear", False),
+        (("any", "same"), "linear", False),
+        ((True, False), "linear", False),
+        ((0,), "linear", False),
+    ],
+)
+def test_levels_that_span_decades_are_logarithmic(levels: tuple[Level, ...], kind: str, log: bool) -> None:
+    axis = level_axis(Factor("rules", "", levels, falling=True), levels)
+    assert (axis.log, axis.figure()["type"]) == (log, kind)
+    assert list(axis.places) == sorted(axis.places)
+    assert all(place > 0 for place in axis.places) or not log
+    low, high = axis.figure()["range"]
+    assert low < high
+
+
+def test_zero_has_a_place_of_its_own_on_a_logarithmic_axis() -> None:
+    axis = level_axis(Factor("rules", "", (0, 1, 500_000), falling=True), (0, 1, 500_000))
+    assert axis.place(0) < axis.place(1)
+    assert axis.figure()["ticktext"] == ["0", "1", "500,000"]
+
+
+def test_words_stand_one_beside_the_other() -> None:
+    axis = level_axis(Factor("numa", "", ("any", "same"), falling=False), ("any", "same"))
+    assert (axis.places, axis.figure()["ticktext"]) == ((0, 1), ["any", "same"])
+
+
+def test_ticks_keep_their_distance_and_name_the_last_level() -> None:
+    levels = tuple(range(1, 65))
+    axis = level_axis(Factor("streams", "", levels, falling=False), levels).figure(narrow=True)
+    assert 3 < len(axis["ticktext"]) < 13 and axis["ticktext"][-1] == "64"
+
+
+def test_values_are_drawn_in_the_unit_of_the_largest() -> None:
+    assert value_axis("fps", [3e6, 1e3]).label == "Mpps"
+    assert (value_axis("share", [0.999]).divisor, value_axis("share", [0.999]).label) == (0.01, "%")
+    assert value_axis("count", []).label == ""
+
+
+def test_the_published_shape_starts_with_ours_at_the_first_common_level() -> None:
+    figures = (published({512: 1.1e6, 65536: 0.8e6, 262144: 0.6e6}),)
+    ours, theirs = _traces(BY_GROUP["base"], "shape", figures)
+    assert dict(zip(ours["x"], ours["y"], strict=True))[512] == 1.0
+    assert dict(zip(theirs["x"], theirs["y"], strict=True)) == pytest.approx({512: 1.0, 65536: 8 / 11, 262144: 6 / 11})
+    assert "published" in theirs["name"] and theirs["line"]["dash"] == "dash"
+
+
+def test_a_published_curve_of_another_group_metric_or_level_is_not_drawn() -> None:
+    others = (
+        published({512: 1.0, 65536: 2.0}, group="mac"),
+        published({512: 1.0, 65536: 2.0}, metric="PDR 1 %"),
+        published({512: 1.0}),
+    )
+    assert "shape" not in _panels(BY_GROUP["base"], others)
+
+
+def test_a_published_curve_that_several_series_share_is_drawn_once() -> None:
+    names = [trace["name"] for trace in _traces(BY_GROUP["build"], "shape", INFO.study.published if INFO.study else ())]
+    assert len([name for name in names if name.startswith("here")]) == 3
+    assert len([name for name in names if name.startswith("published")]) == 1
+
+
+def test_cache_shares_are_layers_of_one_whole() -> None:
+    layers = _traces(BY_GROUP["base"], "caches-0")
+    assert [layer["name"] for layer in layers] == ["EMC", "megaflow", "upcall"]
+    sums = [sum(values) for values in zip(*(layer["y"] for layer in layers), strict=True)]
+    assert sums == pytest.approx([100.0] * 7)
+
+
+def test_everything_that_was_measured_is_on_some_panel() -> None:
+    for one in RESULT.curves:
+        drawn = sum(len(panel.figure["data"]) for panel in panels(one, ()))
+        assert drawn >= len(metric_names(one))
+
+
+def test_a_curve_without_factor_or_numbers_draws_nothing() -> None:
+    alone = Curve("a", "", "rates", (), (point({}, {"NDR": number(1e6)}),))
+    nothing = curve({1: {}, 2: {}})
+    assert panels(alone, ()) == panels(nothing, ()) == panels(replace(nothing, points=()), ()) == ()
+
+
+def test_text_from_outside_is_escaped_in_every_plot() -> None:
+    factor = Factor(HOSTILE, HOSTILE, (HOSTILE, "b"), falling=False)
+    second = Factor("other", HOSTILE, (HOSTILE,), falling=False)
+    points = tuple(
+        point({HOSTILE: level, "other": HOSTILE}, {HOSTILE: number(2.0, unit=HOSTILE), "EMC share": number(0.5)},
+              verdict=HOSTILE, invisible=HOSTILE)
+        for level in (HOSTILE, "b")
+    )  # fmt: skip
+    figures = (published({HOSTILE: 1.0, "b": 2.0}, metric=HOSTILE, factor=HOSTILE),)
+    for panel in panels(Curve("base", "", "rates", (factor, second), points), figures):
+        for trace in panel.figure["data"]:
+            assert "<img" not in json.dumps([trace["name"], trace["text"]])
+        layout = panel.figure["layout"]
+        assert "<img" not in json.dumps([layout["xaxis"], layout["yaxis"]])
+
+
+def test_every_colour_word_is_a_colour_of_the_theme() -> None:
+    css = resources.files("pinchpoint.report").joinpath("assets/report.css").read_text()
+    for one in RESULT.curves:
+        text = json.dumps([panel.figure for panel in panels(one, INFO.study.published if INFO.study else ())])
+        for word in set(re.findall(r'"@([a-z0-9_]+)"', text)):
+            assert len(re.findall(rf"--{word}:", css)) >= (1 if word == "font" else 2), word

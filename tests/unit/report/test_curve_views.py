@@ -1,0 +1,70 @@
+"""Tables of curves: what is not a found number never looks like one."""
+
+from dataclasses import replace
+
+from points import curve, number, point
+from sample_study import study_run
+
+from pinchpoint.model.scenario import Factor
+from pinchpoint.model.study import Bound, Curve
+from pinchpoint.report.curve_views import UNSEEN, curve_views, table_columns
+
+INFO, RESULT, _ = study_run()
+VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.study)}
+
+
+def test_each_point_has_its_row_with_interval_and_verdict() -> None:
+    row = VIEWS["base"].rows[5]
+    assert row.levels == ("65,536",)
+    assert (row.cells[0].text, row.cells[0].spread, row.cells[0].bound) == ("1.57 Mpps", "1.566 to 1.573 Mpps", "found")
+    assert (row.limit, row.repeats) == ("PMD core", 1)
+
+
+def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
+    assert table_columns(VIEWS["base"].curve)[:4] == ("NDR", "PDR 0.5 %", "cycles per packet", "PMD busy")
+    assert table_columns(VIEWS["rules"].curve)[0] == "goodput"
+
+
+def test_a_bound_is_said_to_be_one() -> None:
+    cell = VIEWS["raw"].rows[0].cells[0]
+    assert (cell.text, cell.spread, cell.bound) == ("at least 7.10 Mpps", "", "at_least")
+
+
+def test_a_refused_number_is_a_word_with_its_reason() -> None:
+    one = curve({1: {"NDR": number(3e6)}, 2: {}}, notes={"NDR": "refused: no quiet trial"})
+    (view,) = curve_views([one], None)
+    assert (view.rows[1].cells[0].text, view.rows[1].cells[0].bound) == ("refused", "refused")
+    assert view.rows[1].notes == ("NDR: refused: no quiet trial",)
+
+
+def test_points_that_could_not_run_keep_their_row_and_are_listed() -> None:
+    row = VIEWS["numa"].rows[1]
+    assert (row.outcome, row.limit, row.verdict) == ("impossible", "impossible here", "this machine has one NUMA node")
+    assert VIEWS["numa"].unmeasured == (("numa different: impossible here", "this machine has one NUMA node"),)
+    assert VIEWS["build"].unmeasured[0][0] == "items 500,000, method process: skipped"
+
+
+def test_the_published_way_of_averaging_stands_beside_from_five_repeats() -> None:
+    assert VIEWS["rules"].rows[0].published_way.endswith("Gbit/s")
+    assert VIEWS["base"].rows[0].published_way == ""
+
+
+def test_what_the_datapath_did_not_see_is_marked_and_explained_once() -> None:
+    view = VIEWS["rules"]
+    assert UNSEEN in view.rows[-1].notes and view.rows[0].notes == ()
+    assert view.unseen.startswith("500,000 rules, but 2 datapath flows and 1 mask carried the traffic")
+    assert view.unseen.endswith("(16 of 18 points are like that)")
+    assert VIEWS["base"].unseen == ""
+
+
+def test_levels_have_their_unit() -> None:
+    factor = Factor("frame size", "B", (64, 1518), falling=True)
+    (view,) = curve_views([curve({64: {"NDR": number(3e6)}, 1518: {"NDR": number(2e6)}}, factor=factor)], None)
+    assert [row.levels for row in view.rows] == [("64 B",), ("1,518 B",)]
+
+
+def test_a_curve_without_points_is_not_shown_and_one_without_factor_is() -> None:
+    empty = replace(VIEWS["base"].curve, points=())
+    alone = Curve("a", "", "rates", (), (point({}, {"NDR": number(1e6, bound=Bound.BELOW)}),))
+    (view,) = curve_views([empty, alone], None)
+    assert (view.curve.group, view.panels, view.rows[0].cells[0].text) == ("a", (), "below 1.00 Mpps")
