@@ -13,18 +13,19 @@ MAY_IMPORT = {
     "scenario": {"model"},
     "dut": {"model", "bench"},
     "bench": {"model", "dut"},
+    "bulk": {"model", "bench", "dut"},
     "engine": {"model"},
     "observe": {"model", "bench", "dut"},
     "diagnose": {"model", "engine"},
     "search": {"model"},
     "store": {"model"},
     "report": {"model", "scenario"},
-    "sweep": {"model", "bench", "dut", "engine", "observe", "diagnose", "search", "store"},
+    "sweep": {"model", "bench", "bulk", "dut", "engine", "observe", "diagnose", "search", "store"},
     "cli": {"model", "scenario", "bench", "dut", "engine", "report", "store", "sweep"},
 }
 DOES_NO_IO = ("model", "search", "diagnose")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http"}
-STARTS_PROCESSES = {"bench/host.py", "engine/process.py", "observe/facts.py"}
+STARTS_PROCESSES = {"bench/host.py", "bench/many.py", "engine/process.py", "observe/facts.py"}
 
 
 def imports_of(path):

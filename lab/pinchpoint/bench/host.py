@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pinchpoint.bench import numa
 from pinchpoint.bench import resource as r
+from pinchpoint.bench.netlink import Links
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
@@ -215,6 +216,18 @@ def _(resource: r.Command) -> None:
 @remove.register
 def _(resource: r.Command) -> None:
     """Its effect ends with the resource it changed."""
+
+
+@create.register
+def _(resource: r.TapLinks) -> None:
+    """The switch makes them, one for each internal port."""
+
+
+@remove.register
+def _(resource: r.TapLinks) -> None:
+    if Path("/run/netns", resource.netns).exists():
+        with Links(resource.netns) as links:
+            links.remove_kind("tun")
 
 
 @create.register

@@ -173,7 +173,32 @@ class Relay(Resource, frozen=True, tag="relay"):
         return f"{shell_line(self.argv, None, (self.cpu,))} > {self.account} &"
 
 
-AnyResource = RunDirectory | MarkedProcesses | Hugepages | Namespace | Veth | Host | TextFile | Command | Daemon | Relay
+class TapLinks(Resource, frozen=True, tag="tap_links"):
+    """The taps that a userspace switch makes for its internal ports, however many.
+
+    Planned after the switch, they are removed before it ends: together, in a moment. A switch that
+    ends with them leaves them to the kernel, which takes 20 ms for each.
+    """
+
+    netns: str
+
+    def describe(self) -> str:
+        return f"taps of internal ports in {self.netns}    # made by the switch, removed together"
+
+
+AnyResource = (
+    RunDirectory
+    | MarkedProcesses
+    | Hugepages
+    | Namespace
+    | Veth
+    | Host
+    | TextFile
+    | Command
+    | Daemon
+    | Relay
+    | TapLinks
+)
 
 
 def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:

@@ -7,6 +7,7 @@ table, so that removing n of n costs n squared.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pinchpoint.bench.host import run_command
@@ -49,6 +50,16 @@ class Flows:
         before = self._held(self.control)
         matches = expand_template(_match(), self.count)
         self._work("del-flows", matches, ("--strict",), watch, lambda held: before - held)
+
+    @contextmanager
+    def unmatched_dropped(self) -> Iterator[None]:
+        """Inside, frames for these rules' addresses are dropped until their rule is there."""
+        guard = f"priority={PRIORITY - 1},ip,nw_dst=240.0.0.0/4"
+        words = self._ofctl("add-flow", self.places.management, f"{guard},actions=drop")
+        run_command(words, environment=self.places.environment)
+        yield
+        words = self._ofctl("--strict", "del-flows", self.places.management, guard)
+        run_command(words, environment=self.places.environment)
 
     def shown(self) -> int:
         """How many the bridge's tables hold, as OpenFlow tells it."""

@@ -231,6 +231,11 @@ class ProcessInstrument(EngineProcess):
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
         return engine_result(result, self._request.workers)
 
+    def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
+        """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
+        timeout_s = self._request.link_timeout_s + message.duration_s + message.drain_s
+        return self._ask(message, protocol.Result, timeout_s, heard)
+
     def _require_backends(self, hello: protocol.EngineHello) -> None:
         backends = {backend.name: backend for backend in hello.backends}
         for port in self._request.ports:

@@ -14,6 +14,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.sweep.build import measure_build
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_load
 from pinchpoint.sweep.rates import measure_rates
@@ -29,6 +30,7 @@ MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.BANDWIDTH: measure_sockets,
     MeasureKind.RR: measure_sockets,
     MeasureKind.CRR: measure_sockets,
+    MeasureKind.BUILD: measure_build,
 }
 
 

@@ -11,6 +11,7 @@ from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
 from pinchpoint.bench.resource import AnyResource, Daemon
+from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import pci_arguments
 from pinchpoint.dut.ports import switch_ports
@@ -49,7 +50,8 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     scenario, facts = numa.placed(scenario, topology)
     scenario = numa.with_socket_mem(scenario, topology)
     nodes = numa.daemon_nodes(scenario, topology)
-    resources = tuple(_on_nodes(one, nodes) for one in ovs.bench(scenario, places, total, free))
+    wanted = (*ovs.bench(scenario, places, total, free), *needs.resources(scenario.build, places))
+    resources = tuple(_on_nodes(one, nodes) for one in wanted)
     return Setup(scenario, places, resources, engine_request(scenario, places), facts)
 
 

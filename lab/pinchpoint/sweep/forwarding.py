@@ -1,0 +1,248 @@
+"""Traffic through the switch while something is built: what building blocks, and when a rule takes its first frame.
+
+The engine sends two kinds of streams until it is told to stop: the scenario's, at a
+steady rate, and one of probes, whose five-tuples are those of sampled rules. A probe
+is dropped until its rule takes it, so the number of a flow's lost probes is
+the time until its first frame came through.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.engine import protocol
+from pinchpoint.engine.process import ProcessInstrument, Progress
+from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
+from pinchpoint.model.errors import EngineError
+from pinchpoint.model.scenario import Range, Scenario, Stream
+from pinchpoint.sweep.standing import Standing
+
+QUIET_S = 1.0  # the same traffic before anything is built
+LOOK_S = 0.05
+DRAIN_S = 0.2
+SAMPLE_S = 0.1
+STARTS_WITHIN_S = 30.0  # of being asked: links may have to come up
+LONGEST_S = 3600.0  # of a build that traffic goes through
+PROBE_EACH_FPS = 100.0  # of every probed rule, if they are few
+PROBES_FPS = 10_000.0  # of all together, at most
+PROBE_SOURCE = "198.18.0.1"  # of the block that RFC 2544 reserves for benchmarks
+SETTLE_S = 2.0  # after the command's return, for probes of the last rules: four of the switch's revalidations
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Destinations of sampled rules: `count` addresses from `first`, `step` apart."""
+
+    first: int
+    step: int
+    count: int
+
+    @property
+    def rate_fps(self) -> float:
+        """Of all together."""
+        return min(PROBES_FPS, PROBE_EACH_FPS * self.count)
+
+    @property
+    def interval_s(self) -> float:
+        """Between two probes of one rule: how finely its time is known."""
+        return self.count / self.rate_fps
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What happened to the steady traffic."""
+
+    offered: int
+    lost: int
+    rate_fps: float
+    longest_gap_s: float  # in the received sequence of any one stream
+
+    @property
+    def seconds(self) -> float:
+        """How long nothing would have been forwarded, were all losses in one piece."""
+        return self.lost / self.rate_fps
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the engine saw meanwhile, None of what was not sent."""
+
+    quiet: Blocked | None  # before anything was built
+    building: Blocked | None
+    taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
+
+
+class Background:
+    """The engine's trial in a thread of its own, while the bench is changed."""
+
+    def __init__(self, bench: Standing, instrument: ProcessInstrument, probes: Probes | None, load_fps: float) -> None:
+        self._bench = bench
+        self._instrument = instrument
+        self._probes = probes
+        self._load_fps = load_fps
+        self._pool = ThreadPoolExecutor(1, "engine")
+        self._began_s: float | None = None  # of the trial, on the monotonic clock
+        self._future: Future[protocol.Result] | None = None
+        self._quiet: Blocked | None = None
+
+    def start(self, check: Callable[[], None]) -> None:
+        """Send for a quiet second, then for good; returns when frames flow."""
+        if self._load_fps:
+            self._quiet = self._blocked(self._wait(self._send("quiet", QUIET_S, with_probes=False), check))
+        self._began_s = None
+        self._future = self._send("building", LONGEST_S, with_probes=True)
+        deadline = time.monotonic() + STARTS_WITHIN_S
+        while self._began_s is None:
+            check()
+            if self._future.done():
+                self._future.result()  # raises what ended it
+            if time.monotonic() > deadline:
+                raise EngineError("the engine was asked to send and did not begin", "see engine.log in the run folder")
+            time.sleep(LOOK_S)
+
+    def finish(self, began_s: float, check: Callable[[], None]) -> Traffic:
+        """End the sending and account for it; `began_s` is when building began, on the monotonic clock."""
+        assert self._future is not None and self._began_s is not None
+        if self._probes:
+            until = time.monotonic() + SETTLE_S
+            while time.monotonic() < until:
+                check()
+                time.sleep(LOOK_S)
+        self._instrument.stop()
+        result = self._wait(self._future, check)
+        offset_s = self._began_s - began_s
+        taken = first_taken(result.streams[-1], self._probes, offset_s) if self._probes else ()
+        return Traffic(self._quiet, self._blocked(result) if self._load_fps else None, taken)
+
+    def abandon(self) -> None:
+        """End it whatever it does; may be called twice."""
+        if self._future is not None and not self._future.done():
+            self._instrument.stop()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _send(self, trial: str, duration_s: float, *, with_probes: bool) -> "Future[protocol.Result]":
+        scenario = self._bench.scenario
+        streams = load_streams(scenario, self._load_fps) if self._load_fps else []
+        if with_probes and self._probes:
+            streams.append(probe_stream(len(streams), scenario, self._probes))
+        message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
+        self._future = self._pool.submit(self._instrument.transmit, message, self._heard)
+        return self._future
+
+    def _heard(self, sample: Progress) -> None:
+        if isinstance(sample, protocol.Sample):
+            began_s = time.monotonic() - sample.elapsed_s
+            self._began_s = began_s if self._began_s is None else min(self._began_s, began_s)
+
+    def _wait(self, future: "Future[protocol.Result]", check: Callable[[], None]) -> protocol.Result:
+        while not future.done():
+            check()
+            time.sleep(LOOK_S)
+        return future.result()
+
+    def _blocked(self, result: protocol.Result) -> Blocked:
+        streams = result.streams[: len(self._bench.scenario.streams)]
+        offered = sum(stream.offered for stream in streams)
+        gaps = [
+            stream.largest_jump.frames * result.duration_s / stream.offered
+            for stream in streams
+            if stream.largest_jump and stream.offered
+        ]
+        lost = offered - sum(stream.received or 0 for stream in streams)
+        return Blocked(offered, lost, offered / result.duration_s, max(gaps, default=0.0))
+
+
+@contextmanager
+def background(bench: Standing, probes: Probes | None, load_fps: float) -> Iterator[Background]:
+    """The engine with its ports open; whatever it sends ends with the block."""
+    instrument = ProcessInstrument(
+        bench.setup.engine,
+        command=bench.engine,
+        environment={ENVIRONMENT_MARK: bench.setup.places.bench_id},
+        log=bench.record.engine_log,
+    )
+    try:
+        bench.record.note_facts(instrument.open())
+        sending = Background(bench, instrument, probes, load_fps)
+        try:
+            yield sending
+        finally:
+            sending.abandon()
+    finally:
+        instrument.close()
+
+
+def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:
+    """The scenario's own streams, `load_fps` divided among them by their shares."""
+    shares = sum(stream.share for stream in scenario.streams)
+    return [
+        stream_request(number, stream, load_fps * stream.share / shares)
+        for number, stream in enumerate(scenario.streams)
+    ]
+
+
+def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamRequest:
+    """One five-tuple a probed rule, round robin, each of them counted by itself."""
+    first, last = scenario.ports[0].name, scenario.ports[-1].name
+    template = scenario.streams[0]
+    stream = Stream(
+        tx_port=first,
+        rx_port=last,
+        frame_bytes=template.frame_bytes,
+        share=1.0,
+        eth_src=template.eth_src,
+        eth_dst=template.eth_dst,
+        ipv4_src=Range(_address(PROBE_SOURCE), 1),
+        ipv4_dst=Range(probes.first, 1),
+        udp_src=Range(1025, 1),
+        udp_dst=Range(9, 1),
+        order=("ipv4_dst",),
+        flows=probes.count,
+    )
+    request = stream_request(number, stream, probes.rate_fps)
+    fields = (FieldProgram("ipv4.dst", Op(increment=Increment(probes.step, probes.count))),) if probes.count > 1 else ()
+    return StreamRequest(
+        **{name: getattr(request, name) for name in request.__struct_fields__}
+        | {"fields": fields, "tracked_flows": probes.count}
+    )
+
+
+def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[StreamRequest]) -> protocol.Run:
+    """A trial with samples, so that its start is known on the lab's clock."""
+    return protocol.Run(
+        trial=trial,
+        epoch=epoch,
+        duration_s=duration_s,
+        drain_s=DRAIN_S,
+        sample_interval_s=SAMPLE_S,
+        probe_cores=None,
+        verify_checksums=True,
+        tx_burst=64,
+        latency_every=1,
+        loopback=False,
+        capture=None,
+        streams=tuple(streams),
+    )
+
+
+def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) -> tuple[float | None, ...]:
+    """When each probed rule took its first frame; `offset_s` is the trial's start on the clock that is wanted.
+
+    A flow's losses are taken to lie before its first frame: later ones, of a switch that was
+    blocked, make the time longer than it was, by as long as it was blocked.
+    """
+    lossy = {flow: (sent, received) for flow, sent, received in (stream.flows.losses if stream.flows else ())}
+    times: list[float | None] = []
+    for flow in range(probes.count):
+        sent, received = lossy.get(flow, (1, 1))
+        phase_s = flow / probes.rate_fps
+        times.append(offset_s + phase_s + (sent - received) * probes.interval_s if received else None)
+    return tuple(times)
+
+
+def _address(text: str) -> int:
+    octets = [int(octet) for octet in text.split(".")]
+    return int.from_bytes(bytes(octets), "big")

@@ -1,0 +1,195 @@
+"""The measure `build` with real daemons: every method makes what it says and leaves nothing."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+from bench_tools import ROOT, SCENARIO, STATE, marked_processes, run, wait_for, what_is_there
+
+from pinchpoint.bench import netlink
+from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.resource import Namespace
+from pinchpoint.bulk import flows, ports, veths
+from pinchpoint.bulk.making import timed_make, timed_removal
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.scenario import Build, MeasureKind
+from pinchpoint.scenario import parse
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import Interrupted
+from pinchpoint.sweep.scenario import run_scenario
+from pinchpoint.sweep.standing import Record, Recorded
+
+RULES = "in_port={left},actions=output:{right}"
+
+
+def building(**changes):
+    """A scenario on veth links that builds what `changes` say."""
+    text = SCENARIO.replace("{datapath}", "af_packet").replace("{rules}", RULES).replace("{more}", "")
+    scenario = parse(text.replace("{max_load_fps}", "1e6").replace("{trial_s}", "0.2"), "build.toml")
+    build = Build(**{"what": "flows", "method": "file", "count": 100, "concurrency": 8, "probe_rules": 0,
+                     "load_fps": 0.0} | changes)  # fmt: skip
+    return replace(scenario, measure=MeasureKind.BUILD, build=build)
+
+
+def measured(scenario, on_stoppable=lambda _: None):
+    """(its result, its measurements)."""
+    kept = []
+    record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
+    return run_scenario(scenario, record, Listener(), Recorded(), on_stoppable), kept
+
+
+def value(result, name):
+    return next(metric.value for metric in result.metrics if metric.name == name)
+
+
+METHODS = [
+    *(("flows", method, 40 if method == "process" else 3000) for method in flows.METHODS),
+    *(("ports", method, 12) for method in ports.METHODS),
+    *(("veths", method, 30) for method in veths.METHODS),
+]
+
+
+@pytest.mark.parametrize(("what", "method", "count"), METHODS)
+def test_every_method_is_timed_until_all_is_there_and_until_all_is_gone(nothing_left, what, method, count):
+    result, (kept,) = measured(building(what=what, method=method, count=count))
+    made, removal = kept.account["making"], kept.account["removal"]
+    assert 0 < made["returned_s"] <= made["visible_s"]
+    assert removal["visible_s"] > 0
+    assert made["steps"][0] == [0, 0.0]
+    assert made["steps"][-1] == [count, made["returned_s"]]
+    assert value(result, "build rate") == pytest.approx(count / made["returned_s"])
+    assert value(result, "removal time") == removal["visible_s"]
+    assert result.metrics == kept.metrics
+
+
+@pytest.mark.parametrize("method", ["file", "bundle"])
+def test_each_probed_rule_takes_its_first_frame_after_building_began(nothing_left, method):
+    result, (kept,) = measured(building(method=method, count=5000, probe_rules=5))
+    taken = kept.account["probes"]["taken_s"]
+    assert len(taken) == 5
+    within = kept.account["probes"]["within_s"]
+    assert all(-within <= seconds < kept.account["making"]["returned_s"] + 2.0 for seconds in taken)
+    assert value(result, "first frame time") == max(taken)
+    assert not [words for words in result.warnings if "probed" in words]
+
+
+def test_a_load_that_is_forwarded_meanwhile_says_how_long_it_was_blocked(nothing_left):
+    result, (kept,) = measured(building(method="bundle", count=20000, load_fps=5000))
+    assert kept.account["load"]["quiet"]["offered"] > 0
+    assert kept.account["load"]["building"]["offered"] > 0
+    assert 0 <= value(result, "blocked time") < value(result, "visible time") + 3
+    assert value(result, "longest gap") >= 0
+
+
+def test_frames_take_no_rule_that_is_not_there(nothing_left):
+    """The scenario's own rule would forward the probes: they are kept from it."""
+    scenario = building(method="process", count=60, concurrency=1, probe_rules=2)
+    _, (kept,) = measured(scenario)
+    first, last = kept.account["probes"]["taken_s"]
+    assert last > first + 0.1  # rule 60 is added by the 60th process
+
+
+LONG = [
+    ("flows", "process", 10_000),
+    ("flows", "file", 2_000_000),
+    ("ports", "process", 2_000),
+    ("veths", "netlink", 20_000),
+]
+
+
+@pytest.mark.parametrize(("what", "method", "count"), LONG)
+def test_a_signal_ends_the_building_within_a_second(nothing_left, monkeypatch, what, method, count):
+    at = {}
+
+    def stop_soon(stoppable):
+        def stop():
+            at["stopped"] = time.monotonic()
+            stoppable.stop()
+
+        threading.Timer(1.0, stop).start()
+
+    undo = Builder.undo
+
+    def noticed(self):
+        at["undo"] = time.monotonic()
+        undo(self)
+
+    monkeypatch.setattr(Builder, "undo", noticed)
+    with pytest.raises(Interrupted):
+        measured(building(what=what, method=method, count=count), stop_soon)
+    assert 0 <= at["undo"] - at["stopped"] < 1.0
+
+
+RUN_IT = """
+import sys
+sys.path[:0] = {path!r}
+from test_build import building, measured
+measured(building(what={what!r}, method={method!r}, count={count}))
+"""
+
+
+@pytest.mark.parametrize(("what", "method", "count"), LONG)
+def test_after_kill_9_clean_leaves_nothing(what, method, count):
+    before = what_is_there()
+    script = RUN_IT.format(
+        path=[str(ROOT / "lab"), str(ROOT / "tests" / "bench")], what=what, method=method, count=count
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as process:
+        wait_for(lambda: list(STATE.glob("*.journal")) and marked_processes(), "the bench")
+        time.sleep(2.5)  # into the building
+        assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    done = run("clean", env={**os.environ, "PYTHONPATH": str(ROOT / "lab")})
+    assert done.returncode == 0, done.stderr
+    assert what_is_there() == before
+
+
+@pytest.fixture
+def two_namespaces():
+    """Two that hold nothing but lo."""
+    builder = Builder(f"t{os.getpid():x}")
+    names = (f"pp-t{os.getpid():x}-a", f"pp-t{os.getpid():x}-b")
+    builder.apply([Namespace(name) for name in names])
+    yield names
+    builder.undo()
+
+
+def test_idle_pairs_for_others_benches_are_up_at_both_ends(nothing_left, two_namespaces):
+    near, far = two_namespaces
+    netlink.create_veths(near, far, [("left0", "right0"), ("left1", "right1")])
+    for netns, names in ((near, ("left0", "left1")), (far, ("right0", "right1"))):
+        shown = subprocess.run(["ip", "-n", netns, "-br", "link"], capture_output=True, text=True, check=True).stdout
+        for name in names:
+            (line,) = [line for line in shown.splitlines() if line.startswith(name)]
+            assert "UP" in line.split("<")[1].split(",")  # its flag; what the carrier says comes later
+
+
+def test_a_pair_that_cannot_be_made_is_named_with_the_kernels_reason(nothing_left, two_namespaces):
+    near, far = two_namespaces
+    netlink.create_veths(near, far, [("a", "b")])
+    with pytest.raises(BenchError, match=rf"veth a in {near}: File exists"):
+        netlink.create_veths(near, far, [("c", "d"), ("a", "e"), ("f", "g")])
+
+
+@pytest.mark.parametrize("method", ["file", "netlink"])
+def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method):
+    bulk = veths.Veths(*two_namespaces, 1100, method, 1)
+    assert timed_make(bulk, 1100).steps[-1].items == 1100
+    assert bulk.shown() == 1100
+    timed_removal(bulk, 1100)
+    assert bulk.shown() == 0
+
+
+def test_taps_of_a_dead_switch_go_together(nothing_left, two_namespaces):
+    netns, _ = two_namespaces
+    for number in range(3):
+        subprocess.run(["ip", "-n", netns, "tuntap", "add", f"tap{number}", "mode", "tap"], check=True)
+    netlink.create_veths(netns, two_namespaces[1], [("stays", "stays")])
+    with netlink.Links(netns) as links:
+        assert links.remove_kind("tun") == 3
+        assert {name for _, name, _ in links.list()} == {"lo", "stays"}
