@@ -7,9 +7,10 @@ from itertools import pairwise
 from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
-from pinchpoint.model.series import Series, along, published_for, series
-from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Published, Study
+from pinchpoint.model.series import Series, along, published_for, series, within
+from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Study
 
+_LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
 
 
@@ -71,12 +72,13 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
 
 def _published_change(study: Study, part: Series, metric: str) -> str:
     """The published change over its own ends, and ours over the same ones where both have them."""
-    for _, points in published_for(study.published, part, metric):
+    found = part.having(metric)
+    for _, every in published_for(study.published, part, metric):
+        points = within(every, found)
         if len(points) < 2 or min(points[0][1], points[-1][1]) <= 0:
             continue
         (first, before), (last, after) = points[0], points[-1]
         verb, size = ("falls", before / after) if after <= before else ("rises", after / before)
-        found = part.having(metric)
         ends = f" from {units.level(first)} to {units.level(last)}"
         if (found[0][0], found[-1][0]) == (first, last):
             return f"; published: {verb} {units.times(size)}"
@@ -150,12 +152,12 @@ def _percent_interval(change: Ratio) -> str:
 
 
 def _published_flat(study: Study, part: Series, metric: str) -> str:
-    published: tuple[Published, list[tuple[Level, float]]] | None
-    published = next(iter(published_for(study.published, part, metric)), None)
-    if published is None or len(published[1]) < 2 or published[1][0][1] <= 0:
-        return ""
-    (first, before), (last, after) = published[1][0], published[1][-1]
-    return f"; published: {(after / before - 1) * 100:+.1f} % from {units.level(first)} to {units.level(last)}"
+    for _, every in published_for(study.published, part, metric):
+        points = within(every, part.having(metric))
+        (first, before), (last, after) = points[0], points[-1]
+        if len(points) > 1 and before > 0:
+            return f"; published: {(after / before - 1) * 100:+.1f} % from {units.level(first)} to {units.level(last)}"
+    return ""
 
 
 def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
@@ -181,16 +183,22 @@ def growth(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 def _published_growth(study: Study, part: Series, metric: str) -> str:
     """Published growth of the same metric; of a published total time, of the time per item."""
-    for one, points in published_for(study.published, part):
+    found = part.having(metric)
+    for one, every in published_for(study.published, part):
         total = one.metric != metric and one.unit == "s" and metric.startswith("time per")
         if one.metric != metric and not total:
             continue
         usable = [
             (level, value / level if total else value)
-            for level, value in points
+            for level, value in within([pair for pair in every if pair[1] >= _least(every)], found)
             if not isinstance(level, str | bool) and level > 0 and value > 0
         ]
         if len(usable) > 1 and usable[0][1] > 0:
             (first, before), (last, after) = usable[0], usable[-1]
             return f"; published: {units.times(after / before)} from {units.level(first)} to {units.level(last)}"
     return ""
+
+
+def _least(points: Sequence[tuple[Level, float]]) -> float:
+    """Figures that were published in whole units are used from 5 on, where rounding is under 10 %."""
+    return _LEAST_WHOLE if all(value == int(value) for _, value in points) else 0.0

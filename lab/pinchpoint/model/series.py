@@ -42,14 +42,16 @@ def with_unit(level: Level | None, unit: str) -> str:
 
 
 def factor_of(curve: Curve, name: str) -> Factor | None:
-    """The named factor, or the one with the most levels when no name is given."""
+    """The named factor; without a name that of numbers with the most levels, of several the one that spans most."""
     if name:
         return next((factor for factor in curve.factors if factor.name == name), None)
-    return max(curve.factors, key=lambda factor: (_is_numeric(factor), len(factor.levels)), default=None)
+    return max(curve.factors, key=_breadth, default=None)
 
 
-def _is_numeric(factor: Factor) -> bool:
-    return all(not isinstance(level, str | bool) for level in factor.levels)
+def _breadth(factor: Factor) -> tuple[bool, int, float]:
+    numbers = [level for level in factor.levels if not isinstance(level, str | bool)]
+    numeric = len(numbers) == len(factor.levels) > 0
+    return numeric, len(factor.levels), max(numbers) - min(numbers) if numeric else 0.0
 
 
 def series(curve: Curve, factor_name: str = "") -> tuple[Series, ...]:
@@ -71,6 +73,21 @@ def along(factor: Factor, level: Level) -> str:
         return f"{factor.name} {with_unit(level, factor.unit)}"
     name = factor.name.removesuffix("s") if level == 1 else factor.name
     return f"{units.level(level)} {name}"
+
+
+def within(
+    points: Sequence[tuple[Level, float]], found: Sequence[tuple[Level, Estimate]]
+) -> Sequence[tuple[Level, float]]:
+    """The published points between our first and last level, if there are two; else all of them."""
+    ours = [level for level, _ in found if not isinstance(level, str | bool)]
+    if not ours:
+        return points
+    inside = [
+        (level, value)
+        for level, value in points
+        if not isinstance(level, str | bool) and min(ours) <= level <= max(ours)
+    ]
+    return inside if len(inside) > 1 else points
 
 
 def published_for(

@@ -170,13 +170,14 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
 def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published]) -> Iterable[Panel]:
     """Ours and the published curves, each relative to its value at the first common level."""
     data: list[Figure] = []
-    shared: list[list[tuple[Level, float]]] = []  # a published curve that several series share is drawn once
+    shared: list[Published] = []  # a published curve that several series share is drawn once
     sources: list[str] = []
     levels: set[Level] = set()
     for part in parts:
-        for one, points in published_for(published, part):
+        for one, every in published_for(published, part):
+            points = [(level, value) for level, value in every if value > 0]
             metric = one.metric if part.having(one.metric) else ""
-            ours = part.having(metric) if metric else []
+            ours = [(level, found) for level, found in part.having(metric) if found.value > 0] if metric else []
             if len(ours) < 2 or len(points) < 2:
                 continue
             common = next((level for level, _ in ours if level in dict(points)), None)
@@ -184,12 +185,13 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
             both = _normalised(
                 part, one, points, ours, common, len({trace["line"]["color"] for trace in data} - {"@second"})
             )
-            data += both[: 1 if points in shared else 2]
-            if points not in shared:
-                shared.append(points)
+            data += both[: 1 if one in shared else 2]
+            if one not in shared:
+                shared.append(one)
             sources.append(f"{one.title} ({one.metric})" + ("" if common is not None else ", no common level"))
     if not data:
         return
+    _colour_published(data, len(shared))
     factor = parts[0].factor
     x = level_axis(factor, _sorted(levels))
     for trace in data:
@@ -207,6 +209,16 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
     yield Panel("shape", "The published shape beside ours", about, {"data": data, "layout": layout})
 
 
+def _colour_published(data: Sequence[Figure], published: int) -> None:
+    """A single published curve is grey; several have the colour of the series before them."""
+    colour = "@second"
+    for trace in data:
+        if trace["line"].get("dash") != "dash":
+            colour = trace["line"]["color"]
+        elif published > 1:
+            trace["line"]["color"] = trace["marker"]["color"] = colour
+
+
 def _sorted(levels: Iterable[Level]) -> list[Level]:
     return sorted(levels, key=lambda level: (isinstance(level, str), level if isinstance(level, str) else float(level)))
 
@@ -221,8 +233,6 @@ def _normalised(
 ) -> list[Figure]:
     base_ours = dict(ours)[common].value if common is not None else ours[0][1].value
     base_theirs = dict(points)[common] if common is not None else points[0][1]
-    if base_ours <= 0 or base_theirs <= 0:
-        return []
     colour = COLOURS[place % len(COLOURS)]
     label = f", {part.label}" if part.label else ""
     factor = part.factor

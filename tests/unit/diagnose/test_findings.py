@@ -173,11 +173,19 @@ def test_flat_says_so_when_there_is_an_effect() -> None:
 def test_growth_of_the_time_per_item_stands_beside_the_published_one() -> None:
     items = Factor("items", "", (1000, 500_000), falling=False)
     time = {1000: {"time per item": number(1e-5, unit="s")}, 500_000: {"time per item": number(2e-5, unit="s")}}
-    figures = published({1000: 1.0, 500_000: 552.0}, group="flows", metric="build time", factor="items", unit="s")
+    figures = published({1000: 1.004, 500_000: 552.0}, group="flows", metric="build time", factor="items", unit="s")
     asked = study("growth", figures, group="flows", metric="time per item", factor="items")
     (text,) = _texts(asked, curve(time, "flows", items))
     assert "the time per item grows from 1,000 items to 500,000 items: 10.0 us" in text
     assert text.endswith("2.00 x [1.92 .. 2.08]; published: 1.10 x from 1,000 to 500,000.")
+
+
+def test_published_growth_is_that_between_our_levels_and_rests_on_no_rounded_second() -> None:
+    time = {level: {"time per item": number(1e-5, unit="s")} for level in (1000, 10_000, 500_000)}
+    seconds = {10: 0.0, 1000: 1.0, 10_000: 9.0, 500_000: 552.0, 5_000_000: 20_859.0}
+    figures = published(seconds, metric="build time", unit="s")
+    (text,) = _texts(study("growth", figures, metric="time per item"), curve(time))
+    assert text.endswith("; published: 1.23 x from 10,000 to 500,000.")
 
 
 def test_growth_within_the_interval_is_none() -> None:

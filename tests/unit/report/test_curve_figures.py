@@ -178,3 +178,40 @@ def test_every_colour_word_is_a_colour_of_the_theme() -> None:
         text = json.dumps([panel.figure for panel in panels(one, INFO.study.published if INFO.study else ())])
         for word in set(re.findall(r'"@([a-z0-9_]+)"', text)):
             assert len(re.findall(rf"--{word}:", css)) >= (1 if word == "font" else 2), word
+
+
+def test_the_x_axis_is_the_factor_that_spans_most() -> None:
+    few = Factor("connections", "", (1, 32), falling=False)
+    many = Factor("rules", "", (0, 500_000), falling=True)
+    points = tuple(
+        point({"connections": a, "rules": b}, {"goodput": number(1e9, unit="bit/s")})
+        for a in few.levels
+        for b in many.levels
+    )
+    (main, *_) = panels(Curve("rules", "", "bandwidth", (few, many), points), ())
+    assert main.title == "goodput by rules"
+
+
+def test_several_published_curves_have_their_series_colours_and_zeros_are_left_out() -> None:
+    rules = Factor("rules", "", (1, 1000), falling=True)
+    numa = Factor("numa", "", ("any", "same"), falling=False)
+    points = tuple(
+        point({"numa": a, "rules": b}, {"goodput": number(1e9, unit="bit/s")})
+        for a in numa.levels
+        for b in rules.levels
+    )
+    figures = [
+        published({0: 0.0, 1: 4e9, 1000: 3e9}, metric="goodput", factor="rules", others={"numa": place})
+        for place in numa.levels
+    ]
+    data = {p.key: p for p in panels(Curve("base", "", "bandwidth", (rules, numa), points), figures)}["shape"].figure[
+        "data"
+    ]
+    assert [trace["name"] for trace in data] == [
+        "here, numa any",
+        "published, numa any",
+        "here, numa same",
+        "published, numa same",
+    ]
+    assert data[0]["line"]["color"] == data[1]["line"]["color"] != data[2]["line"]["color"] == data[3]["line"]["color"]
+    assert len(data[1]["x"]) == 2
