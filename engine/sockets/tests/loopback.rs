@@ -490,6 +490,10 @@ fn repeats_have_an_interval() {
     let rates = outcome.runs.iter().map(Run::transactions_per_s);
     assert!((summary.mean - rates.sum::<f64>() / 3.0).abs() < 1e-6);
     assert!(summary.ci95.unwrap() > 0.0);
+    for pair in outcome.runs.windows(2) {
+        let end_ns = pair[0].began_ns + pair[0].duration_ns;
+        assert!(pair[0].began_ns > 0 && pair[1].began_ns >= end_ns);
+    }
 }
 
 #[test]

@@ -177,13 +177,18 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
     return topology.nodes_of(scenario.dut.pmd_cpus) or None
 
 
-def socket_mem(scenario: Scenario, topology: Topology) -> str:
-    """`dpdk-socket-mem` of the switch: its memory on the nodes of its PMDs, none on the others, e.g. `0,1024`."""
-    memory_mb = scenario.dut.memory_mb if scenario.dut.datapath is Datapath.DPDK else 0
-    if len(topology.cpus) < 2:
-        return str(memory_mb)
-    used = topology.nodes_of(scenario.dut.pmd_cpus) or topology.with_cpus[:1]
-    return ",".join(str(memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
+def with_socket_mem(scenario: Scenario, topology: Topology) -> Scenario:
+    """The scenario with its switch's DPDK memory on the nodes of its PMDs, e.g. `dpdk-socket-mem=0,1024`.
+
+    Without it the memory of a single number is all on node 0, wherever the PMDs are. What the scenario itself
+    says, other datapaths and machines with one node stay as they are.
+    """
+    dut, key = scenario.dut, "dpdk-socket-mem"
+    if dut.datapath is not Datapath.DPDK or len(topology.cpus) < 2 or key in dut.other_config:
+        return scenario
+    used = topology.nodes_of(dut.pmd_cpus) or topology.with_cpus[:1]
+    memory = ",".join(str(dut.memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
+    return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
 
 
 @contextmanager

@@ -24,7 +24,9 @@ def study() -> None:
 def list_studies() -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
     for name, folder in shelf.folders().items():
-        paragraphs = (textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ") for text in _about(folder))
+        paragraphs = (
+            textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False) for text in _about(folder)
+        )
         click.echo("\n  ".join((name, *(line for lines in paragraphs for line in lines))))
     return 0
 

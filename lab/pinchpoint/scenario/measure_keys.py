@@ -182,7 +182,7 @@ SOCKETS = Table(
         Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
         Key(
             "timeout_s",
-            kinds.number(0.1, 3600),
+            kinds.number(0.1, 60),
             "A transaction that takes longer has failed, seconds.",
             10.0,
         ),

@@ -48,6 +48,7 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     total, free = hugepage_pool()
     topology = numa.read_topology()
     scenario, facts = numa.placed(scenario, topology)
+    scenario = numa.with_socket_mem(scenario, topology)
     nodes = numa.daemon_nodes(scenario, topology)
     wanted = (*ovs.bench(scenario, places, total, free), *needs.resources(scenario.build, places))
     resources = tuple(_on_nodes(one, nodes) for one in wanted)

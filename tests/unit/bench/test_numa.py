@@ -142,7 +142,9 @@ def test_a_rate_scenarios_engine_and_pmds_move():
     assert (moved.engine.cpus, moved.dut.pmd_cpus) == ((0,), (4,))
     assert "PMDs on CPU 4, node 1" in facts["NUMA placement of ports"]
     assert numa.daemon_nodes(moved, TWO) == (1,)
-    assert numa.socket_mem(moved, TWO) == f"0,{moved.dut.memory_mb}"
+    bound = numa.with_socket_mem(moved, TWO)
+    assert bound.dut.other_config == {"dpdk-socket-mem": f"0,{moved.dut.memory_mb}"}
+    assert numa.with_socket_mem(bound, Topology({0: (0, 4), 1: (1,)})) == bound, "what is said already stays"
 
 
 def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
@@ -155,7 +157,8 @@ def test_nothing_is_bound_where_the_scenario_leaves_it_open():
     scenario = parse(PORTS, "ports.toml")
     assert numa.placed(scenario, TWO) == (scenario, {})
     assert numa.daemon_nodes(scenario, TWO) is None
-    assert numa.socket_mem(scenario, ONE) == str(scenario.dut.memory_mb)
+    assert numa.with_socket_mem(scenario, ONE) == scenario
+    assert numa.with_socket_mem(parse(HOSTS, "hosts.toml"), TWO) == parse(HOSTS, "hosts.toml")
 
 
 def policy_line():

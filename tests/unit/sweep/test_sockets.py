@@ -1,0 +1,137 @@
+"""Windows of a socket workload: how they are dealt, repeated, resumed and summed up, without a bench."""
+
+from dataclasses import replace
+
+import pytest
+from socket_windows import cpu, measurement, pair
+
+from pinchpoint.diagnose import socket_metrics, windows
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.scenario import MeasureKind, RuleSeries
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.scenario import parse
+from pinchpoint.store.codec import Codec
+from pinchpoint.sweep import sockets
+from pinchpoint.sweep.sockets import Ends, measure_sockets, requests, summary
+
+TEXT = """
+title = "two hosts"
+measure = "rr"
+dut = { datapath = "af_packet", pmd_cpus = [3], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+host = [
+  { name = "a", address = "10.0.0.1/24", cpus = [0, 1, 2] },
+  { name = "b", address = "10.0.0.2/24", cpus = [4, 5] },
+]
+sockets = { client = "a", server = "b", connections = 5, rate_tps = 1000, repeats = 2 }
+"""
+SCENARIO = parse(TEXT, "hosts.toml")
+VALID, NOISY, ABORTED = TrialValidity.VALID, TrialValidity.NOISY_HOST, TrialValidity.ABORTED
+LIMITED = TrialValidity.GENERATOR_LIMITED
+
+
+def ends(measure=MeasureKind.RR, **changes):
+    workload = replace(SCENARIO.sockets, **changes)
+    return Ends.of(replace(SCENARIO, measure=measure, sockets=workload))
+
+
+def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
+    found = measurement(pair(transactions_per_s=per_s), number=number, seen=seen, validity=validity, reason=reason)
+    metrics = () if validity is ABORTED else socket_metrics.of_window(windows.read(found), found.observed)
+    return replace(found, metrics=metrics)
+
+
+def test_connections_and_the_plan_are_dealt_over_pairs_of_cpus():
+    asked = requests(ends(), ("ns-a", "ns-b"), "m-0001")
+    assert [(one.client.core, one.server.core, one.connections) for one in asked] == [(0, 4, 3), (1, 5, 2)]
+    assert [one.rate_tps for one in asked] == [600, 400]
+    assert [one.trial for one in asked] == ["m-0001-1", "m-0001-2"]
+    assert {(one.client.netns, one.server.netns, one.listen) for one in asked} == {("ns-a", "ns-b", "10.0.0.2")}
+
+
+def test_one_connection_is_one_pair():
+    (asked,) = requests(ends(connections=1), ("ns-a", "ns-b"), "m-0001")
+    assert (asked.trial, asked.connections, asked.rate_tps) == ("m-0001", 1, 1000)
+
+
+def test_a_stream_has_neither_plan_nor_answer():
+    asked = requests(ends(MeasureKind.BANDWIDTH, connections=1), ("ns-a", "ns-b"), "m")[0]
+    assert (asked.kind, asked.rate_tps, asked.response_bytes) == ("stream", None, 0)
+
+
+def test_only_cpus_that_take_part_are_watched():
+    assert ends().cpus == (0, 1, 3, 4, 5)
+    assert ends(connections=1).cpus == (0, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("made", "enough"),
+    [
+        ([], False),
+        ([VALID], False),
+        ([VALID, VALID], True),
+        ([NOISY, VALID, NOISY, VALID], True),
+        ([NOISY] * 8, False),
+        ([NOISY] * 9, True),
+        ([LIMITED], False),
+        ([VALID, LIMITED, LIMITED], True),
+        ([ABORTED, VALID], False),
+    ],
+)
+def test_windows_are_repeated_until_enough_are_valid_or_more_would_not_help(made, enough):
+    scenario = replace(SCENARIO, search=replace(SCENARIO.search, max_repeats=8))
+    found = [window(number, validity) for number, validity in enumerate(made, start=1)]
+    assert sockets._enough(found, Ends.of(scenario)) is enough
+
+
+def test_valid_windows_speak_and_disturbed_ones_are_counted():
+    made = [window(1, NOISY, "stolen", per_s=1.0), window(2, per_s=9000.0), window(3, per_s=11_000.0)]
+    found = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
+    assert (found.outcome, found.metrics[0].value, found.trials) == (Outcome.MEASURED, 10_000, 3)
+    assert found.invalid_trials == {"noisy_host": 1}
+    assert found.warnings == ()
+    assert found.verdict is not None
+
+
+def test_if_all_were_disturbed_the_figures_say_so():
+    found = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
+    assert found.outcome is Outcome.MEASURED
+    assert all("every window was disturbed by the host" in metric.note for metric in found.metrics)
+    assert found.warnings == ("0 of 2 windows were valid; the last invalid one: a compiler ran",)
+
+
+def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
+    found = summary(SCENARIO, ends(), [window(1, LIMITED, "no source port"), window(2, LIMITED, "no source port")], 9.0)
+    assert (found.outcome, found.reason, found.verdict, found.metrics) == (Outcome.FAILED, "no source port", None, ())
+
+
+def test_rules_that_the_datapath_did_not_see_are_a_warning():
+    bridge = replace(SCENARIO.dut.bridges[0], rule_series=(RuleSeries("drop", 499_999),))
+    scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, bridges=(bridge,)))
+    seen = {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
+    found = summary(scenario, ends(repeats=1), [window(seen=seen)], 9.0)
+    assert found.warnings[0].startswith("500,000 OpenFlow rules, but 2 datapath flows and 1 mask carried the traffic")
+
+
+def test_a_verdict_survives_the_disk():
+    codec = Codec.of(Measurement)
+    stored = [codec.decode(codec.encode(window(n, seen=cpu(0, 0.5)), "m"), "m") for n in (1, 2)]
+    fresh = [window(n, seen=cpu(0, 0.5)) for n in (1, 2)]
+    assert summary(SCENARIO, ends(), stored, 9.0) == summary(SCENARIO, ends(), fresh, 9.0)
+    assert summary(SCENARIO, ends(), stored, 9.0).verdict.limit is Limit.PLANNED_RATE
+
+
+class Bench:
+    """A bench whose windows were all made before it was interrupted; whoever starts an engine on it fails."""
+
+    def __init__(self, *made):
+        self.scenario = SCENARIO
+        self.recorded = type("Recorded", (), {"measurements": made})
+        self.listener = type("Silent", (), {"phase": lambda *_: None})()
+        self.began = 0.0
+
+
+def test_recorded_windows_are_not_made_again():
+    found = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
+    assert (found.trials, found.invalid_trials) == (3, {"noisy_host": 1})
