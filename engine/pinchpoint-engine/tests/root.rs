@@ -162,10 +162,10 @@ fn a_relay_joins_two_links_for_frames_of_every_size_and_for_tcp() {
     for (veth, host) in [(&one, 1), (&two, 2)] {
         let netns = &veth.left;
         ip(&format!("-n {netns} address add 10.78.1.{host}/24 dev end"));
-        let offloads = ["-K", "end", "tx", "off"];
-        let enter = ["netns", "exec", netns, "ethtool"];
-        let status = Command::new("ip").args([&enter[..], &offloads].concat());
-        assert!({ status }.stdout(Stdio::null()).status().unwrap().success());
+        let words = ["netns", "exec", netns, "ethtool", "-K", "end", "tx", "off"];
+        let mut ethtool = Command::new("ip");
+        let status = ethtool.args(words).stdout(Stdio::null()).status();
+        assert!(status.unwrap().success());
     }
     let places = ["--client", &one.left, "--server", &two.left];
     let crr = ["crr", "--address", "10.78.1.2", "--time", "200ms", "--json"];
