@@ -24,7 +24,7 @@ from contest import Aim, Contender, Contest, Line, Outcome, Sample
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
-from pinchpoint.bench.resource import Namespace
+from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
 from pinchpoint.bulk.ports import Ports
@@ -73,7 +73,7 @@ def switch() -> Iterator[Switch]:
     """Two ports, no traffic; on the last processor."""
     setup = prepare(parse(SWITCH.format(cpu=min(1, cpu.present() - 1)), "benchmark.toml"), STATE_DIRECTORY)
     builder = Builder(setup.places.bench_id)
-    builder.apply(setup.resources)
+    builder.apply((*setup.resources, TapLinks(setup.places.dut_netns)))
     control = Unixctl(setup.places.control, 60.0)
     try:
         yield Switch(setup.places, control)

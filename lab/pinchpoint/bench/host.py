@@ -199,6 +199,18 @@ def _(resource: r.Command) -> None:
 
 
 @create.register
+def _(resource: r.TapLinks) -> None:
+    """The switch makes them, one for each internal port."""
+
+
+@remove.register
+def _(resource: r.TapLinks) -> None:
+    if Path("/run/netns", resource.netns).exists():
+        with Links(resource.netns) as links:
+            links.remove_kind("tun")
+
+
+@create.register
 def _(resource: r.Daemon) -> None:
     environment = (*resource.environment, (r.ENVIRONMENT_MARK, resource.bench_id))
     try:
@@ -214,15 +226,7 @@ def _(resource: r.Daemon) -> None:
     except (OSError, ValueError):
         return  # never started, or gone; a nameless survivor falls to MarkedProcesses
     if pid in marked_pids(resource.bench_id):
-        _remove_taps(resource.netns)
         end_processes([pid], resource.GRACE_S)
-
-
-def _remove_taps(netns: str | None) -> None:
-    """Those of a switch's internal ports: together, in a moment. Left to its end, each takes the kernel 20 ms."""
-    if netns is not None and Path("/run/netns", netns).exists():
-        with Links(netns) as links:
-            links.remove_kind("tun")
 
 
 def marked_pids(bench_id: str) -> Iterator[int]:

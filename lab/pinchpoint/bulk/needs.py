@@ -1,6 +1,6 @@
 """What a build needs of the bench beside the switch, as resources: so it is planned, journalled and undone with it."""
 
-from pinchpoint.bench.resource import AnyResource, Namespace
+from pinchpoint.bench.resource import AnyResource, Namespace, TapLinks
 from pinchpoint.dut.ovs import OvsPlaces
 from pinchpoint.model.scenario import Build
 
@@ -12,6 +12,8 @@ def veth_namespaces(places: OvsPlaces) -> tuple[str, str]:
 
 def resources(build: Build | None, places: OvsPlaces) -> tuple[AnyResource, ...]:
     """To be built after the switch, hence removed before it; nothing for a scenario that builds nothing."""
-    if build is None or build.what != "veths":
-        return ()  # rules and ports go with the switch
-    return tuple(Namespace(name) for name in veth_namespaces(places))
+    if build is None:
+        return ()
+    if build.what == "veths":
+        return tuple(Namespace(name) for name in veth_namespaces(places))
+    return (TapLinks(places.dut_netns),) if build.what == "ports" else ()

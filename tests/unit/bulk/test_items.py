@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pinchpoint.bench.resource import Namespace
+from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk import needs
 from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.ovsdb import Ovsdb
@@ -46,8 +46,8 @@ def build(what):
 
 def test_a_build_s_leftovers_belong_to_the_bench():
     assert needs.resources(build("veths"), PLACES) == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
-    for other in (build("ports"), build("flows"), None):
-        assert needs.resources(other, PLACES) == ()
+    assert needs.resources(build("ports"), PLACES) == (TapLinks("pp-b1-dut"),)
+    assert needs.resources(build("flows"), PLACES) == needs.resources(None, PLACES) == ()
 
 
 @pytest.fixture
