@@ -36,8 +36,13 @@ def test_counters_are_named_by_direction_and_what_cannot_be_told_is_missing(monk
         "host/relay/v-one/one/dropped": 0,
         "host/relay/v-one/one/too_long": 0,
         "host/relay/v-one/one/held_bursts": 0,
+        "host/relay/r0/busy_ns": 625_000_000,
     }
-    assert seen.gauges == {"host/relay/r0/busy_share": 0.25, "host/relay/r0/longest_away_s": 0.004}
+    assert seen.gauges == {
+        "host/relay/r0/busy_share": 0.25,
+        "host/relay/r0/longest_away_s": 0.004,
+        "host/relay/r0/cpu": 0,
+    }
 
 
 def test_a_relay_that_is_gone_is_the_path_s_failure(monkeypatch):
