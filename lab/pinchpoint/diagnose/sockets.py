@@ -8,7 +8,7 @@ CPU, not always to a thread, and is told beside it.
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from pinchpoint.diagnose.windows import Thread, Window, failures
+from pinchpoint.diagnose.windows import FOREIGN, Thread, Window, failures
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Verdict
 
@@ -31,7 +31,11 @@ def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int)
         return Verdict(Limit.UNEXPLAINED, "no window was measured", (), (), ())
     window = _middle(windows)
     limit, headline = (
-        _planned(window, rate_tps) or _saturated(window) or _full_cpu(window) or _waiting(window, connections)
+        _planned(window, rate_tps)
+        or _saturated(window)
+        or _others(window)
+        or _full_cpu(window)
+        or _waiting(window, connections)
     )
     return Verdict(limit, headline, _evidence(window), _ruled_out(window, limit), (window.id,))
 
@@ -56,6 +60,13 @@ def _saturated(window: Window) -> tuple[Limit, str] | None:
     others = [one for one in full if one is not thread]
     beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
     return thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
+
+
+def _others(window: Window) -> tuple[Limit, str] | None:
+    """Of a disturbed window nothing but the disturbance can be told."""
+    if window.foreign is None or window.foreign <= FOREIGN:
+        return None
+    return Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
 
 
 def _full_cpu(window: Window) -> tuple[Limit, str] | None:

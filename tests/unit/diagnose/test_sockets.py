@@ -90,6 +90,13 @@ def test_a_full_cpu_without_a_thread_of_the_workload_is_not_the_limit():
     assert judged(pair(**rate(10_000, 100_000)), seen=cpu(5, 1.0)).limit is Limit.UNEXPLAINED
 
 
+def test_a_cpu_that_others_filled_is_not_the_switchs():
+    seen = cpu(0, 0.3) | cpu(1, 1.0) | {"host/process/ovs-vswitchd/ticks": 100, "host/irq_time_separate": 0.0}
+    found = judged(pair("stream"), seen=seen | {"host/thread/main/cpu": 1}, pmds=[main_thread(0.5)])
+    assert found.limit is Limit.HOST
+    assert found.headline == "the host: processes outside the bench took 80.0 % of one CPU"
+
+
 def test_a_plan_that_was_kept_is_the_limit():
     found = judged(pair(client=0.3, **rate(1000, 80_000, intended=2000, shortfall=0)), rate_tps=1000.0, seen=IDLE)
     assert found.limit is Limit.PLANNED_RATE
