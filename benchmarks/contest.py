@@ -43,6 +43,11 @@ class Aim:
 
     what: str
     at_least: float
+    at_most: bool = False  # `at_least` is then the most that it may be
+
+    def met(self, found: float) -> bool:
+        """Whether `found` is as good as it should be."""
+        return found <= self.at_least if self.at_most else found >= self.at_least
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,7 @@ class Contest:
     """Contenders that are run in turns on a bench that stands for all rounds, and the lines that come of it."""
 
     name: str
-    unit: str  # of the rates: "frames" or "transactions"
+    unit: str  # of the rates: "frames", "transactions" or "items"
     contenders: tuple[Contender, ...]
     lines: tuple[Line, ...]
     bench: Callable[[], AbstractContextManager[Any]] = nullcontext

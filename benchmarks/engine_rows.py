@@ -5,6 +5,7 @@ import json
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import account_rate
@@ -86,14 +87,19 @@ def measure(rounds: int, only: str = "") -> list[Outcome]:
     cpu.end_on_signals()
     cpu.keep_off(CORE)
     with machine_lock(), tempfile.TemporaryDirectory() as name:
-        contests = [contest for contest in all_contests(Path(name)) if only.lower() in contest.name.lower()]
-        progress = Progress(contests, rounds)
-        outcomes = []
-        for number, contest in enumerate(contests, start=1):
-            progress.contest(number, contest)
-            outcomes.append(_outcome(contest, rounds, progress))
-            progress.over()
-        return outcomes
+        return hold_all(all_contests(Path(name)), rounds, only)
+
+
+def hold_all(contests: Sequence[Contest], rounds: int, only: str) -> list[Outcome]:
+    """Those of `contests` whose name contains `only`, with progress on stderr."""
+    chosen = [contest for contest in contests if only.lower() in contest.name.lower()]
+    progress = Progress(chosen, rounds)
+    outcomes = []
+    for number, contest in enumerate(chosen, start=1):
+        progress.contest(number, contest)
+        outcomes.append(_outcome(contest, rounds, progress))
+        progress.over()
+    return outcomes
 
 
 def _outcome(contest: Contest, rounds: int, progress: Progress) -> Outcome:
@@ -106,19 +112,28 @@ def _outcome(contest: Contest, rounds: int, progress: Progress) -> Outcome:
         return Outcome(contest, failures={contender.name: error.message for contender in contest.contenders})
 
 
-def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=ROUNDS, metavar="N", help=f"rounds of every row ({ROUNDS})")
+def options(description: str | None, rounds: int) -> argparse.ArgumentParser:
+    """What all tables can be asked for."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--rounds", type=int, default=rounds, metavar="N", help=f"rounds of every row ({rounds})")
     parser.add_argument("--only", default="", metavar="WORDS", help="only the rows whose name contains WORDS")
     parser.add_argument("--json", action="store_true", help="print every sample instead of the table")
-    arguments = parser.parse_args()
+    return parser
+
+
+def tell(outcomes: Sequence[Outcome], rounds: int, as_json: bool) -> None:
+    """The table, or everything that it is made of."""
     clock = clock_hz()
-    outcomes = measure(arguments.rounds, arguments.only)
-    if arguments.json:
-        print(json.dumps(table.as_data(outcomes, arguments.rounds, clock), indent=2))
+    if as_json:
+        print(json.dumps(table.as_data(outcomes, rounds, clock), indent=2))
     else:
-        table.show(outcomes, arguments.rounds, clock)
+        table.show(outcomes, rounds, clock)
+
+
+def main() -> None:
+    """Measure and print."""
+    arguments = options(__doc__, ROUNDS).parse_args()
+    tell(measure(arguments.rounds, arguments.only), arguments.rounds, arguments.json)
 
 
 if __name__ == "__main__":

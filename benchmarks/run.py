@@ -1,10 +1,11 @@
-"""`make bench`: the engine against its peers, and the lab's own time per trial."""
+"""`make bench`: the engine against its peers, building against plain commands, and the lab's own time per trial."""
 
 import statistics
 import sys
 import tempfile
 from pathlib import Path
 
+import build_rows
 import engine_rows
 import lab_overhead
 
@@ -24,8 +25,11 @@ def overhead() -> str:
 
 def main() -> None:
     """Print the table, and a line for the lab."""
+    arguments = build_rows.options(__doc__, engine_rows.ROUNDS).parse_args()
     lab = overhead()
-    engine_rows.main()
+    outcomes = engine_rows.measure(arguments.rounds, arguments.only)
+    outcomes += build_rows.measure(min(arguments.rounds, build_rows.ROUNDS), arguments.only, arguments.scale)
+    engine_rows.tell(outcomes, arguments.rounds, arguments.json)
     # With --json, stdout is for a program.
     print(lab, file=sys.stderr if "--json" in sys.argv else sys.stdout)
 

@@ -112,12 +112,12 @@ def _note(name: str, value: float) -> str:
 
 def _aim(aim: Aim, ours: Sequence[Sample], theirs: Sequence[Sample], unit: str) -> str:
     found = reached(aim, ours, theirs)
-    verdict = "not measured" if found is None else "met" if found >= aim.at_least else "missed"
+    verdict = "not measured" if found is None else "met" if aim.met(found) else "missed"
     if aim.what == "ratio":
         return f"{aim.at_least:g} x: {verdict}"
     if aim.what == "rate":
         return f"{aim.at_least / 1e6:g} Mpps: {verdict}" if unit == "frames" else f"{aim.at_least:g}/s: {verdict}"
-    return f"{_note(aim.what, aim.at_least)}: {verdict}"
+    return f"{_note(aim.what, aim.at_least)}{' at most' if aim.at_most else ''}: {verdict}"
 
 
 def as_data(outcomes: Sequence[Outcome], rounds: int, clock_hz: int) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from pinchpoint.bulk.making import timed_make, timed_removal
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Build, MeasureKind
 from pinchpoint.scenario import parse
+from pinchpoint.sweep import build
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.scenario import run_scenario
@@ -31,9 +32,9 @@ def building(**changes):
     """A scenario on veth links that builds what `changes` say."""
     text = SCENARIO.replace("{datapath}", "af_packet").replace("{rules}", RULES).replace("{more}", "")
     scenario = parse(text.replace("{max_load_fps}", "1e6").replace("{trial_s}", "0.2"), "build.toml")
-    build = Build(**{"what": "flows", "method": "file", "count": 100, "concurrency": 8, "probe_rules": 0,
+    wanted = Build(**{"what": "flows", "method": "file", "count": 100, "concurrency": 8, "probe_rules": 0,
                      "load_fps": 0.0} | changes)  # fmt: skip
-    return replace(scenario, measure=MeasureKind.BUILD, build=build)
+    return replace(scenario, measure=MeasureKind.BUILD, build=wanted)
 
 
 def measured(scenario, on_stoppable=lambda _: None):
@@ -147,6 +148,20 @@ def test_after_kill_9_clean_leaves_nothing(what, method, count):
     done = run("clean", env={**os.environ, "PYTHONPATH": str(ROOT / "lab")})
     assert done.returncode == 0, done.stderr
     assert what_is_there() == before
+
+
+def test_a_switch_that_still_has_many_ports_goes_in_a_moment(nothing_left, monkeypatch):
+    """Four hundred taps, one by one, take the kernel eight seconds: they go together."""
+    left_at = {}
+
+    def leave_them(*_):
+        left_at["s"] = time.monotonic()
+        raise Interrupted("interrupted")
+
+    monkeypatch.setattr(build, "timed_removal", leave_them)
+    with pytest.raises(Interrupted):
+        measured(building(what="ports", method="transaction", count=400))
+    assert time.monotonic() - left_at["s"] < 6
 
 
 @pytest.fixture

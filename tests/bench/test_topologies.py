@@ -6,14 +6,16 @@ from ipaddress import IPv4Address
 from itertools import pairwise
 
 import pytest
-from topology_tools import NEIGHBOURS, bridge, host, scenario, stands, talking, tcp_transfer, within
+from topology_tools import NEIGHBOURS, asked, bridge, host, scenario, stands, talking, tcp_transfer, trial, within
 
-from pinchpoint.model.scenario import ArpResponder, Patch, Range, Tunnel
+from pinchpoint.dut.settings import check_queues, in_force
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.scenario import ArpResponder, Bridge, ExtraPorts, Patch, Range, Rule, Tunnel
 
 LEFT, RIGHT = host("hl", "192.168.7.1/24"), host("hr", "192.168.7.2/24")
 
 
-@pytest.mark.parametrize("datapath", ["af_packet"])
+@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp"])
 def test_hosts_reach_each_other_over_tcp(nothing_left, datapath):
     with stands(scenario(datapath, hosts=(LEFT, RIGHT))) as setup:
         assert tcp_transfer(setup, LEFT, RIGHT) == 3_000_000
@@ -65,3 +67,104 @@ def test_an_arp_responder_answers_for_its_addresses_and_no_others(nothing_left):
         netns = setup.places.host_netns("hl")
         heard = within(netns, NEIGHBOURS, *(f"192.168.7.{last}" for last in (9, 10, 14, 15)))
     assert heard.split() == ["192.168.7.10=02:00:00:00:00:aa", "192.168.7.14=02:00:00:00:00:aa"]
+
+
+@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp"])
+def test_every_setting_is_read_back_from_the_running_switch(nothing_left, datapath):
+    wanted = asked(
+        scenario(datapath, hosts=(LEFT,)),
+        emc_insert_inv_prob=0,
+        smc=True,
+        flow_limit=12_345,
+        max_idle_ms=2_500,
+        conntrack_limit=777,
+        hw_offload=False,
+    )
+    with stands(wanted) as setup, talking(setup) as control:
+        found = in_force(wanted, setup.places, control)
+    modes = {"xdp mode of hl": "native"} if datapath == "af_xdp" else {}
+    assert found == modes | {
+        "emc-insert-inv-prob": "0",
+        "smc-enable": "true",
+        "flow-limit": "12345",
+        "max-idle": "2500",
+        "hw-offload": "false",
+        "conntrack limit": "777",
+        "offloads of hl": "tx-checksumming off, tcp-segmentation-offload off, generic-segmentation-offload on",
+    }
+
+
+def test_a_setting_that_another_has_changed_is_told_with_both_values(nothing_left):
+    wanted = asked(scenario(hosts=(LEFT,)), conntrack_limit=777)
+    with stands(wanted) as setup, talking(setup) as control:
+        control.call("dpctl/ct-set-maxconns", "778")
+        with pytest.raises(BenchError, match="conntrack limit: asked for 777, found 778"):
+            in_force(wanted, setup.places, control)
+
+
+def crossing(first="br0", last="br0"):
+    """The rules of bridges in a row through which frames go from left to right and back."""
+    if first == last:
+        return (bridge(first, "in_port={left},actions=output:{right}", "in_port={right},actions=output:{left}"),)
+    return (
+        bridge("br0", "in_port={left},actions=output:{to-br1}", "in_port={to-br1},actions=output:{left}"),
+        bridge("br1", "in_port={to-br0},actions=output:{to-br2}", "in_port={to-br2},actions=output:{to-br0}"),
+        bridge("br2", "in_port={to-br1},actions=output:{right}", "in_port={right},actions=output:{to-br1}"),
+    )
+
+
+@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp", "dpdk"])
+@pytest.mark.parametrize("bridges", [1, 3])
+def test_the_account_closes_over_every_datapath_and_across_patch_ports(nothing_left, datapath, bridges):
+    wanted = scenario(datapath, bridges=crossing("br0", "br0" if bridges == 1 else "br2"), ports=True)
+    if bridges == 3:
+        patches = (Patch("br0", "br1"), Patch("br1", "br2"))
+        left, right = wanted.ports
+        wanted = replace(wanted, dut=replace(wanted.dut, patches=patches), ports=(left, replace(right, bridge="br2")))
+    with stands(wanted) as setup:
+        account = trial(setup).ledger
+    assert account.received > 0
+    assert account.unexplained == 0
+    inside = {hop.name: hop for hop in account.hops}["datapath"]
+    assert inside.frames_in == inside.frames_out > 0
+
+
+@pytest.mark.parametrize(("backend", "datapath"), [("af_packet", "af_xdp"), ("af_xdp", "af_packet")])
+def test_the_engine_drives_a_veth_as_it_is_asked_to(nothing_left, backend, datapath):
+    wanted = scenario(datapath, bridges=crossing(), ports=True)
+    with stands(replace(wanted, engine=replace(wanted.engine, backend=backend))) as setup:
+        account = trial(setup).ledger
+    assert account.received > 0
+    assert account.unexplained == 0
+
+
+def test_a_queues_core_is_the_one_that_was_asked_for_and_a_queue_without_one_is_told(nothing_left):
+    wanted = scenario("af_xdp", bridges=crossing(), ports=True)
+    left, right = wanted.ports
+    pinned = replace(wanted, ports=(replace(left, rxq_affinity="0:1"), replace(right, rxq_affinity="0:1")))
+    with stands(pinned) as setup, talking(setup) as control:
+        check_queues(pinned, control)
+        elsewhere = replace(pinned, ports=(replace(left, rxq_affinity="0:7"), right))
+        with pytest.raises(BenchError, match="core of left's queue 0: asked for 7, found 1"):
+            check_queues(elsewhere, control)
+    # The only PMD is isolated by the pinned queue, so that nobody polls the other one.
+    half = replace(wanted, ports=(replace(left, rxq_affinity="0:1"), right))
+    with stands(half) as setup, talking(setup) as control:
+        with pytest.raises(BenchError, match="receive queues of right: asked for 1, found 0") as caught:
+            check_queues(half, control)
+        assert "pin all queues" in caught.value.hint
+
+
+@pytest.mark.parametrize("kind", ["internal", "veth"])
+def test_idle_ports_are_there_and_go_with_the_bench(nothing_left, kind):
+    wanted = scenario(hosts=(LEFT, RIGHT), extra_ports=ExtraPorts(200, kind))
+    with stands(wanted) as setup, talking(setup) as control:
+        assert len(re.findall(r"^\s+port \d+: idle\d+", control.call("dpctl/show"), re.MULTILINE)) == 200
+        assert tcp_transfer(setup, LEFT, RIGHT) == 3_000_000
+
+
+def test_a_rule_that_a_later_bridge_refuses_is_told_by_its_line(nothing_left):
+    bad = Bridge("br1", (Rule("actions=NORMAL", 11), Rule("priority=1,actions=teleport", 12)), ())
+    refused = pytest.raises(BenchError, match=r"topology.toml:12: the switch refused this rule: .*teleport")
+    with refused, stands(scenario(bridges=(bridge("br0"), bad))):
+        pytest.fail("a bench stands that should not")

@@ -125,3 +125,8 @@ def trial(setup, load_fps=20_000, duration_s=0.5):
     ):
         measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
         return measurer.trial("search", duration_s, load_fps)
+
+
+def asked(wanted, **tuning):
+    """The scenario with these settings of its switch."""
+    return replace(wanted, dut=replace(wanted.dut, tuning=replace(wanted.dut.tuning, **tuning)))

@@ -9,8 +9,11 @@
 mod common;
 
 use common::{Engine, assert_identities, open, port, run, stream};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 
 fn ip(arguments: &str) {
     let status = Command::new("ip")
@@ -28,7 +31,12 @@ struct Veth {
 
 impl Veth {
     fn new() -> Self {
-        let name = |end| format!("pp-test-{}-{end}", std::process::id());
+        Self::named("")
+    }
+
+    /// One of several.
+    fn named(which: &str) -> Self {
+        let name = |end| format!("pp-test-{}-{which}{end}", std::process::id());
         let veth = Self {
             left: name("left"),
             right: name("right"),
@@ -121,6 +129,55 @@ fn commands_send_listen_and_transact_between_namespaces() {
     let rr = ["rr", "--address", "10.78.0.2", "--time", "200ms", "--json"];
     let result = command(&[&rr[..], &places].concat());
     assert_eq!(result["runs"][0]["failed"], 0, "{result}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_relay_joins_two_links_for_frames_of_every_size_and_for_tcp() {
+    let (one, two) = (Veth::named("one"), Veth::named("two"));
+    let outer = [&one, &two].map(|veth| format!("af_packet:end@{}", veth.right));
+    let inner = [&one, &two].map(|veth| format!("af_packet:end@{}", veth.left));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+        .args(["relay", &outer[0], &outer[1], "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let path = [
+        "send",
+        "--from",
+        &inner[0],
+        "--to",
+        &inner[1],
+        "--both-ways",
+    ];
+    let load = ["--rate", "2k", "--time", "500ms", "--size", "64-1518"];
+    let result = command(&[&path[..], &load, &["--drain", "1s", "--json"]].concat());
+    for k in [0, 1] {
+        assert_eq!(result["streams"][k]["lost"], 0, "{result}");
+        assert_eq!(result["streams"][k]["reordered"], 0, "{result}");
+        assert_eq!(result["streams"][k]["corrupt"], 0, "{result}");
+    }
+    for (veth, host) in [(&one, 1), (&two, 2)] {
+        let netns = &veth.left;
+        ip(&format!("-n {netns} address add 10.78.1.{host}/24 dev end"));
+        let words = ["netns", "exec", netns, "ethtool", "-K", "end", "tx", "off"];
+        let mut ethtool = Command::new("ip");
+        let status = ethtool.args(words).stdout(Stdio::null()).status();
+        assert!(status.unwrap().success());
+    }
+    let places = ["--client", &one.left, "--server", &two.left];
+    let crr = ["crr", "--address", "10.78.1.2", "--time", "200ms", "--json"];
+    let result = command(&[&crr[..], &places].concat());
+    assert_eq!(result["runs"][0]["failed"], 0, "{result}");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let account: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    for way in account["directions"].as_array().unwrap() {
+        assert!(way["sent"].as_u64() > Some(900), "{account}");
+        assert_eq!(way["received"], way["sent"], "{account}");
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// Sends both ways between the ports and expects every frame back.

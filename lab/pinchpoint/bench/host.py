@@ -161,7 +161,10 @@ def _(resource: r.Namespace) -> None:
 def _add_namespace(name: str) -> None:
     run_command(["ip", "netns", "add", name])
     run_command(["ip", "-n", name, "link", "set", "lo", "up"])
-    run_command(["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name)
+    # -e: a kernel without IPv6 has nothing to turn off.
+    run_command(
+        ["sysctl", "-e", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name
+    )
 
 
 def _delete_namespace(name: str) -> None:
@@ -173,7 +176,7 @@ def _delete_namespace(name: str) -> None:
 def _(resource: r.Veth) -> None:
     run_command(resource.describe().split())
     for netns, name in ((resource.netns, resource.name), (resource.peer_netns, resource.peer)):
-        run_command(["ip", "-n", netns, "link", "set", name, "up"])
+        run_command(["ip", "-n", netns, "link", "set", "dev", name, "up"])
 
 
 @remove.register
@@ -187,7 +190,7 @@ def _(resource: r.Host) -> None:
     create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu))
     run_command(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
     if not resource.offloads:
-        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off"], resource.netns)
+        run_command(["ethtool", "-K", resource.INTERFACE, "tx", "off", "tso", "off"], resource.netns)
 
 
 @remove.register

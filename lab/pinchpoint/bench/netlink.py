@@ -14,7 +14,7 @@ import errno
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -151,9 +151,9 @@ class Links:
             self._remove_group(FIRST_GROUP + group)
             on_removed(min(count, (group + 1) * GROUP_SIZE))
 
-    def remove_kind(self, kind: str) -> int:
-        """Remove all links of one kind, e.g. "tun", as many at once as go together; how many there were."""
-        found = [index for index, name, of in self.list() if of == kind]
+    def remove_kind(self, kind: str, names: Collection[str] | None = None) -> int:
+        """Remove all links of one kind, e.g. "tun", or those of `names` only, many at once; how many there were."""
+        found = [index for index, name, of in self.list() if of == kind and (names is None or name in names)]
         for first in range(0, len(found), GROUP_SIZE):
             part = found[first : first + GROUP_SIZE]
             group = attribute(_GROUP, struct.pack("=I", FIRST_GROUP))

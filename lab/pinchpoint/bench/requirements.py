@@ -44,6 +44,8 @@ def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0, leas
     yield _cpus(cpus, least_cpus)
     if datapath is Datapath.DPDK:
         yield _hugepages(hugepages)
+    if datapath is Datapath.KERNEL:
+        yield _kernel_module("openvswitch")
 
 
 def require(scenario: Scenario) -> None:
@@ -51,10 +53,16 @@ def require(scenario: Scenario) -> None:
     datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus, *hosts)
     probes = probe(datapath, cpus, ovs.hugepages_needed(scenario), least_cpus=2 if _needs_two_cpus(scenario) else 1)
-    missing = [probe for probe in probes if not probe.ok]
+    missing = [probe for probe in (*probes, *_tunnels(scenario)) if not probe.ok]
     if missing:
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")
+
+
+def _tunnels(scenario: Scenario) -> Iterator[Probe]:
+    if scenario.dut.tunnels and scenario.dut.datapath is Datapath.KERNEL:
+        detail = "cannot, because the kernel delivers to itself what goes to an address of its own namespace"
+        yield Probe("tunnels", False, detail, 'dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
 
 def _needs_two_cpus(scenario: Scenario) -> bool:
@@ -89,6 +97,19 @@ def _cpus(cpus: Sequence[int], least: int) -> Probe:
         hint = "change engine.cpus or dut.pmd_cpus; each needs a CPU of its own"
         return Probe("CPUs", False, f"CPU {wanted} not usable here; usable: {have}", hint)
     return Probe("CPUs", len(usable) >= least, f"usable: {have}", "a switch and its load generator need two CPUs")
+
+
+def _kernel_module(name: str) -> Probe:
+    """Loaded, built in, or there to be loaded by whoever needs it."""
+    if Path("/sys/module", name).exists():
+        return Probe(f"kernel module {name}", True, "loaded")
+    release = os.uname().release
+    folder = Path("/lib/modules", release)
+    if any(folder.rglob(f"{name}.ko*")):
+        return Probe(f"kernel module {name}", True, "can be loaded")
+    detail = f"cannot, because the running kernel {release} has no module {name}: nothing like it in {folder}"
+    hint = 'apt-get install linux-image-amd64, boot that kernel, modprobe openvswitch; or dut.datapath = "af_packet"'
+    return Probe(f"kernel module {name}", False, detail, hint)
 
 
 def _hugepages(pages: int) -> Probe:

@@ -72,7 +72,7 @@ class Veth(Resource, frozen=True, tag="veth"):
     def describe(self) -> str:
         queues = f"numtxqueues {self.queues} numrxqueues {self.queues}"
         return (
-            f"ip link add {self.name} netns {self.netns} mtu {self.mtu} {queues} "
+            f"ip link add name {self.name} netns {self.netns} mtu {self.mtu} {queues} "
             f"type veth peer name {self.peer} netns {self.peer_netns} mtu {self.mtu} {queues}"
         )
 
@@ -81,7 +81,7 @@ class Host(Resource, frozen=True, tag="host"):
     """A namespace with one addressed interface, `eth0`, whose other end lies in the switch's namespace.
 
     Without `offloads` its checksums are complete when they leave it (ethtool(8), tx off),
-    and segments with them.
+    and its segments fit the link.
     """
 
     netns: str
@@ -95,11 +95,11 @@ class Host(Resource, frozen=True, tag="host"):
 
     def describe(self) -> str:
         link = (
-            f"ip link add {self.peer} netns {self.peer_netns} mtu {self.mtu} "
+            f"ip link add name {self.peer} netns {self.peer_netns} mtu {self.mtu} "
             f"type veth peer name {self.INTERFACE} netns {self.netns} mtu {self.mtu}"
         )
         address = f"ip -n {self.netns} address add {self.address} dev {self.INTERFACE}"
-        offloads = "" if self.offloads else f"; ip netns exec {self.netns} ethtool -K {self.INTERFACE} tx off"
+        offloads = "" if self.offloads else f"; ip netns exec {self.netns} ethtool -K {self.INTERFACE} tx off tso off"
         return f"ip netns add {self.netns}; {link}; {address}{offloads}"
 
 

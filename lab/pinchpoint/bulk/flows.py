@@ -41,9 +41,12 @@ class Flows:
 
     def make(self, watch: Watch) -> None:
         """Add all; the curve of one process is the count of rules that the switch tells of its memory."""
-        rules = expand_template(f"cookie={COOKIE:#x},{_match()},actions={self.actions}", self.count)
         before = self._held(self.control)
-        self._work("add-flow", rules, (), watch, lambda held: held - before)
+        self._work("add-flow", self.rules(), (), watch, lambda held: held - before)
+
+    def rules(self) -> Iterator[str]:
+        """Their text, one a rule, as ovs-ofctl reads it."""
+        return expand_template(f"cookie={COOKIE:#x},{_match()},actions={self.actions}", self.count)
 
     def remove(self, watch: Watch) -> None:
         """Remove all."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from pinchpoint.bench.many import run_fed, run_many
+from pinchpoint.bench.netlink import Links
 from pinchpoint.bulk.making import allowed_s
 from pinchpoint.bulk.ovsdb import Ovsdb
 from pinchpoint.bulk.watch import Watch
@@ -43,9 +44,14 @@ class Ports:
         self._vsctl(words, watch, lambda: self._links() - before)
 
     def remove(self, watch: Watch) -> None:
-        """Remove all. The kernel takes about 20 ms for each: it waits for its readers before a tap is gone."""
+        """Remove all. The kernel waits for its readers before a tap is gone, about 20 ms for each.
+
+        The switch removes them one by one, so before a transaction their taps are taken away together.
+        """
         before = self._links()
         if self.method == "transaction":
+            with Links(self.places.dut_netns) as links:
+                links.remove_kind("tun", frozenset(self.names))
             self._transact(self._removals(), watch, lambda: before - self._links())
             return
         self._vsctl([["del-port", BRIDGE, name] for name in self.names], watch, lambda: before - self._links())

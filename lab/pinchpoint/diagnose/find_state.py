@@ -98,8 +98,28 @@ def _levels(curve: Curve, point: CurvePoint) -> str:
     return ", ".join(f"{one.name} {with_unit(point.levels.get(one.name), one.unit)}" for one in curve.factors)
 
 
+def _refused(curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """One warning for all points of which the bench could support no number."""
+    found = [
+        (curve, point, notes[0])
+        for curve in _asked(curves, request)
+        for point in curve.points
+        if (notes := [note for name, note in point.notes.items() if _is_refused(point, name, request.metric)])
+    ]
+    if found:
+        reason = found[0][2].removeprefix("refused").removeprefix(": ").rstrip(".")
+        listed = _listed([(curve, point) for curve, point, _ in found])
+        yield Finding(f"{listed}: no number, the bench could not support one: {reason}.", warning=True)
+
+
+def _is_refused(point: CurvePoint, name: str, asked: str) -> bool:
+    refused = name not in point.estimates and point.notes[name].startswith("refused")
+    return refused and name != "" and asked in ("", name)
+
+
 def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """How many points each verdict limits; warns where the numbers are only "at least"."""
+    """How many points each verdict limits; warns where the numbers are only "at least", or refused."""
+    yield from _refused(curves, request)
     points = [(curve, point) for curve in _asked(curves, request) for point in curve.points if point.limit]
     if not points:
         return

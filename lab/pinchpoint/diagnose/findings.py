@@ -10,7 +10,7 @@
 * growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it.
 * method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric.
 * impossible: which points could not run here, and why.
-* limit: which verdicts hold at how many points, and which numbers are only "at least".
+* limit: which verdicts hold at how many points, which numbers are only "at least", and which were refused.
 
 An empty group means all of them (impossible, limit). With several other factors `against`
 of fall, knee, flat and growth may fix some, as `connections=32, numa=any`. A sentence

@@ -6,7 +6,10 @@
 `tunnels`  VXLAN between two bridges, and its underlay
 `rules`    OpenFlow rules
 `extra_ports`  ports that carry nothing
+`relayed`  hosts of a switch whose ports the kernel does not know
 """
+
+from collections.abc import Sequence
 
 from pinchpoint.bench.resource import (
     AnyResource,
@@ -21,6 +24,7 @@ from pinchpoint.dut.daemons import VSWITCHD, command, database, limits, settings
 from pinchpoint.dut.extra_ports import extra_ports
 from pinchpoint.dut.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ports import bridges, switch_ports
+from pinchpoint.dut.relayed import memory_mb, relays
 from pinchpoint.dut.rules import rules
 from pinchpoint.dut.tunnels import underlay_routes
 from pinchpoint.model.scenario import Datapath, Scenario
@@ -35,14 +39,21 @@ HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes
 
 
 def hugepages_needed(scenario: Scenario) -> int:
-    """2 MiB pages that the switch and the engine take together; 0 without DPDK."""
+    """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
     if scenario.dut.datapath is not Datapath.DPDK:
         return 0
-    return -(-(scenario.dut.memory_mb + scenario.engine.memory_mb + DPDK_OVERHEAD_MB) // HUGEPAGE_MB)
+    engine_mb = scenario.engine.memory_mb if scenario.ports else 0
+    return -(-(scenario.dut.memory_mb + engine_mb + memory_mb(scenario) + DPDK_OVERHEAD_MB) // HUGEPAGE_MB)
 
 
-def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages_free: int) -> list[AnyResource]:
-    """Everything to build for `scenario`, in order of dependency."""
+def bench(
+    scenario: Scenario,
+    places: OvsPlaces,
+    hugepages_total: int,
+    hugepages_free: int,
+    engine: Sequence[str] = ("pinchpoint-engine",),
+) -> list[AnyResource]:
+    """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
     missing = max(0, hugepages_needed(scenario) - hugepages_free)
     resources: list[AnyResource] = [RunDirectory(str(places.directory)), MarkedProcesses(places.bench_id)]
     if missing:
@@ -57,7 +68,7 @@ def bench(scenario: Scenario, places: OvsPlaces, hugepages_total: int, hugepages
     resources += underlay_routes(scenario, places)
     resources += limits(scenario, places)
     resources += extra_ports(scenario, places)
-    return resources + rules(scenario, places, ports)
+    return [*resources, *rules(scenario, places, ports), *relays(scenario, places, engine)]
 
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
@@ -66,7 +77,10 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     found: list[AnyResource] = []
     if scenario.ports and scenario.dut.datapath is not Datapath.DPDK:
         found.append(Namespace(places.engine_netns))
-        found += [Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu=mtu) for port in scenario.ports]
+        found += [
+            Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu, port.queues)
+            for port in scenario.ports
+        ]
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
     offloads = scenario.dut.datapath is Datapath.KERNEL
     found += [

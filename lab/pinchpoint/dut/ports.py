@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pinchpoint.dut.daemons import quoted
 from pinchpoint.dut.places import OvsPlaces
 from pinchpoint.dut.tunnels import ends, underlay_bridges
-from pinchpoint.model.scenario import Datapath, Port, Scenario
+from pinchpoint.model.scenario import Datapath, Host, Port, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
 _DATAPATH_TYPE = {Datapath.KERNEL: "system"}
@@ -45,8 +45,7 @@ def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
     for port in scenario.ports:
         yield port.bridge, port.name, port.name, _engine_port(port, scenario, places)
     for host in scenario.hosts:
-        polled = {"type": "afxdp"} if scenario.dut.datapath is Datapath.AF_XDP else {}
-        yield host.bridge, host.name, host.name, polled
+        yield host.bridge, host.name, host.name, _host_port(host, scenario.dut.datapath, places)
     for patch in scenario.dut.patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
@@ -70,6 +69,16 @@ def _engine_port(port: Port, scenario: Scenario, places: OvsPlaces) -> dict[str,
     if port.rxq_affinity:
         columns["other_config:pmd-rxq-affinity"] = quoted(port.rxq_affinity)
     return columns
+
+
+def _host_port(host: Host, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
+    match datapath:
+        case Datapath.DPDK:
+            return {"type": "dpdkvhostuserclient", "options:vhost-server-path": places.vhost_socket(host.name)}
+        case Datapath.AF_XDP:
+            return {"type": "afxdp"}
+        case _:
+            return {}
 
 
 def _attached(port: Port, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:

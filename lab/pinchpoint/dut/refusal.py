@@ -9,10 +9,10 @@ from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 
 
-def explain_refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) -> PinchpointError:
-    """The same error, told in terms of the scenario if it was ovs-ofctl refusing a rule."""
+def refused_rule(error: CommandFailed, scenario: Scenario, places: OvsPlaces) -> PinchpointError | None:
+    """The error in terms of the scenario if it was ovs-ofctl refusing a rule; None if it was another."""
     if error.argv[0] != "ovs-ofctl" or "add-flows" not in error.argv:
-        return error
+        return None
     bridge = next((b for b in scenario.dut.bridges if places.rules_of(b.name) in error.argv), None)
     found = bridge and re.search(re.escape(places.rules_of(bridge.name)) + r":(\d+): (.*)", error.output)
     if bridge is None or not found:

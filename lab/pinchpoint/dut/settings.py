@@ -7,6 +7,7 @@ under a wrong name. Sources: the database, `dpctl/ct-get-maxconns`,
 
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.bench.host import run_command
@@ -17,6 +18,7 @@ from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 
+QUEUES_TIMEOUT_S = 5.0  # the switch gives a vhost-user port its queues after the link is up
 _PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):")
 _QUEUE = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s")
 _PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
@@ -41,15 +43,24 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     return found
 
 
-def queues_in_force(scenario: Scenario, control: Unixctl) -> dict[str, str]:
-    """Which core polls which queue of each engine port, once both ends are up.
+def check_queues(scenario: Scenario, control: Unixctl) -> None:
+    """Whether each engine port has its queues, on their cores; both ends must be up.
 
     Raises BenchError where the scenario asked for other queues or other cores.
     """
     if scenario.dut.datapath not in POLLED:
-        return {}
-    polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
-    return {f"queues of {port.name}": _checked_queues(port, polled) for port in scenario.ports}
+        return
+    deadline = time.monotonic() + QUEUES_TIMEOUT_S
+    while True:
+        polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
+        try:
+            for port in scenario.ports:
+                _check_port(port, polled.get(port.name, {}))
+            return
+        except BenchError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def polled_queues(text: str) -> dict[str, dict[int, int]]:
@@ -105,18 +116,18 @@ def _offloads(netns: str) -> str:
     return ", ".join(f"{name} {features.get(name, 'not told')}" for name in _OFFLOADS)
 
 
-def _checked_queues(port: Port, polled: Mapping[str, Mapping[int, int]]) -> str:
-    queues = polled.get(port.name, {})
-    _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)))
+def _check_port(port: Port, queues: Mapping[int, int]) -> None:
+    _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)), _UNPOLLED)
     for queue, core in rxq_affinity(port.rxq_affinity).items():
         where = queues.get(queue)
         _same(f"core of {port.name}'s queue {queue}", str(core), None if where is None else str(where))
-    return ", ".join(f"queue {queue} on core {core}" for queue, core in sorted(queues.items()))
 
 
-def _same(what: str, asked: str, found: str | None) -> None:
+_REFUSED = "the switch did not take this setting: see its log and ovs-vswitchd.conf.db(5)"
+# ovs-vswitchd.conf.db(5), pmd-rxq-affinity: the PMD becomes isolated.
+_UNPOLLED = "a core to which a queue is pinned (rxq_affinity) polls no other: pin all queues, or name more pmd_cpus"
+
+
+def _same(what: str, asked: str, found: str | None, hint: str = _REFUSED) -> None:
     if found != asked:
-        raise BenchError(
-            f"{what}: asked for {asked}, found {'nothing' if found is None else found}",
-            "the switch did not take this setting: see its log and ovs-vswitchd.conf.db(5)",
-        )
+        raise BenchError(f"{what}: asked for {asked}, found {'nothing' if found is None else found}", hint)

@@ -75,7 +75,7 @@ def underlay_routes(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
         address = (f"{near.address}/{_PREFIX}", "dev", near.underlay, "noprefixroute")
         found += [
             Command((*ip, "address", "add", *address)),
-            Command((*ip, "link", "set", near.underlay, "up")),
+            Command((*ip, "link", "set", "dev", near.underlay, "up")),
             appctl(places, "ovs/route/add", f"{far.address}/32", near.underlay),
             appctl(places, "tnl/neigh/set", near.underlay, far.address, far.mac),
         ]

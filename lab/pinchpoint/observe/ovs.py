@@ -98,6 +98,29 @@ class DatapathFlows(_ControlCollector):
         )
 
 
+class FlowDump(_ControlCollector):
+    """Masks of the megaflows, how many of them packets have taken, and what is claimed of their offload.
+
+    The switch's main thread writes the dump, some ten microseconds a flow, so beyond
+    `MOST_FLOWS` it is not asked for, and the gauges are absent.
+    """
+
+    name = "flow dump"
+    command = "dpctl/dump-flows"
+    MOST_FLOWS = 20_000
+
+    def snapshot(self) -> Snapshot:
+        """Gauges `ovs/flows/masks`, `ovs/flows/used`, `ovs/offload/{yes,partial,no}`."""
+        at_s = time.monotonic()
+        flows = ovs_text.datapath_flows(self._control.call("dpctl/show"))
+        if flows is None or flows > self.MOST_FLOWS:
+            return Snapshot(at_s)
+        found = ovs_text.flow_kinds(self._control.call(self.command, "-m"))
+        gauges = {"ovs/flows/masks": float(found.masks), "ovs/flows/used": float(found.used)}
+        gauges |= {f"ovs/offload/{word}": float(count) for word, count in found.offload.items()}
+        return Snapshot(at_s, gauges=gauges)
+
+
 class Conntrack(_ControlCollector):
     """Connections tracked now, and how many may be."""
 

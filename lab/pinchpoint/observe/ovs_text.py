@@ -6,6 +6,7 @@ skipped, a missing one is missing. Formats: ovs-vswitchd(8), ovs-ofctl(8).
 
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 _THREAD = re.compile(r"^(?:pmd thread numa_id -?\d+ core_id (\d+)|(main thread)):\s*$")
 _KEY_COUNT = re.compile(r"^\s*-?\s*([A-Za-z][A-Za-z /-]*?)(?: \(us\))?:\s+(\d{1,19})(?![.\d])")
@@ -123,3 +124,39 @@ def upcall_state(text: str) -> dict[str, int]:
     if found := _DUMP_DURATION.search(text):
         state["dump_duration_ms"] = int(found[1])
     return state
+
+
+@dataclass(frozen=True)
+class FlowKinds:
+    """What a dump of datapath flows consists of."""
+
+    masks: int  # distinct sets of matched bits, the datapath's subtables; of all threads together
+    used: int  # flows that packets have taken
+    offload: dict[str, int]  # flows by what the datapath claims of them: `yes`, `partial`, `no`
+
+
+_FLOW = re.compile(
+    r"^(?:ufid:[0-9a-f-]+, ?)?(?P<key>[a-z_0-9]+\(.*), packets:(?P<packets>\d{1,19}), bytes:(?P<rest>.*)$"
+)
+_OFFLOADED = re.compile(r"(?:^|, ?)offloaded:(\w+)")
+# A field's value, then its mask; what is matched whole has none.
+_VALUE = re.compile(r"(?<=[(=])[^(),=/]+(/[^(),=]+)?(?=[,)])")
+
+
+def flow_kinds(text: str) -> FlowKinds:
+    """`dpctl/dump-flows -m`: how many masks its flows have, and what it claims of their offload."""
+    masks: set[str] = set()
+    used = 0
+    offload = {"yes": 0, "partial": 0, "no": 0}
+    for line in text.splitlines():
+        if flow := _FLOW.match(line):
+            masks.add(_VALUE.sub(_mask_of, flow["key"]))
+            used += flow["packets"].strip("0") != ""
+            claim = _OFFLOADED.search(flow["rest"].partition(", actions:")[0])
+            word = claim[1] if claim else "no"
+            offload[word] = offload.get(word, 0) + 1
+    return FlowKinds(len(masks), used, offload)
+
+
+def _mask_of(value: re.Match[str]) -> str:
+    return value[1] or "*"

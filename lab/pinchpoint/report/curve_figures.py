@@ -62,7 +62,8 @@ def main_metrics(curve: Curve) -> tuple[str, ...]:
     first = next(iter(names), "")
     if curve.measure == "rates":
         rates = tuple(name for name in names if name == "NDR" or name.startswith("PDR"))
-        return rates or (first,)
+        if rates:
+            return rates
     return (first,) if first else ()
 
 

@@ -97,6 +97,11 @@ def _view(anchor: str, curve: Curve, drawn: tuple[Panel, ...]) -> CurveView:
 def table_columns(curve: Curve) -> tuple[str, ...]:
     """The metrics of the curve's table: what was looked for, then what explains it."""
     names, wanted = metric_names(curve), main_metrics(curve)
+    refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
+    if curve.measure == "rates":
+        wanted = tuple(sorted({*wanted, *refused}, key=lambda name: (name != "NDR", name)))
+    else:
+        wanted = (*wanted, *refused)
     telling = [name for name in _TELLING if name in names]
     rest = [name for name in names if name not in (*wanted, *telling)]
     return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])
@@ -111,8 +116,11 @@ def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) ->
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
     # "at least" stands with its number, and why in the verdict.
-    told = {name: note for name, note in point.notes.items() if not name or note.startswith("refused")}
-    notes = [f"{name}: {note}" if name else note for name, note in told.items() if name in ("", *columns)]
+    told: dict[str, list[str]] = {}
+    for name, note in point.notes.items():
+        if not name or (name in columns and note.startswith("refused")):
+            told.setdefault(note, []).append(name)
+    notes = [f"{', '.join(names)}: {note}" if names[0] else note for note, names in told.items()]
     return Row(
         levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
         order=order,

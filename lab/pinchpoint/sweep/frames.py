@@ -5,6 +5,7 @@ from contextlib import contextmanager
 
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.dut.ovs import switch_versions
+from pinchpoint.dut.settings import check_queues
 from pinchpoint.dut.unixctl import UnixctlError
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.observe.bracket import Bracket
@@ -25,6 +26,7 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
     )
     try:
         facts = {**instrument.open(), **switch_versions(places), **_flow_limit(bench)}
+        check_queues(bench.scenario, bench.control)
         bracket = Bracket(collectors(bench.setup, bench.control))
         record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})
         measurer = Measurer(bench.scenario, instrument, bracket, record.keep, bench.listener, bench.recorded.trials)

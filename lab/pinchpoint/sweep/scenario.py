@@ -3,12 +3,14 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
-from pinchpoint.dut.refusal import explain_refused_rule
+from pinchpoint.dut.refusal import refused_rule
+from pinchpoint.dut.settings import in_force
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
@@ -41,7 +43,9 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
     try:
         builder.apply(setup.resources, listener.building)
     except host.CommandFailed as error:
-        raise explain_refused_rule(error, setup.scenario, setup.places) from error
+        if refusal := refused_rule(error, setup.scenario, setup.places):
+            raise refusal from error
+        raise
     try:
         yield
     except BaseException as error:
@@ -74,7 +78,8 @@ def run_scenario(
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable)
         try:
-            result = MEASURES[scenario.measure](bench)
+            settings = in_force(scenario, setup.places, control)
+            result = replace(MEASURES[scenario.measure](bench), settings=settings)
             _attach_flows(bench)
         except PinchpointError:
             _attach_log(bench)

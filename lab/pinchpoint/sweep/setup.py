@@ -10,17 +10,20 @@ import msgspec
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES
-from pinchpoint.bench.resource import AnyResource, Daemon
+from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import pci_arguments
 from pinchpoint.dut.ports import switch_ports
+from pinchpoint.dut.relayed import relayed_hosts
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine import protocol
+from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 from pinchpoint.observe.host import CpuSteal, PacketThreads
-from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, PmdThreads, Ports, ReceiveQueues
+from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
+from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets
 
@@ -50,7 +53,8 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     scenario, facts = numa.placed(scenario, topology)
     scenario = numa.with_socket_mem(scenario, topology)
     nodes = numa.daemon_nodes(scenario, topology)
-    wanted = (*ovs.bench(scenario, places, total, free), *needs.resources(scenario.build, places))
+    engine = [find_engine()] if relayed_hosts(scenario) else []
+    wanted = (*ovs.bench(scenario, places, total, free, engine), *needs.resources(scenario.build, places))
     resources = tuple(_on_nodes(one, nodes) for one in wanted)
     return Setup(scenario, places, resources, engine_request(scenario, places), facts)
 
@@ -140,6 +144,7 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
     found: list[Collector] = [
         Coverage(control),
         Conntrack(control),
+        FlowDump(control),
         DatapathFlows(control),
         ReceiveQueues(control),
     ]
@@ -150,6 +155,8 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
     if scenario.dut.datapath is Datapath.AF_PACKET:
         found.append(PacketSockets(places.dut_netns, names))
     found += _port_counters(setup)
+    if relays := [resource for resource in setup.resources if isinstance(resource, Relay)]:
+        found.append(Relays(relays))
     found += [
         CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus, *host_cpus(scenario)})),
         PacketThreads(places.pidfile("vswitchd")),

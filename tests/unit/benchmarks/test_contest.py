@@ -105,7 +105,7 @@ def test_a_row_tells_rates_ratio_cycles_limit_and_aims() -> None:
         "1.5 x: met\nPMD busy 95 %: met",
     )
     (line,) = as_data([outcome], 3, CLOCK_HZ)["contests"][0]["lines"]
-    assert line["aims"][0] == {"what": "ratio", "at_least": 1.5, "reached": 3.0}
+    assert line["aims"][0] == {"what": "ratio", "at_least": 1.5, "at_most": False, "reached": 3.0}
 
 
 def test_what_is_not_installed_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,3 +131,10 @@ def test_functions_without_names_are_one_in_a_profile() -> None:
         ("librte_net_null.so.23.0", "(no symbols)"): 50.75,
         ("[kernel.kallsyms]", "veth_xmit"): 10.0,
     }
+
+
+def test_an_aim_may_be_the_most_that_something_may_be():
+    memory = Aim("peak MB", 500, at_most=True)
+    assert memory.met(499)
+    assert not memory.met(501)
+    assert Aim("ratio", 1.0).met(1.0)

@@ -231,6 +231,15 @@ def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
     assert open_above.warning and open_above.text.startswith('base (five-tuples 1): its number is "at least"')
 
 
+def test_refused_numbers_are_told_and_not_counted_as_found() -> None:
+    refused = curve({1: {}, 64: {}}, notes={"NDR": "refused: no quiet trial", "PDR 0.5 %": "refused: no quiet trial"})
+    lost, counted = findings(study("limit", metric=""), [refused])
+    assert lost.warning and lost.text == (
+        "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
+    )
+    assert counted.text == "base: of 2 points with a verdict, a PMD core at 2."
+
+
 def test_every_limit_has_words() -> None:
     assert set(_LIMITS) == set(Limit)
 

@@ -145,7 +145,30 @@ def test_flow_and_upcall_state_are_read():
     assert ovs_text.upcall_state(upcall) == {"flows": 5, "flow_limit": 10000, "dump_duration_ms": 17}
 
 
+# OVS 3.1 with `-m`, shortened in nothing: two connections of one kind, and a broadcast.
+FLOWS = """\
+flow-dump from the main thread:
+ufid:79fc7cac-d6e1-4ffb-ba35-0dae82791025, skb_priority(0/0),skb_mark(0/0),ct_state(0/0),ct_zone(0/0),ct_mark(0/0),ct_label(0/0),recirc_id(0),dp_hash(0/0),in_port(hr),packet_type(ns=0,id=0),eth(src=fe:47:20:3f:7a:e0,dst=f2:51:3e:d7:e1:db),eth_type(0x0800),ipv4(src=192.168.7.2/0.0.0.0,dst=192.168.7.1/0.0.0.0,proto=6/0,tos=0/0x3,ttl=64/0,frag=no),tcp(src=7000/0,dst=49740/0),tcp_flags(0/0), packets:1791, bytes:143158, used:0.008s, flags:F., dp:ovs, actions:hl, dp-extra-info:miniflow_bits(5,1)
+ufid:7e619eb9-8081-487d-bd32-2e7061db9da7, skb_priority(0/0),skb_mark(0/0),ct_state(0/0),ct_zone(0/0),ct_mark(0/0),ct_label(0/0),recirc_id(0),dp_hash(0/0),in_port(hl),packet_type(ns=0,id=0),eth(src=f2:51:3e:d7:e1:db,dst=fe:47:20:3f:7a:e0),eth_type(0x0800),ipv4(src=192.168.7.1/0.0.0.0,dst=192.168.7.2/0.0.0.0,proto=6/0,tos=0/0x3,ttl=64/0,frag=no),tcp(src=49740/0,dst=7000/0),tcp_flags(0/0), packets:2075, bytes:3136950, used:0.008s, offloaded:partial, flags:FP., dp:ovs, actions:hr, dp-extra-info:miniflow_bits(5,1)
+ufid:cc481a44-6ec2-4075-93d0-5f3ca7442540, skb_priority(0/0),skb_mark(0/0),ct_state(0/0),ct_zone(0/0),ct_mark(0/0),ct_label(0/0),recirc_id(0),dp_hash(0/0),in_port(hl),packet_type(ns=0,id=0),eth(src=f2:51:3e:d7:e1:db,dst=ff:ff:ff:ff:ff:ff),eth_type(0x0806),arp(sip=192.168.7.1,tip=192.168.7.2,op=1,sha=f2:51:3e:d7:e1:db/00:00:00:00:00:00,tha=00:00:00:00:00:00/00:00:00:00:00:00), packets:0, bytes:0, used:never, offloaded:yes, dp:tc, actions:br0, dp-extra-info:miniflow_bits(5,2)
+"""  # noqa: E501
+
+
+def test_flows_of_one_kind_share_a_mask_and_offload_is_counted_as_claimed():
+    kinds = ovs_text.flow_kinds(FLOWS)
+    assert (kinds.masks, kinds.used) == (2, 2)
+    assert kinds.offload == {"yes": 1, "partial": 1, "no": 1}
+
+
+def test_the_same_flow_matched_by_fewer_bits_is_another_mask():
+    wider = FLOWS.splitlines()[1].replace("dst=192.168.7.1/0.0.0.0", "dst=192.168.7.0/255.255.255.0")
+    assert ovs_text.flow_kinds(FLOWS + wider).masks == 3
+    other_value = FLOWS.splitlines()[1].replace("tos=0/0x3", "tos=0x2/0x3")
+    assert ovs_text.flow_kinds(FLOWS + other_value).masks == 2
+
+
 _PARSERS = (
+    ovs_text.flow_kinds,
     ovs_text.thread_counters,
     ovs_text.receive_queues,
     ovs_text.subtable_lookups,
@@ -155,7 +178,7 @@ _PARSERS = (
     ovs_text.datapath_flows,
     ovs_text.upcall_state,
 )
-_LINES = st.sampled_from((PMD_STATS + PMD_PERF + PORTS).splitlines()) | st.text(max_size=80)
+_LINES = st.sampled_from((PMD_STATS + PMD_PERF + PORTS + FLOWS).splitlines()) | st.text(max_size=80)
 
 
 @given(st.lists(_LINES, max_size=30).map("\n".join))

@@ -68,3 +68,12 @@ def test_a_curve_without_points_is_not_shown_and_one_without_factor_is() -> None
     alone = Curve("a", "", "rates", (), (point({}, {"NDR": number(1e6, bound=Bound.BELOW)}),))
     (view,) = curve_views([empty, alone], None)
     assert (view.curve.group, view.panels, view.rows[0].cells[0].text) == ("a", (), "below 1.00 Mpps")
+
+
+def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() -> None:
+    refused = {"NDR": "refused: noisy host", "PDR 0.5 %": "refused: noisy host"}
+    one = curve({512: {}, 1024: {}}, notes=refused, limit="host", verdict="The host was disturbed.")
+    (view,) = curve_views([one], None)
+    assert (view.columns, view.panels) == (("NDR", "PDR 0.5 %"), ())
+    assert {cell.text for row in view.rows for cell in row.cells} == {"refused"}
+    assert view.rows[0].limit == "measuring host" and view.rows[0].notes == ("NDR, PDR 0.5 %: refused: noisy host",)

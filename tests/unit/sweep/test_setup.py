@@ -1,10 +1,12 @@
 """What a scenario asks of the engine: which ports, and which core drives each."""
 
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
 
 from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.setup import engine_request
 
@@ -48,3 +50,46 @@ def test_ports_are_dealt_to_the_engines_cpus_in_turn(ports, cpus, workers):
 def test_over_veth_the_engine_opens_the_other_ends_in_their_namespace():
     (left, _) = engine_request(scenario(["left", "right"], [0], "af_packet"), PLACES).ports
     assert (left.backend, left.device, left.netns, left.answers) == ("af_packet", "left", "pp-b1-gen", ())
+
+
+@pytest.mark.parametrize(
+    ("datapath", "asked", "backend"),
+    [
+        ("dpdk", "auto", "dpdk"),
+        ("af_xdp", "auto", "af_xdp"),
+        ("af_packet", "auto", "af_packet"),
+        ("kernel", "auto", "af_packet"),
+        ("af_packet", "xdp_live", "xdp_live"),
+        ("af_xdp", "af_packet", "af_packet"),
+    ],
+)
+def test_the_engines_backend_follows_the_datapath_unless_the_scenario_says_otherwise(datapath, asked, backend):
+    plain = scenario(["left", "right"], [0], datapath)
+    request = engine_request(replace(plain, engine=replace(plain.engine, backend=asked)), PLACES)
+    assert [port.backend for port in request.ports] == [backend, backend]
+    assert bool(request.eal_args) is (backend == "dpdk")
+
+
+def test_a_backend_that_cannot_reach_the_ports_is_refused():
+    plain = scenario(["left", "right"], [0])
+    with pytest.raises(InputError, match=r"x.toml: engine.backend = 'af_xdp' does not reach ports of datapath dpdk"):
+        engine_request(replace(plain, engine=replace(plain.engine, backend="af_xdp")), PLACES)
+
+
+def test_each_queue_of_a_port_has_a_core_of_the_engine():
+    plain = scenario(["left", "right"], [0, 2])
+    left, right = plain.ports
+    request = engine_request(replace(plain, ports=(replace(left, queues=2), right)), PLACES)
+    assert [(worker.core, worker.ports) for worker in request.workers] == [(0, ("left",)), (2, ("left", "right"))]
+    assert "queues=2," in request.ports[0].device
+    with pytest.raises(InputError, match="port left has 3 queues, and the engine 2 CPUs"):
+        engine_request(replace(plain, ports=(replace(left, queues=3), right)), PLACES)
+
+
+def test_nics_are_named_to_the_engine_by_their_address():
+    plain = scenario(["left", "right"], [0])
+    left, right = plain.ports
+    nic = replace(left, pci="0000:01:00.0", engine_pci="0000:02:00.0")
+    request = engine_request(replace(plain, ports=(nic, right)), PLACES)
+    assert request.ports[0].device == "0000:02:00.0"
+    assert request.eal_args[:2] == ("-a", "0000:02:00.0")

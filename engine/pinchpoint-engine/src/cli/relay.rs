@@ -43,7 +43,7 @@ enum Event {
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn run(args: &RelayArgs, out: &mut File) -> Result<u8, Failure> {
-    if args.ports.len() % 2 != 0 {
+    if !args.ports.len().is_multiple_of(2) {
         return Err(Failure::usage(format!(
             "{} ports: a relay joins two and two",
             args.ports.len()

@@ -1,0 +1,99 @@
+"""The kernel's datapath, on a kernel that has it: run by packaging/in-user-mode-linux (one CPU)."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
+
+pytestmark = pytest.mark.skipif(
+    not Path("/sys/module/openvswitch").exists(), reason="needs openvswitch: packaging/in-user-mode-linux"
+)
+
+HOSTS = """
+title = "two hosts on the kernel's datapath"
+measure = "{measure}"
+[dut]
+datapath = "kernel"
+pmd_cpus = [0]
+cascade = {bridges}
+rules = "actions=NORMAL"
+[engine]
+cpus = [0]
+[[host]]
+name = "a"
+address = "10.9.0.1/24"
+cpus = [0]
+[[host]]
+name = "b"
+bridge = "last"
+address = "10.9.0.2/24"
+cpus = [0]
+[sockets]
+client = "a"
+server = "b"
+duration_s = 1
+warm_up_s = 0.2
+repeats = 1
+connections = 2
+"""
+
+
+def run(folder, text, name="kernel.toml"):
+    (folder / name).write_text(text)
+    argv = [PINCHPOINT, "run", str(folder / name), "--out", str(folder / "runs"), "--json", "-q"]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    (one,) = json.loads(done.stdout)["scenarios"]
+    return one, {metric["name"]: metric["value"] for metric in one["metrics"]}
+
+
+def left_behind():
+    namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
+    return namespaces.strip(), [path.name for path in Path("/run/pinchpoint").glob("*") if path.name != "run.lock"]
+
+
+@pytest.mark.parametrize("bridges", [1, 3])
+def test_tcp_crosses_the_kernels_datapath(tmp_path, bridges):
+    found, metrics = run(tmp_path, HOSTS.format(measure="bandwidth", bridges=bridges))
+    assert found["outcome"] == "measured", found["reason"]
+    assert metrics["goodput"] > 1e7
+    assert metrics["datapath flows"] >= 2
+    assert metrics["datapath masks"] >= 1
+    assert found["verdict"]["evidence"]
+    assert left_behind() == ("", [])
+
+
+def test_connections_are_counted_one_by_one(tmp_path):
+    found, metrics = run(tmp_path, HOSTS.format(measure="crr", bridges=1))
+    assert found["outcome"] == "measured", found["reason"]
+    assert metrics["transactions"] > 10
+    assert left_behind() == ("", [])
+
+
+BUILD = """
+title = "rules for the kernel's datapath"
+measure = "build"
+[dut]
+datapath = "kernel"
+pmd_cpus = [0]
+rules = "actions=NORMAL"
+[engine]
+cpus = [0]
+[build]
+what = "flows"
+method = "file"
+count = 1000
+probe_rules = 0
+load_fps = 0
+"""
+
+
+def test_rules_are_made_and_removed(tmp_path):
+    found, metrics = run(tmp_path, BUILD)
+    assert found["outcome"] == "measured", found["reason"]
+    assert metrics["build time"] > 0
+    assert left_behind() == ("", [])

@@ -1,0 +1,89 @@
+"""Many processes, or one that is fed: how many at a time, what is told, and how they end."""
+
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.many import run_fed, run_many
+from pinchpoint.model.errors import RequirementError
+
+PYTHON = [sys.executable, "-S", "-c"]
+
+
+# Fails if it sees more than three of its kind, itself included.
+CROWD = """
+import sys, time, pathlib
+own = pathlib.Path(sys.argv[1])
+own.touch()
+time.sleep(0.05)
+crowd = len(list(own.parent.iterdir()))
+own.unlink()
+sys.exit(crowd > 3)
+"""
+
+
+class Left(Exception):
+    pass
+
+
+def leave(_):
+    raise Left
+
+
+def test_every_command_runs_once_and_progress_ends_with_all(tmp_path):
+    told = []
+    run_many((["touch", str(tmp_path / str(n))] for n in range(9)), 4, (), told.append)
+    assert len(list(tmp_path.iterdir())) == 9
+    assert told == sorted(told)
+    assert told[-1] == 9
+
+
+def test_no_more_run_at_a_time_than_asked_for(tmp_path):
+    run_many(([*PYTHON, CROWD, str(tmp_path / str(n))] for n in range(12)), 3, (), lambda _: None)
+
+
+def test_the_first_failure_is_told_in_its_own_words_and_the_others_end():
+    commands = [["sleep", "60"], ["ls", "/no/such/place"]]
+    began = time.monotonic()
+    with pytest.raises(CommandFailed, match="/no/such/place"):
+        run_many(commands, 2, (), lambda _: None)
+    assert time.monotonic() - began < 5
+
+
+def test_leaving_ends_what_runs_at_once():
+    began = time.monotonic()
+    with pytest.raises(Left):
+        run_many([["sleep", "60"]] * 3, 3, (), leave)
+    with pytest.raises(Left):
+        run_fed(["sleep", "60"], (), (), leave)
+    with pytest.raises(Left):
+        run_fed(["sleep", "60"], ("x" * 100 for _ in range(10**9)), (), leave)
+    assert time.monotonic() - began < 5
+
+
+def test_lines_reach_the_process_all_and_in_order(tmp_path):
+    target = tmp_path / "got"
+    told = []
+    run_fed([*PYTHON, f"import sys; open({str(target)!r}, 'w').write(sys.stdin.read())"],
+            (str(n) for n in range(50_000)), (("LC_ALL", "C"),), told.append, pipe_bytes=4096)  # fmt: skip
+    assert Path(target).read_text().split() == [str(n) for n in range(50_000)]
+    assert told == sorted(told)
+
+
+def test_a_process_that_ends_before_all_is_read_is_told():
+    with pytest.raises(CommandFailed, match="no more"):
+        run_fed([*PYTHON, "import sys; sys.exit('no more')"], (str(n) for n in range(10**6)), (), lambda _: None)
+
+
+def test_a_missing_program_is_a_requirement():
+    with pytest.raises(RequirementError, match="no-such-program"):
+        run_many([["no-such-program"]], 1, (), lambda _: None)
+
+
+def test_a_failed_command_of_thousands_of_words_is_told_in_short():
+    with pytest.raises(CommandFailed) as caught:
+        run_fed([*PYTHON, "import sys; sys.exit('no')", *["--"] * 5000], (), (), lambda _: None)
+    assert len(str(caught.value)) < 2000

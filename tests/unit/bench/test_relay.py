@@ -1,0 +1,95 @@
+"""A relay as a resource: started detached, ready before anything uses it, asked, ended, told when it fails."""
+
+import os
+import sys
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from pinchpoint.bench import host
+from pinchpoint.bench.relay import RelayLink, plain_frames, relay
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, Relay
+from pinchpoint.model.errors import BenchError
+
+READY = """
+import signal, sys, time
+signal.signal(signal.SIGUSR1, lambda *_: print('{"told": 1}', flush=True))
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(print('{"told": 2}', flush=True)))
+print("ready", flush=True)
+while True:
+    time.sleep(60)
+"""
+FAILS = "import sys; sys.exit('no port is free')"
+
+
+def running(tmp_path, program):
+    return Relay(
+        name="relay",
+        argv=(sys.executable, "-c", program),
+        directions=(("h", "p"), ("p", "h")),
+        pidfile=f"{tmp_path}/relay.pid",
+        account=f"{tmp_path}/relay.account",
+        log=f"{tmp_path}/relay.log",
+        bench_id=f"unit{os.getpid()}",
+        cpu=min(os.sched_getaffinity(0)),
+    )
+
+
+def test_a_relay_is_ready_marked_and_alone_in_its_session_when_it_has_been_created(tmp_path):
+    resource = running(tmp_path, READY)
+    host.create(resource)
+    try:
+        pid = int((tmp_path / "relay.pid").read_text())
+        assert list(host.marked_pids(resource.bench_id)) == [pid]
+        assert os.getsid(pid) == pid
+        assert os.sched_getaffinity(pid) == {resource.cpu}
+        assert host.ask_relay(resource) == '{"told": 1}'
+    finally:
+        host.remove(resource)
+    assert (tmp_path / "relay.account").read_text().splitlines()[-1] == '{"told": 2}'
+    assert not Path(f"/proc/{pid}").exists(), "not even a zombie"
+    host.remove(resource)
+
+
+def test_one_that_cannot_start_is_told_in_its_own_words(tmp_path):
+    with pytest.raises(BenchError, match=r"relay did not start[\s\S]*no port is free"):
+        host.create(running(tmp_path, FAILS))
+
+
+def test_one_that_is_never_ready_is_told_and_can_be_removed(tmp_path, monkeypatch):
+    monkeypatch.setattr(Relay, "LINK_TIMEOUT_S", 0.1)
+    resource = running(tmp_path, "import time; time.sleep(60)")
+    with pytest.raises(BenchError, match="not every link came up"):
+        host.create(resource)
+    host.remove(resource)
+    assert not list(host.marked_pids(resource.bench_id))
+
+
+def test_one_that_is_gone_cannot_be_asked(tmp_path):
+    resource = running(tmp_path, READY)
+    host.create(resource)
+    host.remove(resource)
+    with pytest.raises(BenchError, match="relay is gone"):
+        host.ask_relay(resource)
+
+
+def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
+    links = [RelayLink(name, f"v{name}", "outer", f"port-{name}", f"/run/{name}.sock") for name in "ab"]
+    made = relay("r", links, engine=("engine",), directory=PurePosixPath("/d"), bench_id="b", cpu=3, ring=512)
+    assert made.argv[:6] == (
+        "engine",
+        "relay",
+        "af_packet:va@outer",
+        "dpdk:net_virtio_user0,path=/run/a.sock,server=1,queues=1,queue_size=512",
+        "af_packet:vb@outer",
+        "dpdk:net_virtio_user1,path=/run/b.sock,server=1,queues=1,queue_size=512",
+    )
+    assert made.argv[made.argv.index("--core") + 1] == "3"
+    assert made.directions == (("a", "port-a"), ("port-a", "a"), ("b", "port-b"), ("port-b", "b"))
+    assert plain_frames("eth0", "ns").describe().startswith("ip netns exec ns ethtool -K eth0 tx off tso off")
+
+
+def test_the_mark_is_the_bench_s_own(tmp_path):
+    resource = running(tmp_path, "import os, sys; sys.exit(os.environ['" + ENVIRONMENT_MARK + "'])")
+    with pytest.raises(BenchError, match=resource.bench_id):
+        host.create(resource)

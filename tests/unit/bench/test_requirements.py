@@ -1,0 +1,62 @@
+"""What a machine lacks for a scenario, and what mends it."""
+
+from dataclasses import replace
+
+import pytest
+
+from pinchpoint.bench import requirements
+from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.scenario import Bridge, Datapath, Host, Tunnel
+from pinchpoint.scenario import parse
+
+PLAIN = """
+dut = { datapath = "af_packet", pmd_cpus = [1], rules = "actions=drop" }
+engine = { cpus = [0] }
+port = [{ name = "left" }, { name = "right" }]
+stream = [{ from = "left", to = "right" }]
+"""
+
+
+def scenario(datapath="af_packet", **dut):
+    plain = parse(PLAIN, "x.toml")
+    return replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut))
+
+
+def lacking(monkeypatch, wanted, cpus=(0, 1)):
+    monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(requirements, "_vswitchd", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
+    try:
+        requirements.require(wanted)
+    except RequirementError as error:
+        return str(error)
+    return ""
+
+
+def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(requirements, "Path", lambda *parts: tmp_path.joinpath(*(part.strip("/") for part in parts)))
+    told = lacking(monkeypatch, scenario("kernel"))
+    assert "kernel module openvswitch: cannot, because the running kernel" in told
+    assert "apt-get install linux-image-amd64" in told
+    (tmp_path / "sys/module/openvswitch").mkdir(parents=True)
+    assert lacking(monkeypatch, scenario("kernel")) == ""
+
+
+def test_one_cpu_is_enough_where_nothing_polls(monkeypatch):
+    one = replace(scenario(pmd_cpus=(0,)), ports=(), streams=(), hosts=(Host("a", "br0", "10.0.0.1/24", (0,)),))
+    assert lacking(monkeypatch, one, cpus=[0]) == ""
+    polling = replace(one, dut=replace(one.dut, datapath=Datapath.AF_XDP))
+    assert "two CPUs" in lacking(monkeypatch, polling, cpus=[0])
+
+
+def test_a_hosts_cpu_must_be_usable(monkeypatch):
+    told = lacking(monkeypatch, replace(scenario(), hosts=(Host("a", "br0", "10.0.0.1/24", (5,)),)))
+    assert "CPU 5 not usable here" in told
+
+
+@pytest.mark.parametrize(("datapath", "refused"), [("kernel", True), ("af_packet", False)])
+def test_tunnels_need_a_userspace_datapath(monkeypatch, datapath, refused):
+    bridges = tuple(Bridge(name, (), ()) for name in ("br0", "br1"))
+    told = lacking(monkeypatch, scenario(datapath, bridges=bridges, tunnels=(Tunnel("vx", "br0", "br1", 1),)))
+    assert ("tunnels: cannot, because" in told) is refused

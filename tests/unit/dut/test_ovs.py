@@ -1,0 +1,173 @@
+"""What a switch consists of, as data: nothing is started here."""
+
+from dataclasses import replace
+from ipaddress import IPv4Address
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinchpoint.bench.resource import Command, Host, TextFile, Veth
+from pinchpoint.dut import ovs, settings
+from pinchpoint.dut.daemons import pci_arguments
+from pinchpoint.dut.ports import switch_ports
+from pinchpoint.dut.rules import arp_responder, rule_place
+from pinchpoint.model.rules import expand_template
+from pinchpoint.model.scenario import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Range, Rule, RuleSeries, Tunnel
+from pinchpoint.model.scenario import Host as HostOf
+from pinchpoint.scenario import parse
+
+PLACES = ovs.OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLAIN = """
+dut = { datapath = "dpdk", pmd_cpus = [1], rules = "in_port={left},actions=output:{right}" }
+engine = { cpus = [0] }
+port = [{ name = "left" }, { name = "right" }]
+stream = [{ from = "left", to = "right" }]
+"""
+
+
+def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
+    plain = parse(PLAIN, "x.toml")
+    found = replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut), hosts=hosts)
+    return found if ports is None else replace(found, ports=ports, streams=())
+
+
+def commands(wanted, program):
+    resources = ovs.bench(wanted, PLACES, 0, 100_000)
+    return [one.argv for one in resources if isinstance(one, Command) and one.argv[0] == program]
+
+
+def row(count):
+    """That many bridges in a row."""
+    names = [f"br{number}" for number in range(count)]
+    bridges = tuple(Bridge(name, (Rule("actions=output:{to-br1}"),) if name == "br0" else (), ()) for name in names)
+    return {"bridges": bridges, "patches": tuple(map(Patch, names, names[1:]))}
+
+
+def test_numbers_are_known_before_the_switch_runs_and_run_from_1_in_every_bridge():
+    wanted = scenario(hosts=(HostOf("h", "br1", "10.0.0.1/24", (0,)),), **row(3))
+    found = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
+    assert found == [
+        ("br0", "left", 1),
+        ("br0", "right", 2),
+        ("br1", "h", 1),
+        ("br0", "to-br1", 3),
+        ("br1", "to-br0", 2),
+        ("br1", "to-br2", 3),
+        ("br2", "to-br1", 1),
+    ]
+
+
+def test_fifty_bridges_and_their_patches_are_one_transaction_with_names_of_their_own():
+    wanted = scenario(**row(50))
+    (made,) = [argv for argv in commands(wanted, "ovs-vsctl") if "add-br" in argv]
+    assert made.count("add-br") == 50
+    names = [port.name for port in switch_ports(wanted, PLACES)]
+    assert len(names) == len(set(names)) == 2 + 2 * 49
+    assert all(f"options:peer={peer}" in made for peer in names if "-to-" in peer)
+
+
+def test_a_rule_may_name_the_ports_of_its_own_bridge():
+    (file,) = [one for one in ovs.bench(scenario(**row(2)), PLACES, 0, 0) if isinstance(one, TextFile)]
+    assert file.lines == ("actions=output:3",)
+
+
+def test_a_refused_line_of_a_rules_file_leads_back_to_the_scenario():
+    bridge = Bridge("br1", (Rule("a", 7), Rule("b", 9)), (RuleSeries("c{i}", 3, 0, 12), RuleSeries("d{i}", 2, 0, 14)))
+    assert [rule_place(bridge, line) for line in range(1, 9)] == [7, 9, 12, 12, 12, 14, 14, None]
+
+
+def test_an_arp_responder_is_a_rule_for_each_address():
+    responder = ArpResponder("br0", Range(int(IPv4Address("10.0.0.254")), 3), "02:00:00:00:00:aa")
+    lines = list(expand_template(arp_responder(responder), 3))
+    assert [line.partition("arp_tpa=")[2].partition(",")[0] for line in lines] == [
+        "10.0.0.254",
+        "10.0.0.255",
+        "10.0.1.0",
+    ]
+    assert all("set_field:02:00:00:00:00:aa->arp_sha" in line and line.endswith("in_port") for line in lines)
+
+
+def test_both_ends_of_a_tunnel_have_underlays_routes_and_neighbours_that_mirror_each_other():
+    wanted = scenario(**(row(2) | {"tunnels": (Tunnel("vx", "br0", "br1", 7), Tunnel("vy", "br1", "br0", 8))}))
+    calls = [argv[4:] for argv in commands(wanted, "ovs-appctl")]
+    assert ("ovs/route/add", "172.31.0.2/32", "ul0a") in calls
+    assert ("ovs/route/add", "172.31.0.1/32", "ul0b") in calls
+    assert ("tnl/neigh/set", "ul1a", "172.31.0.6", "02:70:70:00:01:02") in calls
+    ports = {(port.bridge, port.word): port for port in switch_ports(wanted, PLACES)}
+    assert ports["br0", "vx"].columns["options:remote_ip"] == "172.31.0.2"
+    assert ports["br1", "vx"].columns["options:remote_ip"] == "172.31.0.1"
+    assert ports["br1", "vy"].columns["options:remote_ip"] == "172.31.0.6"
+
+
+@pytest.mark.parametrize(("count", "transactions"), [(0, 0), (1, 1), (5_000, 1), (5_001, 2)])
+def test_idle_ports_come_five_thousand_at_a_time(count, transactions):
+    made = commands(scenario(extra_ports=ExtraPorts(count, "internal")), "ovs-vsctl")
+    idle = [argv for argv in made if any(word.startswith("idle") for word in argv)]
+    assert len(idle) == transactions
+    assert sum(argv.count("add-port") for argv in idle) == count
+
+
+def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
+    made = [one for one in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, 0, 0)
+            if isinstance(one, Command) and "idle1" in one.argv]  # fmt: skip
+    assert len(made[0].describe()) < 5_000
+    assert made[0].describe().endswith("more words")
+
+
+@pytest.mark.parametrize(("datapath", "offloads"), [("af_packet", False), ("af_xdp", False), ("kernel", True)])
+def test_hosts_leave_checksums_to_the_device_only_where_the_kernel_forwards(datapath, offloads):
+    wanted = scenario(datapath, ports=(), hosts=(HostOf("h", "br0", "10.0.0.1/24", (0,)),))
+    (host,) = [one for one in ovs.bench(wanted, PLACES, 0, 0) if isinstance(one, Host)]
+    assert host.offloads is offloads
+    assert ("tx off" in host.describe()) is not offloads
+
+
+def test_queues_of_a_port_are_queues_of_its_veth_and_of_the_switch():
+    plain = scenario("af_xdp")
+    left, right = plain.ports
+    wanted = replace(plain, ports=(replace(left, queues=2, rxq_affinity="0:1,1:3"), right))
+    veths = {one.name: one.queues for one in ovs.bench(wanted, PLACES, 0, 0) if isinstance(one, Veth)}
+    assert veths == {"left": 2, "right": 1}
+    columns = {port.name: port.columns for port in switch_ports(wanted, PLACES)}
+    assert columns["left"] == {
+        "type": "afxdp",
+        "options:n_rxq": "2",
+        "other_config:pmd-rxq-affinity": '"0:1,1:3"',
+    }
+    assert settings.rxq_affinity("0:1,1:3") == {0: 1, 1: 3}
+
+
+def test_nics_are_named_to_dpdk_and_without_any_it_looks_for_none():
+    assert pci_arguments([None, None]) == ("--no-pci",)
+    assert pci_arguments(["0000:01:00.0", None]) == ("-a", "0000:01:00.0")
+
+
+RXQ = """\
+pmd thread numa_id 0 core_id 1:
+  isolated : true
+  port: left              queue-id:  0 (enabled)   pmd usage: NOT AVAIL
+  port: left              queue-id:  1 (enabled)   pmd usage:  0 %
+  overhead: NOT AVAIL
+pmd thread numa_id 0 core_id 3:
+  port: right             queue-id:  0 (disabled)  pmd usage: NOT AVAIL
+"""
+SHOWN = """\
+netdev@ovs-netdev:
+  flows: 1
+  port 0: ovs-netdev (tap)
+  port 1: left (afxdp: n_rxq=1, use-need-wakeup=true, xdp-mode=best-effort, xdp-mode-in-use=native)
+"""
+
+
+def test_what_polls_which_queue_and_how_a_port_is_driven_are_read():
+    assert settings.polled_queues(RXQ) == {"left": {0: 1, 1: 1}, "right": {0: 3}}
+    assert settings.port_configs(SHOWN)["left"]["xdp-mode-in-use"] == "native"
+    assert settings.port_configs(SHOWN).get("ovs-netdev", {}) == {}
+
+
+@given(st.lists(st.sampled_from((RXQ + SHOWN).splitlines()) | st.text(max_size=60), max_size=20).map("\n".join))
+def test_no_text_makes_them_fail(text):
+    settings.polled_queues(text)
+    settings.port_configs(text)

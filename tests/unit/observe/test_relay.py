@@ -1,0 +1,55 @@
+"""What a relay tells becomes counters by direction."""
+
+import pytest
+
+from pinchpoint.bench.resource import Relay
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.observe import relay
+from pinchpoint.observe.relay import Relays, parse_account
+
+# As pinchpoint-engine 0.1.0 printed it; shortened by the statistics of its ports.
+LINE = (
+    '{"type":"relay","core":0,"idle":"yield","elapsed_s":2.5,"busy_share":0.25,"away_share":0.5,'
+    '"longest_away_s":0.004,"turns":9,"gaps":{"threshold_s":2e-5,"count":1,"total_s":1e-4,"longest_s":1e-4},'
+    '"ports":[{"name":"one@outer","mode":"af_packet","rx_missed":3,"down_s":0.0,"failure":null,"stats":{}},'
+    '{"name":"net_virtio_user0","mode":"net_virtio_user","rx_missed":null,"down_s":0.0,"failure":null,"stats":{}}],'
+    '"directions":[{"from":"one@outer","to":"net_virtio_user0","received":10,"received_bytes":640,"sent":7,'
+    '"dropped":2,"too_long":1,"waiting":0,"held_bursts":4,"largest_burst":8},'
+    '{"from":"net_virtio_user0","to":"one@outer","received":5,"received_bytes":320,"sent":5,'
+    '"dropped":0,"too_long":0,"waiting":0,"held_bursts":0,"largest_burst":2}]}'
+)
+RELAY = Relay("r0", ("engine",), (("one", "v-one"), ("v-one", "one")), "p", "a", "l", "b", 0)
+
+
+def test_counters_are_named_by_direction_and_what_cannot_be_told_is_missing(monkeypatch):
+    monkeypatch.setattr(relay, "ask_relay", lambda _: LINE)
+    seen = Relays([RELAY]).snapshot()
+    assert seen.counters == {
+        "host/relay/one/v-one/received": 10,
+        "host/relay/one/v-one/sent": 7,
+        "host/relay/one/v-one/dropped": 2,
+        "host/relay/one/v-one/too_long": 1,
+        "host/relay/one/v-one/held_bursts": 4,
+        "host/relay/one/v-one/rx_missed": 3,
+        "host/relay/v-one/one/received": 5,
+        "host/relay/v-one/one/sent": 5,
+        "host/relay/v-one/one/dropped": 0,
+        "host/relay/v-one/one/too_long": 0,
+        "host/relay/v-one/one/held_bursts": 0,
+    }
+    assert seen.gauges == {"host/relay/r0/busy_share": 0.25, "host/relay/r0/longest_away_s": 0.004}
+
+
+def test_a_relay_that_is_gone_is_the_path_s_failure(monkeypatch):
+    def gone(_):
+        raise BenchError("r0 is gone")
+
+    monkeypatch.setattr(relay, "ask_relay", gone)
+    with pytest.raises(DutError, match="r0 is gone"):
+        Relays([RELAY]).snapshot()
+
+
+@pytest.mark.parametrize("line", ["", "ready", '{"type":"relay"}', LINE.replace('"sent":7', '"sent":"7"')])
+def test_what_is_no_account_is_told(line):
+    with pytest.raises(BenchError, match="not a relay's account"):
+        parse_account(line)
