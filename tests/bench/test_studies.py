@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT
 
+from pinchpoint.bench.requirements import require
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind
@@ -88,7 +89,7 @@ def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, s
     scenario = sweep.scenarios[0]
     if needs_more_cpus(scenario):
         with pytest.raises(RequirementError, match="CPU"):
-            ran(scenario)
+            require(scenario)
         return
     result, kept = ran(scenario)
     assert result.outcome is Outcome.MEASURED
