@@ -146,7 +146,6 @@ _GAUGES = {
     "conntrack entries": "ovs/conntrack/connections",
     "datapath flows": "ovs/flows/megaflows",
     "datapath masks": "ovs/flows/masks",
-    "offloaded flows": "ovs/flows/offloaded",
 }
 
 
@@ -154,6 +153,10 @@ def _tables(seen: Seen) -> Iterator[Metric]:
     for name, gauge in _GAUGES.items():
         if gauge in seen:
             yield Metric(name, "count", seen[gauge])
+    if "ovs/offload/yes" in seen:
+        partial = seen.get("ovs/offload/partial", 0)
+        note = f"{partial:,.0f} of them in part" if partial else ""
+        yield Metric("offloaded flows", "count", seen["ovs/offload/yes"] + partial, note=note)
 
 
 def _queues(seen: Seen) -> Iterator[Metric]:

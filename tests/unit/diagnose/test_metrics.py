@@ -63,12 +63,18 @@ def test_what_was_not_counted_is_absent():
 
 def test_the_tables_at_the_end_are_counts():
     metrics = seen_with(
-        {"ovs/conntrack/connections": 512, "ovs/flows/megaflows": 3, "ovs/flows/masks": 2, "ovs/flows/offloaded": 0}
+        {
+            "ovs/conntrack/connections": 512,
+            "ovs/flows/megaflows": 3,
+            "ovs/flows/masks": 2,
+            "ovs/offload/yes": 4,
+            "ovs/offload/partial": 1,
+        }
     )
     assert metrics["conntrack entries"].value == 512
     assert metrics["datapath flows"].value == 3
     assert metrics["datapath masks"].value == 2
-    assert metrics["offloaded flows"].value == 0
+    assert (metrics["offloaded flows"].value, metrics["offloaded flows"].note) == (5, "1 of them in part")
 
 
 def test_subtable_lookups_carry_the_rounding_of_the_printed_average():

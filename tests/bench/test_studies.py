@@ -1,0 +1,145 @@
+"""One small level of every group of the shipped studies, with the real daemons.
+
+Rates cannot be judged on a machine that runs tests; whether the pipelines forward, and
+whether the datapath sees what a study varies, can.
+"""
+
+import os
+from dataclasses import replace
+
+import pytest
+from bench_tools import ROOT
+
+from pinchpoint.bench.requirements import require
+from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.result import Outcome
+from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.scenario.study import load_study
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.scenario import run_scenario
+from pinchpoint.sweep.standing import Record, Recorded
+
+STUDIES = ("flow-rules", "io-paths", "bridge-scale")
+GROUPS = [
+    pytest.param(study, sweep, id=f"{study}-{sweep.group}")
+    for study in STUDIES
+    for sweep in load_study(ROOT / "studies" / study, quick=True)[1]
+]
+
+
+class Kept:
+    """What a run of one scenario records."""
+
+    def __init__(self):
+        self.trials, self.measurements, self.attached = [], [], {}
+        self.record = Record(
+            self.trials.append,
+            self.measurements.append,
+            lambda _name, _plan: None,
+            lambda _facts: None,
+            self.attached.__setitem__,
+            None,
+        )
+
+
+def small(scenario):
+    """The same bench and traffic, measured no longer than it takes to see it work."""
+    search = replace(
+        scenario.search,
+        max_load_fps=50_000.0,
+        min_load_fps=1_000.0,
+        trial_duration_s=0.1,
+        initial_trial_duration_s=0.1,
+        duration_sum_s=0.1,
+        relative_width=0.5,
+        preceding_targets=0,
+        max_duration_s=1.0,
+        max_repeats=1,
+    )
+    scenario = replace(scenario, search=search, latency=replace(scenario.latency, at=()))
+    if scenario.load:
+        scenario = replace(scenario, load=replace(scenario.load, at_fps=(5_000.0,), duration_s=0.1, repeats=1))
+    if scenario.sockets:
+        sockets = replace(scenario.sockets, connections=2, warm_up_s=0.1, duration_s=0.3, repeats=1)
+        scenario = replace(scenario, sockets=sockets)
+    if scenario.build:
+        scenario = replace(scenario, build=replace(scenario.build, count=20))
+    return scenario
+
+
+def ran(scenario):
+    kept = Kept()
+    result = run_scenario(small(scenario), kept.record, Listener(), Recorded())
+    return result, kept
+
+
+def needs_more_cpus(scenario):
+    cpus = {*scenario.dut.pmd_cpus, *scenario.engine.cpus}
+    return not cpus <= os.sched_getaffinity(0)
+
+
+def at(study, group, **levels):
+    sweeps = {sweep.group: sweep for sweep in load_study(ROOT / "studies" / study)[1]}
+    (found,) = [one for one in sweeps[group].scenarios if one.point.levels == levels]
+    return found
+
+
+@pytest.mark.parametrize(("study", "sweep"), GROUPS)
+def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, study, sweep):
+    scenario = sweep.scenarios[0]
+    if needs_more_cpus(scenario):
+        with pytest.raises(RequirementError, match="CPU"):
+            require(scenario)
+        return
+    result, kept = ran(scenario)
+    assert result.outcome is Outcome.MEASURED
+    assert (result.group, result.measure) == (sweep.group, str(scenario.measure))
+    if scenario.measure in (MeasureKind.RATES, MeasureKind.LOAD):
+        assert sum(trial.received for trial in kept.trials) > 0, "the pipeline forwards"
+        assert all(trial.observed["ovs/flows/megaflows"] >= 1 for trial in kept.trials)
+    else:
+        figures = {one.name: one.value for one in result.metrics}
+        wanted = {MeasureKind.BANDWIDTH: "goodput", MeasureKind.BUILD: "build time"}
+        assert figures[wanted.get(scenario.measure, "transactions")] > 0
+
+
+@pytest.mark.parametrize("path", ["af_xdp", "af_packet"])
+def test_the_other_paths_forward_by_changing_one_word(nothing_left, path):
+    _, kept = ran(at("io-paths", "rate", path=path))
+    assert sum(trial.received for trial in kept.trials) > 0
+
+
+def warm_up_of(scenario):
+    """The last trial of its warm-up: the switch has seen every five-tuple."""
+    _, kept = ran(scenario)
+    return [trial for trial in kept.trials if trial.phase == "warm-up"][-1]
+
+
+@pytest.mark.parametrize(
+    ("group", "flows"), [("mac", 256 + 1), ("nat", 256 + 1)], ids=["behind conntrack", "before conntrack"]
+)
+def test_each_rule_for_a_destination_becomes_a_megaflow(nothing_left, group, flows):
+    seen = warm_up_of(at("flow-rules", group, rules=256)).observed
+    assert seen["ovs/flows/megaflows"] == flows
+    assert seen["ovs/conntrack/connections"] == 256
+
+
+def test_one_address_translates_more_five_tuples_than_it_has_ports(nothing_left):
+    """65,536 servers: a port of the address may be used again towards each of them."""
+    scenario = at("flow-rules", "base", **{"five-tuples": 262_144})
+    fast = replace(scenario, search=replace(scenario.search, max_load_fps=400_000.0))
+    kept = Kept()
+    run_scenario(replace(small(fast), search=small(fast).search), kept.record, Listener(), Recorded())
+    last = kept.trials[-1].observed
+    assert last["ovs/conntrack/connections"] > 64_512
+    assert last["ovs/flows/megaflows"] == 2
+
+
+def test_nested_prefixes_make_masks_and_megaflows_by_their_product(nothing_left):
+    seen = {}
+    for prefixes in (1, 4):
+        _, kept = ran(at("bridge-scale", "classifier-masks", prefixes=prefixes))
+        flows = kept.attached[next(name for name in kept.attached if name.endswith("datapath-flows.txt"))]
+        seen[prefixes] = flows.count("ufid:")
+    assert seen[1] == 2 * 2
+    assert seen[4] == 5 * 5

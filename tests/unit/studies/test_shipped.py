@@ -1,0 +1,111 @@
+"""The shipped studies: they load, in both forms, with the levels that were published."""
+
+from pathlib import Path
+
+import pytest
+
+from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.scenario.study import load_study
+
+STUDIES = Path(__file__).parents[3] / "studies"
+NAMES = ("flow-rules", "io-paths", "bridge-scale")
+POINTS = {  # group: points in full, points in the short form
+    "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
+    "io-paths": {
+        "rate": (3, 3),
+        "load": (3, 3),
+        "queues": (4, 4),
+        "bandwidth": (3, 3),
+        "rr": (3, 3),
+        "crr": (3, 3),
+    },
+    "bridge-scale": {
+        "threads": (27, 6),
+        "rules": (84, 6),
+        "ports": (54, 6),
+        "bridges": (5, 3),
+        "classifier-flows": (6, 3),
+        "classifier-masks": (5, 3),
+        "build-flows": (15, 6),
+        "build-ports": (10, 4),
+        "build-veths": (15, 6),
+    },
+}
+
+
+def loaded(name, quick=False):
+    return load_study(STUDIES / name, quick)
+
+
+def groups(name, quick=False):
+    return {sweep.group: sweep for sweep in loaded(name, quick)[1]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_group_has_its_points_in_both_forms(name):
+    full = {group: len(sweep.scenarios) for group, sweep in groups(name).items()}
+    quick = {group: len(sweep.scenarios) for group, sweep in groups(name, quick=True).items()}
+    assert {group: (full[group], quick[group]) for group in full} == POINTS[name]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_short_form_measures_every_point_once_and_not_longer(name):
+    full = groups(name)
+    for group, sweep in groups(name, quick=True).items():
+        assert sweep.repeats == 1
+        for scenario in sweep.scenarios:
+            longer = full[group].scenarios[0]
+            assert scenario.search.trial_duration_s <= longer.search.trial_duration_s
+            assert scenario.search.relative_width >= longer.search.relative_width
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_curves_share_levels_with_ours(name):
+    study, sweeps = loaded(name)
+    ours = {sweep.group: [scenario.point.levels for scenario in sweep.scenarios] for sweep in sweeps}
+    for curve in study.published:
+        common = [point for point in curve.points if dict(point.levels) in ours[curve.group]]
+        assert common, f"{curve.group}: {curve.title}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_file_teaches_before_it_configures(name):
+    for path in (STUDIES / name).glob("*.toml"):
+        if path.name != "study.toml":
+            text = path.read_text()
+            assert text.startswith("# ")
+            assert "What it teaches:" in text
+
+
+@pytest.mark.parametrize("rules", [1, 256, 65_536])
+@pytest.mark.parametrize("group", ["mac", "nat"])
+def test_each_rule_has_one_five_tuple(group, rules):
+    (scenario,) = [one for one in groups("flow-rules")[group].scenarios if one.point.levels == {"rules": rules}]
+    (series,) = scenario.dut.bridges[0].rule_series
+    (stream,) = scenario.streams
+    assert series.count == stream.flows == rules
+    assert stream.order[0] == "ipv4_dst"
+    assert stream.ipv4_dst.count >= rules, "so each five-tuple has a destination of its own"
+    assert scenario.dut.tuning.flow_limit > rules + 1, "one megaflow each, and one more"
+
+
+def test_the_pipelines_of_flow_rules_carry_the_same_frames():
+    streams = {group: sweep.scenarios[0].streams[0] for group, sweep in groups("flow-rules").items()}
+    assert len({(one.ipv4_src, one.ipv4_dst, one.udp_src, one.order, one.frame_bytes) for one in streams.values()}) == 1
+
+
+def test_only_the_path_differs_within_a_group_of_io_paths():
+    for sweep in groups("io-paths").values():
+        pipelines = {scenario.dut.bridges for scenario in sweep.scenarios}
+        assert len(pipelines) == 1, sweep.group
+
+
+def test_bridge_scale_names_its_datapath_once_in_each_file():
+    for path in (STUDIES / "bridge-scale").glob("*.toml"):
+        if path.name != "study.toml":
+            assert path.read_text().count("\ndatapath = ") == 1, path
+
+
+def test_the_studies_use_every_measure():
+    used = {scenario.measure for name in NAMES for sweep in loaded(name)[1] for scenario in sweep.scenarios}
+    assert used == set(MeasureKind)
