@@ -22,6 +22,7 @@ from pinchpoint.model.errors import BenchError
 
 GROUP_SIZE = 1000  # links removed at once: a third of a second
 FIRST_GROUP = 0x70700000  # link groups of ours; iproute2's named ones are small numbers
+_LEAVING_GROUP = FIRST_GROUP - 1  # of links about to be removed, which may have been made by others
 _BURST = 50  # requests a system call: their answers, were they all errors, fit the socket's buffer
 _CLONE_NEWNET = 0x40000000
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port: struct nlmsghdr
@@ -156,10 +157,10 @@ class Links:
         found = [index for index, name, of in self.list() if of == kind and (names is None or name in names)]
         for first in range(0, len(found), GROUP_SIZE):
             part = found[first : first + GROUP_SIZE]
-            group = attribute(_GROUP, struct.pack("=I", FIRST_GROUP))
+            group = attribute(_GROUP, struct.pack("=I", _LEAVING_GROUP))
             bodies = [_LINK.pack(0, 0, 0, index, 0, 0) + group for index in part]
             self._each(_NEWLINK, bodies, [f"link {index}" for index in part])
-            self._remove_group(FIRST_GROUP)
+            self._remove_group(_LEAVING_GROUP)
         return len(found)
 
     def list(self) -> list[tuple[int, str, str]]:
