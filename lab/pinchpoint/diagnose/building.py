@@ -13,13 +13,13 @@ REASONS = {
     (
         "ports",
         "process",
-    ): "each ovs-vsctl reads the whole database, and the switch goes through all its ports each time",
-    ("ports", "transaction"): "the userspace datapath goes through all its ports for each one that it adds",
-    ("veths", "process"): "the kernel finds links by name in 256 buckets of a namespace, whatever their number",
-    ("veths", "file"): "the kernel finds links by name in 256 buckets of a namespace, whatever their number",
-    ("veths", "netlink"): "the kernel finds links by name in 256 buckets of a namespace, whatever their number",
+    ): "because each ovs-vsctl reads the whole database, and the switch goes through all its ports each time",
+    ("ports", "transaction"): "because the userspace datapath goes through all its ports for each one that it adds",
+    ("veths", "process"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
+    ("veths", "file"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
+    ("veths", "netlink"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
 }
-"""Where time per item is known to grow with their number, and why."""
+"""Where time per item was seen to grow with their number, and what the profiles of it make likely."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +96,8 @@ def warnings(built: Sequence[Metric], build: Build, quiet_loss: float | None, un
     found = []
     growth = next((metric.value for metric in built if metric.name == "growth"), None)
     if growth is not None and growth > GROWS:
-        reason = REASONS.get((build.what, build.method), "the reason is not known")
-        found.append(f"time per item grew {growth:.1f} x from the first to the last quarter: {reason}")
+        reason = REASONS.get((build.what, build.method), "for a reason that is not known")
+        found.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
     if untaken:
         found.append(f"{untaken} of {build.probe_rules} probed rules took no frame")
     if quiet_loss is not None and quiet_loss > QUIET_LOSS:
