@@ -15,7 +15,7 @@ from pinchpoint.model.scenario import ArpResponder, Bridge, ExtraPorts, Patch, R
 LEFT, RIGHT = host("hl", "192.168.7.1/24"), host("hr", "192.168.7.2/24")
 
 
-@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp"])
+@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp", "dpdk"])
 def test_hosts_reach_each_other_over_tcp(nothing_left, datapath):
     with stands(scenario(datapath, hosts=(LEFT, RIGHT))) as setup:
         assert tcp_transfer(setup, LEFT, RIGHT) == 3_000_000
