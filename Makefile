@@ -30,6 +30,7 @@ test: setup .venv/.test-packages lint
 	$(BIN)/pytest tests/unit
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
 	$(BIN)/pytest tests/browser tests/bench
+	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
 
 lint: setup
 	cargo fmt --manifest-path engine/Cargo.toml --all --check

@@ -1,6 +1,7 @@
 """Kinds of command line values: times, studies, groups; each completes itself in the shell."""
 
 import re
+import tomllib
 from pathlib import Path
 
 import click
@@ -26,6 +27,24 @@ class Duration(click.ParamType[float]):
         if not total:
             self.fail(f"{value!r}: expected a time such as 90s, 10m or 1h30m", param, ctx)
         return float(total)
+
+
+class Setting(click.ParamType[tuple[str, object]]):
+    """`KEY=VALUE`: a key of scenario files and its value as TOML; a bare word is a text."""
+
+    name = "setting"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, object]:
+        """The key's path and its value."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = str(value).partition("=")
+        if not equals or not key.strip() or "\n" in text:
+            self.fail(f"{value!r}: expected KEY=VALUE, e.g. dut.datapath=af_xdp", param, ctx)
+        try:
+            return key.strip(), tomllib.loads(f"value = {text}")["value"]
+        except (tomllib.TOMLDecodeError, RecursionError):
+            return key.strip(), text.strip()
 
 
 class StudyName(click.ParamType[str]):

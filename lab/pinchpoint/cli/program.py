@@ -1,9 +1,10 @@
 """What a command shall run: scenario files, folders and studies made into sweeps and their units."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 from pinchpoint.model import units as words
 from pinchpoint.model.errors import InputError
@@ -14,6 +15,7 @@ from pinchpoint.sweep import order
 from pinchpoint.sweep.estimate import Forecast
 
 STUDY_FILE = "study.toml"
+Changes = Mapping[str, object]  # key path -> value
 
 
 @dataclass(frozen=True)
@@ -77,29 +79,37 @@ def _roughly(seconds: float) -> float:
     return seconds if seconds < 300 else 60 * round(seconds / 60)
 
 
-def of_paths(paths: Sequence[Path], quick: bool = False) -> Program:
-    """What `pinchpoint run PATHS` runs; problems of all files are told at once. Raises InputError."""
+def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = MappingProxyType({})) -> Program:
+    """What `pinchpoint run PATHS` runs, `changes` made to each file; problems of all are told at once.
+
+    Raises InputError.
+    """
     if len(paths) == 1 and (paths[0] / STUDY_FILE).is_file():
-        return of_study(paths[0], quick)
-    sweeps = _load_all(scenario_files(paths), quick)
+        return of_study(paths[0], quick, changes=changes)
+    sweeps = _load_all(scenario_files(paths), quick, changes)
     name = paths[0].resolve().name if len(paths) == 1 and paths[0].is_dir() else sweeps[0].group
     return Program(name, sweeps)
 
 
-def of_study(folder: Path, quick: bool = False, only: Sequence[str] = ()) -> Program:
+def of_study(
+    folder: Path,
+    quick: bool = False,
+    only: Sequence[str] = (),
+    changes: Changes = MappingProxyType({}),
+) -> Program:
     """A study, or those of its groups that `only` names; a folder without study.toml is its scenarios.
 
     Raises InputError.
     """
     if (folder / STUDY_FILE).is_file():
-        study, sweeps = load_study(folder, quick, only)
+        study, sweeps = load_study(folder, quick, only, changes)
         return Program(study.name, sweeps, study)
     files = {path.stem: path for path in scenario_files([folder])}
     unknown = [name for name in only if name not in files]
     if unknown:
         raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
     chosen = [path for name, path in files.items() if not only or name in only]
-    return Program(folder.resolve().name, _load_all(chosen, quick))
+    return Program(folder.resolve().name, _load_all(chosen, quick, changes))
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:
@@ -115,12 +125,12 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     return files
 
 
-def _load_all(files: Sequence[Path], quick: bool) -> tuple[Sweep, ...]:
+def _load_all(files: Sequence[Path], quick: bool, changes: Changes) -> tuple[Sweep, ...]:
     sweeps: list[Sweep] = []
     problems: list[str] = []
     for path in files:
         try:
-            sweeps.append(load_sweep(path, quick))
+            sweeps.append(load_sweep(path, quick, changes))
         except InputError as error:
             problems.append(str(error))
     problems += _doubles(sweep.group for sweep in sweeps)

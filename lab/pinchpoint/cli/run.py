@@ -17,7 +17,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
-from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
@@ -39,11 +39,17 @@ class How:
     out: Path
     resume: Path | None
     quick: bool
+    settings: tuple[tuple[str, object], ...]
     repeats: int | None
     budget_s: float | None
     dry_run: bool
     as_json: bool
     quiet: bool
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """What `--set` says; the last one of a key holds."""
+        return dict(self.settings)
 
 
 _OPTIONS = (
@@ -53,6 +59,9 @@ _OPTIONS = (
                  help="Continue an interrupted run; finished trials are not made again, "
                       "what failed or was impossible is tried again."),
     click.option("--quick", is_flag=True, help="The short form that the files define: fewer levels, shorter trials."),
+    click.option("--set", "settings", type=Setting(), multiple=True, metavar="KEY=VALUE",
+                 help="Put VALUE (TOML) in the place of what the files say, e.g. dut.datapath=af_xdp, "
+                      "'engine.cpus=[2, 3]' or 'stream[1].frame_bytes=512'. May be given several times."),
     click.option("--repeats", type=click.IntRange(1, 1000), metavar="N",
                  help="Measure every point N times, whatever the files say."),
     click.option("--budget", "budget_s", type=Duration(), metavar="TIME",
@@ -87,7 +96,7 @@ def run(paths: tuple[Path, ...], how: How) -> int:
     """
     if bool(paths) == bool(how.resume):
         raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
-    return resumed(how) if how.resume else conduct(program.of_paths(paths, how.quick), how)
+    return resumed(how) if how.resume else conduct(program.of_paths(paths, how.quick, how.changes), how)
 
 
 def conduct(wanted: Program, how: How) -> int:
@@ -112,9 +121,9 @@ def conduct(wanted: Program, how: How) -> int:
 def resumed(how: How) -> int:
     """Go on with the run folder `how.resume`, as it was asked for; returns the exit code."""
     assert how.resume is not None
-    if how.quick or how.repeats is not None or how.budget_s is not None:
+    if how.quick or how.settings or how.repeats is not None or how.budget_s is not None:
         raise InputError(
-            "--quick, --repeats and --budget belong to a new run",
+            "--quick, --set, --repeats and --budget belong to a new run",
             "a resumed run goes on as it was asked for",
         )
     folder = RunFolder.open(how.resume)

@@ -68,4 +68,4 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
     if how.resume:
         return resumed(how)
     assert name is not None
-    return conduct(program.of_study(shelf.find(name), how.quick, only or ()), how)
+    return conduct(program.of_study(shelf.find(name), how.quick, only or (), how.changes), how)

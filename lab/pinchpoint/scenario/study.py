@@ -12,16 +12,22 @@ from pinchpoint.scenario.keypath import key_at, key_path, nearest
 from pinchpoint.scenario.published import published
 from pinchpoint.scenario.reader import Element, Reader
 from pinchpoint.scenario.source import Change, Source, read_text, show
-from pinchpoint.scenario.sweep import sweep_of
+from pinchpoint.scenario.sweep import CHANGED, sweep_of
 
 STUDY_FILE = "study.toml"
 
 
-def load_study(folder: FilePath, quick: bool = False, only: Collection[str] = ()) -> tuple[Study, tuple[Sweep, ...]]:
+def load_study(
+    folder: FilePath,
+    quick: bool = False,
+    only: Collection[str] = (),
+    changes: Mapping[str, object] | None = None,
+) -> tuple[Study, tuple[Sweep, ...]]:
     """Read a study's folder: the study, and a sweep for each of its scenario files, in its order.
 
-    `quick`: the short form. `only`: the files wanted, by name without `.toml`; none: all. Raises
-    InputError listing every problem of all files, those of each file one a line.
+    `quick`: the short form. `only`: the files wanted, by name without `.toml`; none: all. `changes`:
+    key paths and the values that replace those of every wanted file that reads them. Raises InputError
+    listing every problem of all files, those of each file one a line.
     """
     path = folder / STUDY_FILE
     source = Source(read_text(path), str(path))
@@ -37,11 +43,12 @@ def load_study(folder: FilePath, quick: bool = False, only: Collection[str] = ()
 
     wrong: list[str] = []
     files = dict(_files(folder, stems, wrong))
-    changes = _quick(source, reader, files.values())
+    short = _quick(source, reader, files.values())
+    asked = _asked(changes or {}, [files[stem] for stem in wanted if stem in files], wrong)
     sweeps: dict[str, Sweep] = {}
     for stem in wanted:
         if stem in files:
-            _read(files[stem], changes if quick else (), quick, sweeps, wrong)
+            _read(files[stem], [*(short if quick else ()), *asked], quick, sweeps, wrong)
     _check_groups(source, [*curves, *requests], stems)
     _check_factors(source, [*curves, *requests], sweeps)
     found = [one for curve in curves if (one := published(source, folder, curve))]
@@ -96,6 +103,22 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
             source.problem(at, "expected a key that one of the scenario files reads; none does")
         changes.append(change)
     return tuple(changes)
+
+
+def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list[str]) -> list[Change]:
+    """What the user changes; a key that no wanted file reads is a mistake."""
+    found = []
+    for name, value in changes.items():
+        at = key_path(name)
+        if at is None or key_at(at, keys.TABLES) is None:
+            near = nearest(name, keys.TABLES)
+            wrong.append(f"{name}: there is no such key" + (f"; did you mean {near}?" if near else ""))
+            continue
+        change = Change(at, value, origin=CHANGED)
+        if files and not any(_takes(file, change) for file in files):
+            wrong.append(f"{name}: none of the study's files reads it")
+        found.append(change)
+    return found
 
 
 def _takes(source: Source, change: Change) -> bool:

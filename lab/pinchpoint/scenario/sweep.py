@@ -18,6 +18,7 @@ from pinchpoint.scenario.reader import Element, Reader, Values
 from pinchpoint.scenario.source import MOST_PROBLEMS, Change, Source, read_text, show
 
 LONGEST_NAME = 120
+CHANGED = "a change made when started"
 _FIXED = ("title", "measure")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -51,7 +52,7 @@ def _change(source: Source, name: str, value: object) -> Change:
         raise InputError(f"{source.path}: there is no key {show(name)}", hint)
     if not source.holds(at):
         raise InputError(f"{source.path}: {name}: the file has no such element")
-    return Change(at, value, origin="a change made when started")
+    return Change(at, value, origin=CHANGED)
 
 
 def sweep_of(source: Source, quick: bool) -> Sweep:

@@ -1,12 +1,15 @@
 """Studies and sweeps at the command line: found, told, estimated, completed."""
 
+import re
+
+import click
 import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner
 
 from pinchpoint.cli import shelf
 from pinchpoint.cli.main import cli, main
-from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import of_paths, of_study
 from pinchpoint.model.errors import InputError
 
@@ -169,3 +172,42 @@ def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
 def test_the_shell_completes_studies_and_groups(arguments, incomplete, found):
     completion = ShellComplete(cli, {}, "pinchpoint", "_PINCHPOINT_COMPLETE")
     assert [item.value for item in completion.get_completions(arguments, incomplete)] == found
+
+
+def test_a_setting_takes_the_place_of_what_the_files_say(mine):
+    program = of_study(mine, changes={"dut.pmd_cpus": [3]})
+    assert {unit.dut.pmd_cpus for unit in program.units} == {(3,)}
+    assert of_paths([mine], changes={"dut.pmd_cpus": [3]}) == program
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"dut.pmd_cpu": [3]}, "dut.pmd_cpu: there is no such key; did you mean dut.pmd_cpus?"),
+        ({"sockets.client": "a"}, "sockets.client: none of the study's files reads it"),
+        ({"dut.pmd_cpus": ["x"]}, "expected a list of CPU numbers"),
+    ],
+)
+def test_a_setting_that_means_nothing_is_refused(mine, changes, words):
+    with pytest.raises(InputError, match=re.escape(words)):
+        of_study(mine, changes=changes)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("dut.datapath=af_xdp", ("dut.datapath", "af_xdp")),
+        ("engine.cpus=[2, 3]", ("engine.cpus", [2, 3])),
+        ("search.trial_duration_s = 0.5", ("search.trial_duration_s", 0.5)),
+        ('dut.rules="actions=NORMAL"', ("dut.rules", "actions=NORMAL")),
+        ("dut.smc=true", ("dut.smc", True)),
+    ],
+)
+def test_settings_are_toml_and_bare_words_are_texts(text, found):
+    assert Setting().convert(text, None, None) == found
+
+
+@pytest.mark.parametrize("text", ["dut.datapath", "=3", "a=1\nb=2"])
+def test_what_is_no_setting_is_refused(text):
+    with pytest.raises(click.BadParameter, match="expected KEY=VALUE"):
+        Setting().convert(text, None, None)
