@@ -12,6 +12,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from sample import rate, sample_run  # noqa: E402
+from sample_measures import measures_run  # noqa: E402
 
 from pinchpoint.model.result import RateStatus  # noqa: E402
 from pinchpoint.report import render_html  # noqa: E402
@@ -250,3 +251,24 @@ def test_hostile_titles_are_shown_and_not_run(browser: Browser, tmp_path: Path) 
     assert seen.page.title() == f"{RESULT.run_id} · Pinchpoint"
     assert seen.page.locator("#scenario-1 h2").inner_text() == title
     assert seen.errors == []
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_measures_other_than_rates_show_their_figures_and_measurements(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    info, result, made = measures_run()
+    path = tmp_path / "report.html"
+    path.write_text(render_html(info, result, (), made))
+    seen = _open(browser, path, width=width)
+    first = seen.page.locator("#scenario-1")
+    expect(first.locator(".rate.first")).to_contain_text("1.61 Gbit/s")
+    expect(first.locator("table.all-metrics tbody tr")).to_have_count(6)
+    head = first.locator("table.measurements th", has_text="goodput")
+    head.click()
+    expect(first.locator("table.measurements tbody tr").first).to_contain_text("noisy host")
+    expect(seen.page.locator("table.study")).to_contain_text("1.61 Gbit/s goodput")
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    seen.page.screenshot(path=tmp_path / "measures.png", full_page=True)
+    assert seen.errors == []
+    seen.page.context.close()

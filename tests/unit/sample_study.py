@@ -24,7 +24,7 @@ from pinchpoint.model.trial import Trial
 RUN_ID = "synthetic-study-20260102T030405Z"
 TUPLES = Factor("five-tuples", "", (1, 512, 1024, 5120, 32768, 65536, 262144), falling=True)
 RULES = Factor("rules", "", (0, 1, 1000, 10_000, 100_000, 500_000), falling=True)
-CONNECTIONS = Factor("connections", "", (1, 32, 64), falling=False)
+CONNECTIONS = Factor("connections", "", (1, 32, 64), falling=False, keys=("sockets.connections",))
 NUMA = Factor("numa", "", ("any", "different"), falling=False)
 METHOD = Factor("method", "", ("process", "file", "bundle"), falling=False)
 ITEMS = Factor("items", "", (1000, 10_000, 100_000, 500_000), falling=False)

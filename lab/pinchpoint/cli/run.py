@@ -232,5 +232,6 @@ def stop_on_signals() -> Iterator[Callable[[Stoppable], None]]:
 def write_report(folder: RunFolder) -> Path:
     """Write report.html and report.md from what the folder holds; returns the page's path."""
     info, result, trials = folder.read_info(), so_far(folder), folder.read_trials()
-    folder.write_report(render_html(info, result, trials), render_markdown(info, result, trials))
+    page = render_html(info, result, trials, folder.read_measurements())
+    folder.write_report(page, render_markdown(info, result, trials))
     return folder.path / "report.html"

@@ -8,6 +8,7 @@ from pinchpoint.engine.histogram import merged
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit
+from pinchpoint.model.study import Estimate
 from pinchpoint.model.trial import PmdLoad
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
@@ -35,11 +36,18 @@ def _over(repeats: Sequence[Metric], note: str) -> Metric:
     first, several = repeats[0], len(repeats) > 1
     # Their notes say where a figure comes from, not how wide it is.
     found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
-    trimmed = "" if found.trimmed_mean is None else f"without lowest and highest {found.trimmed_mean:.6g}"
+    trimmed = _without_extremes(found)
     how = found.interval.replace("repeats", "windows") if several else "one window"
     words = "; ".join(word for word in (how, trimmed, first.note, note) if word)
     low, high = (found.low, found.high) if several else (None, None)
     return Metric(first.name, first.unit, found.value, low, high, words)
+
+
+def _without_extremes(found: Estimate) -> str:
+    """The mean as some publish it, where it is another than the estimate."""
+    if found.trimmed_mean is None or found.trimmed_mean == found.value:
+        return ""
+    return f"without lowest and highest {units.quantity(found.trimmed_mean, found.unit)}"
 
 
 def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:

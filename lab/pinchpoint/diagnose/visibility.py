@@ -16,6 +16,9 @@ _NOISE = 0.05  # of a count, and in shares
 _CLEAR = 10  # a factor must have changed by so many times the noise to be missed
 # Factors in these units say how big or fast something is; no datapath flow is expected of them.
 _MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
+# Tables that say how a workload or a measurement runs. What its connections or loads change between two
+# hosts is seen on the bench's threads; no datapath flow is promised for each.
+_NOT_THE_BENCH = frozenset({"sockets", "load", "search", "latency", "validity", "engine"})
 
 
 def with_visibility(factors: Sequence[Factor], points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
@@ -28,10 +31,16 @@ def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: Curv
         return
     for factor in factors:
         first = _first(factor, points, point)
-        if first is None or factor.unit in _MAGNITUDES or not _grew(factor, first, point):
+        if first is None or not _of_the_datapath(factor) or not _grew(factor, first, point):
             continue
         if not any(_changed(first, point)):
             yield _words(factor, first, point)
+
+
+def _of_the_datapath(factor: Factor) -> bool:
+    """Whether a flow in the datapath is to be expected of the factor; of unknown keys it is."""
+    tables = {key.partition(".")[0].partition("[")[0] for key in factor.keys}
+    return factor.unit not in _MAGNITUDES and not (tables and tables <= _NOT_THE_BENCH)
 
 
 def _first(factor: Factor, points: Sequence[CurvePoint], point: CurvePoint) -> CurvePoint | None:

@@ -251,6 +251,7 @@ class Sockets:
     duration_s: float
     repeats: int
     timeout_s: float
+    max_repeats: int = 3  # windows made beyond `repeats`, in place of invalid ones
 
 
 @dataclass(frozen=True)
@@ -309,6 +310,7 @@ class Factor:
     unit: str
     levels: tuple[Level, ...]
     falling: bool  # more of it never raises the rate: what --budget may rely on
+    keys: tuple[str, ...] = ()  # the scenario keys that its levels set, e.g. "dut.tuning.smc"
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@
 `terminal`  render_table: a rich renderable, printed by the caller
 `words`     how results are put into words, the same in all three
 `figures`   the plots as plotly figures (plain data)
+`metric_views`  what is shown of measures other than rates
 `views`     what the page's tables and diagrams show
 """
 

@@ -9,6 +9,7 @@ from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import Trial
 from pinchpoint.report import words
 from pinchpoint.report.curve_views import CurveView, curve_views
+from pinchpoint.report.metric_views import metrics_view
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
 
@@ -20,8 +21,9 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
     parts += _study(info, result)
     if alone := words.without_curve(result):
-        rest = replace(result, scenarios=alone)
-        parts.append(_table(rest))
+        if rates := tuple(one for one in alone if one.measure == "rates"):
+            parts.append(_table(replace(result, scenarios=rates)))
+        parts += [_metrics(one) for one in alone if one.measure != "rates" and one.metrics]
         parts.append("\n".join(_sentence(one, trials) for one in alone))
     if missing := words.unmeasured(info, result):
         parts.append("Not measured: " + ", ".join(_plain(name) for name in missing))
@@ -67,12 +69,25 @@ def _table(result: RunResult) -> str:
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def _metrics(one: ScenarioResult) -> str:
+    """One row a main metric, then what is true of all of them."""
+    view = metrics_view(one)
+    rows = [[_plain(one.measure), "found", "interval", "note"], ["---", "---:", "---", "---"]]
+    rows += [[_plain(text) for text in (row.name, row.value, row.interval or "-", row.note)] for row in view.main]
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    about = "; ".join(text for text in (view.about, words.judged(one)) if text)
+    heading = f"#### {_plain(one.scenario)}: {_plain(one.title)}"
+    return "\n\n".join([heading, table, *([f"{_plain(about)}."] if about else [])])
+
+
 def _sentence(one: ScenarioResult, trials: Sequence[Trial]) -> str:
     own = [trial for trial in trials if trial.scenario == one.scenario]
     doubts = [check.text for check in words.checks(one, own) if not check.good] + list(one.warnings)
     mind = f" Mind: {_plain('; '.join(doubts))}." if doubts else ""
     latency = _latency(one)
-    return f"- **{_plain(one.scenario)}**: {_plain(words.verdict_sentence(one))}{latency}{mind}"
+    verdict = words.verdict_sentence(one) or f"{one.measure} measured."
+    ended = "" if verdict.endswith(".") else "."
+    return f"- **{_plain(one.scenario)}**: {_plain(verdict)}{ended}{latency}{mind}"
 
 
 def _latency(one: ScenarioResult) -> str:

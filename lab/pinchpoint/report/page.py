@@ -13,10 +13,12 @@ from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import LatencySummary, Trial
 from pinchpoint.report import figures, views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
+from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 
 _PLOTLY: Final = "plotly-basic.min.js"
 _OWN_SCRIPT: Final = "report.js"
@@ -50,6 +52,8 @@ class Section:
     cores: str
     trials: tuple[Trial, ...]  # those shown
     made: int  # those there are
+    metrics: MetricsView
+    measurements: MeasurementsView
     swept: bool  # a curve shows it: its details are folded away
     like: str  # another unit of the same sweep, under which plan and settings stand; empty: here
     plan: tuple[str, ...]
@@ -61,9 +65,11 @@ class Section:
         return bool(self.result and figures.bounds(self.result.rates))
 
 
-def render_html(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
+def render_html(
+    info: RunInfo, result: RunResult, trials: Sequence[Trial], measurements: Sequence[Measurement] = ()
+) -> str:
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
-    sections = _sections(info, result, trials)
+    sections = _with_measurements(_sections(info, result, trials), measurements)
     scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
     curves = curve_views(result.curves, info.study)
     page = _environment().get_template("report.html.j2")
@@ -110,6 +116,18 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
     return tuple(sections)
 
 
+def _with_measurements(sections: Sequence[Section], made: Sequence[Measurement]) -> tuple[Section, ...]:
+    by_scenario: dict[str, list[Measurement]] = {}
+    for one in made:
+        by_scenario.setdefault(one.scenario, []).append(one)
+    return tuple(
+        replace(section, measurements=measurements_view(by_scenario[section.name]))
+        if section.name in by_scenario
+        else section
+        for section in sections
+    )
+
+
 def _group(scenario: Mapping[str, object]) -> str:
     point = scenario.get("point")
     return str(point.get("group", "")) if isinstance(point, Mapping) else ""
@@ -150,6 +168,8 @@ def _section(
         cores=words.core_distance(one.cache_line if one else None),
         trials=own,
         made=len(own),
+        metrics=metrics_view(one) if one else MetricsView((), (), ""),
+        measurements=MeasurementsView((), ()),
         swept=False,
         like="",
         plan=info.plans.get(name, ()),

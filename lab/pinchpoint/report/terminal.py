@@ -14,6 +14,7 @@ from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.report import words
 from pinchpoint.report.curve_views import CurveView, curve_views
+from pinchpoint.report.metric_views import metrics_view
 
 STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
 
@@ -40,12 +41,47 @@ def render_table(result: RunResult) -> Group:
 
 def _alone(result: RunResult) -> list[RenderableType]:
     """Scenarios that are no points of a sweep."""
+    others = [one for one in result.scenarios if one.measure != "rates"]
+    rates = [one for one in result.scenarios if one.measure == "rates"]
+    if not others:
+        return _searched(result)
+    parts = _searched(replace(result, scenarios=tuple(rates))) if rates else []
+    for one in others:
+        parts += _found(one)
+    return parts
+
+
+def _searched(result: RunResult) -> list[RenderableType]:
+    """Scenarios of the measure `rates`: a row each."""
     parts: list[RenderableType] = [_rates(result)]
     if any(one.latency for one in result.scenarios):
         parts.append(_latency(result))
         if own := _engines_own(result):
             parts.append(Padding(Group(*own), (0, 0, 1, 1)))
     return parts + [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
+
+
+def _found(one: ScenarioResult) -> list[RenderableType]:
+    """A scenario of another measure: a row for each of its main metrics, then what to mind and what pinched it."""
+    view = metrics_view(one)
+    parts: list[RenderableType] = []
+    if view.main:
+        title = Text.assemble((one.scenario, "bold"), f": {one.title}")
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left", title_style="")
+        table.add_column(Text(one.measure), no_wrap=True)
+        table.add_column("found", justify="right", no_wrap=True)
+        table.add_column("interval", no_wrap=True)
+        table.add_column("note", overflow="fold")
+        for place, row in enumerate(view.main):
+            value = Text(row.value, style="" if place else "bold")
+            table.add_row(Text(row.name), value, Text(row.interval or "-"), Text(row.note))
+        parts.append(table)
+    cores = words.core_distance(one.cache_line) if one.cache_line else ""
+    lines = [Text(text, style="dim") for text in (view.about, words.judged(one), cores) if text]
+    lines += [Text.assemble(("! ", "yellow bold"), f"{warning.rstrip('.')}.") for warning in one.warnings]
+    if words.pinched_by(one):
+        lines.append(_verdict(one))
+    return [*parts, *([Padding(Group(*lines), (0, 0, 1, 1))] if lines else [])]
 
 
 def _points(view: CurveView) -> Table:

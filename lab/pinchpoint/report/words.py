@@ -1,5 +1,6 @@
 """How results are put into words, the same on the page, in Markdown and on the terminal."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -43,6 +44,10 @@ SIDES: Final[Mapping[str, str]] = {
     "engine": "the engine could not keep up",
     "host": "the host could not keep up",
 }
+
+UNLIMITED: Final = ("load", "build")
+"""Measures that look for no limit, so that nothing pinches them."""
+_MADE: Final = {"bandwidth": "window", "rr": "window", "crr": "window", "build": "build"}
 
 # Below these a reader should look twice; they mark, they do not judge.
 ENOUGH_HEADROOM: Final = 1.1
@@ -113,17 +118,21 @@ def plain_reason(reason: str) -> str:
 
 
 def pinched_by(result: ScenarioResult) -> str:
-    """What limited the scenario's rate, in two words, or how it ended without one."""
+    """What limited the scenario's number, in two words, or how it ended without one; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
         return OUTCOMES[result.outcome]
-    return LIMITS[result.verdict.limit] if result.verdict else NOT_DIAGNOSED
+    if result.verdict is None:
+        return "" if result.measure in UNLIMITED else NOT_DIAGNOSED
+    return LIMITS[result.verdict.limit]
 
 
 def verdict_sentence(result: ScenarioResult) -> str:
-    """The verdict's headline, or why there is none."""
+    """The verdict's headline, or why there is none; empty if nothing was to limit."""
     if result.outcome is not Outcome.MEASURED:
         return f"{OUTCOMES[result.outcome].capitalize()}: {plain_reason(result.reason)}"
-    return result.verdict.headline if result.verdict else "No verdict: the evidence was not collected."
+    if result.verdict is None:
+        return "" if result.measure in UNLIMITED else "No verdict: the evidence was not collected."
+    return result.verdict.headline
 
 
 def seconds(value: float) -> str:
@@ -196,7 +205,12 @@ def _headroom(result: ScenarioResult) -> Check:
 def _validity(result: ScenarioResult) -> Check:
     invalid = sum(result.invalid_trials.values())
     good = result.trials > 0 and (result.trials - invalid) / result.trials >= ENOUGH_VALID
-    return Check(good, f"{result.trials - invalid} of {result.trials} trials valid")
+    return Check(good, f"{result.trials - invalid} of {units.counted(result.trials, _made(result))} valid")
+
+
+def _made(result: ScenarioResult) -> str:
+    """What the measure is made of."""
+    return _MADE.get(result.measure, "trial")
 
 
 def _cores(cache_line: CacheLine | None) -> Check:
@@ -223,12 +237,14 @@ def without_curve(result: RunResult) -> tuple[ScenarioResult, ...]:
     return tuple(one for one in result.scenarios if one.group not in drawn)
 
 
-def measured_metrics(result: ScenarioResult, most: int = 4) -> tuple[tuple[str, str], ...]:
-    """The first metrics of a scenario that found no rates: name, and value with what to mind."""
-    return tuple(
-        (metric.name, units.quantity(metric.value, metric.unit) + (f" ({metric.note})" if metric.note else ""))
-        for metric in result.metrics[:most]
-    )
+def judged(result: ScenarioResult) -> str:
+    """How many trials or windows were valid, and what was wrong with the others; empty if none was made."""
+    if not result.trials:
+        return ""
+    invalid = sum(result.invalid_trials.values())
+    kinds = (f"{number} {VALIDITIES[TrialValidity(kind)]}" for kind, number in result.invalid_trials.items())
+    aside = f" ({', '.join(kinds)})" if invalid else ""
+    return f"{result.trials - invalid} of {units.counted(result.trials, _made(result))} valid{aside}"
 
 
 def unmeasured(info: RunInfo, result: RunResult) -> tuple[str, ...]:
@@ -243,8 +259,11 @@ def method(info: RunInfo, result: RunResult) -> str:
     rates = [rate for one in result.scenarios for rate in one.rates]
     lengths = sorted({(rate.trial_duration_s, rate.duration_sum_s) for rate in rates})
     goals = " and ".join(f"{length:g} s trials, {total:g} s of them at each bound" for length, total in lengths)
-    trials = sum(one.trials for one in result.scenarios)
+    made: Counter[str] = Counter()
+    for one in result.scenarios:
+        made[_made(one)] += one.outcome is Outcome.MEASURED if one.measure == "build" else one.trials
+    counted = ", ".join(units.counted(number, what) for what, number in made.items() if number)
     traffic = seconds(sum(one.traffic_s for one in result.scenarios))
     wall = seconds(sum(one.wall_s for one in result.scenarios))
-    ran = f"{trials} trials, {traffic} of traffic in {wall}"
+    ran = f"{counted or '0 trials'}, {traffic} of traffic in {wall}"
     return f"{goals}; {ran}" if goals else ran

@@ -26,6 +26,11 @@ def key_path(text: str) -> Path | None:
     return path
 
 
+def path_text(path: Path) -> str:
+    """A path as `key_path` reads it: ("stream", 0, "flows") as `stream[1].flows`."""
+    return "".join(f"[{part + 1}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
 def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
     """The key that a path names, with its table; None if it names none.
 

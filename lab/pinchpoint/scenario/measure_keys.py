@@ -186,6 +186,12 @@ SOCKETS = Table(
             "A transaction that takes longer has failed, seconds.",
             10.0,
         ),
+        Key(
+            "max_repeats",
+            kinds.integer(0, 100),
+            "Windows made beyond `repeats` in place of those that were disturbed, all together.",
+            3,
+        ),
     ),
     measures=SOCKETS_MEASURES,
 )

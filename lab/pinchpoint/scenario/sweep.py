@@ -11,7 +11,7 @@ from typing import Any
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
-from pinchpoint.scenario.keypath import key_at, key_path, nearest
+from pinchpoint.scenario.keypath import key_at, key_path, nearest, path_text
 from pinchpoint.scenario.lexical import Path
 from pinchpoint.scenario.read import scenario_of
 from pinchpoint.scenario.reader import Element, Reader, Values
@@ -84,7 +84,7 @@ def _axes(source: Source, factors: Sequence[Element], quick: bool) -> Iterator[A
             continue
         paths = list(_paths(source, element, values["keys"]))
         chosen = "quick" if quick and values["quick"] else "levels"
-        factor = Factor(values["name"], values["unit"], values[chosen], values["falling"])
+        factor = Factor(values["name"], values["unit"], values[chosen], values["falling"], tuple(values["keys"]))
         places = [source.line((*element.at, chosen, place)) for place in range(len(factor.levels))]
         settings = (
             tuple(Change(path, level, line) for path in paths)
@@ -129,7 +129,8 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
         if name and name in names[:place]:
             source.problem((*point.at, "name"), f"expected a name of its own, found {show(name)} again")
     if taken and "point_name" in values:
-        yield Axis(Factor(values["point_name"], "", tuple(names), False), tuple(settings))
+        changed = dict.fromkeys(path_text(change.at) for setting in settings for change in setting)
+        yield Axis(Factor(values["point_name"], "", tuple(names), False, tuple(changed)), tuple(settings))
 
 
 def _point_setting(source: Source, point: Element) -> Setting:

@@ -224,10 +224,10 @@ def seconds(sockets: Sockets) -> float:
 
 def _enough(found: Sequence[Measurement], ends: Ends) -> bool:
     """Whether all repeats are there, or so much was invalid that more would not help."""
-    valid = len(_valid(found))
+    wanted = ends.sockets.repeats
     in_vain = [one.validity not in _MENDS_ITSELF for one in found[-SAME_TROUBLE:]]
     stuck = len(in_vain) == SAME_TROUBLE and all(in_vain)
-    return valid >= ends.sockets.repeats or len(found) - valid > ends.scenario.search.max_repeats or stuck
+    return len(_valid(found)) >= wanted or len(found) >= wanted + ends.sockets.max_repeats or stuck
 
 
 def _valid(found: Sequence[Measurement]) -> list[Measurement]:
@@ -289,10 +289,12 @@ def _warnings(
     scenario: Scenario, ends: Ends, found: Sequence[Measurement], read: Sequence[Window], limit: Measurement | None
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
-    valid = len(_valid(found))
-    if valid < ends.sockets.repeats:
-        last = next((one.reason for one in reversed(found) if one.reason), "")
-        lines.append(f"{valid} of {ends.sockets.repeats} windows were valid; the last invalid one: {last}")
+    valid, wanted = len(_valid(found)), ends.sockets.repeats
+    last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
+    if valid < wanted:
+        lines.append(f"{valid} of {len(found)} windows were valid, not {wanted}; the last invalid one: {last}")
+    elif len(found) > valid:
+        lines.append(f"{len(found) - valid} of {len(found)} windows set aside and repeated; the last one: {last}")
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = {"OpenFlow rules": rules(scenario), "extra ports": scenario.dut.extra_ports.count}

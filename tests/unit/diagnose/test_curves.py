@@ -178,6 +178,22 @@ def test_factors_of_which_no_flow_is_expected_are_not_blamed(factor: Factor, fir
     assert [point.invisible for point in _one(*ran, factors=(factor,)).points] == ["", ""]
 
 
+@pytest.mark.parametrize(
+    ("keys", "blamed"),
+    [
+        (("sockets.connections",), False),
+        (("load.at_fps", "search.max_load_fps"), False),
+        (("sockets.connections", "dut.rule[1].count"), True),
+        (("stream[1].flows",), True),
+        ((), True),
+    ],
+)
+def test_a_factor_of_the_workload_alone_is_not_looked_for_in_the_datapath(keys: tuple[str, ...], blamed: bool) -> None:
+    factor = Factor("connections", "", (1, 1000), falling=False, keys=keys)
+    ran = [result({factor.name: level}, _seen(2, 1)) for level in factor.levels]
+    assert bool(_one(*ran, factors=(factor,)).points[1].invisible) is blamed
+
+
 def test_without_observed_flows_nothing_is_said_about_them() -> None:
     ran = [result({"five-tuples": level}, [ndr(3e6)]) for level in (512, 65536)]
     assert [point.invisible for point in _one(*ran).points] == ["", ""]

@@ -113,11 +113,17 @@ def test_one_window_has_no_interval_and_what_one_lacks_is_absent():
     assert [metric.name for metric in socket_metrics.over_repeats(both)] == ["goodput"]
 
 
-def test_seven_windows_are_trimmed_as_curves_trim_repeats_and_as_is_published():
+def test_what_others_publish_is_told_in_the_units_of_the_figure_where_it_differs():
+    five = [[Metric("goodput", "bit/s", value * 1e9)] for value in (1.0, 2.0, 2.0, 2.0, 13.0)]
+    (found,) = socket_metrics.over_repeats(five)
+    assert found.note == "95 %, Student's t over 5 windows; without lowest and highest 2.00 Gbit/s"
+
+
+def test_seven_windows_are_trimmed_as_curves_trim_repeats():
     seven = [[Metric("goodput", "bit/s", value)] for value in (1.0, 100.0, 101.0, 102.0, 103.0, 104.0, 900.0)]
     (found,) = socket_metrics.over_repeats(seven)
     assert found.value == pytest.approx(102)
-    assert found.note == "95 %, Yuen's trimmed t over 7 windows; without lowest and highest 102"
+    assert found.note == "95 %, Yuen's trimmed t over 7 windows"
 
 
 def test_no_interval_is_negative():

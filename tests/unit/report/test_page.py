@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from sample import sample_run
+from sample_measures import measures_run
 from sample_study import study_run
 
 from pinchpoint.model.result import RunInfo, RunResult
@@ -272,3 +273,34 @@ def test_what_is_no_rate_is_shown_with_its_metrics_and_no_empty_claims() -> None
     page = _Page(render_html(INFO, replace(RESULT, scenarios=(alone, lost)), ())).visible
     assert "goodput" in page and "2.41 Gbit/s" in page and "no rate was searched" not in page
     assert "Impossible here: this machine has one NUMA node" in page
+
+
+def test_measures_other_than_rates_have_all_their_metrics_and_measurements() -> None:
+    info, result, made = measures_run()
+    page = _Page(render_html(info, result, (), made)).visible
+    for text in (
+        "Main figure",
+        "1.61 Gbit/s",
+        "1.52 to 1.69 Gbit/s",
+        "CPU 0: softirq",
+        "95 %, Student's t over 3 windows",
+    ):
+        assert text in page
+    assert "stream-0001" in page and "noisy host" in page and "took 15.0 % of one CPU" in page
+    assert "3 of 4 windows valid" in page and "5 windows, " in page and "1 build" in page
+    assert "build time" in page and "No verdict" not in page and "No thread of the device" not in page
+
+
+def test_an_unfinished_scenario_shows_the_measurements_it_has() -> None:
+    info, result, made = measures_run()
+    page = _Page(render_html(info, replace(result, scenarios=(), finished=False), (), made[:2])).visible
+    assert "2 of its measurements were made" in page and "stream-0002" in page
+
+
+def test_foreign_text_in_measurements_is_no_markup() -> None:
+    info, result, made = measures_run()
+    hostile = replace(made[0], id=HOSTILE, reason=HOSTILE, metrics=(replace(made[0].metrics[0], note=HOSTILE),))
+    one = result.scenarios[0]
+    odd = replace(one, metrics=(replace(one.metrics[0], name=HOSTILE, unit=HOSTILE, note=HOSTILE), *one.metrics))
+    html = render_html(info, replace(result, scenarios=(odd,)), (), (hostile,))
+    assert HOSTILE not in html

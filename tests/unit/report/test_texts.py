@@ -9,6 +9,7 @@ from typing import Literal
 
 from rich.console import Console
 from sample import rate, sample_run
+from sample_measures import measures_run
 from sample_study import study_run
 
 from pinchpoint.model.result import RateStatus, RunResult
@@ -63,6 +64,32 @@ def test_markdown_of_a_study() -> None:
 
 def test_terminal_table_of_a_study() -> None:
     _check("study.txt", _printed(study_run()[1]))
+
+
+def test_measures_other_than_rates_on_the_terminal() -> None:
+    _check("measures.txt", _printed(measures_run()[1]))
+
+
+def test_measures_other_than_rates_in_markdown() -> None:
+    info, result, _ = measures_run()
+    _check("measures.md", render_markdown(info, result, ()))
+
+
+def test_rates_keep_their_table_beside_other_measures() -> None:
+    both = replace(RESULT, scenarios=(*RESULT.scenarios, *measures_run()[1].scenarios))
+    printed, written = _printed(both), render_markdown(INFO, both, TRIALS)
+    assert "1.61 Gbit/s" in printed and "forward" in printed.split("stream:")[0]
+    assert "| forward |" in written and "| goodput | 1.61 Gbit/s |" in written
+
+
+def test_foreign_metrics_cannot_break_markdown_or_the_terminal() -> None:
+    info, result, _ = measures_run()
+    hostile = "[red]a|b\n# c<script>"
+    one = result.scenarios[0]
+    broken = replace(one, title=hostile, metrics=(replace(one.metrics[0], note=hostile),), warnings=(hostile,))
+    text = render_markdown(info, replace(result, scenarios=(broken,)), ())
+    assert "\n# c" not in text and not re.search(r"(?<!\\)<script", text)
+    assert "[red]a|b" in _printed(replace(result, scenarios=(broken,)))
 
 
 def test_hostile_levels_and_findings_stay_in_their_cells() -> None:

@@ -94,6 +94,7 @@ def test_every_combination_of_levels_is_a_scenario_the_first_factor_slowest() ->
         ("five-tuples", "", (1, 512, 65536), True),
         ("rules", "rules", (0, 500), False),
     ]
+    assert [one.keys for one in found.factors] == [("stream[1].flows",), ("dut.rule_series[1].count",)]
 
 
 def test_a_scenario_is_named_after_its_file_and_levels_and_keeps_the_title() -> None:
@@ -119,6 +120,7 @@ def test_listed_points_set_any_keys_and_are_one_factor() -> None:
     assert (second.ports[1].ring, second.dut.other_config, second.name) == (64, {"a": "1"}, "x.io-AF_PACKET")
     assert dict(second.point.levels) == {"io": "AF_PACKET"}
     assert [one.name for one in swept(BASE + POINTS, quick=True).scenarios] == ["x.io-vhost-user"]
+    assert swept(BASE + POINTS).factors[0].keys == ("dut.datapath", "dut.other_config", "port[2].ring")
 
 
 def test_a_point_without_changes_is_the_file_itself() -> None:

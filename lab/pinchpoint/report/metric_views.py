@@ -1,0 +1,129 @@
+"""What is shown of measures other than rates, as plain values: their metrics, and each measurement made for them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.report import words
+
+_BUSY: Final = ("client busy", "server busy", "relay busy", "PMD busy", "cycles per packet")
+_TRANSACTIONS: Final = ("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *_BUSY)
+_MAIN: Final = {
+    "bandwidth": ("goodput", "retransmits", *_BUSY),
+    "rr": _TRANSACTIONS,
+    "crr": _TRANSACTIONS,
+    "load": ("cycles per packet at ", "PMD busy at ", "loss at "),
+    "build": (
+        "build time",
+        "visible time",
+        "build rate",
+        "first frame time",
+        "blocked time",
+        "longest gap",
+        "removal time",
+    ),
+}
+"""What each measure is about, the first most; a name that ends in a space begins the name of several."""
+_FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
+
+
+@dataclass(frozen=True)
+class MetricRow:
+    """One metric."""
+
+    name: str
+    value: str  # with its unit
+    interval: str  # empty if none is known
+    note: str  # what to mind about this one
+    sort: str
+
+
+@dataclass(frozen=True)
+class MetricsView:
+    """A scenario's metrics."""
+
+    main: tuple[MetricRow, ...]
+    every: tuple[MetricRow, ...]
+    about: str  # what is true of all of them, e.g. what their intervals are
+
+
+@dataclass(frozen=True)
+class MeasurementRow:
+    """One measurement: how far to believe it, and what it found."""
+
+    id: str
+    repeat: int
+    validity: TrialValidity
+    reason: str
+    cells: tuple[tuple[str, str], ...]  # text and what to sort by, one a column
+    took: str
+    took_s: float
+
+
+@dataclass(frozen=True)
+class MeasurementsView:
+    """All measurements of a scenario, in the order they were made."""
+
+    columns: tuple[str, ...]
+    rows: tuple[MeasurementRow, ...]
+
+
+def metrics_view(result: ScenarioResult) -> MetricsView:
+    """Everything that the scenario found; notes that all metrics share are told once."""
+    notes = [metric.note.split("; ") for metric in result.metrics]
+    shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
+
+    def rows(metrics: Sequence[Metric]) -> tuple[MetricRow, ...]:
+        return tuple(_row(metric, shared) for metric in metrics)
+
+    return MetricsView(rows(main_metrics(result.measure, result.metrics)), rows(result.metrics), "; ".join(shared))
+
+
+def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
+    """Those that the measure is about, in the order in which they tell most."""
+    found = [metric for wanted in _MAIN.get(measure, ()) for metric in metrics if _named(metric.name, wanted)]
+    return tuple(found or metrics[:_FEW])
+
+
+def _named(name: str, wanted: str) -> bool:
+    return name.startswith(wanted) if wanted.endswith(" ") else name == wanted
+
+
+def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
+    low, high = metric.low, metric.high
+    return MetricRow(
+        name=metric.name,
+        value=units.quantity(metric.value, metric.unit),
+        interval="" if low is None or high is None or low == high else units.quantity_range(low, high, metric.unit),
+        note="; ".join(note for note in metric.note.split("; ") if note not in shared),
+        sort=f"{metric.value:.10g}",
+    )
+
+
+def measurements_view(made: Sequence[Measurement]) -> MeasurementsView:
+    """One row a measurement, those set aside too, with its main figures."""
+    names = dict.fromkeys(metric.name for one in made for metric in main_metrics(one.kind, one.metrics))
+    columns = tuple(names)[:_FEW]
+    return MeasurementsView(columns, tuple(_measurement(one, columns) for one in made))
+
+
+def _measurement(one: Measurement, columns: Sequence[str]) -> MeasurementRow:
+    found = {metric.name: metric for metric in one.metrics}
+    return MeasurementRow(
+        id=one.id,
+        repeat=one.repeat,
+        validity=one.validity,
+        reason=one.reason,
+        cells=tuple(
+            (units.quantity(found[name].value, found[name].unit), f"{found[name].value:.10g}")
+            if name in found
+            else ("-", "")
+            for name in columns
+        ),
+        took=words.seconds(one.wall_s),
+        took_s=one.wall_s,
+    )

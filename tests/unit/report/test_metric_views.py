@@ -1,0 +1,58 @@
+"""What is shown of measures other than rates."""
+
+from dataclasses import replace
+
+import pytest
+from sample_measures import measures_run
+
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.report.metric_views import main_metrics, measurements_view, metrics_view
+
+_, RESULT, MADE = measures_run()
+WINDOWS, TRANSACTIONS, BUILD, LOAD = RESULT.scenarios
+
+
+@pytest.mark.parametrize(
+    ("result", "names"),
+    [
+        (WINDOWS, ["goodput", "retransmits", "client busy", "relay busy"]),
+        (TRANSACTIONS, ["transactions", "latency p50", "latency p99", "latency p99.9", "failed share"]),
+        (BUILD, ["build time", "visible time", "build rate", "blocked time", "removal time"]),
+        (LOAD, ["cycles per packet at 100 kpps", "PMD busy at 100 kpps", "loss at 100 kpps"]),
+    ],
+)
+def test_each_measure_tells_what_it_is_about_first(result, names):
+    assert [row.name for row in metrics_view(result).main] == names
+    assert len(metrics_view(result).every) == len(result.metrics)
+
+
+def test_a_measure_without_any_known_metric_shows_its_first_ones():
+    unknown = [Metric(f"m{n}", "s", 1.0) for n in range(9)]
+    assert [one.name for one in main_metrics("bandwidth", unknown)] == ["m0", "m1", "m2", "m3"]
+
+
+def test_what_all_metrics_share_is_told_once():
+    view = metrics_view(WINDOWS)
+    assert view.about == "95 %, Student's t over 3 windows"
+    assert [row.note for row in view.main] == ["", "", "mean of 2 threads, the busiest 80.1 %", ""]
+    assert [row.interval for row in view.every[:2]] == ["1.52 to 1.69 Gbit/s", "1.00 to 7.00"]
+    assert metrics_view(BUILD).about == ""
+
+
+def test_one_metric_alone_keeps_its_note_and_none_gives_no_rows():
+    alone = metrics_view(replace(WINDOWS, metrics=(Metric("goodput", "bit/s", 1e9, note="one window"),)))
+    assert (alone.about, alone.main[0].note, alone.main[0].interval) == ("", "one window", "")
+    assert metrics_view(replace(WINDOWS, metrics=())).every == ()
+
+
+def test_measurements_stand_with_their_main_figure_and_why_they_do_not_count():
+    view = measurements_view(MADE)
+    assert view.columns == ("goodput",)
+    assert [row.cells[0][0] for row in view.rows] == ["1.21 Gbit/s", "1.60 Gbit/s", "1.62 Gbit/s", "1.61 Gbit/s"]
+    assert (view.rows[0].validity, view.rows[0].reason[:9]) == (TrialValidity.NOISY_HOST, "processes")
+
+
+def test_a_measurement_that_found_nothing_keeps_its_row():
+    aborted = replace(MADE[0], metrics=(), validity=TrialValidity.ABORTED, reason="ovs-vswitchd died")
+    assert measurements_view([aborted, MADE[1]]).rows[0].cells == (("-", ""),)
