@@ -179,7 +179,7 @@ class Trial:
 
     id: str  # unique within the run, e.g. "forward-0007"
     scenario: str
-    phase: str  # "warm-up", "search", "latency"
+    phase: str  # "warm-up", "search", "latency"; of the measure load: "warm-up", "load"
     repeat: int  # how many trials of this phase had this load before
     started: str  # ISO 8601, UTC
     duration_s: float  # intended

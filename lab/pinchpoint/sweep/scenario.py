@@ -93,8 +93,17 @@ def run_scenario(
 def _attach_flows(bench: Standing) -> None:
     """The datapath's flows as they stand; the result does not depend on them."""
     with suppress(PinchpointError):
-        flows = bench.control.call("dpctl/dump-flows", "-m")[:MOST_ATTACHED]
-        bench.record.attach(f"{bench.scenario.name}.datapath-flows.txt", flows)
+        flows = bench.control.call("dpctl/dump-flows", "-m")
+        bench.record.attach(f"{bench.scenario.name}.datapath-flows.txt", first_lines(flows, MOST_ATTACHED))
+
+
+def first_lines(text: str, most: int) -> str:
+    """The whole lines among the first `most` characters; where some are left out, a last line says how much."""
+    if len(text) <= most:
+        return text
+    kept = text[: text.rfind("\n", 0, most) + 1]
+    left_out = text[len(kept) :]
+    return f"{kept}(cut here: {len(left_out.splitlines()):,} more lines, {len(left_out):,} characters)\n"
 
 
 def _attach_log(bench: Standing) -> None:
