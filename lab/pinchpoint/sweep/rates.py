@@ -10,7 +10,7 @@ from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
-from pinchpoint.model.result import LatencyPoint, Outcome, Rate, ScenarioResult
+from pinchpoint.model.result import LatencyPoint, Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
@@ -119,10 +119,16 @@ def _summary(
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
-    """The trial of the highest load that satisfied the goal, else of the lowest judged one."""
-    judged = [trial for trial in searched if trial.validity is TrialValidity.VALID]
+    """The trial of the highest load that satisfied the NDR's goal; None without an NDR.
+
+    What a DUT does at any other load (it may lose nine frames in ten) is not to be told as what it does at its NDR.
+    """
+    if ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
+        return None
     below = ndr.upper_fps or float("inf")
-    reached = [trial for trial in judged if trial.loss_ratio <= ndr.loss_ratio and trial.offered_fps < below]
-    if reached:
-        return max(reached, key=lambda trial: trial.load_fps)
-    return min(judged, key=lambda trial: trial.load_fps, default=None)
+    reached = [
+        trial
+        for trial in searched
+        if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio and trial.offered_fps < below
+    ]
+    return max(reached, key=lambda trial: trial.load_fps, default=None)
