@@ -29,7 +29,7 @@ Seen = Mapping[str, float]
 def of_rates(
     rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Trial | None, streams: Sequence[Stream] = ()
 ) -> tuple[Metric, ...]:
-    """Metrics of the measure `rates`; `limit` is the trial at the NDR, `streams` what it sent."""
+    """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
     found = [_rate(rate) for rate in rates if rate.lower_fps is not None]
     found += [
         Metric(f"latency p99 at {point.share:.0%} of NDR", "ns", point.latency.p99_ns, note=point.note)
@@ -144,12 +144,13 @@ def _subtables(trial: Trial) -> Iterator[Metric]:
 
 _GAUGES = {
     "conntrack entries": "ovs/conntrack/connections",
-    "datapath flows": "ovs/flows/megaflows",
-    "datapath masks": "ovs/flows/masks",
+    "datapath flows in the table": "ovs/flows/megaflows",
+    "datapath masks in the table": "ovs/flows/masks",
 }
 
 
 def _tables(seen: Seen) -> Iterator[Metric]:
+    yield from _exercised(seen)
     for name, gauge in _GAUGES.items():
         if gauge in seen:
             yield Metric(name, "count", seen[gauge])
@@ -157,6 +158,16 @@ def _tables(seen: Seen) -> Iterator[Metric]:
         partial = seen.get("ovs/offload/partial", 0)
         note = f"{partial:,.0f} of them in part" if partial else ""
         yield Metric("offloaded flows", "count", seen["ovs/offload/yes"] + partial, note=note)
+
+
+def _exercised(seen: Seen) -> Iterator[Metric]:
+    """Flows and masks that carried packets during the trial; where flows were too many to list, all in the table."""
+    for what in ("flows", "masks"):
+        if (value := seen.get(f"ovs/exercised/{what}")) is not None:
+            yield Metric(f"datapath {what}", "count", value, note="that carried packets")
+    if "ovs/exercised/flows" not in seen and "ovs/flows/megaflows" in seen:
+        note = "in the table; which of them carried packets was not counted"
+        yield Metric("datapath flows", "count", seen["ovs/flows/megaflows"], note=note)
 
 
 def _queues(seen: Seen) -> Iterator[Metric]:

@@ -1,6 +1,7 @@
 """Collectors for Open vSwitch, through its control socket and the bridge's OpenFlow socket."""
 
 import time
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -99,7 +100,7 @@ class DatapathFlows(_ControlCollector):
 
 
 class FlowDump(_ControlCollector):
-    """Masks of the megaflows, how many of them packets have taken, and what is claimed of their offload.
+    """The megaflows one by one: their masks, which of them packets have taken, and what is claimed of their offload.
 
     The switch's main thread writes the dump, some ten microseconds a flow, so beyond
     `MOST_FLOWS` it is not asked for, and the gauges are absent.
@@ -110,15 +111,20 @@ class FlowDump(_ControlCollector):
     MOST_FLOWS = 20_000
 
     def snapshot(self) -> Snapshot:
-        """Gauges `ovs/flows/masks`, `ovs/flows/used`, `ovs/offload/{yes,partial,no}`."""
+        """Gauges `ovs/flows/masks`, `ovs/flows/used` (since they were made), `ovs/offload/{yes,partial,no}`; flows."""
         at_s = time.monotonic()
-        flows = ovs_text.datapath_flows(self._control.call("dpctl/show"))
-        if flows is None or flows > self.MOST_FLOWS:
+        count = ovs_text.datapath_flows(self._control.call("dpctl/show"))
+        if count is None or count > self.MOST_FLOWS:
             return Snapshot(at_s)
-        found = ovs_text.flow_kinds(self._control.call(self.command, "-m"))
-        gauges = {"ovs/flows/masks": float(found.masks), "ovs/flows/used": float(found.used)}
-        gauges |= {f"ovs/offload/{word}": float(count) for word, count in found.offload.items()}
-        return Snapshot(at_s, gauges=gauges)
+        flows = ovs_text.datapath_flow_counts(self._control.call(self.command, "-m"))
+        claims = Counter({"yes": 0, "partial": 0, "no": 0})
+        claims.update(flow.offload for flow in flows.values())
+        gauges = {
+            "ovs/flows/masks": float(len({flow.mask for flow in flows.values()})),
+            "ovs/flows/used": float(sum(flow.packets > 0 for flow in flows.values())),
+        }
+        gauges |= {f"ovs/offload/{word}": float(number) for word, number in claims.items()}
+        return Snapshot(at_s, gauges=gauges, flows=flows)
 
 
 class Conntrack(_ControlCollector):

@@ -127,36 +127,41 @@ def upcall_state(text: str) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class FlowKinds:
-    """What a dump of datapath flows consists of."""
+class FlowCount:
+    """One flow of the datapath, as one thread has it."""
 
-    masks: int  # distinct sets of matched bits, the datapath's subtables; of all threads together
-    used: int  # flows that packets have taken
-    offload: dict[str, int]  # flows by what the datapath claims of them: `yes`, `partial`, `no`
+    mask: str  # flows of one subtable have the same
+    packets: int  # carried since it was made
+    offload: str = "no"  # what the datapath claims: `yes`, `partial`, `no`
 
 
 _FLOW = re.compile(
-    r"^(?:ufid:[0-9a-f-]+, ?)?(?P<key>[a-z_0-9]+\(.*), packets:(?P<packets>\d{1,19}), bytes:(?P<rest>.*)$"
+    r"^(?:ufid:(?P<ufid>[0-9a-f-]+), ?)?(?P<key>[a-z_0-9]+\(.*?), packets:(?P<packets>\d{1,19}), bytes:(?P<rest>.*)$"
 )
+_FLOW_THREAD = re.compile(r"^flow-dump from (?P<thread>.+?):?\s*$")
 _OFFLOADED = re.compile(r"(?:^|, ?)offloaded:(\w+)")
 # A field's value, then its mask; what is matched whole has none.
 _VALUE = re.compile(r"(?<=[(=])[^(),=/]+(/[^(),=]+)?(?=[,)])")
 
 
-def flow_kinds(text: str) -> FlowKinds:
-    """`dpctl/dump-flows -m`: how many masks its flows have, and what it claims of their offload."""
-    masks: set[str] = set()
-    used = 0
-    offload = {"yes": 0, "partial": 0, "no": 0}
+def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
+    """`dpctl/dump-flows -m`: thread and flow -> its mask, packets and offload.
+
+    Every PMD thread has a table of its own, so a flow that two threads have is two, as in `dpctl/show`;
+    a flow that a dump lists twice for one thread (it changed meanwhile) is one.
+    """
+    found: dict[str, FlowCount] = {}
+    thread = ""
     for line in text.splitlines():
-        if flow := _FLOW.match(line):
-            masks.add(_VALUE.sub(_mask_of, flow["key"]))
-            used += flow["packets"].strip("0") != ""
+        if heading := _FLOW_THREAD.match(line):
+            thread = heading["thread"]
+        elif flow := _FLOW.match(line):
             claim = _OFFLOADED.search(flow["rest"].partition(", actions:")[0])
-            word = claim[1] if claim else "no"
-            offload[word] = offload.get(word, 0) + 1
-    return FlowKinds(len(masks), used, offload)
+            count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no")
+            found[f"{thread} {flow['ufid'] or flow['key']}"] = count
+    return found
 
 
-def _mask_of(value: re.Match[str]) -> str:
-    return value[1] or "*"
+def mask_of(key: str) -> str:
+    """The key with every value taken out and every mask left."""
+    return _VALUE.sub(lambda value: value[1] or "*", key)

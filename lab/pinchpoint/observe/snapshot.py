@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from pinchpoint.observe.exercised import exercised
+from pinchpoint.observe.ovs_text import FlowCount
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -13,6 +16,7 @@ class Snapshot:
     counters: Mapping[str, int] = field(default_factory=dict)  # only ever grow
     gauges: Mapping[str, float] = field(default_factory=dict)  # a state at one instant
     sparse: bool = False  # the source prints only what is not zero: absent means zero
+    flows: Mapping[str, FlowCount] | None = None  # of the datapath, where they were listed; too many to be kept
 
 
 @dataclass(frozen=True)
@@ -41,10 +45,17 @@ class Collector(Protocol):
 
 
 def difference(before: Snapshot, after: Snapshot) -> Observation:
-    """What happened between two snapshots; a counter missing on either side stays missing."""
+    """What happened between two snapshots; a counter missing on either side stays missing.
+
+    Of two listings of datapath flows: `ovs/exercised/{flows,masks}`, those that carried packets meanwhile.
+    """
     changes = {
         name: value - before.counters.get(name, 0)
         for name, value in after.counters.items()
         if name in before.counters or before.sparse
     }
-    return Observation(after.at_s - before.at_s, changes, after.gauges)
+    gauges = dict(after.gauges)
+    if before.flows is not None and after.flows is not None:
+        used = exercised(before.flows, after.flows)
+        gauges |= {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}
+    return Observation(after.at_s - before.at_s, changes, gauges)

@@ -26,7 +26,6 @@ from pinchpoint.model.scenario import Host, MeasureKind, Scenario, Sockets
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
-from pinchpoint.observe.exercised import FlowListing, exercised
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.setup import collectors
@@ -114,7 +113,6 @@ class WindowMeasurer:
         self._ends = ends
         self._pairs = pairs
         self._bracket = bracket
-        self._flows = FlowListing(bench.control)
         self._count = len(bench.recorded.measurements)
 
     def stop(self) -> None:
@@ -139,17 +137,12 @@ class WindowMeasurer:
         places, workload = self._bench.setup.places, self._ends.sockets
         netns = (places.host_netns(self._ends.client.name), places.host_netns(self._ends.server.name))
         began, began_s = datetime.now(UTC).isoformat(), time.monotonic()
-        before = self._flows.read()
         self._bracket.open()
         results = self._run(requests(self._ends, netns, name))
         died: DutError | None = None
         seen: dict[str, float] = {}
         try:
             seen = self._bracket.close().flat()
-            after = self._flows.read()
-            if before is not None and after is not None:
-                used = exercised(before, after)
-                seen |= {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}
         except DutError as error:
             died = error
         window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)

@@ -72,9 +72,25 @@ def test_the_tables_at_the_end_are_counts():
         }
     )
     assert metrics["conntrack entries"].value == 512
-    assert metrics["datapath flows"].value == 3
-    assert metrics["datapath masks"].value == 2
+    assert metrics["datapath flows in the table"].value == 3
+    assert metrics["datapath masks in the table"].value == 2
     assert (metrics["offloaded flows"].value, metrics["offloaded flows"].note) == (5, "1 of them in part")
+
+
+def test_datapath_flows_are_those_that_carried_packets_not_all_in_the_table():
+    table = {"ovs/flows/megaflows": 900, "ovs/flows/masks": 7}
+    metrics = seen_with(table | {"ovs/exercised/flows": 3, "ovs/exercised/masks": 2})
+    flows, masks = metrics["datapath flows"], metrics["datapath masks"]
+    assert (flows.value, masks.value) == (3, 2)
+    assert flows.note == masks.note == "that carried packets"
+    assert metrics["datapath flows in the table"].value == 900
+
+
+def test_where_flows_are_too_many_to_list_the_tables_total_says_so():
+    metrics = seen_with({"ovs/flows/megaflows": 65_537})
+    assert metrics["datapath flows"].value == 65_537
+    assert metrics["datapath flows"].note.startswith("in the table")
+    assert not [name for name in metrics if "masks" in name]
 
 
 def test_subtable_lookups_carry_the_rounding_of_the_printed_average():

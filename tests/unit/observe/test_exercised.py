@@ -3,8 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.dut.unixctl import UnixctlError
-from pinchpoint.observe.exercised import MOST_LISTED, Exercised, FlowListing, exercised, flow_counts, mask_of
+from pinchpoint.observe.exercised import Exercised, exercised
+from pinchpoint.observe.ovs import FlowDump
+from pinchpoint.observe.ovs_text import datapath_flow_counts as flow_counts
+from pinchpoint.observe.ovs_text import mask_of
+from pinchpoint.observe.snapshot import difference
 
 _KEY = (
     "skb_priority(0/0),recirc_id(0),in_port({port}),packet_type(ns=0,id=0),"
@@ -71,15 +74,33 @@ class Switch:
         self.answers = {"dpctl/show": f"netdev@ovs-netdev:\n  flows: {flows}\n", "dpctl/dump-flows": dump}
 
     def call(self, command, *_):
-        if self.answers[command] is None:
-            raise UnixctlError(f"{command}: unknown")
         return self.answers[command]
 
 
+def dumped(*lines, flows=None, thread="pmd on cpu core: 1"):
+    return FlowDump(Switch(len(lines) if flows is None else flows, listing(*lines, thread=thread))).snapshot()
+
+
+def test_between_two_snapshots_only_what_carried_packets_counts():
+    wider = "48.0.0.0/255.0.0.0"
+    before = dumped(line(1, 10), line(2, 10, ip=wider), line(3, 7))
+    seen = difference(before, dumped(line(1, 11), line(2, 10, ip=wider), line(3, 9))).flat()
+    assert (seen["ovs/exercised/flows"], seen["ovs/exercised/masks"]) == (2, 1)
+    assert (seen["ovs/flows/used"], seen["ovs/flows/masks"]) == (3, 2)
+
+
 def test_so_many_flows_that_listing_would_stop_the_switch_are_not_listed():
-    assert FlowListing(Switch(MOST_LISTED + 1, listing(line(1, 1)))).read() is None
-    assert len(FlowListing(Switch(1, listing(line(1, 1)))).read()) == 1
+    few, many = dumped(line(1, 1)), dumped(line(1, 2), flows=FlowDump.MOST_FLOWS + 1)
+    assert many.flows is None
+    assert difference(few, many).flat() == {}
+    assert difference(many, few).flat().get("ovs/exercised/flows") is None
 
 
-def test_a_switch_that_cannot_list_is_no_error():
-    assert FlowListing(Switch(1, None)).read() is None
+def test_a_flow_of_two_threads_is_two_and_one_listed_twice_is_one():
+    twice = (line(1, 4), line(1, 4), line(2, 0))
+    text = listing(*twice, thread="pmd on cpu core: 1") + listing(line(1, 9), thread="pmd on cpu core: 2")
+    now = FlowDump(Switch(3, text)).snapshot()
+    assert (now.gauges["ovs/flows/used"], now.gauges["ovs/flows/masks"]) == (2, 1)
+    assert sum(now.gauges[f"ovs/offload/{word}"] for word in ("yes", "partial", "no")) == 3
+    later = FlowDump(Switch(3, text.replace("packets:9", "packets:12"))).snapshot()
+    assert difference(now, later).gauges["ovs/exercised/flows"] == 1, "the second thread's alone"
