@@ -1,0 +1,83 @@
+"""What the shipped studies ask for is what their measures produce: a misspelt metric gives no sentence, silently."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import socket_windows
+import trials
+
+from pinchpoint.diagnose import building, socket_metrics, windows
+from pinchpoint.diagnose.metrics import of_load, of_rates
+from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
+from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.scenario.study import load_study
+
+STUDIES = Path(__file__).parents[3] / "studies"
+NAMES = ("flow-rules", "io-paths", "bridge-scale")
+SEEN = {
+    "ovs/exercised/flows": 2.0,
+    "ovs/exercised/masks": 1.0,
+    "ovs/pmd/core1/subtable_lookups": 30.0,
+    "ovs/pmd/core1/megaflow_hits": 10.0,
+}
+
+
+def of_frames(scenario):
+    trial = replace(trials.trial(pmds=[trials.pmd()]), observed=SEEN)
+    if scenario.measure is MeasureKind.LOAD:
+        return [metric for at_fps in scenario.load.at_fps for metric in of_load(at_fps, [trial])]
+    ratios = scenario.search.loss_ratios
+    rates = [Rate(ratio, RateStatus.FOUND, 1e6, 1.1e6, 1.0, 3.0, "") for ratio in ratios]
+    latency = [LatencyPoint(share, 1e5, "t-0001", None, "") for share in scenario.latency.at]
+    return of_rates(rates, latency, trial)
+
+
+def of_sockets(scenario):
+    kind = "stream" if scenario.measure is MeasureKind.BANDWIDTH else "rr"
+    found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
+    return socket_metrics.of_window(windows.read(found), SEEN)
+
+
+def of_build(scenario):
+    usage = building.Usage(1, 2, 3, 0.1, 0.1)
+    return building.metrics(building.Built(scenario.build, 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (), 0.01))
+
+
+PRODUCERS = {
+    MeasureKind.RATES: of_frames,
+    MeasureKind.LOAD: of_frames,
+    MeasureKind.BANDWIDTH: of_sockets,
+    MeasureKind.RR: of_sockets,
+    MeasureKind.CRR: of_sockets,
+    MeasureKind.BUILD: of_build,
+}
+
+
+def produced(sweep):
+    scenario = sweep.scenarios[0]
+    return {metric.name: metric.unit for metric in PRODUCERS[scenario.measure](scenario)}
+
+
+@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_metric_of_a_finding_is_produced(name, quick):
+    study, sweeps = load_study(STUDIES / name, quick)
+    by_group = {sweep.group: produced(sweep) for sweep in sweeps}
+    asked = [(one.group, one.metric) for one in study.findings if one.metric]
+    asked += [(one.against, one.metric) for one in study.findings if one.kind in ("compare", "cost")]
+    assert asked
+    assert [pair for pair in asked if pair[1] not in by_group[pair[0]]] == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_published_curves_have_our_metrics_names_and_units(name):
+    study, sweeps = load_study(STUDIES / name)
+    by_group = {sweep.group: produced(sweep) for sweep in sweeps}
+    wrong = [one for one in study.published if by_group[one.group].get(one.metric) != one.unit]
+    assert not wrong, [(one.group, one.metric, one.unit) for one in wrong]
+
+
+def test_queues_are_compared_by_their_rate():
+    study, _ = load_study(STUDIES / "io-paths")
+    assert ("growth", "NDR", "queues") in [(f.kind, f.metric, f.factor) for f in study.findings if f.group == "queues"]
