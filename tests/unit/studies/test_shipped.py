@@ -89,6 +89,20 @@ def test_each_rule_has_one_five_tuple(group, rules):
     assert scenario.dut.tuning.flow_limit > rules + 1, "one megaflow each, and one more"
 
 
+def test_classifier_flows_sends_no_frame_without_a_rule_of_its_own():
+    """Such a frame's mask depends on how many rules there are: two things would vary at once."""
+    for scenario in groups("bridge-scale")["classifier-flows"].scenarios:
+        (series,) = scenario.dut.bridges[0].rule_series
+        (stream,) = scenario.streams
+        assert series.count == stream.flows == scenario.point.levels["rules"]
+        assert stream.order[0] == "ipv4_dst"
+        assert stream.ipv4_dst.count >= series.count
+        assert "{ipv4:48.0.0.0}" in series.rule
+        assert str(stream.ipv4_dst.first) in ("48.0.0.0", str(48 << 24)), "the first rule's destination"
+        assert scenario.dut.tuning.emc_insert_inv_prob == 0, "or it answers where rules are few"
+        assert series.count >= 64, "or frames of one batch share a flow"
+
+
 def test_the_pipelines_of_flow_rules_carry_the_same_frames():
     streams = {group: sweep.scenarios[0].streams[0] for group, sweep in groups("flow-rules").items()}
     assert len({(one.ipv4_src, one.ipv4_dst, one.udp_src, one.order, one.frame_bytes) for one in streams.values()}) == 1
