@@ -27,14 +27,14 @@ SHARES: Final[Mapping[str, str]] = {
 }
 """The metrics that say which cache answered (diagnose/metrics.py), fastest first."""
 
-_DISTURBED: Final = "disturbed by the host"
+_DISTURBED: Final = ("disturbed by the host", "the host was disturbed")
 _INVALID: Final = tuple(f"{one.value}:" for one in TrialValidity if one is not TrialValidity.VALID)
-_MIND: Final = (_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told")
+_MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told")
 
 
 def disturbed(note: str) -> bool:
     """Whether a metric's note says that no valid trial or window stands behind it."""
-    return _DISTURBED in note or note.startswith(_INVALID)
+    return any(word in note for word in _DISTURBED) or note.startswith(_INVALID)
 
 
 def cautions(note: str) -> tuple[str, ...]:

@@ -216,7 +216,14 @@ def test_a_disturbed_repeat_is_left_out_while_there_is_another_and_told() -> Non
     assert point.notes["goodput"] == "1 of 3 repeats left out: disturbed by the host"
 
 
-@pytest.mark.parametrize("note", [f"lowest and highest of 2 windows; {DISTURBED}", "noisy_host: steal of 4 ms"])
+@pytest.mark.parametrize(
+    "note",
+    [
+        f"lowest and highest of 2 windows; {DISTURBED}",
+        "until all were there; the host was disturbed",
+        "noisy_host: steal of 4 ms",
+    ],
+)
 def test_a_number_that_rests_on_disturbed_measurements_alone_says_so(note: str) -> None:
     metric = Metric("goodput", "bit/s", 9e9, 8e9, 1e10, note)
     point = _one(result({"five-tuples": 512}, [metric])).points[0]
