@@ -12,13 +12,16 @@ from pinchpoint.diagnose.estimate import (
     without_extremes,
 )
 from pinchpoint.diagnose.visibility import with_visibility
+from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, SweepInfo
+from pinchpoint.model.terms import cautions, disturbed
 
 # The first words of a metric's note that say how its value is to be read (diagnose/metrics.py).
 _BOUNDS = {"at least": Bound.AT_LEAST, "below": Bound.BELOW, "refused": Bound.REFUSED}
+_SENT = "five-tuples sent"
 _WORST_FIRST = (Outcome.FAILED, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
 
 
@@ -47,8 +50,11 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
     found, notes = _together([_metrics(one) for one in measured])
+    of_all = [notes[_SENT]] if _SENT in notes else []  # what was not sent was not measured either
     if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
-        notes[""] = f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}"
+        of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
+    if of_all:
+        notes[""] = "; ".join(of_all)
     return CurvePoint(
         levels=first.levels,
         outcome=first.outcome.value,
@@ -92,17 +98,53 @@ def _together(repeats: Sequence[Iterable[Metric]]) -> tuple[dict[str, Estimate],
     found: dict[str, Estimate] = {}
     notes: dict[str, str] = {}
     for name, metrics in by_name.items():
-        usable = [metric for metric in metrics if bound_of(metric.note) is not Bound.REFUSED]
-        refused = [metric for metric in metrics if bound_of(metric.note) is Bound.REFUSED]
-        if usable:
+        numbers = [metric for metric in metrics if bound_of(metric.note) is not Bound.REFUSED]
+        usable = [metric for metric in numbers if not disturbed(metric.note)] or numbers
+        contradiction = _contradiction(usable)
+        if usable and not contradiction:
             found[name] = estimate(usable)
-        if refused:
-            share = f" in {len(refused)} of {len(metrics)} repeats" if len(metrics) > 1 else ""
-            reason = refused[0].note.removeprefix("refused").removeprefix(": ")
-            notes[name] = f"refused{share}" + (f": {reason}" if reason else "")
-        elif usable and found[name].bound is not Bound.FOUND:
-            notes[name] = next(metric.note for metric in usable if bound_of(metric.note) is not Bound.FOUND)
+        told = [_refusals(metrics), contradiction, _left_out(numbers, usable)]
+        told += _notes(usable, found[name]) if name in found else []
+        if note := "; ".join(dict.fromkeys(one for one in told if one)):
+            notes[name] = note
     return found, notes
+
+
+def _refusals(metrics: Sequence[Metric]) -> str:
+    refused = [metric for metric in metrics if bound_of(metric.note) is Bound.REFUSED]
+    if not refused:
+        return ""
+    share = f" in {len(refused)} of {len(metrics)} repeats" if len(metrics) > 1 else ""
+    reason = refused[0].note.removeprefix("refused").removeprefix(": ")
+    return f"refused{share}" + (f": {reason}" if reason else "")
+
+
+def _contradiction(usable: Sequence[Metric]) -> str:
+    """A ceiling in one repeat and a floor in another leave no number between them; empty if there are not both."""
+    kinds = {bound: [metric for metric in usable if bound_of(metric.note) is bound] for bound in Bound}
+    least, below = kinds[Bound.AT_LEAST], kinds[Bound.BELOW]
+    if not least or not below:
+        return ""
+    over, under = min(metric.value for metric in least), max(metric.value for metric in below)
+    return (
+        f"cannot be told: at least {units.quantity(over, least[0].unit)} in {len(least)} of {len(usable)} repeats, "
+        f"below {units.quantity(under, below[0].unit)} in {len(below)}"
+    )
+
+
+def _notes(usable: Sequence[Metric], found: Estimate) -> list[str]:
+    """Every repeat's own notes, but for what the estimate's interval says already; of several bounds the first."""
+    if found.bound is not Bound.FOUND:
+        return [next(metric.note for metric in usable if bound_of(metric.note) is not Bound.FOUND)]
+    parts = [part for metric in usable for part in metric.note.split("; ")]
+    return [part for part in parts if cautions(part) or part not in found.interval]
+
+
+def _left_out(numbers: Sequence[Metric], usable: Sequence[Metric]) -> str:
+    lost = len(numbers) - len(usable)
+    if not lost:
+        return ""
+    return f"{lost} of {len(numbers)} repeats left out: disturbed by the host"
 
 
 def bound_of(note: str) -> Bound:

@@ -1,8 +1,9 @@
 """Findings that set one thing beside another: compare, cost, method."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
-from pinchpoint.diagnose.find_shape import said
+from pinchpoint.diagnose.find_shape import refused_rate, said
 from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Factor, Level
@@ -109,6 +110,11 @@ def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     measured ratio of rates.
     """
     for mine, other, level in _pairs(curves, request, CYCLES):
+        if refusal := _refusal(mine, level) or _refusal(other, level):
+            where = f" at {along(mine.factor, level)}" if level is not None else ""
+            text = f"What a packet of {request.group} costs above one of {request.against}{where} cannot be told"
+            yield Finding(f"{text}, no rate stands behind the cycles: {refusal}.", warning=True)
+            continue
         over, under = _estimate(mine, level, CYCLES), _estimate(other, level, CYCLES)
         predicted = ratio(over, under)
         if over is None or under is None or predicted is None:
@@ -121,6 +127,11 @@ def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
             f"than one of {request.against}{at} ({said(over)} against {said(under)})"
         )
         yield Finding(text + _explained(mine, other, level, request.metric, predicted) + ".", warning=False)
+
+
+def _refusal(part: Series, level: Level | None) -> str:
+    point = _point(part, level)
+    return refused_rate(point) if point else ""
 
 
 def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Ratio) -> str:
@@ -146,17 +157,41 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     else:
         curve = curves.get(request.group)
         found, where = _by_level(curve, request) if curve else ([], "")
-    usable = [(name, one) for name, one in found if one.value > 0]
-    if len(usable) < 2:
+    if len(found) < 2:
         return
-    rising = usable[0][1].unit in ("s", "ns", "cycles", "bytes")  # less is better
-    usable.sort(key=lambda pair: pair[1].value, reverse=not rising)
-    (best, first), *rest = usable
+    rising = _less_is_better(request.metric, found[0][1].unit)
+    (best, first), *rest = sorted(found, key=lambda pair: pair[1].value, reverse=not rising)
+    level = [f"{name} {said(one)}" for name, one in rest if not _beats(first, one, rising)]
+    if level:
+        behind = [f"{name} {said(one)}" for name, one in rest if _beats(first, one, rising)]
+        tail = f"; behind: {'; '.join(behind)}" if behind else ""
+        text = f"{request.metric}{where}: which is best cannot be told of {best} {said(first)}; {'; '.join(level)}"
+        yield Finding(f"{text}{tail}.", warning=True)
+        return
     parts = []
     for name, one in rest:
         change = ratio(one, first) if rising else ratio(first, one)
         parts.append(f"{name} {said(one)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
     yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
+
+
+def _less_is_better(metric: str, unit: str) -> bool:
+    """Costs are better small; of shares and counts those that tell of work, loss or repetition."""
+    name = metric.rpartition(": ")[2]
+    costs = name.startswith(("loss", "failed share", "retransmits", "growth")) or "busy" in name
+    return costs or unit in ("s", "ns", "cycles", "bytes")
+
+
+def _beats(one: Estimate, other: Estimate, less: bool) -> bool:
+    """Whether neither a bound nor the intervals leave open which of two is better."""
+    (low, high), (other_low, other_high) = _ends(one), _ends(other)
+    return high < other_low if less else low > other_high
+
+
+def _ends(found: Estimate) -> tuple[float, float]:
+    low = found.value if found.low is None else found.low
+    high = found.value if found.high is None else found.high
+    return (-math.inf if found.bound is Bound.BELOW else low, math.inf if found.bound is Bound.AT_LEAST else high)
 
 
 def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:

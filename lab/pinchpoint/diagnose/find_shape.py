@@ -8,10 +8,11 @@ from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
-from pinchpoint.model.study import Bound, Curve, Estimate, Finding, FindingRequest, Study
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
+_TOO_WIDE = 0.10  # an interval that reaches farther hides effects worth publishing
 
 
 def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]:
@@ -38,6 +39,15 @@ def said(estimate: Estimate) -> str:
     return f"{lead}{units.quantity(estimate.value, estimate.unit)}{spread}"
 
 
+def refused_rate(point: CurvePoint) -> str:
+    """Why the point has no NDR; empty if it has one, or none was searched.
+
+    Without an NDR no trial is known to be at the limit, so its cycles and caches say little.
+    """
+    note = "" if "NDR" in point.estimates else point.notes.get("NDR", "")
+    return note.removeprefix("refused").removeprefix(": ").rstrip(".") if note.startswith("refused") else ""
+
+
 def _labelled(part: Series) -> str:
     label = part.label
     return f"{part.curve.group} ({label})" if label else part.curve.group
@@ -54,9 +64,7 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         falls = after.value < before.value
         change = ratio(before, after) if falls else ratio(after, before)
         if change is None:
-            both = f"{said(before)} and {said(after)}"
-            text = f"{span} the change of {request.metric} cannot be told: something else ended first at both ends"
-            yield Finding(f"{text}, {both}.", warning=True)
+            yield _without_ratio(span, request.metric, before, after)
             continue
         verb = "falls" if falls else "rises"
         if change.low is not None and change.high is not None and not change.tells_apart:
@@ -68,6 +76,22 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         beside = _published_change(study, part, request.metric)
         text = f"{span} the {request.metric} {verb} {change}, {said(before)} to {said(after)}{beside}."
         yield Finding(text, warning=False)
+
+
+def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) -> Finding:
+    """Of two bounds nothing can be told; of a zero the change, but no ratio."""
+    if before.bound is not Bound.FOUND and after.bound is not Bound.FOUND:
+        both = f"{said(before)} and {said(after)}"
+        text = f"{span} the change of {metric} cannot be told: something else ended first at both ends, {both}."
+        return Finding(text, warning=True)
+    if before.value == after.value:
+        return Finding(f"{span} the {metric} stays at {said(before)}.", warning=False)
+    verb = "falls" if after.value < before.value else "rises"
+    return Finding(f"{span} the {metric} {verb} from {_or_zero(before)} to {_or_zero(after)}.", warning=False)
+
+
+def _or_zero(estimate: Estimate) -> str:
+    return "0" if estimate.value == 0 and not estimate.high else said(estimate)
 
 
 def _published_change(study: Study, part: Series, metric: str) -> str:
@@ -131,18 +155,27 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         change = ratio(after, before)
         if change is None or change.bound is not Bound.FOUND:
             continue
-        percent = (change.value - 1) * 100
         span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
-        spread = _percent_interval(change)
-        effect = change.tells_apart and abs(percent) > _NEGLIGIBLE * 100
-        no_effect = (
-            f"no effect on the {request.metric} can be told" if spread else f"the {request.metric} hardly changes"
-        )
-        verb = f"the {request.metric} changes" if effect or not (spread or abs(percent) <= 5) else no_effect
-        yield Finding(f"{span} {verb}: {percent:+.1f} %{spread}{_published_flat(study, part, request.metric)}.", False)
+        told = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
+        beside = _published_flat(study, part, request.metric)
+        yield Finding(f"{span} {_effect(request.metric, change)}: {told}{beside}.", warning=False)
         last_point = part.at(last)
         if last_point is not None and last_point.invisible:
             yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)
+
+
+def _effect(metric: str, change: Ratio) -> str:
+    """What the interval of the change allows to say; one that excludes no change is an effect, however small."""
+    if change.low is None or change.high is None:
+        return f"an effect on the {metric} cannot be told, no interval is known"
+    if change.tells_apart:
+        return f"the {metric} changes"
+    reach = max(1 - change.low, change.high - 1)
+    if reach < _NEGLIGIBLE:
+        return f"the {metric} changes by less than {_NEGLIGIBLE:.0%}".replace("%", " %")
+    if reach <= _TOO_WIDE:
+        return f"no effect on the {metric} within +-{reach * 100:.1f} %"
+    return f"an effect on the {metric} cannot be told, the interval is too wide"
 
 
 def _percent_interval(change: Ratio) -> str:

@@ -1,43 +1,33 @@
 """Findings about what happened at the points: caches, impossible, limit."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from pinchpoint.diagnose.find_shape import chosen
+from pinchpoint.diagnose.find_shape import chosen, refused_rate
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
+from pinchpoint.model.terms import LIMITS, SHARES, cautions
 
-SHARES: Mapping[str, str] = {
-    "simple match share": "simple match",
-    "EMC share": "EMC",
-    "SMC share": "SMC",
-    "megaflow share": "megaflow classifier",
-    "upcall share": "upcalls",
-}
-_LIMITS: Mapping[str, str] = {
-    Limit.GENERATOR: "the generator",
-    Limit.SEARCH_MAXIMUM: "the search's maximum",
-    Limit.HOST: "the measuring host",
-    Limit.PMD_CORE: "a PMD core",
-    Limit.SENDER_CORE: "the client's core",
-    Limit.RECEIVER_CORE: "the server's core",
-    Limit.RELAY_CORE: "the relay's core",
-    Limit.PLANNED_RATE: "the planned rate",
-    Limit.NAMED_DROP: "a named drop",
-    Limit.UNEXPLAINED: "nothing that could be named",
-}
 _MOST_NAMED = 4
 
 
 def caches(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """The shares of lookups that each cache answered, at the first and the last level."""
     for part in chosen(curves, request):
-        seen = [point for point in part.points if _shares(point)]
+        name = f"{part.curve.group} ({part.label})" if part.label else part.curve.group
+        counted = [point for point in part.points if _shares(point)]
+        seen = [point for point in counted if not refused_rate(point)]
+        if len(seen) < len(counted):
+            lost = next(point for point in counted if refused_rate(point))
+            yield Finding(
+                f"{name}: caches at {len(counted) - len(seen)} of {len(counted)} points are left out, "
+                f"no rate stands behind them: {refused_rate(lost)}.",
+                warning=True,
+            )
         if len(seen) < 2:
             continue
         first, last = seen[0], seen[-1]
-        name = f"{part.curve.group} ({part.label})" if part.label else part.curve.group
         yield Finding(
             f"{name}: lookups were answered by {_answered_at(part, first)}, by {_answered_at(part, last)}.",
             warning=False,
@@ -46,6 +36,20 @@ def caches(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
 
 def _shares(point: CurvePoint) -> dict[str, float]:
     return {words: point.estimates[name].value for name, words in SHARES.items() if name in point.estimates}
+
+
+def minded(curves: Mapping[str, Curve], request: FindingRequest, names: Collection[str]) -> Iterator[Finding]:
+    """One warning a caution about the numbers that a sentence rests on: those of `names`, and of whole points."""
+    groups = {request.group, *(name.strip() for name in request.against.split(","))}
+    found: dict[str, list[tuple[Curve, CurvePoint]]] = {}
+    for curve in (curve for group, curve in curves.items() if group in groups):
+        for point in curve.points:
+            told = [note for name, note in point.notes.items() if name in ("", *names)]
+            for caution in dict.fromkeys(part for note in told for part in cautions(note)):
+                if not caution.startswith("refused"):  # of which the finding "limit" tells
+                    found.setdefault(caution, []).append((curve, point))
+    for caution, places in found.items():
+        yield Finding(f"{_listed(places)}: {caution.rstrip('.')}.", warning=True)
 
 
 def _answered_at(part: Series, point: CurvePoint) -> str:
@@ -127,7 +131,7 @@ def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) ->
     for _, point in points:
         counts[point.limit] = counts.get(point.limit, 0) + 1
     ranked = sorted(counts.items(), key=lambda item: -item[1])
-    parts = [f"{_LIMITS.get(word, word)} at {count}" for word, count in ranked]
+    parts = [f"{LIMITS[Limit(word)]} at {count}" for word, count in ranked]
     about = request.group or "All groups"
     yield Finding(f"{about}: of {units.counted(len(points), 'point')} with a verdict, {', '.join(parts)}.", False)
     open_above = [

@@ -6,23 +6,27 @@
 * cost: the cycles per packet of `group` over those of the control group `against`, at the largest common level,
   and how much of the lower rate (`metric`) they explain: the discriminating experiment.
 * caches: which cache answered the lookups at the first and at the last level.
-* flat: that the factor has no effect on the metric, with the interval; warns if the datapath did not see it.
+* flat: whether the factor has an effect on the metric, as far as the interval tells; warns if the datapath did not
+  see it.
 * growth: the metric (e.g. time per item) at the largest level over the smallest; published beside it.
-* method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric.
+* method: the levels of the factor, or `group` and the groups in `against` (by commas), ordered by the metric, the
+  best first; warns where bounds or overlapping intervals leave open which that is.
 * impossible: which points could not run here, and why.
 * limit: which verdicts hold at how many points, which numbers are only "at least", and which were refused.
 
-An empty group means all of them (impossible, limit). With several other factors `against`
-of fall, knee, flat and growth may fix some, as `connections=32, numa=any`. A sentence
-whose numbers are missing is not written.
+Numbers that rest on disturbed measurements, or on fewer five-tuples than asked for, are
+followed by a warning that says so. An empty group means all of them (impossible, limit).
+With several other factors `against` of fall, knee, flat and growth may fix some, as
+`connections=32, numa=any`. A sentence whose numbers are missing is not written.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from pinchpoint.diagnose.find_compare import compare, cost, method
+from pinchpoint.diagnose.find_compare import CYCLES, compare, cost, method
 from pinchpoint.diagnose.find_shape import fall, flat, growth, knee
-from pinchpoint.diagnose.find_state import caches, impossible, limit
+from pinchpoint.diagnose.find_state import caches, impossible, limit, minded
 from pinchpoint.model.study import Curve, Finding, FindingRequest, Study
+from pinchpoint.model.terms import SHARES
 
 KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Iterator[Finding]]] = {
     "fall": fall,
@@ -38,11 +42,22 @@ KINDS: Mapping[str, Callable[[Study, Mapping[str, Curve], FindingRequest], Itera
 }
 
 
+# Kinds that quote numbers, each with the metrics that it rests on beside the one asked for.
+_RESTS_ON: Mapping[str, Collection[str]] = {
+    **dict.fromkeys(("fall", "knee", "compare", "flat", "growth", "method"), ()),
+    "cost": (CYCLES,),
+    "caches": tuple(SHARES),
+}
+
+
 def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
     """What the study asks for, in its order; unknown kinds and missing curves give no sentence."""
     by_group = {curve.group: curve for curve in curves}
     found: list[Finding] = []
     for request in study.findings:
         if request.kind in KINDS:
-            found += (one for one in KINDS[request.kind](study, by_group, request) if one not in found)
+            told = list(KINDS[request.kind](study, by_group, request))
+            if told and request.kind in _RESTS_ON:
+                told += minded(by_group, request, {request.metric, *_RESTS_ON[request.kind]})
+            found += (one for one in told if one not in found)
     return tuple(found)

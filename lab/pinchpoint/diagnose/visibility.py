@@ -11,6 +11,7 @@ from pinchpoint.model.study import CurvePoint
 _FLOWS, _MASKS = "datapath flows", "datapath masks"
 _COUNTS = (_FLOWS, _MASKS, "conntrack entries")
 _SHARES = ("EMC share", "SMC share", "upcall share")
+MOST_LISTED = 20_000  # flows; of more, their masks are not counted (observe/ovs.py)
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
 _NOISE = 0.05  # of a count, and in shares
 _CLEAR = 10  # a factor must have changed by so many times the noise to be missed
@@ -23,7 +24,18 @@ _NOT_THE_BENCH = frozenset({"sockets", "load", "search", "latency", "validity", 
 
 def with_visibility(factors: Sequence[Factor], points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:
     """The points, each with the words that a factor was invisible to the datapath, where it was."""
-    return tuple(replace(point, invisible="; ".join(_unseen(factors, points, point))) for point in points)
+    return tuple(
+        replace(point, invisible="; ".join(_unseen(factors, points, point)), notes=_notes(point)) for point in points
+    )
+
+
+def _notes(point: CurvePoint) -> Mapping[str, str]:
+    """The point's notes, and why it has no masks where its flows are too many to be listed."""
+    flows = point.estimates.get(_FLOWS)
+    if flows is None or flows.value <= MOST_LISTED or _MASKS in point.estimates:
+        return point.notes
+    told = [note for note in (point.notes.get(""), f"masks not counted: more than {MOST_LISTED:,} flows") if note]
+    return {**point.notes, "": "; ".join(told)}
 
 
 def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: CurvePoint) -> Iterator[str]:

@@ -9,6 +9,7 @@ from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, Estimate, Published
+from pinchpoint.model.terms import SHARES, cautions
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
 from pinchpoint.report.figures import Figure, layout_of, wrapped
@@ -17,15 +18,7 @@ COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _SYMBOLS: Final = {Bound.AT_LEAST: "triangle-up-open", Bound.BELOW: "triangle-down-open"}
-SHARES: Final[Mapping[str, str]] = {
-    "simple match share": "simple match",
-    "EMC share": "EMC",
-    "SMC share": "SMC",
-    "megaflow share": "megaflow",
-    "upcall share": "upcall",
-    "lost upcall share": "lost upcall",
-}
-_SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind", "@bad")
+_SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind")
 _MOST_TRACES: Final = 12
 _MOST_STACKS: Final = 4
 _MAIN_HEIGHT: Final = 390  # pixels
@@ -87,7 +80,9 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     open_above = "Open triangles pointing up are “at least”: something else ended first. "
     open_below = "Open triangles pointing down are “below”. "
     bounds = {one.bound for one in found}
-    marks = (open_above if Bound.AT_LEAST in bounds else "") + (open_below if Bound.BELOW in bounds else "")
+    any_minded = any(cautions(note) for point in curve.points for note in point.notes.values())
+    open_else = "Other open markers have a note to mind, under the pointer and in the table. " if any_minded else ""
+    marks = (open_above if Bound.AT_LEAST in bounds else "") + (open_below if Bound.BELOW in bounds else "") + open_else
     return f"{bars}{marks}Point at a marker for its verdict."
 
 
@@ -128,8 +123,8 @@ def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
 def _trace(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Figure:
     found = part.having(name)
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
-    ups = [max(0.0, (one.high or one.value) - one.value) / divisor for _, one in found]
-    downs = [max(0.0, one.value - (one.value if one.low is None else one.low)) / divisor for _, one in found]
+    ups = [max(0.0, _high(one) - one.value) / divisor for _, one in found]
+    downs = [max(0.0, one.value - _low(one)) / divisor for _, one in found]
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -142,12 +137,33 @@ def _trace(part: Series, name: str, x: LevelAxis, divisor: float, place: int, le
         "marker": {
             "color": colour,
             "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
-            "symbol": [_SYMBOLS.get(one.bound, shape) for _, one in found],
+            "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
             "line": {"width": 1.8, "color": colour},
         },
         "error_y": {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
                     "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)},
     }  # fmt: skip
+
+
+def _low(found: Estimate) -> float:
+    return found.value if found.low is None else found.low
+
+
+def _high(found: Estimate) -> float:
+    return found.value if found.high is None else found.high
+
+
+def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
+    """What to mind about the number: of its own, and of all of its point."""
+    point = part.at(level)
+    notes = [point.notes.get(name, ""), point.notes.get("", "")] if point else []
+    return tuple(dict.fromkeys(caution for note in notes for caution in cautions(note)))
+
+
+def _symbol(part: Series, level: Level, name: str, found: Estimate, plain: str) -> str:
+    if found.bound in _SYMBOLS:
+        return _SYMBOLS[found.bound]
+    return f"{plain}-open" if _minded(part, level, name) else plain
 
 
 def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
@@ -162,7 +178,7 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
     if found.interval:
         lines.append(f"{escape(words.spread(found) or 'open')} ({escape(found.interval)})")
     if point is not None:
-        for text in (point.verdict, point.invisible):
+        for text in (*_minded(part, level, name), point.verdict, point.invisible):
             if text:
                 lines.append(f"<i>{escape(wrapped(text)).replace(chr(10), '<br>')}</i>")
     return "<br>".join(lines)
@@ -249,10 +265,11 @@ def _normalised(
             for level, found in ours
         ],
         "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 7, "symbol": [_SYMBOLS.get(found.bound, "circle") for _, found in ours]},
+        "marker": {"color": colour, "size": 7,
+                   "symbol": [_symbol(part, level, one.metric, found, "circle") for level, found in ours]},
         "error_y": {"type": "data", "symmetric": False, "color": colour, "thickness": 1.2, "width": 4,
-                    "array": [max(0.0, (f.high or f.value) - f.value) / base_ours for _, f in ours],
-                    "arrayminus": [max(0.0, f.value - (f.low or f.value)) / base_ours for _, f in ours]},
+                    "array": [max(0.0, _high(f) - f.value) / base_ours for _, f in ours],
+                    "arrayminus": [max(0.0, f.value - _low(f)) / base_ours for _, f in ours]},
     }  # fmt: skip
     theirs = shared | {
         "mode": "lines+markers",
@@ -276,7 +293,9 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
         names = [name for name in SHARES if len(part.having(name)) > 0]
         if not names:
             continue
-        levels = [level for level, _ in part.having(names[0])]
+        levels = [
+            point.levels[part.factor.name] for point in part.points if any(name in point.estimates for name in names)
+        ]
         data = [_layer(part, name, levels, x, colour) for name, colour in zip(SHARES, _SHARE_COLOURS, strict=True)
                 if name in names]  # fmt: skip
         layout = layout_of(height=320, top=12)
@@ -288,7 +307,7 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
 
 def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
     found = dict(part.having(name))
-    values = [100 * found[level].value if level in found else 0.0 for level in levels]
+    values = [100 * found[level].value if level in found else None for level in levels]
     return {
         "type": "scatter",
         "mode": "lines",
@@ -296,8 +315,8 @@ def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colou
         "name": SHARES[name],
         "x": [x.place(level) for level in levels],
         "y": values,
-        "text": [f"{SHARES[name]} {units.share(value / 100)} at {escape(units.level(level))}"
-                 for value, level in zip(values, levels, strict=True)],
+        "text": [f"{SHARES[name]} {'not counted' if value is None else units.share(value / 100)} "
+                 f"at {escape(units.level(level))}" for value, level in zip(values, levels, strict=True)],
         "hovertemplate": "%{text}<extra></extra>",
         "line": {"color": colour, "width": 1.5},
         "fillcolor": colour,

@@ -1,6 +1,6 @@
 """What the tables about curves show, as plain values; the page, Markdown and the terminal only place them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -8,12 +8,14 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
+from pinchpoint.model.terms import LIMITS, cautions
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 
 # Beside what was looked for, these say most about why it is what it is.
 _TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
+_FEW: Final = 3  # metrics named that are not in the table
 UNSEEN: Final = "not seen by the datapath"
 
 
@@ -99,10 +101,11 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     names, wanted = metric_names(curve), main_metrics(curve)
     refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
     if curve.measure == "rates":
-        wanted = tuple(sorted({*wanted, *refused}, key=lambda name: (name != "NDR", name)))
+        rates = {name for name in (*wanted, *refused) if name == "NDR" or name.startswith("PDR")}
+        wanted = tuple(sorted(rates or {*wanted, *refused}, key=lambda name: (name != "NDR", name)))
     else:
-        wanted = (*wanted, *refused)
-    telling = [name for name in _TELLING if name in names]
+        wanted = tuple(dict.fromkeys((*wanted, *refused)))
+    telling = [name for name in _TELLING if name in names and name not in wanted]
     rest = [name for name in names if name not in (*wanted, *telling)]
     return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])
 
@@ -115,12 +118,6 @@ def rows(curve: Curve, columns: Sequence[str]) -> tuple[Row, ...]:
 def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) -> Row:
     measured = point.outcome == Outcome.MEASURED
     main = next((point.estimates[name] for name in columns if name in point.estimates), None)
-    # "at least" stands with its number, and why in the verdict.
-    told: dict[str, list[str]] = {}
-    for name, note in point.notes.items():
-        if not name or (name in columns and note.startswith("refused")):
-            told.setdefault(note, []).append(name)
-    notes = [f"{', '.join(names)}: {note}" if names[0] else note for note, names in told.items()]
     return Row(
         levels=tuple(with_unit(point.levels.get(factor.name), factor.unit) for factor in curve.factors),
         order=order,
@@ -130,12 +127,31 @@ def _row(curve: Curve, point: CurvePoint, columns: Sequence[str], order: int) ->
         outcome=point.outcome,
         limit=_limit(point) if measured else words.OUTCOMES[Outcome(point.outcome)],
         verdict=point.verdict if measured else words.plain_reason(point.reason),
-        notes=tuple([*notes, *([UNSEEN] if point.invisible else [])]),
+        notes=tuple([*_notes(point, columns), *([UNSEEN] if point.invisible else [])]),
     )
 
 
+def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
+    """What to mind about the point and its numbers; "at least" stands with its number, and why in the verdict."""
+    of_all = point.notes.get("", "")
+    if of_all:
+        yield of_all
+    told: dict[str, list[str]] = {}
+    for name, note in point.notes.items():
+        for caution in cautions(note) if name else ():
+            told.setdefault(caution, []).append(name)
+    for caution, names in told.items():
+        if caution in of_all:
+            continue
+        shown = [name for name in names if name in columns]
+        if point.estimates and set(names) >= set(point.estimates):
+            yield caution
+        elif shown or not caution.startswith("refused"):
+            yield f"{', '.join(shown or names[:_FEW])}: {caution}"
+
+
 def _limit(point: CurvePoint) -> str:
-    return words.LIMITS[Limit(point.limit)] if point.limit else "-"
+    return LIMITS[Limit(point.limit)] if point.limit else "-"
 
 
 def _published_way(found: Estimate | None) -> str:

@@ -58,6 +58,7 @@ class Section:
     like: str  # another unit of the same sweep, under which plan and settings stand; empty: here
     plan: tuple[str, ...]
     settings: tuple[views.Setting, ...]
+    in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
 
     @property
     def has_close_up(self) -> bool:
@@ -102,6 +103,7 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
     drawn = {curve.group for curve in result.curves if curve.points}
     highest, many = views.highest(result), len(trials) > MANY_TRIALS
     first_of: dict[str, str] = {}
+    in_force_of = {one.scenario: tuple(one.settings.items()) for one in result.scenarios}
     sections = []
     for place, (name, one) in enumerate(found, 1):
         group = one.group if one else _group(plain.get(name, {}))
@@ -111,7 +113,8 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
         shown = _near_rates(one, own) if swept and many else own
         made = _section(f"scenario-{place}", name, one, plain.get(name, {}), info, own, highest)
         if like != name:
-            made = replace(made, plan=(), settings=(), like=like)
+            same = made.in_force == in_force_of.get(like, ())
+            made = replace(made, plan=(), settings=(), like=like, in_force=() if same else made.in_force)
         sections.append(replace(made, group=group, swept=swept, trials=shown))
     return tuple(sections)
 
@@ -174,6 +177,7 @@ def _section(
         like="",
         plan=info.plans.get(name, ()),
         settings=views.settings(scenario),
+        in_force=tuple(one.settings.items()) if one else (),
     )
 
 

@@ -6,26 +6,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, Limit, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import CacheLine, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
+from pinchpoint.model.terms import LIMITS
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
 NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
 
-LIMITS: Final[Mapping[Limit, str]] = {
-    Limit.GENERATOR: "traffic generator",
-    Limit.SEARCH_MAXIMUM: "search maximum",
-    Limit.HOST: "measuring host",
-    Limit.PMD_CORE: "PMD core",
-    Limit.SENDER_CORE: "client's core",
-    Limit.RECEIVER_CORE: "server's core",
-    Limit.RELAY_CORE: "relay's core",
-    Limit.PLANNED_RATE: "planned rate",
-    Limit.NAMED_DROP: "named drop",
-    Limit.UNEXPLAINED: "unexplained",
-}
 VALIDITIES: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "valid",
     TrialValidity.GENERATOR_LIMITED: "generator limited",

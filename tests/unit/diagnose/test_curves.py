@@ -8,10 +8,13 @@ from points import FLOWS, ndr, rate, result, sweep
 
 from pinchpoint.diagnose.curves import bound_of, curves, estimate
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.diagnose.visibility import MOST_LISTED
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve
+from pinchpoint.model.terms import cautions
+from pinchpoint.observe.ovs import FlowDump
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:
@@ -197,3 +200,65 @@ def test_a_factor_of_the_workload_alone_is_not_looked_for_in_the_datapath(keys: 
 def test_without_observed_flows_nothing_is_said_about_them() -> None:
     ran = [result({"five-tuples": level}, [ndr(3e6)]) for level in (512, 65536)]
     assert [point.invisible for point in _one(*ran).points] == ["", ""]
+
+
+DISTURBED = "every window was disturbed by the host"
+
+
+def test_a_disturbed_repeat_is_left_out_while_there_is_another_and_told() -> None:
+    levels = {"five-tuples": 512}
+    ran = [
+        result(levels, [Metric("goodput", "bit/s", value, note=note)], repeat=repeat)
+        for repeat, (value, note) in enumerate(((2e9, ""), (9e9, f"one window; {DISTURBED}"), (2e9, "")), 1)
+    ]
+    point = _one(*ran).points[0]
+    assert (point.estimates["goodput"].value, point.estimates["goodput"].n) == (2e9, 2)
+    assert point.notes["goodput"] == "1 of 3 repeats left out: disturbed by the host"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        f"lowest and highest of 2 windows; {DISTURBED}",
+        "until all were there; the host was disturbed",
+        "noisy_host: steal of 4 ms",
+    ],
+)
+def test_a_number_that_rests_on_disturbed_measurements_alone_says_so(note: str) -> None:
+    metric = Metric("goodput", "bit/s", 9e9, 8e9, 1e10, note)
+    point = _one(result({"five-tuples": 512}, [metric])).points[0]
+    assert point.estimates["goodput"].value == 9e9
+    assert cautions(point.notes["goodput"]) == (note.rpartition("; ")[2],)
+
+
+def test_five_tuples_that_were_never_sent_are_told_of_the_whole_point() -> None:
+    note = "the trial ended before all 65,536 had been sent"
+    sent = Metric("five-tuples sent", "count", 9000, note=note)
+    point = _one(result({"five-tuples": 65536}, [ndr(3e6, 3.1e6), sent])).points[0]
+    assert point.notes[""] == note and "NDR" in point.estimates
+
+
+def test_notes_of_all_repeats_are_kept_once_each() -> None:
+    ran = [
+        result({"five-tuples": 512}, [Metric("PMD busy", "share", 0.9, note=note)], repeat=repeat)
+        for repeat, note in enumerate(("PMD core 1", "PMD core 2", "PMD core 1"), 1)
+    ]
+    assert _one(*ran).points[0].notes == {"PMD busy": "PMD core 1; PMD core 2"}
+
+
+def test_at_least_in_one_repeat_and_below_in_another_give_no_number() -> None:
+    levels = {"five-tuples": 512}
+    below = rate(RateStatus.BELOW_MINIMUM, None, 1e4, "even 10 kpps lost")
+    ran = [result(levels, [ndr(5.05e6, None, "at least: the engine offered no more")]),
+           result(levels, [], repeat=2, rates=(below,))]  # fmt: skip
+    point = _one(*ran).points[0]
+    assert "NDR" not in point.estimates
+    assert point.notes["NDR"] == "cannot be told: at least 5.05 Mpps in 1 of 2 repeats, below 10.0 kpps in 1"
+
+
+def test_masks_of_too_many_flows_are_said_to_be_not_counted() -> None:
+    assert MOST_LISTED == FlowDump.MOST_FLOWS
+    ran = [result({"five-tuples": level}, [Metric("datapath flows", "count", level)]) for level in (512, 65536)]
+    assert [dict(point.notes) for point in _one(*ran).points] == [
+        {}, {"": "masks not counted: more than 20,000 flows"}
+    ]  # fmt: skip

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 from points import curve, number, point, published, study
 
-from pinchpoint.diagnose.find_state import _LIMITS
 from pinchpoint.diagnose.findings import KINDS, findings
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve, Study
+from pinchpoint.model.study import Bound, Curve, Estimate, Finding, Study
+from pinchpoint.model.terms import LIMITS
 
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})
 
@@ -160,7 +160,8 @@ def test_flat_states_the_bound_and_warns_if_the_datapath_did_not_see_the_factor(
     figures = published({0: 44.56, 500_000: 44.1})
     told, warned = findings(study("flat", figures), [replace(level, points=(level.points[0], unseen))])
     assert (
-        "no effect on the NDR can be told: +0.3 % [-3.6 .. +4.4 %]; published: -1.0 % from 0 to 500,000." in told.text
+        "no effect on the NDR within +-4.4 %: +0.3 % [-3.6 .. +4.4 %]; published: -1.0 % from 0 to 500,000."
+        in told.text
     )
     assert warned.warning and warned.text.startswith("base: 500,000 rules, but 2 datapath flows")
 
@@ -227,7 +228,7 @@ def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
     mixed = curve({1: {"NDR": number(7e6, bound=Bound.AT_LEAST)}, 64: {"NDR": number(3e6)}, 128: {"NDR": number(2e6)}})
     points = (replace(mixed.points[0], limit="generator"), *mixed.points[1:])
     counted, open_above = findings(study("limit"), [replace(mixed, points=points)])
-    assert counted.text == "base: of 3 points with a verdict, a PMD core at 2, the generator at 1."
+    assert counted.text == "base: of 3 points with a verdict, PMD core at 2, traffic generator at 1."
     assert open_above.warning and open_above.text.startswith('base (five-tuples 1): its number is "at least"')
 
 
@@ -237,11 +238,11 @@ def test_refused_numbers_are_told_and_not_counted_as_found() -> None:
     assert lost.warning and lost.text == (
         "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
     )
-    assert counted.text == "base: of 2 points with a verdict, a PMD core at 2."
+    assert counted.text == "base: of 2 points with a verdict, PMD core at 2."
 
 
 def test_every_limit_has_words() -> None:
-    assert set(_LIMITS) == set(Limit)
+    assert set(LIMITS) == set(Limit)
 
 
 @pytest.mark.parametrize("kind", list(KINDS))
@@ -263,3 +264,86 @@ def test_an_unknown_kind_and_a_repeated_request_add_nothing() -> None:
     assert _texts(study("prophecy"), FALLING) == []
     asked = study("fall")
     assert len(_texts(replace(asked, findings=asked.findings * 2), FALLING)) == 1
+
+
+PATH = Factor("path", "", ("af_xdp", "tap", "dpdk"), falling=False)
+
+
+def _method(metric: str, *found: Estimate) -> Finding:
+    levels = {level: {metric: one} for level, one in zip(PATH.levels, found, strict=False)}
+    (one,) = findings(study("method", metric=metric, factor="path"), [curve(levels, factor=PATH)])
+    return one
+
+
+@pytest.mark.parametrize("metric", ["PMD busy at 20.0 kpps", "PMD core 1: PMD busy", "loss at 20.0 kpps"])
+def test_a_thread_that_is_less_busy_and_a_path_that_loses_less_is_better(metric: str) -> None:
+    found = _method(metric, number(0.9, unit="share"), number(0.3, unit="share"))
+    assert found.text.startswith(f"{metric}: tap is best with 30.0 %") and "as much)" in found.text
+
+
+def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
+    assert "tap is best" in _method("EMC share", number(0.1, unit="share"), number(0.9, unit="share")).text
+
+
+def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
+    found = _method("NDR", number(5e6), number(4e6, bound=Bound.AT_LEAST), number(1e6))
+    assert found.warning and found.text == (
+        "NDR: which is best cannot be told of af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
+        "behind: dpdk 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
+    )
+    assert "af_xdp is best" in _method("NDR", number(5e6, bound=Bound.AT_LEAST), number(4e6)).text
+
+
+def test_overlapping_intervals_leave_open_which_is_best() -> None:
+    found = _method("NDR", number(5e6, 0.05), number(5.2e6, 0.05))
+    assert found.warning and "which is best cannot be told of tap" in found.text
+
+
+def test_a_fall_to_zero_is_a_fall() -> None:
+    (found,) = findings(
+        study("fall", metric="EMC share"),
+        [curve({1: {"EMC share": number(1.0, None, unit="share")}, 64: {"EMC share": number(0.0, None)}})],
+    )
+    assert not found.warning and found.text == (
+        "base: from 1 five-tuple to 64 five-tuples the EMC share falls from 100 % [n = 3, no interval] to 0."
+    )
+
+
+@pytest.mark.parametrize(
+    ("after", "width", "words"),
+    [
+        (3.005e6, 0.005, "the NDR changes by less than 2 %: +0.2 % ["),
+        (3.01e6, 0.02, "no effect on the NDR within +-4.4 %: +0.3 % ["),
+        (3.3e6, 0.1, "an effect on the NDR cannot be told, the interval is too wide: +10.0 % ["),
+        (3.03e6, 0.002, "the NDR changes: +1.0 % [+0.6 .. +1.4 %]"),
+        (3.03e6, None, "an effect on the NDR cannot be told, no interval is known: +1.0 %."),
+    ],
+)
+def test_flat_says_no_more_than_the_interval_allows(after: float, width: float | None, words: str) -> None:
+    (text,) = _texts(study("flat"), curve({0: {"NDR": number(3e6, width)}, 9: {"NDR": number(after, width)}}))
+    assert words in text
+
+
+def test_cost_and_caches_leave_out_points_whose_rate_was_refused() -> None:
+    seen = {"cycles per packet": number(900, unit="cycles"), "EMC share": number(0.9, unit="share")}
+    refused = curve({1: seen, 64: seen}, notes={"NDR": "refused: no quiet trial"})
+    (cost,) = findings(study("cost", against="raw"), [refused, replace(refused, group="raw")])
+    assert cost.warning and cost.text.endswith("cannot be told, no rate stands behind the cycles: no quiet trial.")
+    (caches,) = findings(study("caches"), [refused])
+    assert caches.warning and "caches at 2 of 2 points are left out" in caches.text
+
+
+@pytest.mark.parametrize(
+    ("notes", "told"),
+    [
+        ({"NDR": "every window was disturbed by the host"}, True),
+        ({"": "the trial ended before all 64 had been sent"}, True),
+        ({"PMD busy": "every window was disturbed by the host"}, False),
+        ({"NDR": "bounds of the search"}, False),
+    ],
+)
+def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(notes: dict[str, str], told: bool) -> None:
+    doubtful = replace(FALLING, points=(replace(FALLING.points[0], notes=notes), *FALLING.points[1:]))
+    found = findings(study("fall"), [doubtful])
+    warned = [one.text for one in found if one.warning]
+    assert warned == ([f"base (five-tuples 255): {next(iter(notes.values()))}."] if told else [])

@@ -139,7 +139,7 @@ def test_a_published_curve_that_several_series_share_is_drawn_once() -> None:
 
 def test_cache_shares_are_layers_of_one_whole() -> None:
     layers = _traces(BY_GROUP["base"], "caches-0")
-    assert [layer["name"] for layer in layers] == ["EMC", "megaflow", "upcall"]
+    assert [layer["name"] for layer in layers] == ["EMC", "megaflow classifier", "upcalls"]
     sums = [sum(values) for values in zip(*(layer["y"] for layer in layers), strict=True)]
     assert sums == pytest.approx([100.0] * 7)
 
@@ -215,3 +215,27 @@ def test_several_published_curves_have_their_series_colours_and_zeros_are_left_o
     ]
     assert data[0]["line"]["color"] == data[1]["line"]["color"] != data[2]["line"]["color"] == data[3]["line"]["color"]
     assert len(data[1]["x"]) == 2
+
+
+def test_a_cache_that_was_not_counted_is_not_drawn_as_zero() -> None:
+    share = number(0.5, unit="share")
+    seen = curve({1: {"EMC share": share, "megaflow share": share}, 2: {"megaflow share": share}})
+    emc, megaflow = _traces(seen, "caches-0")
+    assert (emc["y"], megaflow["y"]) == ([50.0, None], [50.0, 50.0])
+    assert emc["text"][1] == "EMC not counted at 2"
+
+
+def test_an_error_bar_may_reach_to_zero() -> None:
+    down = curve({1: {"NDR": replace(number(3e6), low=0.0)}, 2: {"NDR": number(3e6)}})
+    assert _traces(down)[0]["error_y"]["arrayminus"][0] == 3.0
+    (ours, _) = _traces(down, "shape", (published({1: 1.0, 2: 2.0}),))
+    assert ours["error_y"]["arrayminus"][0] == 1.0
+
+
+def test_numbers_with_a_caution_have_an_open_marker_and_say_why() -> None:
+    doubt = "every window was disturbed by the host"
+    both = curve({1: {"NDR": number(3e6)}, 2: {"NDR": number(3e6)}})
+    marked = replace(both, points=(replace(both.points[0], notes={"NDR": doubt}), both.points[1]))
+    (trace,) = _traces(marked)
+    assert trace["marker"]["symbol"] == ["circle-open", "circle"]
+    assert doubt in trace["text"][0] and doubt not in trace["text"][1]

@@ -77,3 +77,19 @@ def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() 
     assert (view.columns, view.panels) == (("NDR", "PDR 0.5 %"), ())
     assert {cell.text for row in view.rows for cell in row.cells} == {"refused"}
     assert view.rows[0].limit == "measuring host" and view.rows[0].notes == ("NDR, PDR 0.5 %: refused: noisy host",)
+
+
+def test_a_column_stands_once_though_every_rate_was_refused() -> None:
+    cycles = {"cycles per packet": number(900, unit="cycles")}
+    one = curve({1: cycles, 2: cycles}, notes={"NDR": "refused: noisy host"})
+    assert table_columns(one) == ("NDR", "cycles per packet")
+
+
+def test_cautions_about_a_number_are_told_once_and_harmless_notes_are_not() -> None:
+    said = {"NDR": "bounds of the search; every window was disturbed by the host", "PMD busy": "PMD core 1"}
+    both = {"NDR": number(3e6), "PMD busy": number(0.9, unit="share")}
+    (view,) = curve_views([curve({1: both, 2: both}, notes=said)], None)
+    assert view.rows[0].notes == ("NDR: every window was disturbed by the host",)
+    said |= {"PMD busy": "every window was disturbed by the host"}
+    (view,) = curve_views([curve({1: both, 2: both}, notes=said)], None)
+    assert view.rows[0].notes == ("every window was disturbed by the host",)

@@ -304,3 +304,15 @@ def test_foreign_text_in_measurements_is_no_markup() -> None:
     odd = replace(one, metrics=(replace(one.metrics[0], name=HOSTILE, unit=HOSTILE, note=HOSTILE), *one.metrics))
     html = render_html(info, replace(result, scenarios=(odd,)), (), (hostile,))
     assert HOSTILE not in html
+
+
+def test_settings_read_back_from_the_switch_are_shown_once() -> None:
+    info, result, trials = study_run()
+    first, second, *rest = result.scenarios
+    read = {"conntrack limit": "3000001"}
+    same = replace(result, scenarios=(replace(first, settings=read), replace(second, settings=read), *rest))
+    page = _Page(render_html(info, same, trials))
+    assert page.visible.count("Settings in force, as read back from the switch") == 1
+    assert page.visible.count("3000001") == 1
+    other = (replace(first, settings=read), replace(second, settings={"conntrack limit": "77"}), *rest)
+    assert render_html(info, replace(result, scenarios=other), trials).count("as read back from the switch") == 2

@@ -9,6 +9,7 @@ from sample import rate, sample_run
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome, RateStatus
 from pinchpoint.model.study import Bound
+from pinchpoint.model.terms import LIMITS
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
 
@@ -117,7 +118,7 @@ def test_loss_is_written_without_exponents(ratio: float, text: str) -> None:
 
 
 def test_every_limit_and_validity_has_its_words() -> None:
-    assert set(words.LIMITS) == set(Limit)
+    assert set(LIMITS) == set(Limit)
     assert set(words.VALIDITIES) == set(TrialValidity)
     assert set(words.OUTCOMES) == set(Outcome)
 

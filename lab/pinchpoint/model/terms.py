@@ -1,0 +1,44 @@
+"""What findings and the report call limits and caches, and which notes a reader must mind; one table of each."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from pinchpoint.model.result import Limit
+from pinchpoint.model.trial import TrialValidity
+
+LIMITS: Final[Mapping[Limit, str]] = {
+    Limit.GENERATOR: "traffic generator",
+    Limit.SEARCH_MAXIMUM: "search maximum",
+    Limit.HOST: "measuring host",
+    Limit.PMD_CORE: "PMD core",
+    Limit.SENDER_CORE: "client's core",
+    Limit.RECEIVER_CORE: "server's core",
+    Limit.RELAY_CORE: "relay's core",
+    Limit.PLANNED_RATE: "planned rate",
+    Limit.NAMED_DROP: "named drop",
+    Limit.UNEXPLAINED: "unexplained",
+}
+SHARES: Final[Mapping[str, str]] = {
+    "simple match share": "simple match",
+    "EMC share": "EMC",
+    "SMC share": "SMC",
+    "megaflow share": "megaflow classifier",
+    "upcall share": "upcalls",
+}
+"""The metrics that say which cache answered (diagnose/metrics.py), fastest first."""
+
+_DISTURBED: Final = ("disturbed by the host", "the host was disturbed")
+_INVALID: Final = tuple(f"{one.value}:" for one in TrialValidity if one is not TrialValidity.VALID)
+_MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told")
+
+
+def disturbed(note: str) -> bool:
+    """Whether a metric's note says that no valid trial or window stands behind it."""
+    return any(word in note for word in _DISTURBED) or note.startswith(_INVALID)
+
+
+def cautions(note: str) -> tuple[str, ...]:
+    """The parts of a note that a reader must mind; the others only say what the number or its interval is."""
+    if note.startswith(("refused", "cannot be told", *_INVALID)):
+        return (note,)
+    return tuple(part for part in note.split("; ") if any(word in part for word in _MIND) or part.startswith("lost "))
