@@ -75,19 +75,19 @@ def test_every_setting_is_read_back_from_the_running_switch(nothing_left, datapa
         scenario(datapath, hosts=(LEFT,)),
         emc_insert_inv_prob=0,
         smc=True,
-        flow_limit=12_345,
+        flow_limit=5_000,
         max_idle_ms=2_500,
         conntrack_limit=777,
         hw_offload=False,
     )
     with stands(wanted) as setup, talking(setup) as control:
         found = in_force(wanted, setup.places, control)
-    modes = {"xdp mode of hl": "native"} if datapath == "af_xdp" else {}
+    modes = {"xdp mode of hl": "native", "PMD cores": "1"} if datapath == "af_xdp" else {}
     assert found == modes | {
         "emc-insert-inv-prob": "0",
         "smc-enable": "true",
-        "flow-limit": "12345",
-        "max-idle": "2500",
+        "flow-limit": "5000",
+        "max-idle": "2500 (stored in the database)",
         "hw-offload": "false",
         "conntrack limit": "777",
         "offloads of hl": "tx-checksumming off, tcp-segmentation-offload off, generic-segmentation-offload on",

@@ -289,17 +289,22 @@ def _start_relay(resource: r.Relay) -> int:
 def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
     """The line of JSON that `resource`, running, tells of itself now. Raises BenchError if it does not."""
     account = Path(resource.account)
-    told = account.read_text().count("\n")
     pid = _named_pid(resource)
-    if pid is None:
-        raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}")
-    os.kill(pid, signal.SIGUSR1)
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        lines = account.read_text().split("\n")[:-1]  # the last is empty, or not yet complete
-        if len(lines) > told:
-            return lines[-1]
-        time.sleep(0.002)
+    with account.open("rb") as answers:
+        answers.seek(0, os.SEEK_END)
+        try:
+            if pid is None:
+                raise ProcessLookupError
+            os.kill(pid, signal.SIGUSR1)
+        except ProcessLookupError as error:  # also when it ends between being found and being asked
+            raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}") from error
+        told = b""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            told += answers.read()
+            if (end := told.rfind(b"\n")) >= 0:  # what follows is not yet complete
+                return told[:end].rpartition(b"\n")[2].decode(errors="replace")
+            time.sleep(0.002)
     raise BenchError(f"{resource.name} tells nothing of itself within {timeout_s:g} s\n{_tail(resource.log)}")
 
 

@@ -1,6 +1,7 @@
 """Many processes at a concurrency, and one process that is fed and watched: both can be left at any moment."""
 
 import fcntl
+import math
 import os
 import selectors
 import signal
@@ -8,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 
 from pinchpoint.bench.host import CommandFailed
 from pinchpoint.model.errors import RequirementError
@@ -15,6 +17,7 @@ from pinchpoint.model.errors import RequirementError
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
 _CHUNK = 1 << 16  # bytes
 _MOST_WORDS = 40  # of a command that are told when it fails
+_MOST_SAID = 1 << 20  # bytes of stderr that are kept
 Environment = Sequence[tuple[str, str]]
 
 
@@ -38,15 +41,15 @@ def run_many(
                 _fill(running, waiting, concurrency, added)
                 if not running.get_map():
                     return
-                for key, _ in running.select(LOOK_S):
-                    process: subprocess.Popen[bytes] = key.data
-                    running.unregister(key.fileobj)
-                    _finish(process)
+                for child in _ending(running):
+                    _finish(child, partial(on_done, done))
+                    running.unregister(child.stderr)
+                    child.close()
                     done += 1
                 on_done(done)
         finally:
             for key in list(running.get_map().values()):
-                _end(key.data)
+                key.data.end()
 
 
 def _fill(
@@ -56,9 +59,17 @@ def _fill(
         argv = next(waiting, None)
         if argv is None:
             return
-        process = _start(argv, environment, subprocess.DEVNULL)
-        # Nothing is said until it ends: the end of its stderr is its own, without a wait for any child.
-        running.register(process.stderr, selectors.EVENT_READ, process)  # type: ignore[arg-type]
+        child = _Child(argv, environment, subprocess.DEVNULL)
+        # The end of its stderr is its own, without a wait for any child.
+        running.register(child.stderr, selectors.EVENT_READ, child)
+
+
+def _ending(running: selectors.BaseSelector) -> "list[_Child]":
+    """Those that have closed their stderr or, where something of theirs still holds it, have ended."""
+    events = running.select(LOOK_S)
+    if not events:
+        return [key.data for key in running.get_map().values() if key.data.process.poll() is not None]
+    return [key.data for key, _ in events if key.data.hear()]
 
 
 def run_fed(
@@ -67,52 +78,87 @@ def run_fed(
     environment: Environment,
     on_wait: Callable[[int], None],
     *,
+    timeout_s: float = math.inf,
     pipe_bytes: int | None = None,
 ) -> None:
     """One process with `lines` on its stdin; `on_wait` is told how many it has been given, twenty times a second.
 
     What `on_wait` raises ends the process. With a small pipe (`pipe_bytes`, at least a page) what
-    it has been given is nearly what it has read. Raises CommandFailed or RequirementError.
+    it has been given is nearly what it has read. Raises RequirementError, or CommandFailed if it
+    fails, ends without having been given all lines, or has not ended after `timeout_s` seconds.
     """
-    process = _start(argv, {**os.environ, **dict(environment)}, subprocess.PIPE)
-    assert process.stdin is not None and process.stderr is not None
+    child = _Child(argv, {**os.environ, **dict(environment)}, subprocess.PIPE)
+    deadline = time.monotonic() + timeout_s
+    stdin = child.process.stdin
+    assert stdin is not None
+
+    def look(given: int) -> None:
+        if time.monotonic() > deadline:
+            raise CommandFailed(child.shown, f"no end within {timeout_s:g} s")
+        on_wait(given)
+
     try:
         if pipe_bytes is not None:
-            fcntl.fcntl(process.stdin, fcntl.F_SETPIPE_SZ, pipe_bytes)
-        os.set_blocking(process.stdin.fileno(), False)
-        given = _feed(process, iter(lines), on_wait)
-        with suppress(BrokenPipeError):
-            process.stdin.close()
-        with selectors.DefaultSelector() as ending:
-            ending.register(process.stderr, selectors.EVENT_READ)
-            while not ending.select(LOOK_S):
-                on_wait(given)
-        _finish(process)
+            fcntl.fcntl(stdin, fcntl.F_SETPIPE_SZ, pipe_bytes)
+        os.set_blocking(stdin.fileno(), False)
+        given, all_given = _feed(child, iter(lines), look)
+        stdin.close()
+        _finish(child, lambda: look(given))
+        if not all_given:
+            words = child.said.decode(errors="replace").strip()
+            raise CommandFailed(child.shown, f"ended well after {given:,} lines, which are not all: {words}")
     finally:
-        _end(process)
+        child.end()
 
 
-def _feed(process: subprocess.Popen[bytes], lines: Iterator[str], on_wait: Callable[[int], None]) -> int:
-    """Give it all lines; ends early if it ends. How many lines were given."""
-    assert process.stdin is not None and process.stderr is not None
+def _feed(child: "_Child", lines: Iterator[str], look: Callable[[int], None]) -> tuple[int, bool]:
+    """Give it all lines, unless it ends or takes no more: how many were given, and whether that is all."""
+    stdin = child.process.stdin
+    assert stdin is not None
     given, looked_at = 0, time.monotonic()
     with selectors.DefaultSelector() as ready:
-        ready.register(process.stdin, selectors.EVENT_WRITE)
-        ready.register(process.stderr, selectors.EVENT_READ)
+        ready.register(stdin, selectors.EVENT_WRITE)
+        ready.register(child.stderr, selectors.EVENT_READ)
         for chunk, count in _chunks(lines):
             rest = memoryview(chunk)
             while rest:
                 events = [key.fileobj for key, _ in ready.select(LOOK_S)]
-                if process.stderr in events:
-                    return given
-                if process.stdin in events:
-                    with suppress(BlockingIOError, BrokenPipeError):
-                        rest = rest[os.write(process.stdin.fileno(), rest) :]
+                if child.stderr in events and child.hear():
+                    ready.unregister(child.stderr)  # it says no more, and may read on
+                try:
+                    rest = rest[os.write(stdin.fileno(), rest) :] if stdin in events else rest
+                except BlockingIOError:
+                    continue  # writable for less than this
+                except BrokenPipeError:
+                    return given, False
                 if time.monotonic() - looked_at >= LOOK_S:
-                    on_wait(given + int(count * (1 - len(rest) / len(chunk))))
+                    if child.process.poll() is not None:  # something else may hold its stdin open
+                        return given, False
+                    look(given + int(count * (1 - len(rest) / len(chunk))))
                     looked_at = time.monotonic()
             given += count
-    return given
+    return given, True
+
+
+def _finish(child: "_Child", on_wait: Callable[[], None]) -> None:
+    """Wait for its end, twenty times a second with `on_wait`; raises CommandFailed if it failed."""
+    with selectors.DefaultSelector() as hearing:
+        hearing.register(child.stderr, selectors.EVENT_READ)
+        closed = False
+        while child.process.poll() is None:
+            if closed:
+                with suppress(subprocess.TimeoutExpired):
+                    child.process.wait(LOOK_S)
+                    break
+                on_wait()
+            elif hearing.select(LOOK_S):
+                closed = child.hear()
+            else:
+                on_wait()
+        while not closed and hearing.select(0):
+            closed = child.hear()
+    if child.process.returncode != 0:
+        raise CommandFailed(child.shown, child.said.decode(errors="replace"))
 
 
 def _chunks(lines: Iterator[str]) -> Iterator[tuple[bytes, int]]:
@@ -129,40 +175,49 @@ def _chunks(lines: Iterator[str]) -> Iterator[tuple[bytes, int]]:
         yield ("\n".join(held) + "\n").encode(), len(held)
 
 
-def _start(argv: Sequence[str], environment: dict[str, str], stdin: int) -> subprocess.Popen[bytes]:
-    try:
-        return subprocess.Popen(
-            argv,
-            env=environment,
-            stdin=stdin,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            bufsize=0,
-            start_new_session=True,  # Ctrl-C is for the lab
-        )
-    except FileNotFoundError as error:
-        raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
+class _Child:
+    """A process and what it says; hearing it never waits."""
 
+    def __init__(self, argv: Sequence[str], environment: dict[str, str], stdin: int) -> None:
+        words = list(argv)
+        self.shown = words if len(words) <= _MOST_WORDS else [*words[:_MOST_WORDS], f"... {len(words)} words in all"]
+        self.said = bytearray()  # on stderr
+        try:
+            self.process = subprocess.Popen(
+                argv,
+                env=environment,
+                stdin=stdin,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,  # Ctrl-C is for the lab
+            )
+        except FileNotFoundError as error:
+            raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
+        assert self.process.stderr is not None
+        self.stderr = self.process.stderr
+        os.set_blocking(self.stderr.fileno(), False)
 
-def _finish(process: subprocess.Popen[bytes]) -> None:
-    """Its end, which has begun; raises CommandFailed if it failed."""
-    assert process.stderr is not None
-    said = process.stderr.read()
-    process.stderr.close()
-    if process.wait() != 0:
-        assert isinstance(process.args, (list, tuple))
-        words = [str(word) for word in process.args]
-        shown = words if len(words) <= _MOST_WORDS else [*words[:_MOST_WORDS], f"... {len(words)} words in all"]
-        raise CommandFailed(shown, said.decode(errors="replace"))
+    def hear(self) -> bool:
+        """Keep what it has said; whether it has closed its stderr."""
+        try:
+            chunk = os.read(self.stderr.fileno(), _CHUNK)
+        except BlockingIOError:
+            return False
+        self.said += chunk[: _MOST_SAID - len(self.said)]
+        return not chunk
 
+    def end(self) -> None:
+        """Whatever it does, it ends now."""
+        if self.process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+        self.close()
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Whatever it does, it ends now."""
-    if process.poll() is None:
-        with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    for stream in (process.stdin, process.stderr):
-        if stream is not None:
-            with suppress(OSError):
-                stream.close()
+    def close(self) -> None:
+        """Its pipes."""
+        for stream in (self.process.stdin, self.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()

@@ -9,6 +9,7 @@ while links that go together wait once: so links that are made together get a gr
 and a group is removed by one request (RTM_DELLINK with IFLA_GROUP).
 """
 
+import builtins
 import ctypes
 import errno
 import os
@@ -33,6 +34,8 @@ _REQUEST, _ACK, _EXCLUSIVE, _CREATE, _DUMP = 0x1, 0x4, 0x200, 0x400, 0x300
 _IFNAME, _LINKINFO, _GROUP, _NET_NS_FD = 3, 18, 27, 28
 _KIND, _DATA, _VETH_PEER = 1, 2, 1
 _UP = 0x1
+_DUMP_INTERRUPTED = 0x10  # NLM_F_DUMP_INTR: links came or went meanwhile
+_MOST_DUMPS = 100  # of a namespace that does not keep still
 _LARGEST_READ = 1 << 18  # bytes; the kernel fills at most 32 KiB of a dump at a time
 
 
@@ -53,14 +56,14 @@ def attributes(data: bytes) -> Iterator[tuple[int, bytes]]:
         place += (length + 3) & ~3
 
 
-def messages(data: bytes) -> Iterator[tuple[int, int, bytes]]:
-    """(type, sequence, body) of each message that one read gave."""
+def messages(data: bytes) -> Iterator[tuple[int, int, int, bytes]]:
+    """(type, flags, sequence, body) of each message that one read gave."""
     place = 0
     while place + _HEADER.size <= len(data):
-        length, kind, _, sequence, _ = _HEADER.unpack_from(data, place)
+        length, kind, flags, sequence, _ = _HEADER.unpack_from(data, place)
         if length < _HEADER.size:
             raise ValueError(f"message of {length} bytes at {place}")
-        yield kind, sequence, data[place + _HEADER.size : place + length]
+        yield kind, flags, sequence, data[place + _HEADER.size : place + length]
         place += (length + 3) & ~3
 
 
@@ -153,38 +156,54 @@ class Links:
             on_removed(min(count, (group + 1) * GROUP_SIZE))
 
     def remove_kind(self, kind: str, names: Collection[str] | None = None) -> int:
-        """Remove all links of one kind, e.g. "tun", or those of `names` only, many at once; how many there were."""
+        """Remove all links of one kind, e.g. "tun", or those of `names` only, many at once; how many there were.
+
+        One that goes meanwhile, e.g. with the process that made it, is no error.
+        """
         found = [index for index, name, of in self.list() if of == kind and (names is None or name in names)]
         for first in range(0, len(found), GROUP_SIZE):
             part = found[first : first + GROUP_SIZE]
             group = attribute(_GROUP, struct.pack("=I", _LEAVING_GROUP))
             bodies = [_LINK.pack(0, 0, 0, index, 0, 0) + group for index in part]
-            self._each(_NEWLINK, bodies, [f"link {index}" for index in part])
+            for place in range(0, len(part), _BURST):
+                some = slice(place, place + _BURST)
+                with _gone_is_no_error():
+                    self._ask(_NEWLINK, 0, bodies[some], [f"link {index}" for index in part[some]])
             self._remove_group(_LEAVING_GROUP)
         return len(found)
 
     def list(self) -> list[tuple[int, str, str]]:
-        """(index, name, kind) of every link of the namespace; the kind of a plain device is empty."""
+        """(index, name, kind) of every link of the namespace; the kind of a plain device is empty.
+
+        Raises BenchError if links come and go whenever it looks.
+        """
+        for _ in range(_MOST_DUMPS):
+            found, whole = self._dump()
+            if whole:
+                return found
+        raise BenchError(f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went")
+
+    def _dump(self) -> "tuple[builtins.list[tuple[int, str, str]], bool]":
+        """The links, and whether none came or went meanwhile: one may be missing then."""
         self._sequence += 1
         self._socket.send(_message(_GETLINK, _REQUEST | _DUMP, self._sequence, bytes(_LINK.size)))
         found: list[tuple[int, str, str]] = []
+        whole = True
         while True:
-            for kind, sequence, body in messages(self._socket.recv(_LARGEST_READ)):
+            for kind, flags, sequence, body in messages(self._socket.recv(_LARGEST_READ)):
                 if sequence != self._sequence:
                     continue
+                whole = whole and not flags & _DUMP_INTERRUPTED
                 if kind == _DONE:
-                    return found
+                    return found, whole
                 if kind == _ERROR:
                     raise self._refusal(body, "list of links")
                 found.append(_described(body))
 
     def _remove_group(self, group: int) -> None:
         body = bytes(_LINK.size) + attribute(_GROUP, struct.pack("=I", group))
-        try:
+        with _gone_is_no_error():
             self._ask(_DELLINK, 0, [body], [f"group {group:#x}"])
-        except BenchError as error:
-            if not isinstance(error.__cause__, OSError) or error.__cause__.errno not in (errno.ENODEV, errno.ENOENT):
-                raise
 
     def _each(self, kind: int, bodies: Sequence[bytes], names: Sequence[str]) -> None:
         for first in range(0, len(bodies), _BURST):
@@ -201,10 +220,10 @@ class Links:
         self._socket.send(b"".join(burst))
         failure: BenchError | None = None
         while True:
-            for answer, sequence, body in messages(self._socket.recv(_LARGEST_READ)):
+            for answer, _, sequence, body in messages(self._socket.recv(_LARGEST_READ)):
                 if answer != _ERROR or not first <= sequence <= last:
                     continue
-                if failure is None and struct.unpack_from("=i", body)[0] != 0:
+                if struct.unpack_from("=i", body)[0] != 0 and (failure is None or _is_gone(failure)):
                     failure = self._refusal(body, names[sequence - first])
                 if sequence == last:
                     if failure is not None:
@@ -216,6 +235,19 @@ class Links:
         failure = BenchError(f"{what} in {self._netns}: {os.strerror(number)}")
         failure.__cause__ = OSError(number, os.strerror(number))
         return failure
+
+
+def _is_gone(error: BenchError) -> bool:
+    return isinstance(error.__cause__, OSError) and error.__cause__.errno in (errno.ENODEV, errno.ENOENT)
+
+
+@contextmanager
+def _gone_is_no_error() -> Iterator[None]:
+    try:
+        yield
+    except BenchError as error:
+        if not _is_gone(error):
+            raise
 
 
 def _message(kind: int, flags: int, sequence: int, body: bytes) -> bytes:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.many import run_fed, run_many
+from pinchpoint.bulk.making import allowed_s
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.dut.ovs import OvsPlaces
 from pinchpoint.dut.unixctl import Unixctl
@@ -93,7 +94,7 @@ class Flows:
                 return None  # busy with a whole bundle; if it died, the command says so
 
         try:
-            run_fed(argv, rules, environment, lambda _given: watch.look(there))
+            run_fed(argv, rules, environment, lambda _given: watch.look(there), timeout_s=allowed_s(self.count))
         finally:
             looking.close()
 

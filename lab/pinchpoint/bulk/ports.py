@@ -19,7 +19,7 @@ from pinchpoint.dut.ovs import BRIDGE, OvsPlaces
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.errors import DutError
 
-METHODS = ("process", "command", "transaction")
+METHODS = ("process", "command", "transaction")  # a scenario has no "command": it is for the benchmark
 PREFIX = "pp"
 _ASK_EVERY_S = 0.02
 

@@ -51,6 +51,7 @@ class Window:
     cpus: Mapping[int, CpuShare]
     foreign: float | None  # CPUs' worth of time that processes outside the bench took; None: not known
     pmds: tuple[PmdLoad, ...]
+    down: Mapping[str, float]  # relay's ports that had no link for a time: seconds
 
     @property
     def runs(self) -> tuple[SocketsRun, ...]:
@@ -92,10 +93,11 @@ def read(found: Measurement) -> Window:
     return Window(
         id=found.id,
         results=results,
-        threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s)),
+        threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s, as_share)),
         cpus=cpus,
         foreign=_foreign(seen, cpus, as_share),
         pmds=found.pmds,
+        down=_down(seen),
     )
 
 
@@ -119,7 +121,7 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if exhausted:
         hint = next((result.hint for result in window.results if result.hint), "")
         return TrialValidity.GENERATOR_LIMITED, f"{exhausted:,} transactions found no source port: {hint}"
-    noise = _apart(window) or _stolen(window) or _taken(window)
+    noise = _unlinked(window) or _apart(window) or _stolen(window) or _taken(window)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -145,6 +147,11 @@ def _apart(window: Window) -> str:
     if shared is None or shared >= TOGETHER:
         return ""
     return f"the {len(window.results)} pairs ran together for only {units.share(shared)} of the window"
+
+
+def _unlinked(window: Window) -> str:
+    told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
+    return f"the relay had no link at the port {told}" if told else ""
 
 
 def _stolen(window: Window) -> str:
@@ -181,13 +188,22 @@ def _switch(found: Measurement) -> Iterator[Thread]:
             )
 
 
-def _relays(seen: Mapping[str, float], traffic_s: float) -> Iterator[Thread]:
-    """By the time in which they moved frames: a relay asks for more also when none come, which is no load."""
+def _down(seen: Mapping[str, float]) -> dict[str, float]:
+    parts = {key: key.split("/") for key in sorted(seen) if key.startswith("host/relay/") and key.endswith("/down_ns")}
+    return {words[2]: seen[key] / 1e9 for key, words in parts.items() if seen[key] > 0}
+
+
+def _relays(seen: Mapping[str, float], traffic_s: float, as_share: float) -> Iterator[Thread]:
+    """By the time in which they moved frames: a relay asks for more also when none come, which is no load.
+
+    That holds the time in which others had its core while it moved some: its own processor time bounds it.
+    """
     for key in sorted(seen):
         name = key.removeprefix("host/relay/").removesuffix("/busy_ns")
         if key == f"host/relay/{name}/busy_ns" and traffic_s > 0:
             cpu = seen.get(f"host/relay/{name}/cpu")
-            busy = min(1.0, seen[key] / 1e9 / traffic_s)
+            own = seen.get(f"host/relay/{name}/ticks")
+            busy = min(1.0, seen[key] / 1e9 / traffic_s, 1.0 if own is None else own * as_share)
             yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
 
 

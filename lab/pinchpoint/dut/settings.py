@@ -1,14 +1,17 @@
 """What is in force in a running switch, read back from it, against what the scenario asked for.
 
 A setting that the switch takes silently and does not follow would be measured
-under a wrong name. Sources: the database, `dpctl/ct-get-maxconns`,
-`dpif-netdev/pmd-rxq-show`, `dpctl/show` (ovs-vswitchd(8)) and `ethtool -k`.
+under a wrong name. Sources: `dpctl/ct-get-maxconns`, `dpif-netdev/pmd-rxq-show`,
+`upcall/show`, `dpctl/show` (ovs-vswitchd(8)), the switch's log and `ethtool -k`. What
+none of them tells is only known to be in the database, and is recorded as such.
 """
 
 import json
 import re
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import Host
@@ -18,26 +21,33 @@ from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 
+_T = TypeVar("_T")
+LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
 QUEUES_TIMEOUT_S = 5.0  # the switch gives a vhost-user port its queues after the link is up
 _PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):")
 _QUEUE = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s")
 _PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
 _FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
+_LIMIT = re.compile(r"\(limit (\d+)\)")
+_EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
+_SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
+_OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
 _OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
 
 
 def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
-    """Every setting that the bench applied, as the switch and the hosts tell it.
+    """Every setting that the bench applied, as the switch and the hosts tell it, or as it is stored.
 
     Raises BenchError naming what was asked and what was found where the two differ.
     """
-    found = dict(_other_config(scenario, places))
+    found = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
     if (limit := scenario.dut.tuning.conntrack_limit) is not None:
         answer = control.call("dpctl/ct-get-maxconns").strip()
         _same("conntrack limit", str(limit), answer)
         found["conntrack limit"] = answer
     if scenario.dut.datapath in POLLED:
         found |= _port_modes(scenario, control.call("dpctl/show"))
+        found |= _cores(scenario, control)
     for host in scenario.hosts:
         found[f"offloads of {host.name}"] = _offloads(places.host_netns(host.name))
     return found
@@ -50,13 +60,21 @@ def check_queues(scenario: Scenario, control: Unixctl) -> None:
     """
     if scenario.dut.datapath not in POLLED:
         return
-    deadline = time.monotonic() + QUEUES_TIMEOUT_S
-    while True:
+
+    def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
+        for port in scenario.ports:
+            _check_port(port, polled.get(port.name, {}))
+
+    _soon(check, QUEUES_TIMEOUT_S)
+
+
+def _soon(check: Callable[[], _T], timeout_s: float) -> _T:
+    """Its result; what it raises only where it still raises that after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
         try:
-            for port in scenario.ports:
-                _check_port(port, polled.get(port.name, {}))
-            return
+            return check()
         except BenchError:
             if time.monotonic() > deadline:
                 raise
@@ -75,6 +93,24 @@ def polled_queues(text: str) -> dict[str, dict[int, int]]:
     return found
 
 
+def pmd_cores(text: str) -> tuple[int, ...]:
+    """`pmd-rxq-show`: the cores that have a PMD thread, whatever it polls."""
+    return tuple(sorted(int(heading[1]) for line in text.splitlines() if (heading := _PMD.match(line))))
+
+
+def logged(text: str) -> dict[str, str]:
+    """What the log tells of settings of other_config; it tells changes, so silence is the default."""
+    found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
+    for line in text.splitlines():
+        if emc := _EMC.search(line):
+            found["emc-insert-inv-prob"] = emc[1] or "0"
+        elif smc := _SMC.search(line):
+            found["smc-enable"] = "true" if smc[1] == "enabled" else "false"
+        elif _OFFLOAD.search(line):
+            found["hw-offload"] = "true"
+    return found
+
+
 def port_configs(text: str) -> dict[str, dict[str, str]]:
     """`dpctl/show`: port -> its configuration, e.g. `xdp-mode-in-use`; ports that print none are left out."""
     found: dict[str, dict[str, str]] = {}
@@ -89,6 +125,43 @@ def rxq_affinity(text: str) -> dict[int, int]:
     """`queue:core,...` of a port's pmd-rxq-affinity as a mapping."""
     pairs = (pair.split(":") for pair in text.split(",") if pair.strip())
     return {int(queue): int(core) for queue, core in pairs}
+
+
+def _stored(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """What the database holds, which says nothing of whether the switch follows it."""
+    return {key: f"{value} (stored in the database)" for key, value in _other_config(scenario, places)}
+
+
+def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
+    """Of the settings in the database those that the switch itself tells."""
+    asked = {key: value for key, value in tuned(scenario.dut.tuning).items() if key not in scenario.dut.other_config}
+    log = logged(Path(places.log).read_text(errors="replace"))
+    kernel = scenario.dut.datapath is Datapath.KERNEL
+    told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
+    found: dict[str, str] = {}
+    for key in asked.keys() & told.keys():
+        _same(f"other_config:{key}", asked[key], told[key])
+        found[key] = told[key]
+    if "flow-limit" in asked:
+        found["flow-limit"] = _flow_limit(int(asked["flow-limit"]), control.call("upcall/show"))
+    return found
+
+
+def _flow_limit(asked: int, shown: str) -> str:
+    """The limit in force follows the load, up to what was asked for."""
+    now = max((int(limit) for limit in _LIMIT.findall(shown)), default=None)
+    if now is None or now > asked:
+        _same("other_config:flow-limit", f"at most {asked}", None if now is None else str(now))
+    return str(asked) if now == asked else f"{asked} at most, {now} now"
+
+
+def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
+    """A switch without any port to poll has no PMD thread."""
+    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in scenario.dut.other_config:
+        return {}
+    found = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
+    _same("cores with a PMD thread", ",".join(map(str, sorted(scenario.dut.pmd_cpus))), found)
+    return {"PMD cores": found}
 
 
 def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:

@@ -120,7 +120,7 @@ class ScenarioResult:
     outcome: Outcome = Outcome.MEASURED
     reason: str = ""  # why not measured; empty when measured
     metrics: tuple[Metric, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as read back from it
+    settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,8 @@ class BenchProcesses:
 
     def __init__(self, bench_id: str) -> None:
         self._bench_id = bench_id
+        self._names: dict[tuple[int, str], str] = {}  # process and its name -> what it is called here
+        self._used: dict[str, int] = {}  # how many of one name there have been
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
@@ -85,6 +87,7 @@ class BenchProcesses:
     def snapshot(self) -> Snapshot:
         """`host/process/NAME/ticks`, gauge `.../cpu`; the second of one name is `NAME-2`.
 
+        A process keeps what it is called as long as it runs, and none is called so after it.
         `lab` is this process with those that it has started and waited for.
         """
         at_s = time.monotonic()
@@ -100,7 +103,6 @@ class BenchProcesses:
 
     def _processes(self) -> Iterator[tuple[str, int, int]]:
         """(name, ticks, CPU it ran on last) by process, in the order of their ids."""
-        seen: dict[str, int] = {}
         for pid in sorted(marked_pids(self._bench_id)):
             place = Path(f"/proc/{pid}")
             try:
@@ -108,8 +110,13 @@ class BenchProcesses:
                 ticks, cpu = process_ticks((place / "stat").read_text())
             except (OSError, ValueError, IndexError):
                 continue  # it ended between listing and reading
-            seen[name] = seen.get(name, 0) + 1
-            yield (name if seen[name] == 1 else f"{name}-{seen[name]}"), ticks, cpu
+            yield self._called(pid, name), ticks, cpu
+
+    def _called(self, pid: int, name: str) -> str:
+        if (pid, name) not in self._names:
+            number = self._used[name] = self._used.get(name, 0) + 1
+            self._names[pid, name] = name if number == 1 else f"{name}-{number}"
+        return self._names[pid, name]
 
 
 def process_name(cmdline: bytes) -> str:

@@ -2,12 +2,14 @@
 
 import time
 from collections.abc import Sequence
+from pathlib import Path
 
 import msgspec
 
 from pinchpoint.bench.host import ask_relay
 from pinchpoint.bench.resource import Relay
 from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.observe.cpu import process_ticks
 from pinchpoint.observe.snapshot import Snapshot
 
 
@@ -65,7 +67,9 @@ class Relays:
     def snapshot(self) -> Snapshot:
         """`host/relay/FROM/TO/{received,sent,dropped,too_long}` and, where known, `rx_missed`: frames.
 
-        `host/relay/NAME/busy_ns`: nanoseconds in which it moved frames; gauge `host/relay/NAME/cpu`.
+        `host/relay/FROM/TO/down_ns`: nanoseconds in which FROM's port had no link, to a millisecond.
+        `host/relay/NAME/busy_ns`: nanoseconds in which it moved frames, those included in which another
+        had its core meanwhile; `.../ticks`: its own processor time; gauge `.../cpu`.
         """
         at_s = time.monotonic()
         counters: dict[str, int] = {}
@@ -75,7 +79,8 @@ class Relays:
                 account = parse_account(ask_relay(relay))
             except BenchError as error:
                 raise DutError(str(error)) from error
-            # Its processor time says nothing: it asks for frames also when none come.
+            # Its processor time alone says nothing: it asks for frames also when none come.
+            counters |= _ticks(relay)
             counters[f"host/relay/{relay.name}/busy_ns"] = round(account.busy_share * account.elapsed_s * 1e9)
             gauges[f"host/relay/{relay.name}/cpu"] = relay.cpu
             gauges[f"host/relay/{relay.name}/busy_share"] = account.busy_share
@@ -84,6 +89,15 @@ class Relays:
                 place = f"host/relay/{source}/{target}"
                 for name in ("received", "sent", "dropped", "too_long", "held_bursts"):
                     counters[f"{place}/{name}"] = getattr(lane, name)
+                counters[f"{place}/down_ns"] = round(port.down_s * 1e9)
                 if port.rx_missed is not None:
                     counters[f"{place}/rx_missed"] = port.rx_missed
         return Snapshot(at_s, counters, gauges)
+
+
+def _ticks(relay: Relay) -> dict[str, int]:
+    try:
+        pid = int(Path(relay.pidfile).read_text())
+        return {f"host/relay/{relay.name}/ticks": process_ticks(Path(f"/proc/{pid}/stat").read_text())[0]}
+    except (OSError, ValueError, IndexError):
+        return {}  # it has ended since it answered

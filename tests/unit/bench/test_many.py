@@ -87,3 +87,50 @@ def test_a_failed_command_of_thousands_of_words_is_told_in_short():
     with pytest.raises(CommandFailed) as caught:
         run_fed([*PYTHON, "import sys; sys.exit('no')", *["--"] * 5000], (), (), lambda _: None)
     assert len(str(caught.value)) < 2000
+
+
+WARNS = "import sys; sys.stderr.write('watch out\\n'); sys.stderr.flush(); "
+
+
+@pytest.mark.parametrize("then", ["", "sys.stderr.close(); "])
+def test_one_that_warns_is_given_all_lines_all_the_same(tmp_path, then):
+    target = tmp_path / "got"
+    program = f"{WARNS}{then}open({str(target)!r}, 'w').write(sys.stdin.read())"
+    run_fed([*PYTHON, program], (str(n) for n in range(200_000)), (), lambda _: None)
+    assert target.read_text().count("\n") == 200_000
+
+
+def test_one_that_ends_well_without_all_lines_has_failed():
+    with pytest.raises(CommandFailed, match=r"lines, which are not all: watch out"):
+        run_fed([*PYTHON, f"{WARNS}sys.stdin.readline()"], (str(n) for n in range(10**6)), (), lambda _: None)
+
+
+def test_one_that_warns_and_goes_on_can_be_left():
+    began = time.monotonic()
+    sleeps = [*PYTHON, f"{WARNS}import time; time.sleep(60)"]
+    closes = [*PYTHON, "import os, time; os.close(2); time.sleep(60)"]
+    for argv in (sleeps, closes):
+        calls = iter(range(20))
+        with pytest.raises(Left):
+            run_fed(argv, (), (), lambda _, calls=calls: None if next(calls) < 15 else leave(_))
+        calls = iter(range(20))
+        with pytest.raises(Left):
+            run_many([argv], 1, (), lambda _, calls=calls: None if next(calls) < 15 else leave(_))
+    assert time.monotonic() - began < 20
+
+
+def test_many_that_warn_are_no_failures(tmp_path):
+    run_many(([*PYTHON, f"{WARNS}open({str(tmp_path / str(n))!r}, 'w')"] for n in range(6)), 3, (), lambda _: None)
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_what_outlives_a_process_with_its_stderr_is_not_waited_for():
+    began = time.monotonic()
+    run_many([["sh", "-c", "sleep 5 &"]], 1, (), lambda _: None)
+    run_fed(["sh", "-c", "sleep 5 &"], (), (), lambda _: None)
+    assert time.monotonic() - began < 4
+
+
+def test_one_that_does_not_end_in_time_is_told_and_ended():
+    with pytest.raises(CommandFailed, match=r"no end within 0\.2 s"):
+        run_fed(["sleep", "60"], (), (), lambda _: None, timeout_s=0.2)

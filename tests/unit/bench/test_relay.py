@@ -73,6 +73,27 @@ def test_one_that_is_gone_cannot_be_asked(tmp_path):
         host.ask_relay(resource)
 
 
+def test_one_that_ends_between_being_found_and_being_asked_is_gone(tmp_path, monkeypatch):
+    resource = running(tmp_path, READY)
+    host.create(resource)
+    pid = int((tmp_path / "relay.pid").read_text())
+    host.remove(resource)
+    monkeypatch.setattr(host, "_named_pid", lambda _: pid)
+    with pytest.raises(BenchError, match="relay is gone"):
+        host.ask_relay(resource)
+
+
+def test_only_what_it_tells_after_being_asked_is_read(tmp_path):
+    resource = running(tmp_path, READY)
+    host.create(resource)
+    try:
+        with (tmp_path / "relay.account").open("a") as account:
+            account.write('{"told": "long ago"}\n' * 1000)
+        assert [host.ask_relay(resource) for _ in range(3)] == ['{"told": 1}'] * 3
+    finally:
+        host.remove(resource)
+
+
 def test_a_link_is_a_packet_socket_and_a_vhost_user_server():
     links = [RelayLink(name, f"v{name}", "outer", f"port-{name}", f"/run/{name}.sock") for name in "ab"]
     made = relay("r", links, engine=("engine",), directory=PurePosixPath("/d"), bench_id="b", cpu=3, ring=512)

@@ -150,3 +150,19 @@ def test_failures_are_told_by_rfc_9411s_rule():
     many = windows.read(measurement(pair(**rate(1000, 1000, failed=1))))
     assert windows.failures(few) == ""
     assert windows.failures(many).startswith("1 transactions failed (0.05 %")
+
+
+@pytest.mark.parametrize(("ticks", "busy"), [({"host/relay/r0/ticks": 84.0}, 0.42), ({}, 0.8)])
+def test_a_relay_is_no_busier_than_its_own_processor_time(ticks, busy):
+    seen = {"host/relay/r0/busy_ns": 1.6e9, "host/relay/r0/cpu": 1.0, **ticks}
+    (found,) = [one for one in windows.read(measurement(pair(), seen=seen)).threads if one.name == "r0"]
+    assert found.busy == pytest.approx(busy)
+
+
+def test_a_window_in_which_a_relay_had_no_link_is_set_aside():
+    ports = {"host/relay/h1/p1/down_ns": 0.0, "host/relay/p1/h1/down_ns": 3e6}
+    assert judge(pair(), seen=QUIET | ports) == (
+        TrialValidity.NOISY_HOST,
+        "the relay had no link at the port of p1 for 3.00 ms",
+    )
+    assert judge(pair(), seen=QUIET | dict.fromkeys(ports, 0.0)) == (TrialValidity.VALID, "")

@@ -1,5 +1,6 @@
 """What a switch consists of, as data: nothing is started here."""
 
+import json
 from dataclasses import replace
 from ipaddress import IPv4Address
 from pathlib import PurePosixPath
@@ -10,9 +11,10 @@ from hypothesis import strategies as st
 
 from pinchpoint.bench.resource import Command, Host, TextFile, Veth
 from pinchpoint.dut import ovs, settings
-from pinchpoint.dut.daemons import pci_arguments
+from pinchpoint.dut.daemons import pci_arguments, tuned
 from pinchpoint.dut.ports import switch_ports
 from pinchpoint.dut.rules import arp_responder, rule_place
+from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Range, Rule, RuleSeries, Tunnel
 from pinchpoint.model.scenario import Host as HostOf
@@ -171,3 +173,77 @@ def test_what_polls_which_queue_and_how_a_port_is_driven_are_read():
 def test_no_text_makes_them_fail(text):
     settings.polled_queues(text)
     settings.port_configs(text)
+    settings.logged(text)
+
+
+# As ovs-vswitchd 3.1 wrote them.
+LOG = """\
+2026-11-22T00:08:03.731Z|00006|netdev_offload|INFO|netdev: Flow API Enabled
+2026-11-22T00:08:03.855Z|00037|dpif_netdev|INFO|EMC insertion probability changed to zero
+2026-11-22T00:08:03.855Z|00038|dpif_netdev|INFO|SMC cache is enabled
+"""
+LATER = """\
+2026-11-22T00:08:05.060Z|00066|dpif_netdev|INFO|EMC insertion probability changed to 1/7 (~14.29%)
+2026-11-22T00:08:05.060Z|00067|dpif_netdev|INFO|SMC cache is disabled
+"""
+UPCALLS = "netdev@ovs-netdev:\n  flows         : (current 1) (avg 0) (max 1) (limit 5000)\n  dump duration : 4ms\n"
+
+
+def test_the_log_tells_changes_and_its_last_word_counts():
+    assert settings.logged("") == {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
+    assert settings.logged(LOG) == {"emc-insert-inv-prob": "0", "smc-enable": "true", "hw-offload": "true"}
+    assert settings.logged(LOG + LATER) == {"emc-insert-inv-prob": "7", "smc-enable": "false", "hw-offload": "true"}
+
+
+class Answers:
+    """A switch whose every word is given; its database holds what was asked."""
+
+    def __init__(self, **words):
+        self.words = {"upcall/show": UPCALLS, "dpctl/show": SHOWN, "dpif-netdev/pmd-rxq-show": RXQ} | words
+
+    def call(self, command, *_):
+        return self.words[command]
+
+
+def in_force(monkeypatch, tmp_path, log=LOG, datapath="dpdk", pmd_cpus=(1, 3), **asked):
+    plain = scenario(datapath, pmd_cpus=pmd_cpus)
+    wanted = replace(plain, dut=replace(plain.dut, tuning=replace(plain.dut.tuning, **asked)))
+    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    (tmp_path / "vswitchd.log").write_text(log)
+    stored = json.dumps({"data": [[["map", list(tuned(wanted.dut.tuning).items())]]]})
+    monkeypatch.setattr(settings, "run_command", lambda *_, **__: stored)
+    monkeypatch.setattr(settings, "LOG_TIMEOUT_S", 0.0)
+    return settings.in_force(wanted, places, Answers())
+
+
+def test_what_the_switch_tells_is_in_force_and_the_rest_is_stored(monkeypatch, tmp_path):
+    asked = {"emc_insert_inv_prob": 0, "smc": True, "flow_limit": 5000, "max_idle_ms": 2500, "hw_offload": True}
+    assert in_force(monkeypatch, tmp_path, **asked) == {
+        "emc-insert-inv-prob": "0",
+        "smc-enable": "true",
+        "flow-limit": "5000",
+        "max-idle": "2500 (stored in the database)",
+        "hw-offload": "true",
+        "PMD cores": "1,3",
+    }
+    assert in_force(monkeypatch, tmp_path, flow_limit=12_345)["flow-limit"] == "12345 at most, 5000 now"
+
+
+def test_the_kernels_datapath_has_no_caches_that_could_be_told(monkeypatch, tmp_path):
+    found = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
+    assert found == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"emc_insert_inv_prob": 5}, "emc-insert-inv-prob: asked for 5, found 0"),
+        ({"smc": False}, "smc-enable: asked for false, found true"),
+        ({"hw_offload": False}, "hw-offload: asked for false, found true"),
+        ({"flow_limit": 4999}, "flow-limit: asked for at most 4999, found 5000"),
+        ({"pmd_cpus": (1,)}, "cores with a PMD thread: asked for 1, found 1,3"),
+    ],
+)
+def test_what_is_stored_and_not_followed_is_told(monkeypatch, tmp_path, asked, told):
+    with pytest.raises(BenchError, match=told):
+        in_force(monkeypatch, tmp_path, **asked)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.observe import cpu
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime, cpu_ticks, process_name, process_ticks
 from pinchpoint.observe.snapshot import difference
 
@@ -70,3 +71,20 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
     assert of_processes[name] >= 5, "tens of milliseconds of sums"
     assert sum(ticks for name, ticks in of_cpus.items() if name.endswith("busy_ticks")) >= 5
     assert after[0].gauges["host/irq_time_separate"] in (0.0, 1.0)
+
+
+def test_a_process_keeps_its_counter_when_another_of_its_name_ends(monkeypatch):
+    running = {11: 500, 12: 900, 13: 100}
+    monkeypatch.setattr(cpu, "marked_pids", lambda _: iter(running))
+    monkeypatch.setattr(cpu.Path, "read_bytes", lambda _: b"/opt/bin/pinchpoint-engine\0")
+    monkeypatch.setattr(cpu.Path, "read_text", lambda path: path.parent.name)
+    monkeypatch.setattr(cpu, "process_ticks", lambda pid: (running[int(pid)], 0))
+    processes = BenchProcesses("test-cpu")
+    before = processes.snapshot()
+    del running[11]
+    running |= {12: 910, 14: 7}
+    found = difference(before, processes.snapshot()).differences
+    assert {name: ticks for name, ticks in found.items() if "engine" in name} == {
+        "host/process/pinchpoint-engine-2/ticks": 10,
+        "host/process/pinchpoint-engine-3/ticks": 0,
+    }

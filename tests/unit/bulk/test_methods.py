@@ -1,0 +1,12 @@
+"""What a scenario may ask for is what can be done."""
+
+from pinchpoint.bulk import flows, ports, veths
+from pinchpoint.scenario.measure_keys import METHODS
+
+FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words outgrow a command line
+
+
+def test_the_methods_of_a_scenario_are_those_of_its_builders():
+    built = {"flows": flows.METHODS, "ports": ports.METHODS, "veths": veths.METHODS}
+    offered = {what: [one for one in methods if one not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()}
+    assert offered == {what: list(methods) for what, methods in METHODS.items()}
