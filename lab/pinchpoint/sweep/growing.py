@@ -16,6 +16,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.same import require_same_programs
 
 Clock = Callable[[], float]
 
@@ -37,6 +38,7 @@ class Growing:
         self._units = units
         self._done = done
         self.info = folder.read_info()
+        self._begun_with = self.info.versions
         self._curves: dict[str, Curve] = {}  # by group
         self._changed_info = False
         self._changed_result = False
@@ -47,7 +49,8 @@ class Growing:
         self._change(replace(self.info, plans={**self.info.plans, scenario: plan}))
 
     def note_facts(self, found: Mapping[str, str]) -> None:
-        """Versions, and what could not be observed."""
+        """Versions, and what could not be observed. Raises InputError if a program is not the one of the record."""
+        require_same_programs(self.info.run_id, self._begun_with, found)
         self._change(replace(self.info, versions={**self.info.versions, **found}))
 
     def changed(self, group: str) -> None:

@@ -164,10 +164,18 @@ class _Run:
             self._failures += 1
             found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
         else:
-            self._failures = 0
+            self._judge(found)
             return found
         self._listener.scenario_ends(found)
         return found
+
+    def _judge(self, found: ScenarioResult) -> None:
+        """A unit that ended in order may still have yielded nothing that can be judged."""
+        if found.outcome is not Outcome.FAILED:
+            self._failures = 0
+            return
+        self._failures += 1
+        self._error = BenchError(f"{found.scenario}: {found.reason}")
 
     def _one(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
         record = Record(

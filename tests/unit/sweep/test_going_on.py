@@ -16,13 +16,16 @@ from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.order import info, units
-from pinchpoint.sweep.run import describe_run, run_all
+from pinchpoint.sweep.run import describe_run, run_all, unmeasured
 
 
 class Bench:
     """In place of real ones: what each unit does, and which were run."""
 
-    def __init__(self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None):
+    def __init__(
+        self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None, lost=(), ovs="3.1.0"
+    ):
+        self.lost, self.ovs = lost, ovs
         self.errors, self.lacking, self.rate, self.before = errors or {}, lacking or {}, rate, before
         self.ran = []
 
@@ -30,9 +33,11 @@ class Bench:
         self.before(unit)
         self.ran.append(unit.name)
         record.note_plan(unit.name, (f"make {unit.name}",))
-        record.note_facts({"switch ovs_version": "3.1.0"})
+        record.note_facts({"switch ovs_version": self.ovs})
         if unit.name in self.errors:
             raise self.errors[unit.name]
+        if unit.name in self.lost:
+            return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
         return measured(unit, self.rate(unit.point.levels))
 
     def require(self, unit):
@@ -134,6 +139,25 @@ def test_three_failures_in_a_row_end_the_run_with_the_last_error(tmp_path):
     found = folder.read_result()
     assert not found.finished
     assert [one.outcome.value for one in found.scenarios] == ["measured", "failed", "failed", "failed"]
+
+
+def test_units_that_end_in_order_without_a_figure_are_failures_like_any_other(tmp_path):
+    lost = {f"g-rules-{n}" for n in (2, 3, 4)}
+    folder = folder_of(tmp_path, [sweep(factor([1, 2, 3, 4, 5]))])
+    with pytest.raises(BenchError, match="g-rules-4: no window"):
+        run(folder, Bench(lost=lost))
+    assert len(folder.read_result().scenarios) == 4
+    with pytest.raises(BenchError, match="g-rules-1: no window"):
+        run(folder_of(tmp_path, [sweep(factor([1]))]), Bench(lost={"g-rules-1"}))
+
+
+def test_a_run_is_not_resumed_with_another_switch(tmp_path):
+    folder = folder_of(tmp_path, [THREE])
+    with pytest.raises(Interrupted):
+        run(folder, Bench(errors={"g-rules-2": Interrupted("interrupted")}))
+    with pytest.raises(InputError, match=r"switch ovs_version: 3\.1\.0 then, 3\.3\.0 now"):
+        run(folder, Bench(ovs="3.3.0"))
+    assert folder.read_info().versions["switch ovs_version"] == "3.1.0"
 
 
 def test_a_success_between_failures_starts_the_count_anew(tmp_path):
