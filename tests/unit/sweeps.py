@@ -5,7 +5,7 @@ from itertools import product
 from pathlib import Path
 
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Point, Sweep
 from pinchpoint.scenario import load
 from pinchpoint.sweep.run import unmeasured
@@ -35,7 +35,8 @@ def sweep(*factors: Factor, group: str = "g", repeats: int = 1, order: str = "in
     return Sweep(group, f"group {group}", factors, scenarios, repeats, order, seed)
 
 
-def measured(unit, value: float, wall_s: float = 1.0, low=None, high=None, name: str = "NDR") -> ScenarioResult:
-    """A result with one metric."""
+def measured(unit, value: float, wall_s: float = 1.0, low=None, high=None) -> ScenarioResult:
+    """A result with one rate that was found."""
     found = unmeasured(unit, Outcome.MEASURED, "", wall_s)
-    return replace(found, metrics=(Metric(name, "fps", value, low, high),))
+    rate = Rate(0.0, RateStatus.FOUND, value, value, 1.0, 1.0, "")
+    return replace(found, rates=(rate,), metrics=(Metric(rate.name, "fps", value, low, high),))

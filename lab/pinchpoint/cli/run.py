@@ -21,13 +21,16 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
-from pinchpoint.model.errors import InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model import units as words
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_html, render_markdown
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import describe_run, run_all, so_far
+from pinchpoint.sweep.same import require_same
 from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
 
@@ -132,6 +135,7 @@ def resumed(how: How) -> int:
     if how.dry_run:
         _print_plans(units)
         return 0
+    require_same(info)
     if not info.sweeps:
         for unit in units:
             requirements.require(unit)
@@ -159,7 +163,17 @@ def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
         click.echo(msgspec.json.encode(so_far(folder)))
     else:
         print_result(so_far(folder), folder.path)
-    return _told(interrupted, folder) if interrupted else 0
+    return _told(interrupted, folder) if interrupted else _failed(folder)
+
+
+def _failed(folder: RunFolder) -> int:
+    """The exit code of a run that went through to its end: some of its points may have failed."""
+    lost = [found.scenario for found in so_far(folder).scenarios if found.outcome is Outcome.FAILED]
+    if not lost:
+        return 0
+    hint = f"pinchpoint run --resume {folder.path} tries them again"
+    click.echo(f"pinchpoint: {words.counted(len(lost), 'point')} failed: {', '.join(lost)}\n  hint: {hint}", err=True)
+    return BenchError.exit_code
 
 
 def _told(interrupted: Interrupted, folder: RunFolder) -> int:

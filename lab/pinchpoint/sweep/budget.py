@@ -11,13 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Factor, Level, Scenario
+from pinchpoint.model.scenario import Factor, Level, MeasureKind, Scenario
 from pinchpoint.model.study import SweepInfo
 from pinchpoint.sweep.estimate import Forecast
 from pinchpoint.sweep.order import ordered
 
 AGREE = 0.02  # values nearer than this tell nothing about what lies between
 AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
+
+# What a measure other than rates is about: its metric's name, or how it begins.
+_MAIN: Mapping[MeasureKind, str] = {
+    MeasureKind.LOAD: "cycles per packet at ",
+    MeasureKind.BANDWIDTH: "goodput",
+    MeasureKind.RR: "transactions",
+    MeasureKind.CRR: "transactions",
+    MeasureKind.BUILD: "time per item",
+}
 
 Done = Mapping[str, ScenarioResult]
 """What is known so far, by the unit's name."""
@@ -62,7 +71,7 @@ class Budget:
         return f"between {ends}, which agree {how}: monotone" if how else ""
 
     def _line(self, unit: Scenario, factor: Factor, done: Done) -> Iterator[tuple[int, Metric]]:
-        """Measured points that differ from this one in the factor alone: (place of the level, first metric)."""
+        """Measured points that differ from this one in the factor alone: (place of the level, its main metric)."""
         for other in self._passes[unit.point.group, 1]:
             if _without(other.point.levels, factor.name) != _without(unit.point.levels, factor.name):
                 continue
@@ -114,12 +123,18 @@ def agreement(one: Metric, other: Metric) -> str:
 
 
 def _judged(found: ScenarioResult | None) -> Metric | None:
-    """The first metric of a measured point; a rate that was refused is none."""
-    if found is None or found.outcome is not Outcome.MEASURED or not found.metrics:
+    """The figure that a measured point is judged by, None if there is none.
+
+    A rate that was not found is a bound of it only, and two bounds agree about nothing.
+    """
+    if found is None or found.outcome is not Outcome.MEASURED:
         return None
-    if found.rates and found.rates[0].status is RateStatus.REFUSED:
-        return None
-    return found.metrics[0]
+    if found.measure == MeasureKind.RATES:
+        searched = found.rates[0] if found.rates else None
+        name = searched.name if searched and searched.status is RateStatus.FOUND else None
+        return next((metric for metric in found.metrics if metric.name == name), None)
+    main = _MAIN[MeasureKind(found.measure)]
+    return next((metric for metric in found.metrics if metric.name.startswith(main)), None)
 
 
 def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:

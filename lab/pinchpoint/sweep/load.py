@@ -8,7 +8,6 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.diagnose.metrics import of_load, of_trial
 from pinchpoint.model import units
-from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -66,10 +65,9 @@ def _summary(
     scenario: Scenario, measurer: Measurer, rates: list[_Rate], not_learnt: str, wall_s: float
 ) -> ScenarioResult:
     valid = [trial for rate in rates for trial in rate.trials]
-    if not valid:
-        reasons = "; ".join(rate.why_not for rate in rates)
-        raise PinchpointError(f"no load could be measured: {reasons}", "a quieter machine, or lower load.at_fps")
-    highest = max(valid, key=lambda trial: trial.load_fps)
+    reasons = "; ".join(rate.why_not for rate in rates)
+    hint = "a quieter machine, or lower load.at_fps"
+    highest = max(valid, key=lambda trial: trial.load_fps, default=None)
     cores = distance(valid)
     invalid = Counter(str(trial.validity) for trial in measurer.trials if trial.validity is not TrialValidity.VALID)
     warnings = (not_learnt, cores.note if cores else "", *(rate.why_not for rate in rates))
@@ -80,11 +78,15 @@ def _summary(
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
         measure=str(scenario.measure),
-        outcome=Outcome.MEASURED,
-        metrics=(*(m for rate in rates for m in of_load(rate.at_fps, rate.trials)), *of_trial(highest)),
+        outcome=Outcome.MEASURED if highest else Outcome.FAILED,
+        reason="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
+        metrics=(
+            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials)),
+            *(of_trial(highest) if highest else ()),
+        ),
         rates=(),
         latency=(),
-        pmds=highest.pmds,
+        pmds=highest.pmds if highest else (),
         verdict=None,
         generator_ceiling_fps=None,
         trials=len(measurer.trials),

@@ -8,19 +8,18 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.bench import requirements
-from pinchpoint.diagnose.curves import curves
-from pinchpoint.diagnose.findings import findings
-from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.study import Curve, Study, SweepInfo
+from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.model.trial import Trial
 from pinchpoint.observe import facts
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.budget import Budget
 from pinchpoint.sweep.estimate import Forecast
+from pinchpoint.sweep.growing import Clock, Growing
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.standing import Record, Recorded, Stoppable
@@ -67,14 +66,15 @@ def run_all(
     on_stoppable: Callable[[Stoppable], None],
     run_one: RunOne = run_scenario,
     require: Callable[[Scenario], None] = requirements.require,
+    now_s: Clock = time.monotonic,
 ) -> RunResult:
-    """Run what `folder` does not hold yet; its result.json grows unit by unit.
+    """Run what `folder` does not hold yet; its result.json grows as units end, and is whole however the run ends.
 
     Trials of a unit that was interrupted are answered from the record; a unit that was
     impossible or failed is tried again. Raises what a plain scenario raises; of a sweep,
     the last of MOST_FAILURES failures in a row, or the last error if nothing was measured.
     """
-    return _Run(scenarios, folder, listener, on_stoppable, run_one, require).whole()
+    return _Run(scenarios, folder, listener, on_stoppable, run_one, require, now_s).whole()
 
 
 class _Run:
@@ -88,6 +88,7 @@ class _Run:
         on_stoppable: Callable[[Stoppable], None],
         run_one: RunOne,
         require: Callable[[Scenario], None],
+        now_s: Clock,
     ) -> None:
         self._units = units
         self._folder = folder
@@ -95,15 +96,27 @@ class _Run:
         self._on_stoppable = on_stoppable
         self._run_one = run_one
         self._require = require
-        self._info = _Info(folder)
-        self._budget = _budget(units, self._info.whole)
         self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
+        self._files = Growing(folder, units, self._done, now_s)
+        self._budget = _budget(units, self._files.info)
         self._forecast = Forecast()
-        self._curves: dict[str, tuple[Curve, ...]] = {}  # by group
         self._failures = 0  # in a row
         self._error: PinchpointError | None = None  # the last that became an outcome
 
     def whole(self) -> RunResult:
+        try:
+            self._all()
+        except BaseException as error:
+            try:
+                self._files.flush()
+            except StoreError as unwritten:
+                if unwritten.message != getattr(error, "message", ""):
+                    error.add_note(str(unwritten))  # what failed first is what the user must know first
+            raise
+        self._files.flush()
+        return so_far(self._folder)
+
+    def _all(self) -> None:
         for unit in self._units:
             if unit.name in self._done:
                 self._learn(unit, self._done[unit.name])
@@ -115,12 +128,11 @@ class _Run:
             found = self._left_out(unit) or self._measured(unit, number, recorded)
             self._done[unit.name] = found
             self._learn(unit, found)
-            self._write(unit.point.group)
+            self._files.changed(unit.point.group)
             if self._failures == MOST_FAILURES and self._error is not None:
                 raise self._error
         if self._error is not None and not any(one.outcome is Outcome.MEASURED for one in self._done.values()):
             raise self._error
-        return so_far(self._folder)
 
     def _left_out(self, unit: Scenario) -> ScenarioResult | None:
         """The result of a unit for which there is no need or no time."""
@@ -138,7 +150,7 @@ class _Run:
         self._on_stoppable(_Unbuilt())
         self._listener.run_left(self._forecast.left_s(one for one in self._units if one.name not in self._done))
         self._listener.scenario_begins(unit, number, len(self._units))
-        if not self._info.whole.sweeps:
+        if not self._files.info.sweeps:
             return self._one(unit, recorded)
         began = time.monotonic()
         try:
@@ -152,17 +164,25 @@ class _Run:
             self._failures += 1
             found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)
         else:
-            self._failures = 0
+            self._judge(found)
             return found
         self._listener.scenario_ends(found)
         return found
+
+    def _judge(self, found: ScenarioResult) -> None:
+        """A unit that ended in order may still have yielded nothing that can be judged."""
+        if found.outcome is not Outcome.FAILED:
+            self._failures = 0
+            return
+        self._failures += 1
+        self._error = BenchError(f"{found.scenario}: {found.reason}")
 
     def _one(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
         record = Record(
             self._folder.append_trial,
             self._folder.append_measurement,
-            self._info.note_plan,
-            self._info.note_facts,
+            self._files.note_plan,
+            self._files.note_facts,
             self._attach,
             self._folder.path / "engine.log",
         )
@@ -176,38 +196,6 @@ class _Run:
     def _learn(self, unit: Scenario, found: ScenarioResult) -> None:
         if found.outcome is Outcome.MEASURED:
             self._forecast.finished(unit, found.wall_s)
-
-    def _write(self, group: str) -> None:
-        """Write result.json; of the curves, only the group's can have changed."""
-        found = tuple(self._done[unit.name] for unit in self._units if unit.name in self._done)
-        finished, study = len(found) == len(self._units), self._info.whole.study
-        for sweep in self._info.whole.sweeps:
-            if sweep.group == group or sweep.group not in self._curves:
-                self._curves[sweep.group] = curves([sweep], found)
-        drawn = tuple(curve for sweep in self._info.whole.sweeps for curve in self._curves[sweep.group])
-        told = findings(study, drawn) if study else ()
-        self._folder.write_result(RunResult(SCHEMA, self._folder.run_id, finished, found, drawn, told))
-
-
-class _Info:
-    """The run's run.json: read once, written when it changes."""
-
-    def __init__(self, folder: RunFolder) -> None:
-        self._folder = folder
-        self.whole = folder.read_info()
-
-    def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:
-        """What the bench of a scenario is built of."""
-        self._change(replace(self.whole, plans={**self.whole.plans, scenario: plan}))
-
-    def note_facts(self, found: Mapping[str, str]) -> None:
-        """Versions, and what could not be observed."""
-        self._change(replace(self.whole, versions={**self.whole.versions, **found}))
-
-    def _change(self, info: RunInfo) -> None:
-        if info != self.whole:
-            self.whole = info
-            self._folder.write_info(info)
 
 
 class _Unbuilt:

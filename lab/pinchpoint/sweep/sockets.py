@@ -184,10 +184,11 @@ class WindowMeasurer:
 def measure_sockets(bench: Standing) -> ScenarioResult:
     """All windows of the bench's scenario. Raises what a window raises, finished windows kept.
 
-    Windows of an interrupted run are not made again, aborted ones excepted.
+    Windows of an interrupted run are not made again if they can be judged; the others count for
+    nothing, or a run that is resumed because of them would end with them at once.
     """
     ends = Ends.of(bench.scenario)
-    found = [one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED]
+    found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
     bench.listener.phase("windows", ends.sockets.repeats)
     if not _enough(found, ends):
         with host.kept_off(ends.cpus):

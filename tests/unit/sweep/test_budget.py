@@ -79,12 +79,45 @@ def test_without_a_measured_neighbour_on_either_side_a_point_is_measured():
     assert measured_levels(done)[-1] == 32768
 
 
-def test_a_refused_rate_agrees_with_nothing():
+def left_out_between(one, other):
+    """Why the middle of three points is left out if the ends found this."""
     first, middle, last = units([sweep(factor([1, 2, 3], falling=True))])
-    refused = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 1.0, "noisy")
-    done = {first.name: measured(first, 1e6), last.name: replace(measured(last, 1e6), rates=(refused,))}
     budget = Budget([first, middle, last], [info(sweep(factor([1, 2, 3], falling=True)))], FOREVER)
-    assert budget.left_out(middle, done, 0.0, Forecast()) == ""
+    done = {unit.name: replace(measured(unit, 1e6), **found) for unit, found in ((first, one), (last, other))}
+    return budget.left_out(middle, done, 0.0, Forecast())
+
+
+@pytest.mark.parametrize("status", [one for one in RateStatus if one is not RateStatus.FOUND])
+def test_a_rate_that_was_not_found_agrees_with_nothing(status):
+    bound = {"rates": (Rate(0.0, status, 1e6, 1e6, 1.0, 1.0, "a reason"),)}
+    assert left_out_between({}, bound) == ""
+    assert left_out_between(bound, bound) == "", "two bounds that are equal say nothing of what they bound"
+    assert left_out_between({}, {})
+
+
+def test_without_the_searched_rate_no_other_metric_speaks_for_it():
+    below = Rate(0.0, RateStatus.BELOW_MINIMUM, None, 1e3, 1.0, 1.0, "")
+    pdr = Rate(0.005, RateStatus.FOUND, 1e6, 1e6, 1.0, 1.0, "")
+    found = {"rates": (below, pdr), "metrics": (Metric("PDR 0.5 %", "fps", 1e6),)}
+    assert left_out_between(found, found) == ""
+
+
+@pytest.mark.parametrize(
+    ("measure", "name"),
+    [
+        ("load", "cycles per packet at 1.00 Mpps"),
+        ("bandwidth", "goodput"),
+        ("rr", "transactions"),
+        ("crr", "transactions"),
+        ("build", "time per item"),
+    ],
+)
+def test_other_measures_are_judged_by_what_they_are_about(measure, name):
+    main, beside = Metric(name, "", 5.0), Metric("beside", "", 7.0)
+    found = {"measure": measure, "rates": (), "metrics": (beside, main)}
+    assert left_out_between(found, found)
+    assert left_out_between(found, found | {"metrics": (beside, replace(main, value=9.0))}) == ""
+    assert left_out_between(found, found | {"metrics": (beside,)}) == ""
 
 
 def test_the_budget_bounds_the_time_and_what_is_left_out_says_so():

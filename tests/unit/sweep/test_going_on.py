@@ -1,6 +1,9 @@
 """A run over a sweep goes on past what is impossible or fails, keeps every outcome, and knows when to stop."""
 
+import shutil
+import time
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 from sweeps import base, factor, measured, sweep
@@ -13,13 +16,16 @@ from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.order import info, units
-from pinchpoint.sweep.run import describe_run, run_all
+from pinchpoint.sweep.run import describe_run, run_all, unmeasured
 
 
 class Bench:
     """In place of real ones: what each unit does, and which were run."""
 
-    def __init__(self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None):
+    def __init__(
+        self, errors=None, lacking=None, rate=lambda levels: 1e6, before=lambda unit: None, lost=(), ovs="3.1.0"
+    ):
+        self.lost, self.ovs = lost, ovs
         self.errors, self.lacking, self.rate, self.before = errors or {}, lacking or {}, rate, before
         self.ran = []
 
@@ -27,9 +33,11 @@ class Bench:
         self.before(unit)
         self.ran.append(unit.name)
         record.note_plan(unit.name, (f"make {unit.name}",))
-        record.note_facts({"switch ovs_version": "3.1.0"})
+        record.note_facts({"switch ovs_version": self.ovs})
         if unit.name in self.errors:
             raise self.errors[unit.name]
+        if unit.name in self.lost:
+            return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
         return measured(unit, self.rate(unit.point.levels))
 
     def require(self, unit):
@@ -56,10 +64,10 @@ def folder_of(path, sweeps, **more):
     return folder
 
 
-def run(folder, bench, listener=None, on_stoppable=lambda _: None):
+def run(folder, bench, listener=None, on_stoppable=lambda _: None, now_s=time.monotonic):
     """As the command does it: everything it needs is in run.json."""
     wanted = [from_plain(plain) for plain in folder.read_info().scenarios]
-    return run_all(wanted, folder, listener or Listener(), on_stoppable, bench.run_one, bench.require)
+    return run_all(wanted, folder, listener or Listener(), on_stoppable, bench.run_one, bench.require, now_s)
 
 
 def outcomes(result):
@@ -86,13 +94,14 @@ def test_every_unit_runs_once_and_the_result_has_its_curve(tmp_path):
 def test_a_study_gets_its_findings_as_the_result_grows(tmp_path):
     fall = FindingRequest("fall", "g", "NDR", "rules", "")
     study = Study("s", "a study", "", "a source", (), (fall,), False)
-    folder, seen = folder_of(tmp_path, [THREE], study=study), []
+    folder, seen, clock = folder_of(tmp_path, [THREE], study=study), [], [0.0]
 
     def before(unit):
+        clock[0] += 3600.0
         found = folder.read_result()
         seen.append((len(found.scenarios), found.finished) if found else (0, False))
 
-    result = run(folder, Bench(rate=lambda levels: 4e6 / levels["rules"], before=before))
+    result = run(folder, Bench(rate=lambda levels: 4e6 / levels["rules"], before=before), now_s=lambda: clock[0])
     assert seen == [(0, False), (1, False), (2, False)]
     assert any("4.00 Mpps" in finding.text for finding in result.findings)
 
@@ -130,6 +139,25 @@ def test_three_failures_in_a_row_end_the_run_with_the_last_error(tmp_path):
     found = folder.read_result()
     assert not found.finished
     assert [one.outcome.value for one in found.scenarios] == ["measured", "failed", "failed", "failed"]
+
+
+def test_units_that_end_in_order_without_a_figure_are_failures_like_any_other(tmp_path):
+    lost = {f"g-rules-{n}" for n in (2, 3, 4)}
+    folder = folder_of(tmp_path, [sweep(factor([1, 2, 3, 4, 5]))])
+    with pytest.raises(BenchError, match="g-rules-4: no window"):
+        run(folder, Bench(lost=lost))
+    assert len(folder.read_result().scenarios) == 4
+    with pytest.raises(BenchError, match="g-rules-1: no window"):
+        run(folder_of(tmp_path, [sweep(factor([1]))]), Bench(lost={"g-rules-1"}))
+
+
+def test_a_run_is_not_resumed_with_another_switch(tmp_path):
+    folder = folder_of(tmp_path, [THREE])
+    with pytest.raises(Interrupted):
+        run(folder, Bench(errors={"g-rules-2": Interrupted("interrupted")}))
+    with pytest.raises(InputError, match=r"switch ovs_version: 3\.1\.0 then, 3\.3\.0 now"):
+        run(folder, Bench(ovs="3.3.0"))
+    assert folder.read_info().versions["switch ovs_version"] == "3.1.0"
 
 
 def test_a_success_between_failures_starts_the_count_anew(tmp_path):
@@ -218,3 +246,57 @@ def test_the_time_left_of_the_whole_run_falls_to_nothing(tmp_path):
     run(folder_of(tmp_path, [THREE]), Bench(), heard)
     assert len(heard.left_s) == 3
     assert heard.left_s == sorted(heard.left_s, reverse=True)
+
+
+class Counting(RunFolder):
+    """A folder that knows how often its two growing files were written."""
+
+    writes: ClassVar[list[str]] = []
+
+    def write_info(self, info):
+        self.writes.append("run.json")
+        super().write_info(info)
+
+    def write_result(self, result):
+        self.writes.append("result.json")
+        super().write_result(result)
+
+
+def test_files_are_not_written_again_for_each_of_many_short_units(tmp_path):
+    folder = folder_of(tmp_path, [sweep(factor(range(1, 101)))])
+    Counting.writes.clear()
+    result = run(Counting(folder.path), Bench(), now_s=lambda: 0.0)
+    assert Counting.writes == ["run.json", "run.json", "result.json", "run.json", "result.json"]
+    assert len(result.scenarios) == len(result.curves[0].points) == len(folder.read_info().plans) == 100
+
+
+def test_the_longer_writing_takes_the_seldomer_it_happens(tmp_path):
+    folder, clock = folder_of(tmp_path, [sweep(factor(range(1, 101)))]), [0.0]
+
+    class Slow(Counting):
+        def write_result(self, result):
+            clock[0] += 1.0
+            super().write_result(result)
+
+    def before(_unit):
+        clock[0] += 10.0
+
+    Counting.writes.clear()
+    run(Slow(folder.path), Bench(before=before), now_s=lambda: clock[0])
+    assert Counting.writes.count("result.json") == 21, "2 % of 1000 s, and at the end"
+
+
+def test_a_crash_costs_only_results_that_are_found_again(tmp_path):
+    folder, crashed = folder_of(tmp_path, [THREE]), tmp_path / "crashed"
+
+    def before(unit):
+        if unit.name == "g-rules-3":
+            shutil.copytree(folder.path, crashed)
+
+    whole = run(folder, Bench(before=before), now_s=lambda: 0.0)
+    assert outcomes(RunFolder(crashed).read_result()) == {"g-rules-1": "measured"}
+    again = Bench()
+    resumed = run(RunFolder(crashed), again)
+    assert again.ran == ["g-rules-2", "g-rules-3"]
+    assert outcomes(resumed) == outcomes(whole)
+    assert set(RunFolder(crashed).read_info().plans) == set(folder.read_info().plans)

@@ -7,7 +7,7 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Load, MeasureKind
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.listener import Listener
@@ -44,9 +44,11 @@ def test_a_rate_that_the_engine_cannot_offer_is_a_warning_and_the_others_stand()
     assert result.invalid_trials == {"generator_limited": 2}
 
 
-def test_no_valid_trial_at_all_is_an_error_with_the_reason():
-    with pytest.raises(PinchpointError, match=r"no load could be measured: load at 4\.00 Mpps"):
-        measured((4e6,), Truth(9e6, ceiling_fps=1e6))
+def test_without_a_valid_trial_the_scenario_failed_with_the_reason_and_a_study_goes_on():
+    result, kept = measured((4e6,), Truth(9e6, ceiling_fps=1e6))
+    assert result.outcome is Outcome.FAILED
+    assert result.reason.startswith("no load could be measured: load at 4.00 Mpps")
+    assert (result.metrics, result.pmds, result.trials) == ((), (), len(kept))
 
 
 def test_what_an_interrupted_run_recorded_is_not_measured_again():

@@ -133,6 +133,19 @@ class Bench:
         self.began = 0.0
 
 
+def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):
+    made = []
+
+    def fresh(_bench, _ends, found):
+        made.extend(found)
+        found += [window(5), window(6)]
+
+    monkeypatch.setattr(sockets, "_measure", fresh)
+    found = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
+    assert [one.id for one in made] == ["m-0001"]
+    assert (found.outcome, found.trials) == (Outcome.MEASURED, 3)
+
+
 def test_recorded_windows_are_not_made_again():
     found = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
     assert (found.trials, found.invalid_trials) == (3, {"noisy_host": 1})

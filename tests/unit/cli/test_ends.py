@@ -1,0 +1,65 @@
+"""How runs end and go on at the command line, without a bench."""
+
+from dataclasses import replace
+
+import pytest
+from sweeps import factor, measured, sweep
+
+from pinchpoint.cli import run as command
+from pinchpoint.cli.main import main
+from pinchpoint.model.result import Outcome
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.order import info, units
+from pinchpoint.sweep.run import describe_run, run_all, unmeasured
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A run over three points that nobody has begun."""
+    swept = sweep(factor([1, 2, 3]))
+    made = RunFolder.create(tmp_path, "run")
+    plain = [to_plain(unit) for unit in units([swept])]
+    made.write_info(describe_run(made.run_id, ["pinchpoint"], plain, {}, [info(swept)]))
+    return made
+
+
+def resume(folder, monkeypatch, outcomes):
+    """The command's exit code if the points end like this."""
+
+    def run_one(unit, *_):
+        outcome = outcomes.get(unit.point.levels["rules"], Outcome.MEASURED)
+        return measured(unit, 1e6) if outcome is Outcome.MEASURED else unmeasured(unit, outcome, "because", 1.0)
+
+    def run_here(wanted, folder, listener, remember):
+        return run_all(wanted, folder, listener, remember, run_one, lambda _: None)
+
+    monkeypatch.setattr(command, "run_all", run_here)
+    return main(["run", "--quiet", "--resume", str(folder.path)])
+
+
+def test_what_is_impossible_or_needless_is_no_failure(folder, monkeypatch):
+    assert resume(folder, monkeypatch, {2: Outcome.IMPOSSIBLE, 3: Outcome.SKIPPED}) == 0
+
+
+def test_failed_points_end_with_an_exit_code_and_their_names(folder, monkeypatch, capsys):
+    assert resume(folder, monkeypatch, {2: Outcome.FAILED}) == 4
+    assert "1 point failed: g-rules-2\n  hint: pinchpoint run --resume" in capsys.readouterr().err
+    assert resume(folder, monkeypatch, {}) == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"host": {"kernel": "5.4.0"}}, "kernel: 5.4.0 then, "),
+        ({"versions": {"pinchpoint": "0.0.1"}}, "pinchpoint: 0.0.1 then, "),
+    ],
+)
+def test_a_run_is_resumed_only_where_and_with_what_it_was_begun(folder, monkeypatch, capsys, changes, told):
+    begun = folder.read_info()
+    other = {name: {**getattr(begun, name), **values} for name, values in changes.items()}
+    folder.write_info(replace(begun, **other))
+    assert resume(folder, monkeypatch, {}) == 2
+    assert told in capsys.readouterr().err
+    folder.write_info(replace(begun, host={**begun.host, "memory": "1.0 GiB"}))
+    assert resume(folder, monkeypatch, {}) == 0
