@@ -171,3 +171,11 @@ def test_what_polls_which_queue_and_how_a_port_is_driven_are_read():
 def test_no_text_makes_them_fail(text):
     settings.polled_queues(text)
     settings.port_configs(text)
+
+
+@pytest.mark.parametrize(("count", "at_least_s"), [(1, 120), (500_000, 600)])
+def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
+    bridge = Bridge("br0", (), (RuleSeries("priority=1,ip,nw_dst={ipv4:10.0.0.1},actions=drop", count),))
+    resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, 0, 100_000)
+    (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
+    assert at_least_s <= adding.timeout_s < at_least_s + 60
