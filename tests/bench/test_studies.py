@@ -101,6 +101,10 @@ def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, s
         figures = {one.name: one.value for one in result.metrics}
         wanted = {MeasureKind.BANDWIDTH: "goodput", MeasureKind.BUILD: "build time"}
         assert figures[wanted.get(scenario.measure, "transactions")] > 0
+        if scenario.build and scenario.build.load_fps:
+            assert figures["first frame time"] > 0
+            # On a machine that runs tests the engine itself may stand still; then it is told so.
+            assert "blocked time" in figures or [words for words in result.warnings if "no blocked time" in words]
 
 
 @pytest.mark.parametrize("path", ["af_xdp", "af_packet"])

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import msgspec
 
-COMMAND_TIMEOUT_S = 120.0  # half a million rules take about ten seconds
+COMMAND_TIMEOUT_S = 120.0  # of one that does not say otherwise
 MOST_WORDS = 1_000  # of a command that people are shown
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 

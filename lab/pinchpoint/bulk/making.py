@@ -24,7 +24,7 @@ class Bulk(Protocol):
         """Remove all, by the same method."""
 
     def shown(self) -> int:
-        """How many of them the datapath shows now."""
+        """How many of them are there now, as whoever holds them tells."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,8 @@ class Timed:
     """One making or removal of all items."""
 
     returned_s: float  # when the command, the last one if there were many, returned
-    visible_s: float  # when the datapath showed all items, or none any more
+    visible_s: float  # when a look showed all items, or none any more
+    look_s: float  # how long the last look took, which visible_s includes
     steps: tuple[Step, ...]  # items over seconds, until the command returned
 
     @property
@@ -63,9 +64,12 @@ def _timed(
     work(watch)
     returned_s = watch.elapsed_s
     deadline_s = returned_s + allowed_s(count)
+    began_s = returned_s
     while (there := shown()) != goal:
         check()
         if watch.elapsed_s > deadline_s:
             raise DutError(f"{there:,} of {goal:,} items show {allowed_s(count):g} s after the command returned")
         time.sleep(SHOW_EVERY_S)
-    return Timed(returned_s, watch.elapsed_s, watch.steps(returned_s))
+        began_s = watch.elapsed_s
+    visible_s = watch.elapsed_s
+    return Timed(returned_s, visible_s, visible_s - began_s, watch.steps(returned_s))

@@ -1,13 +1,18 @@
 """What one build comes to: its figures as metrics, and what to mind about them. Pure."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
-from pinchpoint.model.measurement import Metric
+from pinchpoint.diagnose import windows
+from pinchpoint.diagnose.validity import GAP_MAJORITY
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.scenario import Build
+from pinchpoint.model.trial import TrialValidity
 
 GROWS = 1.5  # times the first quarter's time per item: more than runs on a shared machine differ
 QUIET_LOSS = 0.001  # share of the load lost before building: more of it is not building's doing
+SHORTEST_S = 1.0  # of what the host's part is a share: of less time, a tick of 10 ms would be a large one
 
 REASONS = {
     (
@@ -21,6 +26,13 @@ REASONS = {
 }
 """Where time per item was seen to grow with their number, and what the profiles of it make likely."""
 
+SHOWN_BY = {
+    "flows": "the bridge's tables, asked by OpenFlow, held",
+    "ports": "the datapath showed",
+    "veths": "the kernel listed, at both ends,",
+}
+"""Who is asked whether all items are there."""
+
 
 @dataclass(frozen=True)
 class Usage:
@@ -28,18 +40,60 @@ class Usage:
 
     switch_before_bytes: int  # resident memory of ovs-vswitchd
     switch_after_bytes: int
-    lab_peak_bytes: int
+    lab_peak_bytes: int | None  # while making; None: the kernel cannot tell it of a part of a process's life
     switch_cpu_s: float
     commands_cpu_s: float  # of the processes that made the items
 
 
 @dataclass(frozen=True)
-class Disturbance:
-    """What happened to traffic meanwhile."""
+class Carried:
+    """What became of steady traffic, as the engine counted it."""
 
-    blocked_s: float  # lost frames / offered rate
-    longest_gap_s: float  # in the received sequence
-    quiet_loss: float  # share lost of the same traffic before anything was built
+    offered: int
+    received: int
+    duration_s: float  # of the sending
+    longest_gap_s: float | None  # in the received sequence of any one stream; None: nothing was received
+    missed: int  # frames that came and that the engine's own ports dropped
+    engine_gaps_s: float  # in which cores of the engine stood still, those for longer than their rings absorb
+
+    @property
+    def lost(self) -> int:
+        """Frames that did not come back; a duplicate makes up for none."""
+        return max(0, self.offered - self.received)
+
+    @property
+    def loss(self) -> float | None:
+        """Share of the offered; None if nothing was offered."""
+        return self.lost / self.offered if self.offered else None
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What making did to traffic."""
+
+    blocked_s: float  # lost frames / offered rate, less what was lost as well while nothing was made
+    engine_s: float  # of it, at most so much is the engine's own doing
+    longest_gap_s: float | None
+
+
+def disturbance(quiet: Carried, building: Carried) -> Disturbance | str:
+    """From the traffic before and while all is made; or why nothing can be said of it."""
+    if quiet.loss is None or not building.offered or building.duration_s <= 0:
+        return "no blocked time: the engine could offer no frame"
+    if quiet.loss > QUIET_LOSS:
+        return (
+            f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything was built; "
+            "see that the rules forward it, or lower build.load_fps"
+        )
+    rate_fps = building.offered / building.duration_s
+    lost = max(0.0, building.lost - quiet.loss * building.offered)
+    own = min(lost, max(float(building.missed), building.engine_gaps_s * rate_fps))
+    if own and own >= GAP_MAJORITY * lost:
+        return (
+            f"no blocked time: {units.frames(round(lost))} frames were lost, and the engine itself missed "
+            f"{units.frames(building.missed)} and stood still for {units.nanoseconds(building.engine_gaps_s * 1e9)}"
+        )
+    return Disturbance(lost / rate_fps, own / rate_fps, building.longest_gap_s)
 
 
 @dataclass(frozen=True)
@@ -52,8 +106,9 @@ class Built:
     growth: float | None
     removed_s: float  # until none showed any more
     removal_growth: float | None
+    look_s: float  # how long looking whether all show took: visible_s may be later by so much
     usage: Usage
-    disturbance: Disturbance | None  # None: no traffic went through
+    disturbance: Disturbance | None  # None: no traffic went through, or nothing can be said of it
     taken_s: tuple[float | None, ...]  # when each probed rule took its first frame; None: not at all
     taken_within_s: float  # how finely that is known
 
@@ -63,13 +118,14 @@ def metrics(built: Built) -> tuple[Metric, ...]:
     count, usage = built.build.count, built.usage
     found = [
         Metric("build time", "s", built.returned_s, note="until the last command returned"),
-        Metric("visible time", "s", built.visible_s, note="until the datapath showed all items"),
+        _visible(built),
         Metric("build rate", "1/s", count / built.returned_s),
         Metric("time per item", "s", built.returned_s / count),
-        Metric("removal time", "s", built.removed_s, note="until the datapath showed none of them"),
-        Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes)),
+        Metric("removal time", "s", built.removed_s, note=f"until {SHOWN_BY[built.build.what]} none of them"),
         Metric("commands' processor time", "s", usage.commands_cpu_s),
     ]
+    if usage.lab_peak_bytes is not None:
+        found.append(Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making"))
     if built.growth is not None:
         found.append(Metric("growth", "share", built.growth, note="time per item, last quarter / first quarter"))
     if built.removal_growth is not None:
@@ -81,25 +137,55 @@ def metrics(built: Built) -> tuple[Metric, ...]:
     return (*found, *_traffic(built))
 
 
+def _visible(built: Built) -> Metric:
+    earliest_s = max(built.returned_s, built.visible_s - built.look_s)
+    note = f"until {SHOWN_BY[built.build.what]} all of them; the interval is the last look at it"
+    return Metric("visible time", "s", built.visible_s, earliest_s, built.visible_s, note)
+
+
 def _traffic(built: Built) -> Iterator[Metric]:
     taken = [seconds for seconds in built.taken_s if seconds is not None]
     if taken:
-        note = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
+        probed = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
+        note = f"until the datapath forwarded by it; {probed}"
         yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
     if built.disturbance is not None:
-        yield Metric("blocked time", "s", built.disturbance.blocked_s, note="lost frames / offered rate")
-        yield Metric("longest gap", "s", built.disturbance.longest_gap_s, note="in the received sequence")
+        found, note = built.disturbance, "lost frames / offered rate, less the loss before building"
+        low_s = found.blocked_s - found.engine_s
+        if found.engine_s:
+            note += "; the interval is what the engine's own pauses and drops may have cost"
+        yield Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note)
+        if found.longest_gap_s is not None:
+            yield Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence")
 
 
-def warnings(built: Sequence[Metric], build: Build, quiet_loss: float | None, untaken: int) -> tuple[str, ...]:
-    """Sentences about what the figures do not say by themselves."""
-    found = []
-    growth = next((metric.value for metric in built if metric.name == "growth"), None)
+def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement:
+    """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
+
+    `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
+    place, so its metrics stay and their notes tell it.
+    """
+    noise = windows.noise(found.observed, max(made_s, SHORTEST_S), ticks_per_s)
+    if not noise:
+        return found
+    told = tuple(
+        replace(metric, note="; ".join(filter(None, (metric.note, "the host was disturbed"))))
+        for metric in found.metrics
+    )
+    return replace(found, metrics=told, validity=TrialValidity.NOISY_HOST, reason=noise)
+
+
+def warnings(found: Measurement, build: Build) -> tuple[str, ...]:
+    """Sentences about what the figures of `found` do not say by themselves."""
+    lines = [f"the host disturbed this build: {found.reason}"] if found.reason else []
+    growth = next((metric.value for metric in found.metrics if metric.name == "growth"), None)
     if growth is not None and growth > GROWS:
         reason = REASONS.get((build.what, build.method), "for a reason that is not known")
-        found.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
-    if untaken:
-        found.append(f"{untaken} of {build.probe_rules} probed rules took no frame")
-    if quiet_loss is not None and quiet_loss > QUIET_LOSS:
-        found.append(f"the switch lost {quiet_loss:.1%} of the load before anything was built: lower build.load_fps")
-    return tuple(found)
+        lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
+    probes, refused = found.account.get("probes"), found.account.get("refused")
+    taken = probes["taken_s"] if isinstance(probes, Mapping) else ()
+    if untaken := sum(seconds is None for seconds in taken):
+        lines.append(f"{untaken} of {len(taken)} probed rules took no frame")
+    if isinstance(refused, str) and refused:
+        lines.append(refused)
+    return tuple(lines)

@@ -125,6 +125,14 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
+def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> str:
+    """What the host did to `seconds` that are no window of sockets, by the same limits; empty if nothing."""
+    as_share = 1 / (ticks_per_s * seconds)
+    cpus = _cpus(observed, as_share)
+    window = Window("", (), (), cpus, _foreign(observed, cpus, as_share), ())
+    return _stolen(window) or _taken(window)
+
+
 def failures(window: Window) -> str:
     """Why the rate is no rate that the bench carries, by RFC 9411's rule; empty if it is."""
     if window.failed_share < MOST_FAILED:

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
-from pinchpoint.bench.resource import AnyResource, TextFile
+from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, TextFile
 from pinchpoint.dut.daemons import command
 from pinchpoint.dut.places import OvsPlaces
 from pinchpoint.dut.ports import SwitchPort
 from pinchpoint.model.scenario import ArpResponder, Bridge, Scenario
 
+_EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it
 _ARP_PRIORITY = 65535  # no rule of the scenario shall take a request first
 
 
@@ -21,7 +22,9 @@ def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) ->
         file = _file(bridge, places, numbers, responders)
         if file.lines or file.series:
             management = places.management_of(bridge.name)
-            resources += [file, command(places, "ovs-ofctl", "-O", "OpenFlow14", "add-flows", management, file.path)]
+            count = len(file.lines) + sum(series[1] for series in file.series)
+            words = ("ovs-ofctl", "-O", "OpenFlow14", "add-flows", management, file.path)
+            resources += [file, command(places, *words, timeout_s=COMMAND_TIMEOUT_S + _EACH_RULE_S * count)]
     return resources
 
 

@@ -29,7 +29,7 @@ def check_name(source: Source, path: str) -> None:
 
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
     """The tables that the measure needs are there."""
-    sends = measure in ("rates", "load") or build.get("load_fps", 0) > 0
+    sends = measure in ("rates", "load") or build.get("load_fps", 0) > 0 or build.get("probe_rules", 0) > 0
     needed = [("port", 2), ("stream", 1)] if sends else [("host", 2)] if measure in SOCKETS_MEASURES else []
     for name, fewest in needed:
         found = len(arrays[name])

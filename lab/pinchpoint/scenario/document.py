@@ -19,7 +19,7 @@ else has a default; the effective values are stored with every run.
 | `rates` | the highest rates with no loss and with little, then latency | `[[port]]`, `[[stream]]` |
 | `load` | what given rates cost the switch | `[[port]]`, `[[stream]]`, `[load]` |
 | `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
-| `build` | how fast rules, ports or links are made | `[build]`; with `load_fps` also `[[port]]`, `[[stream]]` |
+| `build` | how fast rules, ports or links come | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
 
 A table that the measure does not read is refused.
 

@@ -4,7 +4,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
@@ -25,6 +25,8 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Build
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.sweep.forwarding import Background, Probes, Traffic, background
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.standing import Standing
@@ -51,9 +53,9 @@ class Stopper:
 def measure_build(bench: Standing) -> ScenarioResult:
     """Make all items, see when they show, remove them. Raises Interrupted, BenchError, DutError or EngineError.
 
-    A build that an interrupted run finished is answered from its record.
+    A build that an interrupted run finished is answered from its record, also one that the host disturbed.
     """
-    found = next((one for one in bench.recorded.measurements if one.validity is TrialValidity.VALID), None)
+    found = next((one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED), None)
     if found is None:
         stopper = Stopper()
         bench.on_stoppable(stopper)
@@ -70,10 +72,16 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
     bench.listener.measurement_begins(identity, GUESS_S)
     started, began = datetime.now(UTC), time.monotonic()
     probes = probes_of(build)
-    sending = background(bench, probes, build.load_fps) if probes or build.load_fps else nullcontext()
-    with items(bench, probes) as bulk, sending as traffic:
-        built, account = _make(bench, bulk, traffic, stopper)
-    return Measurement(
+    with ExitStack() as held:
+        bulk = held.enter_context(items(bench, probes))
+        traffic = None
+        if probes or build.load_fps:
+            traffic = held.enter_context(background(bench, probes, build.load_fps))
+            # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
+            held.enter_context(host.kept_off(_cpus(bench)))
+        built, account, seen = _make(bench, bulk, traffic, stopper)
+    used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
+    found = Measurement(
         id=identity,
         scenario=scenario.name,
         kind=str(scenario.measure),
@@ -82,34 +90,39 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         wall_s=time.monotonic() - began,
         metrics=building.metrics(built),
         account=account,
-        observed={f"build/{name}": float(value) for name, value in asdict(built.usage).items()},
+        observed={**seen, **used},
         pmds=(),
         validity=TrialValidity.VALID,
         reason="",
     )
+    return building.judged(found, built.visible_s, os.sysconf("SC_CLK_TCK"))
 
 
 def _make(
     bench: Standing, bulk: Bulk, traffic: Background | None, stopper: Stopper
-) -> tuple[Built, Mapping[str, object]]:
-    """Make all, account for the traffic meanwhile, remove all."""
+) -> tuple[Built, Mapping[str, object], Mapping[str, float]]:
+    """Make all, account for the traffic and the host meanwhile, remove all."""
     build, check = _build(bench), stopper.check
     switch = Process(Path(bench.setup.places.pidfile("vswitchd")))
     if traffic is not None:
         traffic.start(check)
+    bracket = Bracket([CpuTime(_cpus(bench)), BenchProcesses(bench.setup.places.bench_id)])
     before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), _commands_s()
+    own = OwnMemory()
+    bracket.open()
     began = time.monotonic()
     made = timed_make(bulk, build.count, check)
+    observed = bracket.close().flat()
     usage = Usage(
         switch_before_bytes=before_bytes,
         switch_after_bytes=switch.resident_bytes(),
-        lab_peak_bytes=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        lab_peak_bytes=own.peak_bytes(),
         switch_cpu_s=switch.cpu_s() - cpu_s,
         commands_cpu_s=_commands_s() - commands_s,
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
-    probes = probes_of(build)
+    probes, disturbed = probes_of(build), _disturbance(seen)
     built = Built(
         build=build,
         returned_s=made.returned_s,
@@ -117,19 +130,24 @@ def _make(
         growth=made.growth,
         removed_s=removed.visible_s,
         removal_growth=removed.growth,
+        look_s=made.look_s,
         usage=usage,
-        disturbance=_disturbance(seen),
+        disturbance=disturbed if isinstance(disturbed, Disturbance) else None,
         taken_s=seen.taken_s if seen else (),
         taken_within_s=probes.interval_s if probes else 0.0,
     )
-    return built, _account(built, made, removed, seen)
+    return built, _account(built, made, removed, seen), observed
 
 
-def _disturbance(seen: Traffic | None) -> Disturbance | None:
+def _cpus(bench: Standing) -> tuple[int, ...]:
+    """The bench's own: of what sends and of what forwards."""
+    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.pmd_cpus}))
+
+
+def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
     if seen is None or seen.quiet is None or seen.building is None:
         return None
-    quiet_loss = seen.quiet.lost / seen.quiet.offered if seen.quiet.offered else 0.0
-    return Disturbance(seen.building.seconds, seen.building.longest_gap_s, quiet_loss)
+    return building.disturbance(seen.quiet, seen.building)
 
 
 def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) -> dict[str, object]:
@@ -137,22 +155,26 @@ def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) ->
 
     def plain(timed: Timed) -> dict[str, object]:
         steps = [[step.items, step.seconds] for step in timed.steps]
-        return {"returned_s": timed.returned_s, "visible_s": timed.visible_s, "steps": steps}
+        return {
+            "returned_s": timed.returned_s,
+            "visible_s": timed.visible_s,
+            "look_s": timed.look_s,
+            "steps": steps,
+        }
 
     account: dict[str, Any] = {"build": asdict(built.build), "making": plain(made), "removal": plain(removed)}
     if built.taken_s:
         account["probes"] = {"taken_s": list(built.taken_s), "within_s": built.taken_within_s}
     if seen is not None and seen.quiet is not None and seen.building is not None:
         account["load"] = {"quiet": asdict(seen.quiet), "building": asdict(seen.building)}
-        account["quiet_loss"] = built.disturbance.quiet_loss if built.disturbance else None
+        account["quiet_loss"] = seen.quiet.loss
+        disturbed = _disturbance(seen)
+        account["refused"] = disturbed if isinstance(disturbed, str) else ""
     return account
 
 
 def _result(bench: Standing, found: Measurement) -> ScenarioResult:
-    scenario, build = bench.scenario, _build(bench)
-    probed: Any = found.account.get("probes") or {"taken_s": []}
-    quiet_loss: Any = found.account.get("quiet_loss")
-    untaken = sum(seconds is None for seconds in probed["taken_s"])
+    scenario = bench.scenario
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -166,7 +188,7 @@ def _result(bench: Standing, found: Measurement) -> ScenarioResult:
         traffic_s=0.0,
         wall_s=time.monotonic() - bench.began,
         cache_line=None,
-        warnings=building.warnings(found.metrics, build, quiet_loss, untaken),
+        warnings=building.warnings(found, _build(bench)),
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
@@ -241,6 +263,24 @@ class Process:
             return (self._folder / name).read_text()
         except OSError as error:
             raise DutError(f"ovs-vswitchd is gone: {error}", "see its log") from error
+
+
+class OwnMemory:
+    """The most memory that this process holds from now on (proc(5): clear_refs, VmHWM in status)."""
+
+    def __init__(self, folder: Path = Path("/proc/self")) -> None:
+        self._folder = folder
+        try:
+            (folder / "clear_refs").write_text("5")
+            self._anew = True
+        except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
+            self._anew = False
+
+    def peak_bytes(self) -> int | None:
+        """None where the kernel tells only the most since the process began, which may be of an earlier build."""
+        lines = (self._folder / "status").read_text().splitlines()
+        found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
+        return int(found[0]) * 1024 if found and self._anew else None
 
 
 def _commands_s() -> float:

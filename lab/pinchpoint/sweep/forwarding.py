@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.diagnose.building import Carried
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
@@ -52,26 +53,11 @@ class Probes:
 
 
 @dataclass(frozen=True)
-class Blocked:
-    """What happened to the steady traffic."""
-
-    offered: int
-    lost: int
-    rate_fps: float
-    longest_gap_s: float  # in the received sequence of any one stream
-
-    @property
-    def seconds(self) -> float:
-        """How long nothing would have been forwarded, were all losses in one piece."""
-        return self.lost / self.rate_fps
-
-
-@dataclass(frozen=True)
 class Traffic:
     """What the engine saw meanwhile, None of what was not sent."""
 
-    quiet: Blocked | None  # before anything was built
-    building: Blocked | None
+    quiet: Carried | None  # before anything was built
+    building: Carried | None  # from a moment before building until SETTLE_S after it
     taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
 
 
@@ -86,12 +72,12 @@ class Background:
         self._pool = ThreadPoolExecutor(1, "engine")
         self._began_s: float | None = None  # of the trial, on the monotonic clock
         self._future: Future[protocol.Result] | None = None
-        self._quiet: Blocked | None = None
+        self._quiet: Carried | None = None
 
     def start(self, check: Callable[[], None]) -> None:
         """Send for a quiet second, then for good; returns when frames flow."""
         if self._load_fps:
-            self._quiet = self._blocked(self._wait(self._send("quiet", QUIET_S, with_probes=False), check))
+            self._quiet = self._carried(self._wait(self._send("quiet", QUIET_S, with_probes=False), check))
         self._began_s = None
         self._future = self._send("building", LONGEST_S, with_probes=True)
         deadline = time.monotonic() + STARTS_WITHIN_S
@@ -115,7 +101,7 @@ class Background:
         result = self._wait(self._future, check)
         offset_s = self._began_s - began_s
         taken = first_taken(result.streams[-1], self._probes, offset_s) if self._probes else ()
-        return Traffic(self._quiet, self._blocked(result) if self._load_fps else None, taken)
+        return Traffic(self._quiet, self._carried(result) if self._load_fps else None, taken)
 
     def abandon(self) -> None:
         """End it whatever it does; may be called twice."""
@@ -143,16 +129,9 @@ class Background:
             time.sleep(LOOK_S)
         return future.result()
 
-    def _blocked(self, result: protocol.Result) -> Blocked:
-        streams = result.streams[: len(self._bench.scenario.streams)]
-        offered = sum(stream.offered for stream in streams)
-        gaps = [
-            stream.largest_jump.frames * result.duration_s / stream.offered
-            for stream in streams
-            if stream.largest_jump and stream.offered
-        ]
-        lost = offered - sum(stream.received or 0 for stream in streams)
-        return Blocked(offered, lost, offered / result.duration_s, max(gaps, default=0.0))
+    def _carried(self, result: protocol.Result) -> Carried:
+        scenario = self._bench.scenario
+        return carried(result, len(scenario.streams), min(port.ring for port in scenario.ports))
 
 
 @contextmanager
@@ -173,6 +152,30 @@ def background(bench: Standing, probes: Probes | None, load_fps: float) -> Itera
             sending.abandon()
     finally:
         instrument.close()
+
+
+def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
+    """What became of the first `streams` streams, the steady ones; what the engine did is of its whole trial.
+
+    `ring` is the smallest ring between engine and switch, in frames: shorter gaps cost none.
+    """
+    steady = result.streams[:streams]
+    gaps_s = [
+        (stream.largest_jump.frames if stream.largest_jump else 0) * result.duration_s / stream.offered
+        for stream in steady
+        if stream.offered and stream.received
+    ]
+    offered = sum(stream.offered for stream in steady)
+    workers = result.witness.workers
+    gaps_ns = [one.gap_total_ns for one in workers if one.gap_max_ns / 1e9 * offered > ring * result.duration_s]
+    return Carried(
+        offered=offered,
+        received=sum(stream.received or 0 for stream in steady),
+        duration_s=result.duration_s,
+        longest_gap_s=max(gaps_s, default=None),
+        missed=sum(port.rx_missed or 0 for port in result.ports),
+        engine_gaps_s=sum(gaps_ns) / 1e9,
+    )
 
 
 def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:

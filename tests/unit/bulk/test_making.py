@@ -1,5 +1,7 @@
 """One making, timed: until the command returned, until all shows; and where it stops."""
 
+import time
+
 import pytest
 
 from pinchpoint.bulk import making
@@ -31,6 +33,18 @@ def test_items_that_show_later_make_the_visible_time_longer():
     assert made.visible_s > made.returned_s > 0
     assert made.steps[0] == (0, 0.0)
     assert made.steps[-1] == (10, made.returned_s)
+
+
+def test_the_last_look_s_own_time_is_told():
+    slow = Slow()
+
+    def shown():
+        time.sleep(0.05)
+        return 10
+
+    slow.shown = shown
+    made = timed_make(slow, 10)
+    assert 0.05 <= made.look_s <= made.visible_s - made.returned_s + 1e-9
 
 
 def test_items_that_never_show_are_told_with_their_number(monkeypatch):

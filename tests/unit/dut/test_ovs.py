@@ -247,3 +247,11 @@ def test_the_kernels_datapath_has_no_caches_that_could_be_told(monkeypatch, tmp_
 def test_what_is_stored_and_not_followed_is_told(monkeypatch, tmp_path, asked, told):
     with pytest.raises(BenchError, match=told):
         in_force(monkeypatch, tmp_path, **asked)
+
+
+@pytest.mark.parametrize(("count", "at_least_s"), [(1, 120), (500_000, 600)])
+def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
+    bridge = Bridge("br0", (), (RuleSeries("priority=1,ip,nw_dst={ipv4:10.0.0.1},actions=drop", count),))
+    resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, 0, 100_000)
+    (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
+    assert at_least_s <= adding.timeout_s < at_least_s + 60

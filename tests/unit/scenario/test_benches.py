@@ -237,6 +237,7 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
         (BUILD, '"file"', '"netlink"', 'build.method: expected "process" or "file" or "bundle" for flows'),
         (BUILD, '"flows"', '"veths"\nprobe_rules = 2', "build.probe_rules: expected 0 for veths, found 2"),
         (BUILD, "[build]", "[build]\nload_fps = 1e5", "port: expected at least 2 [[port]], found none"),
+        (BUILD, "[build]", "[build]\nprobe_rules = 3", "port: expected at least 2 [[port]], found none"),
         (BUILD, "count = 500_000", "count = 0", "build.count: expected a whole number from 1 to 5,000,000"),
         (BUILD, "[build]", "[load]", "build: missing; expected a table [build]"),
         (FRAMES, "[dut]", 'measure = "load"\n[dut]', "load: missing; expected a table [load]"),

@@ -29,6 +29,7 @@ POINTS = {  # group: points in full, points in the short form
         "build-flows": (15, 6),
         "build-ports": (10, 4),
         "build-veths": (15, 6),
+        "build-traffic": (9, 3),
     },
 }
 
@@ -118,6 +119,13 @@ def test_bridge_scale_names_its_datapath_once_in_each_file():
     for path in (STUDIES / "bridge-scale").glob("*.toml"):
         if path.name != "study.toml":
             assert path.read_text().count("\ndatapath = ") == 1, path
+
+
+def test_building_under_traffic_asks_when_frames_take_a_rule_and_what_was_blocked():
+    for quick in (False, True):
+        for scenario in groups("bridge-scale", quick)["build-traffic"].scenarios:
+            assert scenario.build.probe_rules > 1
+            assert scenario.build.load_fps > 0
 
 
 def test_the_studies_use_every_measure():

@@ -5,8 +5,8 @@ import pytest
 
 from pinchpoint.engine import protocol
 from pinchpoint.model.scenario import Build
-from pinchpoint.sweep.build import probes_of
-from pinchpoint.sweep.forwarding import Probes, first_taken
+from pinchpoint.sweep.build import OwnMemory, probes_of
+from pinchpoint.sweep.forwarding import Probes, carried, first_taken
 
 FIRST = 0xF0000001  # 240.0.0.1
 
@@ -62,3 +62,61 @@ EMPTY = protocol.StreamResult(
     jitter=None,
     flows=None,
 )
+
+
+def worker(gap_max_ns, gap_total_ns):
+    return protocol.WorkerResult(0, 1, 0.5, 10_000, 3, gap_total_ns, gap_max_ns, 0.1, (), (), 0.0, 0, 0, None)
+
+
+def result(streams, missed=0, duration_s=10.0, workers=()):
+    return protocol.Result(
+        trial="b",
+        status="stopped",
+        reason=None,
+        duration_s=duration_s,
+        drain_s=0.1,
+        streams=tuple(streams),
+        ports=(protocol.PortResult("left", 0, 0, 0, 0, 0, 0, missed, {}),),
+        pacing=protocol.Pacing(1, None),
+        witness=protocol.WitnessResult(tuple(workers), None, None),
+        capture=None,
+    )
+
+
+def test_steady_traffic_is_counted_without_the_probes():
+    steady = msgspec.structs.replace(EMPTY, offered=1000, received=900, largest_jump=protocol.Jump(50, 1.0))
+    probes = msgspec.structs.replace(EMPTY, offered=400, received=0)
+    found = carried(result([steady, probes], missed=7), 1, ring=64)
+    assert (found.offered, found.lost, found.missed) == (1000, 100, 7)
+    assert found.longest_gap_s == pytest.approx(0.5)
+
+
+def test_nothing_received_has_no_longest_gap_and_nothing_offered_no_loss():
+    assert carried(result([msgspec.structs.replace(EMPTY, offered=1000)]), 1, ring=64).longest_gap_s is None
+    assert carried(result([EMPTY], duration_s=0.0), 1, ring=64).loss is None
+
+
+@pytest.mark.parametrize(("gap_max_s", "expected_s"), [(0.5, 0.0), (0.7, 2.0)])
+def test_gaps_of_the_engine_count_where_its_rings_cannot_absorb_the_longest(gap_max_s, expected_s):
+    steady = msgspec.structs.replace(EMPTY, offered=1000, received=900)
+    found = carried(result([steady], workers=[worker(round(gap_max_s * 1e9), 2_000_000_000)]), 1, ring=64)
+    assert found.engine_gaps_s == expected_s
+
+
+def test_the_peak_of_memory_is_of_the_time_since_it_was_asked_for():
+    earlier = bytearray(64 << 20)
+    earlier[:: 1 << 12] = b"1" * len(earlier[:: 1 << 12])
+    before = OwnMemory()
+    larger = before.peak_bytes()
+    del earlier
+    now = OwnMemory().peak_bytes()
+    if larger is None:
+        assert now is None
+    else:
+        assert now < larger - (32 << 20)
+
+
+def test_a_kernel_that_cannot_count_anew_gives_no_peak(tmp_path):
+    (tmp_path / "clear_refs").mkdir()
+    (tmp_path / "status").write_text("VmHWM:\t 100 kB\n")
+    assert OwnMemory(tmp_path).peak_bytes() is None
