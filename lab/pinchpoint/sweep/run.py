@@ -10,7 +10,7 @@ from typing import TypeVar
 from pinchpoint.bench import requirements
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.findings import findings
-from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, PinchpointError, RequirementError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -147,7 +147,7 @@ class _Run:
         except RequirementError as error:
             self._error = error
             found = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
-        except (BenchError, EngineError, DutError) as error:
+        except (BenchError, EngineError, DutError, InputError) as error:
             self._error = error
             self._failures += 1
             found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)

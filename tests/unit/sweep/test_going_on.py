@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from sweeps import base, factor, measured, sweep
 
-from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.study import FindingRequest, Study
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -111,7 +111,7 @@ def test_what_this_machine_lacks_is_impossible_and_the_rest_is_measured(tmp_path
     assert [name for name, outcome in heard.ends if outcome is Outcome.IMPOSSIBLE] == ["g-rules-1", "g-rules-3"]
 
 
-@pytest.mark.parametrize("kind", [BenchError, EngineError, DutError])
+@pytest.mark.parametrize("kind", [BenchError, EngineError, DutError, InputError])
 def test_a_failure_is_kept_with_its_words_and_the_run_goes_on(tmp_path, kind):
     error = kind("it broke")
     error.add_note("not removed: br0")
@@ -149,8 +149,8 @@ def test_a_run_that_measured_nothing_ends_with_the_error(tmp_path, error):
 
 def test_other_errors_end_the_run_at_once(tmp_path):
     folder = folder_of(tmp_path, [THREE])
-    with pytest.raises(InputError):
-        run(folder, Bench(errors={"g-rules-2": InputError("broken")}))
+    with pytest.raises(StoreError):
+        run(folder, Bench(errors={"g-rules-2": StoreError("the disk is full")}))
     assert outcomes(folder.read_result()) == {"g-rules-1": "measured"}
 
 
