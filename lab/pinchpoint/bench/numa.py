@@ -7,13 +7,14 @@ Sources: Documentation/ABI/stable/sysfs-devices-node, set_mempolicy(2).
 import ctypes
 import os
 import platform
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, Host, MeasureKind, NumaPlacement, Scenario
+from pinchpoint.model.scenario import Datapath, Host, MeasureKind, NumaPlacement, Point, Scenario
 
 NODES = Path("/sys/devices/system/node")
 _MPOL_DEFAULT, _MPOL_BIND = 0, 2
@@ -203,6 +204,37 @@ def _facts(scenario: Scenario, topology: Topology, found: Mapping[str, tuple[int
 
 def _words(numbers: Collection[int]) -> str:
     return ", ".join(map(str, numbers)) or "unknown"
+
+
+def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
+    """Units that need not be measured, by name, with the reason: the same bench stands for `numa = "any"` already.
+
+    Only on a machine with one node: on others memory is bound for "same", and free for "any".
+    """
+    if len(topology.cpus) > 1:
+        return {}
+    free: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
+    for unit in units:
+        if unit.numa is NumaPlacement.ANY:
+            free[unit.point.group, unit.point.repeat].append(_bench_of(unit))
+    return {
+        unit.name: "places everything as numa = any does here: one NUMA node"
+        for unit in units
+        if unit.numa is NumaPlacement.SAME and _same_bench(unit, topology) in free[unit.point.group, unit.point.repeat]
+    }
+
+
+def _same_bench(unit: Scenario, topology: Topology) -> Scenario | None:
+    try:
+        return _bench_of(placed(unit, topology)[0])
+    except RequirementError:
+        return None
+
+
+def _bench_of(unit: Scenario) -> Scenario:
+    """What is built and measured, whatever it is called."""
+    nameless = Point(unit.point.group, {}, unit.point.repeat)
+    return replace(unit, name="", title="", numa=NumaPlacement.ANY, point=nameless, defaulted=frozenset())
 
 
 def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | None:

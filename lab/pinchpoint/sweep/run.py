@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pinchpoint.bench import requirements
+from pinchpoint.bench import numa, requirements
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.findings import findings
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, PinchpointError, RequirementError
@@ -97,6 +97,7 @@ class _Run:
         self._require = require
         self._info = _Info(folder)
         self._budget = _budget(units, self._info.whole)
+        self._alike = numa.alike(units, numa.read_topology())
         self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
         self._forecast = Forecast()
         self._curves: dict[str, tuple[Curve, ...]] = {}  # by group
@@ -124,10 +125,10 @@ class _Run:
 
     def _left_out(self, unit: Scenario) -> ScenarioResult | None:
         """The result of a unit for which there is no need or no time."""
-        if self._budget is None:
-            return None
-        spent_s = sum(found.wall_s for found in self._done.values())
-        reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
+        reason = self._alike.get(unit.name, "")
+        if not reason and self._budget is not None:
+            spent_s = sum(found.wall_s for found in self._done.values())
+            reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
         if not reason:
             return None
         found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
@@ -136,7 +137,8 @@ class _Run:
 
     def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
         self._on_stoppable(_Unbuilt())
-        self._listener.run_left(self._forecast.left_s(one for one in self._units if one.name not in self._done))
+        left = (one for one in self._units if one.name not in self._done and one.name not in self._alike)
+        self._listener.run_left(self._forecast.left_s(left))
         self._listener.scenario_begins(unit, number, len(self._units))
         if not self._info.whole.sweeps:
             return self._one(unit, recorded)

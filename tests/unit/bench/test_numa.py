@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pinchpoint.bench import numa
 from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, NumaPlacement
+from pinchpoint.model.scenario import Datapath, NumaPlacement, Point
 from pinchpoint.scenario import parse
 
 TWO = Topology({0: (0, 1, 2, 3), 1: (4, 5, 6, 7)})
@@ -206,6 +206,35 @@ def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
     scenario = replace(parse(PORTS, "ports.toml"), numa=SAME)
     with pytest.raises(RequirementError, match="too few CPUs for engine and PMDs"):
         numa.placed(scenario, Topology({0: (0,), 1: (1,)}))
+
+
+def swept(placement, repeat=1, **more):
+    """A point of a sweep over `numa`, called as the sweep would."""
+    level = str(placement)
+    point = Point("g", {"numa": level}, repeat)
+    return replace(hosts(placement, **more), name=f"g.numa-{level}.r{repeat}", title=level, point=point)
+
+
+def test_same_is_needless_beside_any_on_a_machine_with_one_node():
+    units = [swept(one, repeat) for repeat in (1, 2) for one in (SAME, ANY, DIFFERENT)]
+    reason = "places everything as numa = any does here: one NUMA node"
+    assert numa.alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
+    assert numa.alike(units, TWO) == {}, "there its memory is bound"
+    assert numa.alike(units, WITH_MEMORY_NODE) == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [[], [swept(DIFFERENT)], [swept(ANY, repeat=2)], [swept(ANY, server=(1,))], [swept(ANY, datapath="af_xdp")]],
+    ids=["none", "no any", "of another repeat", "elsewhere", "another datapath"],
+)
+def test_what_no_other_unit_measures_is_needed(other):
+    assert numa.alike([swept(SAME), *other], ONE) == {}
+
+
+def test_what_cannot_be_placed_is_not_called_alike():
+    units = [swept(one, client=(0, 1, 2)) for one in (ANY, SAME)]
+    assert numa.alike(units, ONE) == {}
 
 
 def test_nothing_is_bound_where_the_scenario_leaves_it_open():
