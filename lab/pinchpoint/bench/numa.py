@@ -7,13 +7,14 @@ Sources: Documentation/ABI/stable/sysfs-devices-node, set_mempolicy(2).
 import ctypes
 import os
 import platform
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, Host, MeasureKind, NumaPlacement, Scenario
+from pinchpoint.model.scenario import Datapath, Host, MeasureKind, NumaPlacement, Point, Scenario
 
 NODES = Path("/sys/devices/system/node")
 _MPOL_DEFAULT, _MPOL_BIND = 0, 2
@@ -92,11 +93,11 @@ def read_topology(folder: Path = NODES, usable: Collection[int] | None = None) -
     return Topology(dict(sorted(nodes.items())) or {0: tuple(sorted(allowed))})
 
 
-def place(placement: NumaPlacement, topology: Topology, wanted: Ends, taken: Collection[int] = ()) -> Placed:
+def place(placement: NumaPlacement, topology: Topology, wanted: Ends, taken: Sequence[int] = ()) -> Placed:
     """CPUs for both ends, as many as `wanted` has, and as `placement` says.
 
     What is on the right node already stays. New CPUs are the lowest that neither the other end nor
-    `taken` has; only if there are too few of these are CPUs shared.
+    `taken` has; only if there are too few of these are CPUs shared, those first that `taken` names first.
     Raises RequirementError if the machine has too few nodes, or a node too few CPUs.
     """
     if placement is NumaPlacement.ANY:
@@ -120,13 +121,13 @@ def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> 
     return nodes[0] if nodes else otherwise[0]
 
 
-def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Collection[int]) -> tuple[int, ...]:
+def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> tuple[int, ...]:
     here = topology.cpus[node]
     if len(wanted) > len(here):
         raise RequirementError(f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones")
     if all(cpu in here for cpu in wanted):
         return tuple(wanted)
-    free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in here if cpu in taken]
+    free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in dict.fromkeys(taken) if cpu in here]
     kept = [cpu for cpu in wanted if cpu in here]
     return tuple(sorted([*kept, *(cpu for cpu in free if cpu not in kept)][: len(wanted)]))
 
@@ -134,40 +135,106 @@ def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Collection[
 def placed(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
     """The scenario with its CPUs where its `numa` wants them, and facts for the record.
 
-    The ends are client and server of socket workloads, else the engine and the switch's PMDs.
+    The ends are client and server of socket workloads, else the engine and the switch's PMDs. In the
+    former the switch and the engine, which is the relay of a DPDK switch, are on the server's node.
     Raises RequirementError.
     """
+    if scenario.numa is NumaPlacement.ANY:
+        return scenario, {}
     if scenario.measure in _SOCKETS and scenario.sockets is not None:
-        hosts = {one.name: one for one in scenario.hosts}
-        client, server = hosts[scenario.sockets.client], hosts[scenario.sockets.server]
-        found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), scenario.dut.pmd_cpus)
-        moved = {client.name: found.first, server.name: found.second}
-        changed = replace(scenario, hosts=tuple(_moved(one, moved) for one in scenario.hosts))
-        return changed, _facts(scenario, ("client", "server"), found)
+        return _placed_hosts(scenario, topology)
     found = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.pmd_cpus))
-    if scenario.numa is not NumaPlacement.ANY and set(found.first) & set(found.second):
-        node = _words(found.first_nodes)
-        raise RequirementError(
-            f"NUMA node {node} has too few CPUs for engine and PMDs to have their own", 'numa = "any"'
-        )
-    engine, dut = replace(scenario.engine, cpus=found.first), replace(scenario.dut, pmd_cpus=found.second)
-    return replace(scenario, engine=engine, dut=dut), _facts(scenario, ("engine", "PMDs"), found)
+    _refuse_shared(scenario, topology, found.second, {"engine": (scenario.engine.cpus, found.first)})
+    changed = _with_cpus(scenario, found.first, found.second)
+    return changed, _facts(scenario, topology, {"engine": found.first, "PMDs": found.second})
+
+
+def _placed_hosts(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
+    sockets, dut, engine = scenario.sockets, scenario.dut, scenario.engine
+    assert sockets is not None
+    hosts = {one.name: one for one in scenario.hosts}
+    client, server = hosts[sockets.client], hosts[sockets.server]
+    found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.pmd_cpus)
+    taken, node = (*found.first, *found.second), found.second_nodes[0]
+    pmds = _on(topology, node, dut.pmd_cpus, taken)
+    relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in pmds), *pmds))
+    ends = {"client": (client.cpus, found.first), "server": (server.cpus, found.second)}
+    _refuse_shared(scenario, topology, pmds, {**ends, "engine": (engine.cpus, relay)})
+    moved = {client.name: found.first, server.name: found.second}
+    changed = replace(_with_cpus(scenario, relay, pmds), hosts=tuple(_moved(one, moved) for one in scenario.hosts))
+    fourth = "relay" if dut.datapath is Datapath.DPDK else "engine"
+    facts = {"client": found.first, "server": found.second, "switch": pmds, fourth: relay}
+    return changed, _facts(scenario, topology, facts)
+
+
+_Move = tuple[tuple[int, ...], tuple[int, ...]]  # CPUs as the scenario has them, and as they are placed
+
+
+def _refuse_shared(scenario: Scenario, topology: Topology, pmds: tuple[int, ...], others: Mapping[str, _Move]) -> None:
+    """Raises RequirementError where the switch would share a CPU that the scenario gives it alone."""
+    for name, (before, after) in others.items():
+        if set(pmds) & set(after) and not set(scenario.dut.pmd_cpus) & set(before):
+            node = _words(topology.nodes_of(set(pmds) & set(after)))
+            what = "engine and PMDs" if name == "engine" else f"{name} and switch"
+            raise RequirementError(f"NUMA node {node} has too few CPUs for {what} to have their own", 'numa = "any"')
+
+
+def _with_cpus(scenario: Scenario, engine: tuple[int, ...], pmds: tuple[int, ...]) -> Scenario:
+    """Other CPUs for engine and switch; queues stay with the PMD thread that they are pinned to."""
+    now = {str(old): str(new) for old, new in zip(scenario.dut.pmd_cpus, pmds, strict=True)}
+    ports = tuple(replace(port, rxq_affinity=_moved_queues(port.rxq_affinity, now)) for port in scenario.ports)
+    dut = replace(scenario.dut, pmd_cpus=pmds)
+    return replace(scenario, engine=replace(scenario.engine, cpus=engine), dut=dut, ports=ports)
+
+
+def _moved_queues(affinity: str, now: Mapping[str, str]) -> str:
+    pairs = (pair.split(":") for pair in affinity.split(",") if pair)
+    return ",".join(f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pairs)
 
 
 def _moved(one: Host, cpus: Mapping[str, tuple[int, ...]]) -> Host:
     return replace(one, cpus=cpus.get(one.name, one.cpus))
 
 
-def _facts(scenario: Scenario, names: tuple[str, str], found: Placed) -> dict[str, str]:
-    if scenario.numa is NumaPlacement.ANY:
-        return {}
-    ends = zip(names, (found.first, found.second), (found.first_nodes, found.second_nodes), strict=True)
-    words = "; ".join(f"{name} on CPU {_words(cpus)}, node {_words(nodes)}" for name, cpus, nodes in ends)
+def _facts(scenario: Scenario, topology: Topology, found: Mapping[str, tuple[int, ...]]) -> dict[str, str]:
+    ends = ((name, _words(cpus), _words(topology.nodes_of(cpus))) for name, cpus in found.items())
+    words = "; ".join(f"{name} on CPU {cpus}, node {node}" for name, cpus, node in ends)
     return {f"NUMA placement of {scenario.name}": f"{scenario.numa}: {words}"}
 
 
-def _words(numbers: Sequence[int]) -> str:
+def _words(numbers: Collection[int]) -> str:
     return ", ".join(map(str, numbers)) or "unknown"
+
+
+def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
+    """Units that need not be measured, by name, with the reason: the same bench stands for `numa = "any"` already.
+
+    Only on a machine with one node: on others memory is bound for "same", and free for "any".
+    """
+    if len(topology.cpus) > 1:
+        return {}
+    free: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
+    for unit in units:
+        if unit.numa is NumaPlacement.ANY:
+            free[unit.point.group, unit.point.repeat].append(_bench_of(unit))
+    return {
+        unit.name: "places everything as numa = any does here: one NUMA node"
+        for unit in units
+        if unit.numa is NumaPlacement.SAME and _same_bench(unit, topology) in free[unit.point.group, unit.point.repeat]
+    }
+
+
+def _same_bench(unit: Scenario, topology: Topology) -> Scenario | None:
+    try:
+        return _bench_of(placed(unit, topology)[0])
+    except RequirementError:
+        return None
+
+
+def _bench_of(unit: Scenario) -> Scenario:
+    """What is built and measured, whatever it is called."""
+    nameless = Point(unit.point.group, {}, unit.point.repeat)
+    return replace(unit, name="", title="", numa=NumaPlacement.ANY, point=nameless, defaulted=frozenset())
 
 
 def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | None:

@@ -53,7 +53,7 @@ def require(scenario: Scenario) -> None:
     datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus, *hosts)
     probes = probe(datapath, cpus, ovs.hugepages_needed(scenario), least_cpus=2 if _needs_two_cpus(scenario) else 1)
-    missing = [probe for probe in (*probes, *_tunnels(scenario)) if not probe.ok]
+    missing = [probe for probe in (*probes, *_tunnels(scenario), *queues(scenario)) if not probe.ok]
     if missing:
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")
@@ -63,6 +63,17 @@ def _tunnels(scenario: Scenario) -> Iterator[Probe]:
     if scenario.dut.tunnels and scenario.dut.datapath is Datapath.KERNEL:
         detail = "cannot, because the kernel delivers to itself what goes to an address of its own namespace"
         yield Probe("tunnels", False, detail, 'dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+
+
+def queues(scenario: Scenario) -> Iterator[Probe]:
+    """Ports with more queues than the engine has CPUs to drive them."""
+    cpus = scenario.engine.cpus
+    for port in scenario.ports:
+        if port.queues > len(cpus):
+            counted = f"{len(cpus)} CPU" + ("s" if len(cpus) > 1 else "")
+            detail = f"port {port.name} has {port.queues}, and the engine {counted}"
+            hint = f"engine.cpus with {port.queues} CPUs, since each queue of a port needs its own; or fewer queues"
+            yield Probe("queues", False, detail, hint)
 
 
 def _needs_two_cpus(scenario: Scenario) -> bool:

@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
+from pinchpoint.bench import numa
 from pinchpoint.model import units as words
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
@@ -51,8 +52,9 @@ class Program:
 
     @property
     def expected_s(self) -> float:
-        """About how long the run takes without a budget."""
-        return Forecast().left_s(self.units)
+        """About how long the run takes on this machine without a budget."""
+        needless = numa.alike(self.units, numa.read_topology())
+        return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
 
     def repeated(self, repeats: int | None) -> "Program":
         """The same with this many repeats of every point; None: as the files say."""

@@ -186,7 +186,10 @@ def _print_plans(units: Sequence[Scenario]) -> None:
     for unit in units:
         if unit.point.repeat == 1:
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
-            click.echo("\n".join(describe(plan((), prepare(unit).resources))))
+            try:
+                click.echo("\n".join(describe(plan((), prepare(unit).resources))))
+            except RequirementError as error:
+                click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 
 
 def _measure(units: Sequence[Scenario], folder: RunFolder, quiet: bool) -> Interrupted | None:

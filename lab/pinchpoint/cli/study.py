@@ -66,6 +66,8 @@ def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
     if bool(name) == bool(how.resume):
         raise InputError("give either a study or --resume RUN", "pinchpoint study list")
     if how.resume:
+        if only:
+            raise InputError("--only belongs to a new run", "a resumed run goes on as it was asked for")
         return resumed(how)
     assert name is not None
     return conduct(program.of_study(shelf.find(name), how.quick, only or (), how.changes), how)

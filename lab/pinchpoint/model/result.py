@@ -42,7 +42,7 @@ class Outcome(StrEnum):
 
     MEASURED = "measured"
     IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
-    SKIPPED = "skipped"  # needless, as its neighbours show; the reason says how
+    SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
 
 

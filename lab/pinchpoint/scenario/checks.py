@@ -16,6 +16,8 @@ from pinchpoint.scenario.source import Source, show
 # A scenario's name becomes part of trial ids and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
+# Extra ports and their peers, ports made in bulk, underlays of tunnels, and patch ports between bridges.
+_OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.+-to-.+")
 _POLLED = (Datapath.DPDK, Datapath.AF_XDP)
 
 
@@ -60,17 +62,24 @@ def check_engine(source: Source, engine: Values, dut: Values, ports: Sequence[El
 
 
 def check_names(source: Source, arrays: Mapping[str, Sequence[Element]]) -> None:
-    """Ports, hosts and tunnels have names of their own, and none that a patch port or bridge has."""
+    """Bridges, ports, hosts and tunnels have names of their own, and none that the bench itself gives."""
     seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
-    for table in ("port", "host", "tunnel"):
+    tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
+    ends = {f"{one.get('name')}-{one.get(end)}" for one in tunnels for end in ("first", "second")}
+    for table in ("bridge", "port", "host", "tunnel"):
         for element in arrays[table]:
-            name = element.values.get("name")
-            if name in seen:
-                source.problem((*element.at, "name"), f'expected a name of its own, found "{name}" again')
-            elif name and _OF_BRIDGES.fullmatch(name):
-                source.problem((*element.at, "name"), f'expected another name: "{name}" is one that bridges have')
-            if name:
-                seen.add(name)
+            name, at = element.values.get("name"), (*element.at, "name")
+            if not name:
+                continue
+            if table != "bridge" and name in seen:
+                source.problem(at, f'expected a name of its own, found "{name}" again')
+            elif table != "bridge" and _OF_BRIDGES.fullmatch(name):
+                source.problem(at, f'expected another name: "{name}" is one that bridges have')
+            elif _OF_BENCH.fullmatch(name):
+                source.problem(at, f'expected another name: "{name}" is one that the bench gives to ports of its own')
+            elif name in ends:
+                source.problem(at, f'expected another name: "{name}" is an end of a tunnel')
+            seen.add(name)
 
 
 def check_ports(source: Source, ports: Sequence[Element], dut: Values) -> None:

@@ -35,7 +35,7 @@ TOP = Table(
             "numa",
             kinds.word("any", "same", "different"),
             'Where the two ends of the traffic run: "any": on the CPUs named here; "same": both on one NUMA node; '
-            '"different": on two.',
+            '"different": on two. Between hosts, the switch and the relay are on the server\'s node.',
             "any",
         ),
     ),

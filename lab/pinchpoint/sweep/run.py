@@ -7,8 +7,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pinchpoint.bench import requirements
-from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError, StoreError
+from pinchpoint.bench import numa, requirements
+from pinchpoint.model.errors import (
+    BenchError,
+    DutError,
+    EngineError,
+    InputError,
+    PinchpointError,
+    RequirementError,
+    StoreError,
+)
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -96,6 +104,7 @@ class _Run:
         self._on_stoppable = on_stoppable
         self._run_one = run_one
         self._require = require
+        self._alike = numa.alike(units, numa.read_topology())
         self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
         self._files = Growing(folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)
@@ -136,10 +145,10 @@ class _Run:
 
     def _left_out(self, unit: Scenario) -> ScenarioResult | None:
         """The result of a unit for which there is no need or no time."""
-        if self._budget is None:
-            return None
-        spent_s = sum(found.wall_s for found in self._done.values())
-        reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
+        reason = self._alike.get(unit.name, "")
+        if not reason and self._budget is not None:
+            spent_s = sum(found.wall_s for found in self._done.values())
+            reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
         if not reason:
             return None
         found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
@@ -148,7 +157,8 @@ class _Run:
 
     def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
         self._on_stoppable(_Unbuilt())
-        self._listener.run_left(self._forecast.left_s(one for one in self._units if one.name not in self._done))
+        left = (one for one in self._units if one.name not in self._done and one.name not in self._alike)
+        self._listener.run_left(self._forecast.left_s(left))
         self._listener.scenario_begins(unit, number, len(self._units))
         if not self._files.info.sweeps:
             return self._one(unit, recorded)
@@ -159,7 +169,7 @@ class _Run:
         except RequirementError as error:
             self._error = error
             found = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
-        except (BenchError, EngineError, DutError) as error:
+        except (BenchError, EngineError, DutError, InputError) as error:
             self._error = error
             self._failures += 1
             found = unmeasured(unit, Outcome.FAILED, _words(error), time.monotonic() - began)

@@ -78,7 +78,7 @@ def run_scenario(
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable)
         try:
-            settings = in_force(scenario, setup.places, control)
+            settings = in_force(setup.scenario, setup.places, control)
             result = replace(MEASURES[scenario.measure](bench), settings=settings)
             _attach_flows(bench)
         except PinchpointError:

@@ -9,7 +9,7 @@ import msgspec
 
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
-from pinchpoint.bench.requirements import HUGEPAGES
+from pinchpoint.bench.requirements import HUGEPAGES, queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
@@ -19,7 +19,7 @@ from pinchpoint.dut.relayed import relayed_hosts
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 from pinchpoint.observe.host import CpuSteal, PacketThreads
 from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
@@ -44,7 +44,8 @@ class Setup:
 def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setup:
     """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
 
-    Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants.
+    Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
+    or a port has more queues than the engine CPUs.
     """
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
@@ -103,14 +104,11 @@ def backend(scenario: Scenario) -> protocol.BackendName:
 
 def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
     """Ports dealt round robin: queue q of port k belongs to CPU (k + q) mod n of the engine's."""
+    if lacking := next(queues(scenario), None):
+        raise RequirementError(f"{scenario.path}: {lacking.detail}", lacking.hint)
     cpus = scenario.engine.cpus
     driven: dict[int, list[str]] = {cpu: [] for cpu in cpus}
     for place, port in enumerate(scenario.ports):
-        if port.queues > len(cpus):
-            raise InputError(
-                f"{scenario.path}: port {port.name} has {port.queues} queues, and the engine {len(cpus)} CPUs",
-                "each queue of a port needs a CPU of its own in engine.cpus",
-            )
         for queue in range(port.queues):
             driven[cpus[(place + queue) % len(cpus)]].append(port.name)
     return tuple(protocol.WorkerRequest(cpu, tuple(names)) for cpu, names in driven.items() if names)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pinchpoint.bench import numa
 from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import NumaPlacement
+from pinchpoint.model.scenario import Datapath, NumaPlacement, Point
 from pinchpoint.scenario import parse
 
 TWO = Topology({0: (0, 1, 2, 3), 1: (4, 5, 6, 7)})
@@ -128,12 +128,67 @@ def test_this_machines_nodes_hold_all_usable_cpus():
     assert {cpu for cpus in read_topology().cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
 
 
-def test_a_socket_scenarios_hosts_move_and_the_record_says_where():
-    scenario = replace(parse(HOSTS, "hosts.toml"), numa=DIFFERENT)
-    moved, facts = numa.placed(scenario, TWO)
-    assert [one.cpus for one in moved.hosts] == [(0,), (4,)]
-    assert facts == {"NUMA placement of hosts": "different: client on CPU 0, node 0; server on CPU 4, node 1"}
-    assert moved.dut.pmd_cpus == scenario.dut.pmd_cpus
+def hosts(placement, client=(0,), server=(0,), pmds=(1,), engine=(0,), datapath="af_packet"):
+    plain = parse(HOSTS, "hosts.toml")
+    first, second = plain.hosts
+    return replace(
+        plain,
+        numa=placement,
+        hosts=(replace(first, cpus=client), replace(second, cpus=server)),
+        dut=replace(plain.dut, pmd_cpus=pmds, datapath=Datapath(datapath)),
+        engine=replace(plain.engine, cpus=engine),
+    )
+
+
+def where(scenario):
+    client, server = scenario.hosts
+    return client.cpus, server.cpus, scenario.dut.pmd_cpus, scenario.engine.cpus
+
+
+def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
+    moved, facts = numa.placed(hosts(DIFFERENT, datapath="dpdk"), TWO)
+    assert where(moved) == ((0,), (4,), (5,), (6,))
+    words = (
+        "different: client on CPU 0, node 0; server on CPU 4, node 1; switch on CPU 5, node 1; relay on CPU 6, node 1"
+    )
+    assert facts == {"NUMA placement of hosts": words}
+    assert numa.daemon_nodes(moved, TWO) == (1,)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "machine", "found"),
+    [
+        (hosts(SAME), TWO, ((0,), (0,), (1,), (0,))),
+        (hosts(SAME, pmds=(5,), engine=(6,)), TWO, ((0,), (0,), (1,), (2,))),
+        (hosts(SAME, client=(4,), server=(4,)), TWO, ((4,), (4,), (5,), (6,))),
+        (hosts(SAME, server=(6,), pmds=(7,)), TWO, ((0,), (1,), (2,), (0,))),
+        (hosts(DIFFERENT, server=(4,), pmds=(1, 5)), TWO, ((0,), (4,), (5, 6), (7,))),
+        (hosts(DIFFERENT), WITH_MEMORY_NODE, ((0,), (2,), (3,), (2,))),
+        (hosts(DIFFERENT, server=(3,), pmds=(2,)), WITH_MEMORY_NODE, ((0,), (3,), (2,), (3,))),
+    ],
+)
+def test_switch_and_engine_are_on_the_servers_node(scenario, machine, found):
+    moved, _ = numa.placed(scenario, machine)
+    assert where(moved) == found
+    server, switch, engine = (machine.nodes_of(cpus) for cpus in found[1:])
+    assert server == switch == engine
+
+
+def test_a_switch_never_gets_a_hosts_cpu_that_the_scenario_does_not_share():
+    crowded = Topology({0: (0, 1), 1: (2,)})
+    with pytest.raises(RequirementError, match="node 1 has too few CPUs for server and switch to have their own"):
+        numa.placed(hosts(DIFFERENT), crowded)
+    moved, _ = numa.placed(hosts(DIFFERENT, pmds=(0,)), crowded)
+    assert where(moved) == ((0,), (2,), (2,), (2,)), "what the scenario shares may be shared elsewhere"
+
+
+def test_queues_follow_the_pmd_thread_that_they_are_pinned_to():
+    plain = parse(PORTS.replace("[1]", "[1, 2]"), "ports.toml")
+    left, right = plain.ports
+    pinned = replace(left, queues=2, rxq_affinity="0:2,1:1")
+    moved, _ = numa.placed(replace(plain, numa=DIFFERENT, ports=(pinned, right)), TWO)
+    assert moved.dut.pmd_cpus == (4, 5)
+    assert [port.rxq_affinity for port in moved.ports] == ["0:5,1:4", ""]
 
 
 def test_a_rate_scenarios_engine_and_pmds_move():
@@ -151,6 +206,35 @@ def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
     scenario = replace(parse(PORTS, "ports.toml"), numa=SAME)
     with pytest.raises(RequirementError, match="too few CPUs for engine and PMDs"):
         numa.placed(scenario, Topology({0: (0,), 1: (1,)}))
+
+
+def swept(placement, repeat=1, **more):
+    """A point of a sweep over `numa`, called as the sweep would."""
+    level = str(placement)
+    point = Point("g", {"numa": level}, repeat)
+    return replace(hosts(placement, **more), name=f"g.numa-{level}.r{repeat}", title=level, point=point)
+
+
+def test_same_is_needless_beside_any_on_a_machine_with_one_node():
+    units = [swept(one, repeat) for repeat in (1, 2) for one in (SAME, ANY, DIFFERENT)]
+    reason = "places everything as numa = any does here: one NUMA node"
+    assert numa.alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
+    assert numa.alike(units, TWO) == {}, "there its memory is bound"
+    assert numa.alike(units, WITH_MEMORY_NODE) == {}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [[], [swept(DIFFERENT)], [swept(ANY, repeat=2)], [swept(ANY, server=(1,))], [swept(ANY, datapath="af_xdp")]],
+    ids=["none", "no any", "of another repeat", "elsewhere", "another datapath"],
+)
+def test_what_no_other_unit_measures_is_needed(other):
+    assert numa.alike([swept(SAME), *other], ONE) == {}
+
+
+def test_what_cannot_be_placed_is_not_called_alike():
+    units = [swept(one, client=(0, 1, 2)) for one in (ANY, SAME)]
+    assert numa.alike(units, ONE) == {}
 
 
 def test_nothing_is_bound_where_the_scenario_leaves_it_open():

@@ -60,3 +60,13 @@ def test_tunnels_need_a_userspace_datapath(monkeypatch, datapath, refused):
     bridges = tuple(Bridge(name, (), ()) for name in ("br0", "br1"))
     told = lacking(monkeypatch, scenario(datapath, bridges=bridges, tunnels=(Tunnel("vx", "br0", "br1", 1),)))
     assert ("tunnels: cannot, because" in told) is refused
+
+
+def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch):
+    plain = scenario("af_xdp")
+    left, right = plain.ports
+    two = replace(plain, ports=(replace(left, queues=2), right))
+    told = lacking(monkeypatch, two)
+    assert "port left has 2, and the engine 1 CPU\n" in told
+    assert "engine.cpus with 2 CPUs" in told
+    assert lacking(monkeypatch, replace(two, engine=replace(two.engine, cpus=(0, 2))), cpus=(0, 1, 2)) == ""

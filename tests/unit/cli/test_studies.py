@@ -153,6 +153,21 @@ def test_a_dry_run_prints_the_plan_of_every_point_once(swept):
     assert "ovs-vswitchd" in told
 
 
+def test_a_dry_run_says_which_points_are_impossible_and_goes_on(swept):
+    path = swept.with_name("queues.toml")
+    path.write_text((shelf.find("io-paths") / "queues.toml").read_text().replace("[0, 2]", "[0]"))
+    told = output("run", path, "--dry-run", "-q")
+    assert told.count("\n# impossible: ") == 2
+    assert "port left has 2, and the engine 1 CPU\n#     hint: engine.cpus" in told
+    points = [line for line in told.splitlines() if line.startswith(f"# {path}: ")]
+    assert len(points) == 4
+
+
+def test_only_is_refused_on_resuming(tmp_path, capsys):
+    assert main(["study", "run", "--resume", str(tmp_path), "--only", "raw"]) == 2
+    assert "--only belongs to a new run" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("options", [["--quick"], ["--repeats", "2"], ["--budget", "10m"]])
 def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
     assert main(["run", "--resume", str(tmp_path), *options]) == 2

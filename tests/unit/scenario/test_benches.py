@@ -2,6 +2,10 @@
 
 import pytest
 
+from pinchpoint.bulk.ports import PREFIX
+from pinchpoint.dut.extra_ports import extra_port
+from pinchpoint.dut.ports import patch_name
+from pinchpoint.dut.tunnels import ends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Datapath, MeasureKind, NumaPlacement, Patch, Tuning
 from pinchpoint.scenario import parse
@@ -52,6 +56,27 @@ what = "flows"
 method = "file"
 count = 500_000
 """
+TUNNELLED = (
+    FRAMES
+    + """\
+[[bridge]]
+name = "b"
+rules = "actions=drop"
+[[tunnel]]
+name = "vx"
+from = "br0"
+to = "b"
+vni = 1
+"""
+)
+OF_THE_BENCH = (
+    extra_port(7),
+    "idlepeer7",
+    f"{PREFIX}1",
+    *(end.underlay for pair in ends(parse(TUNNELLED, "x.toml")) for end in pair[:1]),
+    patch_name("a", "b"),
+    patch_name("br0", "br1"),
+)
 
 
 def problems(text: str) -> list[str]:
@@ -226,6 +251,27 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
             "[sockets]",
             '[[tunnel]]\nname = "bob"\nfrom = "br0"\nto = "br2"\nvni = 1\n[sockets]',
             'tunnel[1].name: expected a name of its own, found "bob" again',
+        ),
+        *(
+            (
+                HOSTS,
+                'name = "bob"',
+                f'name = "{name}"',
+                f'host[2].name: expected another name: "{name}" is one that the',
+            )
+            for name in OF_THE_BENCH
+        ),
+        (
+            HOSTS,
+            "[sockets]",
+            '[[bridge]]\nname = "idle3"\nrules = "actions=NORMAL"\n[sockets]',
+            "bridge[1].name: expec",
+        ),
+        (
+            HOSTS,
+            'name = "bob"',
+            'name = "vx-br0"\n[[tunnel]]\nname = "vx"\nfrom = "br0"\nto = "br2"\nvni = 1\n',
+            'host[2].name: expected another name: "vx-br0" is an end of a tunnel',
         ),
         (HOSTS, 'name = "bob"', 'name = "to-br1"', 'expected another name: "to-br1" is one that bridges have'),
         (

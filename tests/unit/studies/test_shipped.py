@@ -4,8 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from pinchpoint.bench import requirements
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
+from pinchpoint.sweep import setup
 
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale")
@@ -58,6 +61,36 @@ def test_the_short_form_measures_every_point_once_and_not_longer(name):
             longer = full[group].scenarios[0]
             assert scenario.search.trial_duration_s <= longer.search.trial_duration_s
             assert scenario.search.relative_width >= longer.search.relative_width
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, tmp_path, name, quick):
+    monkeypatch.setattr(setup, "find_engine", lambda: "pinchpoint-engine")
+    for group, sweep in groups(name, quick).items():
+        for scenario in sweep.scenarios:
+            try:
+                setup.prepare(scenario, tmp_path)
+            except RequirementError:
+                assert {"numa", "queues"} & scenario.point.levels.keys(), f"{group}: {scenario.point.levels}"
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize(("cpus", "measured"), [((0, 1), {"1"}), ((0, 1, 2, 3), {"1", "2"})])
+def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, cpus, measured, quick):
+    monkeypatch.setattr(requirements, "_vswitchd", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(requirements, "_command", lambda name, _: requirements.Probe(name, True, "here"))
+    monkeypatch.setattr(requirements, "_hugepages", lambda _: requirements.Probe("hugepages", True, "enough"))
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
+    possible = set()
+    for scenario in groups("io-paths", quick)["queues"].scenarios:
+        try:
+            requirements.require(scenario)
+            possible.add(scenario.point.levels["queues"])
+        except RequirementError as error:
+            assert "CPU 2, 3 not usable here" in str(error)
+    assert possible == measured
 
 
 @pytest.mark.parametrize("name", NAMES)

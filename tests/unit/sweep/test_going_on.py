@@ -8,8 +8,11 @@ from typing import ClassVar
 import pytest
 from sweeps import base, factor, measured, sweep
 
-from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError
+from pinchpoint.bench import numa
+from pinchpoint.cli.program import Program
+from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.model.study import FindingRequest, Study
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
@@ -120,7 +123,7 @@ def test_what_this_machine_lacks_is_impossible_and_the_rest_is_measured(tmp_path
     assert [name for name, outcome in heard.ends if outcome is Outcome.IMPOSSIBLE] == ["g-rules-1", "g-rules-3"]
 
 
-@pytest.mark.parametrize("kind", [BenchError, EngineError, DutError])
+@pytest.mark.parametrize("kind", [BenchError, EngineError, DutError, InputError])
 def test_a_failure_is_kept_with_its_words_and_the_run_goes_on(tmp_path, kind):
     error = kind("it broke")
     error.add_note("not removed: br0")
@@ -177,8 +180,8 @@ def test_a_run_that_measured_nothing_ends_with_the_error(tmp_path, error):
 
 def test_other_errors_end_the_run_at_once(tmp_path):
     folder = folder_of(tmp_path, [THREE])
-    with pytest.raises(InputError):
-        run(folder, Bench(errors={"g-rules-2": InputError("broken")}))
+    with pytest.raises(StoreError):
+        run(folder, Bench(errors={"g-rules-2": StoreError("the disk is full")}))
     assert outcomes(folder.read_result()) == {"g-rules-1": "measured"}
 
 
@@ -239,6 +242,25 @@ def test_a_budget_is_kept_over_an_interruption(tmp_path):
     assert result.finished
     assert sorted(outcomes(result).values()) == ["measured"] * 2 + ["skipped"] * 7
     assert {one.reason for one in result.scenarios if one.outcome is Outcome.SKIPPED} == {"budget of 277 h 47 min used"}
+
+
+def test_what_is_the_same_bench_on_one_numa_node_is_skipped_and_takes_no_time(tmp_path, monkeypatch):
+    two = sweep(factor(["any", "same"], name="numa"), repeats=2)
+    placed = tuple(replace(one, numa=NumaPlacement(one.point.levels["numa"])) for one in two.scenarios)
+    two, heard, bench = replace(two, scenarios=placed), Heard(), Bench()
+    monkeypatch.setattr(numa, "read_topology", lambda: numa.Topology({0: tuple(range(64))}))
+    result = run(folder_of(tmp_path / "one", [two]), bench, heard)
+    assert bench.ran == ["g-numa-any", "g-numa-any.r2"]
+    assert result.finished
+    assert outcomes(result)["g-numa-same"] == outcomes(result)["g-numa-same.r2"] == "skipped"
+    assert "one NUMA node" in result.scenarios[1].reason
+    of_all, of_last = heard.left_s
+    assert of_last == pytest.approx(1), "nothing but the unit that runs"
+    assert Program("one", (two,)).expected_s == pytest.approx(of_all)
+    monkeypatch.setattr(numa, "read_topology", lambda: numa.Topology({0: (0,), 1: (1,)}))
+    again = Bench()
+    run(folder_of(tmp_path / "two", [two]), again)
+    assert len(again.ran) == 4
 
 
 def test_the_time_left_of_the_whole_run_falls_to_nothing(tmp_path):
