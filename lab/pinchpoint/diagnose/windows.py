@@ -129,7 +129,7 @@ def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> 
     """What the host did to `seconds` that are no window of sockets, by the same limits; empty if nothing."""
     as_share = 1 / (ticks_per_s * seconds)
     cpus = _cpus(observed, as_share)
-    window = Window("", (), (), cpus, _foreign(observed, cpus, as_share), ())
+    window = Window("", (), (), cpus, _foreign(observed, cpus, as_share), (), {})
     return _stolen(window) or _taken(window)
 
 

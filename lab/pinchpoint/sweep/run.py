@@ -29,6 +29,7 @@ from pinchpoint.sweep.budget import Budget
 from pinchpoint.sweep.estimate import Forecast
 from pinchpoint.sweep.growing import Clock, Growing
 from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.same import DifferentError
 from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.standing import Record, Recorded, Stoppable
 
@@ -169,6 +170,8 @@ class _Run:
         except RequirementError as error:
             self._error = error
             found = unmeasured(unit, Outcome.IMPOSSIBLE, _words(error), time.monotonic() - began)
+        except DifferentError:
+            raise
         except (BenchError, EngineError, DutError, InputError) as error:
             self._error = error
             self._failures += 1

@@ -12,19 +12,23 @@ _NOT_COMPARED = ("memory",)
 HINT = "start a new run: what is measured here cannot be put together with what was"
 
 
+class DifferentError(InputError):
+    """What a run was begun on is not what is here: no fault of one unit."""
+
+
 def require_same(info: RunInfo) -> None:
-    """Compare this machine with the one that began the run. Raises InputError naming all that differs."""
+    """Compare this machine with the one that began the run. Raises DifferentError naming all that differs."""
     host, versions = facts.host_facts(), facts.versions()
     pairs = [(key, info.host.get(key), host.get(key)) for key in {**info.host, **host} if key not in _NOT_COMPARED]
     pairs += [(key, info.versions.get(key), versions.get(key)) for key in _VERSIONS]
     lines = [f"{key}: {before or 'none'} then, {now or 'none'} now" for key, before, now in pairs if before != now]
     if lines:
-        raise InputError(f"{info.run_id} was begun on something else: {'; '.join(lines)}", HINT)
+        raise DifferentError(f"{info.run_id} was begun on something else: {'; '.join(lines)}", HINT)
 
 
 def require_same_programs(run_id: str, begun_with: Mapping[str, str], found: Mapping[str, str]) -> None:
-    """Compare what engine and switch say of themselves with what the run's record has. Raises InputError."""
+    """Compare what engine and switch say of themselves with what the run's record has. Raises DifferentError."""
     for key, now in found.items():
         before = begun_with.get(key, now)
         if before != now and (key == "engine" or key.startswith("switch ")):
-            raise InputError(f"{run_id} was begun with another program: {key}: {before} then, {now} now", HINT)
+            raise DifferentError(f"{run_id} was begun with another program: {key}: {before} then, {now} now", HINT)
