@@ -106,11 +106,11 @@ class Built:
     growth: float | None
     removed_s: float  # until none showed any more
     removal_growth: float | None
-    look_s: float  # how long looking whether all show took: visible_s may be later by so much
     usage: Usage
     disturbance: Disturbance | None  # None: no traffic went through, or nothing can be said of it
     taken_s: tuple[float | None, ...]  # when each probed rule took its first frame; None: not at all
     taken_within_s: float  # how finely that is known
+    look_s: float = 0.0  # how long looking whether all show took: visible_s may be later by so much
 
 
 def metrics(built: Built) -> tuple[Metric, ...]:

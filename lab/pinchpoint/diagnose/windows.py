@@ -129,8 +129,7 @@ def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> 
     """What the host did to `seconds` that are no window of sockets, by the same limits; empty if nothing."""
     as_share = 1 / (ticks_per_s * seconds)
     cpus = _cpus(observed, as_share)
-    window = Window("", (), (), cpus, _foreign(observed, cpus, as_share), (), {})
-    return _stolen(window) or _taken(window)
+    return _stolen_from(cpus) or _taken_on(cpus, _foreign(observed, cpus, as_share))
 
 
 def failures(window: Window) -> str:
@@ -163,18 +162,26 @@ def _unlinked(window: Window) -> str:
 
 
 def _stolen(window: Window) -> str:
-    worst = max(window.cpus.items(), key=lambda item: item[1].stolen, default=None)
+    return _stolen_from(window.cpus)
+
+
+def _stolen_from(cpus: Mapping[int, CpuShare]) -> str:
+    worst = max(cpus.items(), key=lambda item: item[1].stolen, default=None)
     if worst is None or worst[1].stolen <= STOLEN:
         return ""
     return f"{units.share(worst[1].stolen)} of the window were stolen from CPU {worst[0]}"
 
 
 def _taken(window: Window) -> str:
-    if window.foreign is None or window.foreign <= FOREIGN:
+    return _taken_on(window.cpus, window.foreign)
+
+
+def _taken_on(cpus: Mapping[int, CpuShare], foreign: float | None) -> str:
+    if foreign is None or foreign <= FOREIGN:
         return ""
-    names = ", ".join(map(str, sorted(window.cpus)))
-    many = "CPUs" if len(window.cpus) > 1 else "CPU"
-    return f"processes outside the bench took {units.share(window.foreign)} of one CPU's window on {many} {names}"
+    names = ", ".join(map(str, sorted(cpus)))
+    many = "CPUs" if len(cpus) > 1 else "CPU"
+    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {many} {names}"
 
 
 def _ends(results: Sequence[SocketsResult]) -> Iterator[Thread]:

@@ -20,7 +20,7 @@ from pinchpoint.model.trial import TrialValidity
 def built(what="flows", growth=1.0, disturbed=None, taken=(), peak=50_000_000):
     build = Build(what, "process", 1000, 40, len(taken), 0.0)
     usage = Usage(10_000_000, 12_000_000, peak, 1.5, 3.0)
-    return Built(build, 2.0, 2.5, growth, 4.0, None, 0.1, usage, disturbed, taken, 0.01)
+    return Built(build, 2.0, 2.5, growth, 4.0, None, usage, disturbed, taken, 0.01, 0.1)
 
 
 def measurement(found, account=None, observed=None):
