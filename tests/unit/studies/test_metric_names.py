@@ -41,7 +41,7 @@ def of_sockets(scenario):
 
 def of_build(scenario):
     usage = building.Usage(1, 2, 3, 0.1, 0.1)
-    return building.metrics(building.Built(scenario.build, 2.0, 2.5, 1.0, 4.0, 1.0, 0.01, usage, None, (), 0.01))
+    return building.metrics(building.Built(scenario.build, 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
 
 
 PRODUCERS = {
