@@ -72,6 +72,8 @@ def _traffic(window: Window) -> Iterator[Metric]:
         yield Metric("goodput", "bit/s", window.goodput_bps)
     if window.retransmits is not None:
         yield Metric("retransmits", "count", window.retransmits)
+    if window.relay_drops is not None:
+        yield Metric("relay drops", "count", sum(window.relay_drops.values()), note="frames, warm-up included")
 
 
 def _latency(window: Window) -> Iterator[Metric]:

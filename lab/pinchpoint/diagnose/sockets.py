@@ -8,7 +8,7 @@ CPU, not always to a thread, and is told beside it.
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from pinchpoint.diagnose.windows import FOREIGN, Thread, Window, failures
+from pinchpoint.diagnose.windows import FOREIGN, Thread, Window, failures, relay_losses
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Verdict
 
@@ -136,6 +136,8 @@ def _evidence(window: Window) -> tuple[str, ...]:
         lines.append(lost)
     if window.retransmits:
         lines.append(f"{window.retransmits:,} segments were sent again")
+    if drops := relay_losses(window):
+        lines.append(drops)
     distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
     if distances:
         near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))

@@ -20,6 +20,13 @@ STOLEN = 0.01  # share of the window that the hypervisor may take from a CPU in 
 FOREIGN = 0.05  # share of one CPU that processes outside the bench may take
 MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
 
+# observe/relay.py has these counters for each way.
+_RELAY_DROPS: Mapping[str, str] = {
+    "dropped": "taken too late by the port",
+    "too_long": "too long for the port",
+    "rx_missed": "its receive ring was full",
+}
+
 
 @dataclass(frozen=True)
 class Thread:
@@ -52,6 +59,7 @@ class Window:
     foreign: float | None  # CPUs' worth of time that processes outside the bench took; None: not known
     pmds: tuple[PmdLoad, ...]
     down: Mapping[str, float]  # relay's ports that had no link for a time: seconds
+    relay_drops: Mapping[str, int] | None = None  # frames by way and cause; None: no relay, or none that tells
 
     @property
     def runs(self) -> tuple[SocketsRun, ...]:
@@ -98,6 +106,7 @@ def read(found: Measurement) -> Window:
         foreign=_foreign(seen, cpus, as_share),
         pmds=found.pmds,
         down=_down(seen),
+        relay_drops=_relay_drops(seen),
     )
 
 
@@ -140,6 +149,16 @@ def failures(window: Window) -> str:
     failed = sum(run.failed or 0 for run in window.runs)
     share = units.loss(window.failed_share)
     return f"{failed:,} transactions failed ({share}; RFC 9411 allows less than 0.001 %), the first: {first}"
+
+
+def relay_losses(window: Window) -> str:
+    """What the relay lost, by way and cause; empty if nothing."""
+    lost = {where: count for where, count in (window.relay_drops or {}).items() if count}
+    if not lost:
+        return ""
+    parts = ", ".join(f"{count:,} {where}" for where, count in lost.items())
+    total = sum(lost.values())
+    return f"the relay lost {total:,} frame{'s' * (total != 1)} between host and switch: {parts}"
 
 
 def _ended(result: SocketsResult) -> str:
@@ -222,6 +241,15 @@ def _relays(seen: Mapping[str, float], traffic_s: float, as_share: float) -> Ite
             yield Thread(name, Limit.RELAY_CORE, None if cpu is None else int(cpu), busy, polls=True)
 
 
+def _relay_drops(seen: Mapping[str, float]) -> dict[str, int] | None:
+    found: dict[str, int] = {}
+    for key in sorted(seen):
+        parts = key.removeprefix("host/relay/").split("/")
+        if key.startswith("host/relay/") and len(parts) == 3 and parts[2] in _RELAY_DROPS:
+            found[f"from {parts[0]} to {parts[1]} ({_RELAY_DROPS[parts[2]]})"] = int(seen[key])
+    return found or None
+
+
 def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
     numbers = {
         int(name.split("/")[2]) for name in seen if name.startswith("host/cpu/") and name.endswith("/busy_ticks")
@@ -235,10 +263,26 @@ def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
 
 def _foreign(seen: Mapping[str, float], cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
     """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
-    own = [ticks for name, ticks in seen.items() if name.startswith("host/process/") and name.endswith("/ticks")]
+    own = [
+        ticks
+        for name, ticks in seen.items()
+        if name.startswith("host/process/") and name.endswith("/ticks") and not _elsewhere(name, seen, cpus)
+    ]
     if not own or not cpus:
         return None
     busy = sum(seen[f"host/cpu/{cpu}/busy_ticks"] for cpu in cpus)
     if seen.get("host/irq_time_separate", 1.0):
         busy -= sum(seen.get(f"host/cpu/{cpu}/{kind}_ticks", 0) for cpu in cpus for kind in ("irq", "softirq"))
     return max(0.0, busy - sum(own)) * as_share
+
+
+def _elsewhere(name: str, seen: Mapping[str, float], cpus: Mapping[int, CpuShare]) -> bool:
+    """Whether these are the ticks of a relay on a CPU that was not watched.
+
+    It polls there all the time, which would hide as much work of others on the CPUs that were. Of
+    processes that are not bound to one CPU, nothing like it is known.
+    """
+    if not name.startswith("host/process/relay"):
+        return False
+    bound = {int(cpu) for place, cpu in seen.items() if place.startswith("host/relay/") and place.endswith("/cpu")}
+    return bool(bound) and bound.isdisjoint(cpus)

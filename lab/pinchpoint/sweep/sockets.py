@@ -17,6 +17,7 @@ from pinchpoint.diagnose import load, socket_metrics, windows
 from pinchpoint.diagnose.sockets import verdict
 from pinchpoint.diagnose.windows import Window
 from pinchpoint.dut.ovs import switch_versions
+from pinchpoint.dut.relayed import relayed_hosts
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
@@ -64,9 +65,10 @@ class Ends:
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """All that take part: of the pairs and of the switch."""
+        """All that take part: of the pairs, of the switch, and of the relay if there is one."""
         used = (*self.client.cpus[: self.pairs], *self.server.cpus[: self.pairs])
-        return tuple(sorted({*used, *self.scenario.dut.pmd_cpus}))
+        relay = self.scenario.engine.cpus[:1] if relayed_hosts(self.scenario) else ()
+        return tuple(sorted({*used, *self.scenario.dut.pmd_cpus, *relay}))
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -283,6 +285,7 @@ def _warnings(
     scenario: Scenario, ends: Ends, found: Sequence[Measurement], read: Sequence[Window], limit: Measurement | None
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
+    lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
     valid, wanted = len(_valid(found)), ends.sockets.repeats
     last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
     if valid < wanted:

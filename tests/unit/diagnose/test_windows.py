@@ -61,6 +61,39 @@ def test_time_that_others_took_is_the_hosts():
     assert reason.startswith("processes outside the bench took 42.5 % of one CPU's window on CPUs 0, 1")
 
 
+def relay(cpu_of_relay, **lost):
+    """A relay that polls all the window, and what it lost from host a."""
+    names = {"dropped": 0, "too_long": 0, "rx_missed": 0} | lost
+    return {
+        "host/process/relay/ticks": 200,
+        "host/relay/relay/cpu": cpu_of_relay,
+        "host/relay/relay/busy_ns": 1e9,
+        **{f"host/relay/a/dut/{name}": float(count) for name, count in names.items()},
+    }
+
+
+def test_a_relay_on_another_cpu_hides_nobodys_work():
+    disturbed = QUIET | cpu(0, 0.9)
+    assert judge(pair(), seen=disturbed | relay(2))[0] is TrialValidity.NOISY_HOST
+    watched = judge(pair(), seen=disturbed | relay(2) | cpu(2, 1.0))
+    assert watched[0] is TrialValidity.NOISY_HOST
+    assert watched[1].startswith("processes outside the bench took 42.5 %")
+    assert judge(pair(), seen=QUIET | relay(2) | cpu(2, 1.0))[0] is TrialValidity.VALID
+
+
+def test_what_the_relay_lost_is_a_metric_and_told():
+    quiet = measurement(pair(), seen=QUIET | relay(2))
+    assert metrics_of(quiet)["relay drops"].value == 0
+    assert windows.relay_losses(windows.read(quiet)) == ""
+    lossy = measurement(pair(), seen=QUIET | relay(2, dropped=3, rx_missed=1200))
+    assert metrics_of(lossy)["relay drops"].value == 1203
+    assert windows.relay_losses(windows.read(lossy)) == (
+        "the relay lost 1,203 frames between host and switch: "
+        "3 from a to dut (taken too late by the port), 1,200 from a to dut (its receive ring was full)"
+    )
+    assert "relay drops" not in metrics_of(measurement(pair(), seen=QUIET))
+
+
 def test_softirq_time_is_nobodys_where_the_kernel_keeps_it_apart():
     seen = QUIET | cpu(0, 0.9, softirq=0.4)
     assert judge(pair(), seen=seen)[0] is TrialValidity.NOISY_HOST

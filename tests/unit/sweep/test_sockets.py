@@ -8,7 +8,7 @@ from socket_windows import cpu, measurement, pair
 from pinchpoint.diagnose import socket_metrics, windows
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import MeasureKind, RuleSeries
+from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
@@ -63,6 +63,21 @@ def test_a_stream_has_neither_plan_nor_answer():
 def test_only_cpus_that_take_part_are_watched():
     assert ends().cpus == (0, 1, 3, 4, 5)
     assert ends(connections=1).cpus == (0, 3, 4)
+    relayed = replace(
+        SCENARIO,
+        dut=replace(SCENARIO.dut, datapath=Datapath.DPDK),
+        engine=replace(SCENARIO.engine, cpus=(7, 8)),
+        sockets=replace(SCENARIO.sockets, connections=1),
+    )
+    assert Ends.of(relayed).cpus == (0, 3, 4, 7), "the relay has the engine's first"
+
+
+def test_what_the_relay_lost_is_a_warning_and_evidence():
+    lost = {"host/relay/a/dut/dropped": 2.0, "host/relay/a/dut/too_long": 0.0}
+    found = summary(SCENARIO, ends(), [window(1), window(2, seen=lost)], 9.0)
+    told = "the relay lost 2 frames between host and switch: 2 from a to dut (taken too late by the port)"
+    assert found.warnings == (f"m-0002: {told}",)
+    assert told in summary(SCENARIO, ends(repeats=1), [window(seen=lost)], 9.0).verdict.evidence
 
 
 @pytest.mark.parametrize(
