@@ -8,10 +8,11 @@
 //! than the catch-up limit is not offered late as one giant burst: its excess
 //! is given up at once and counted as shortfall.
 
-/// A backlog worth more than this many nanoseconds is given up ...
-pub const CATCH_UP_NS: f64 = 100_000.0;
+/// A backlog worth more than this many nanoseconds is given up: virtual machines stand still for
+/// tenths of a millisecond, hundreds of times a second ...
+pub const CATCH_UP_NS: f64 = 500_000.0;
 /// ... and in any case what exceeds this many frames, ...
-pub const CATCH_UP_MAX: u64 = 512;
+pub const CATCH_UP_MAX: u64 = 1024;
 /// ... but never less than this many are kept.
 pub const CATCH_UP_MIN: u64 = 32;
 

@@ -8,7 +8,7 @@ fn catching_up_fills_at_most_a_quarter_of_the_ring() {
     let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(256);
     assert_eq!(pacer.due(1_000_000, 1000), 64);
     let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(4096);
-    assert_eq!(pacer.due(1_000_000, 1000), CATCH_UP_MAX);
+    assert_eq!(pacer.due(1_000_000, 10_000), CATCH_UP_MAX);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_burst_larger_than_the_catch_up_limit_is_no_shortfall() {
 #[test]
 fn a_gap_of_several_bursts_is_shortfall_beyond_the_catch_up_limit() {
     let mut pacer = Pacer::paced(1e6, 1.0, 0.0).shaped(Shape::Bursts { frames: 1000 });
-    assert_eq!(pacer.due(5_000_000, u64::MAX), 1000 + 100 - 1);
+    assert_eq!(pacer.due(5_000_000, u64::MAX), 1000 + 500 - 1);
 }
 
 #[test]
@@ -147,9 +147,9 @@ fn a_ramp_grows_to_its_rate_in_a_straight_line() {
 #[test]
 fn no_more_is_made_up_for_in_a_ramp_than_at_its_rate_of_that_time() {
     let ramp = Pacer::paced(1e7, 1.0, 0.0).shaped(Shape::Ramp { from_share: 0.0 });
-    // 2 Mpps after a fifth: 100 us are 200 frames.
-    assert_eq!(ramp.clone().due(200_000_000, u64::MAX), 200);
-    assert_eq!(ramp.clone().due(10_000_000, u64::MAX), CATCH_UP_MIN);
+    // 2 Mpps after a fifth: 500 us are 1,000 frames.
+    assert_eq!(ramp.clone().due(200_000_000, u64::MAX), 1000);
+    assert_eq!(ramp.clone().due(5_000_000, u64::MAX), CATCH_UP_MIN);
     assert_eq!(ramp.clone().due(1_000_000_000, u64::MAX), CATCH_UP_MAX);
 }
 
