@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
 
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.budget import agreement
 
@@ -118,7 +118,9 @@ def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(no
     found = {one.levels["five-tuples"]: one for one in folder.read_result().scenarios}
     assert [found[level].outcome for level in (1, 200)] == [Outcome.MEASURED, Outcome.MEASURED]
     # Whether the ends agree is the machine's affair; what follows from it is not.
-    agree = agreement(found[1].metrics[0], found[200].metrics[0])
+    rates = [found[level].rates[0] for level in (1, 200)]
+    both_found = all(rate.status is RateStatus.FOUND for rate in rates)
+    agree = both_found and agreement(found[1].metrics[0], found[200].metrics[0])
     wanted = (Outcome.SKIPPED, f"between 1 and 200, which agree {agree}: monotone") if agree else (Outcome.MEASURED, "")
     assert (found[64].outcome, found[64].reason) == wanted
     assert ("swept.five-tuples-64" in ran) is (not agree)
