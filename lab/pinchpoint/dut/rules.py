@@ -12,6 +12,8 @@ from pinchpoint.model.scenario import ArpResponder, Bridge, Scenario
 _EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it
 _ARP_PRIORITY = 65535  # no rule of the scenario shall take a request first
 
+MANY = 10_000  # rules: from here on one bundle takes a fraction of the time, as the switch takes it as one change
+
 
 def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) -> list[AnyResource]:
     """The rules of all bridges."""
@@ -23,7 +25,8 @@ def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) ->
         if file.lines or file.series:
             management = places.management_of(bridge.name)
             count = len(file.lines) + sum(series[1] for series in file.series)
-            words = ("ovs-ofctl", "-O", "OpenFlow14", "add-flows", management, file.path)
+            bundle = ("--bundle",) if count > MANY else ()
+            words = ("ovs-ofctl", "-O", "OpenFlow14", *bundle, "add-flows", management, file.path)
             resources += [file, command(places, *words, timeout_s=COMMAND_TIMEOUT_S + _EACH_RULE_S * count)]
     return resources
 
