@@ -124,7 +124,7 @@ def switch_versions(places: OvsPlaces) -> dict[str, str]:
     argv = ["ovs-vsctl", *vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
     answers = run_command(argv, environment=places.environment).splitlines()
     found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
-    return {f"switch {name}": value for name, value in found.items() if value not in ("", "[]")}
+    return {f"switch {name}": value for name, value in found.items() if value not in ("", "[]", "none")}
 
 
 def command(places: OvsPlaces, *argv: str, timeout_s: float = COMMAND_TIMEOUT_S) -> Command:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench.resource import Command, Host, TextFile, Veth
-from pinchpoint.dut import ovs, settings
+from pinchpoint.dut import daemons, ovs, settings
 from pinchpoint.dut.daemons import pci_arguments, tuned
 from pinchpoint.dut.ports import switch_ports
 from pinchpoint.dut.rules import arp_responder, rule_place
@@ -255,3 +255,9 @@ def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
     resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, 0, 100_000)
     (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
     assert at_least_s <= adding.timeout_s < at_least_s + 60
+
+
+def test_a_switch_without_dpdk_has_no_version_of_it(monkeypatch, tmp_path):
+    monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.1.0"\nnone\n')
+    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    assert daemons.switch_versions(places) == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
