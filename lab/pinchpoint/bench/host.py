@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -42,26 +43,55 @@ def run_command(
     prefix = ["ip", "netns", "exec", netns] if netns else []
     if cpus is not None:
         prefix += ["taskset", "-c", ",".join(map(str, cpus))]
+    process: subprocess.Popen[str] | None = None
     try:
-        done = subprocess.run(
-            [*prefix, *argv],
-            env={**os.environ, **dict(environment)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
-            start_new_session=True,
-        )
+        with _signals_later():
+            process = subprocess.Popen(
+                [*prefix, *argv],
+                env={**os.environ, **dict(environment)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
+                start_new_session=True,
+            )
+        stdout, stderr = process.communicate(timeout=timeout_s)
     except FileNotFoundError as error:
         raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
     except subprocess.TimeoutExpired as error:
         raise CommandFailed(argv, f"no answer within {timeout_s:g} s") from error
-    if done.returncode != 0:
-        raise CommandFailed(argv, done.stderr or done.stdout)
-    return done.stdout
+    finally:
+        if process is not None and process.poll() is None:
+            process.kill()
+            process.wait()
+    if process.returncode != 0:
+        raise CommandFailed(argv, stderr or stdout)
+    return stdout
+
+
+@contextmanager
+def _signals_later() -> Iterator[None]:
+    """Inside, SIGINT, SIGTERM and SIGHUP are noted, and raised anew at the end.
+
+    What strikes while a command is being started would leave it running, unknown to whoever
+    undoes its work. They are not blocked: the command would inherit that.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no handler runs in another one
+        yield
+        return
+    arrived: list[int] = []
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        for number in before:
+            signal.signal(number, lambda signalled, _: arrived.append(signalled))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for signalled in arrived:
+            signal.raise_signal(signalled)
 
 
 @contextmanager

@@ -1,8 +1,10 @@
 """Single actions: removal is idempotent and touches only what is ours."""
 
 import os
+import signal
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -105,3 +107,20 @@ def test_hugepages_are_given_back_but_never_more_than_were_taken(tmp_path, monke
     monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
     host.remove(Hugepages(before=10, after=522))
     assert int(pool.read_text()) == left
+
+
+def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeypatch, tmp_path):
+    made = subprocess.Popen
+
+    def struck(*arguments, **options):
+        process = made(*arguments, **options)
+        signal.raise_signal(signal.SIGINT)  # before the caller knows of it
+        return process
+
+    monkeypatch.setattr(subprocess, "Popen", struck)
+    done = tmp_path / "done"
+    with pytest.raises(KeyboardInterrupt):
+        host.run_command(["sh", "-c", f"sleep 0.3; touch {done}"])
+    time.sleep(0.6)
+    assert not done.exists(), "what it did nobody would undo"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
