@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, Truth
-from pinchpoint.model.scenario import Range, Search, Stream, Validity
+from pinchpoint.model.scenario import Range, Search, SearchMethod, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
 from pinchpoint.scenario import parse
 
@@ -37,6 +37,9 @@ to = "right"
 def search_with(**changes: object) -> Search:
     """CSIT's goals, except for `changes`."""
     fields: dict[str, object] = {
+        "method": SearchMethod.MLRSEARCH,
+        "confidence": 0.95,
+        "max_traffic_s": 60.0,
         "min_load_fps": 10_000.0,
         "max_load_fps": 20e6,
         "loss_ratios": (0.0, 0.005),

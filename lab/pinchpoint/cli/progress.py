@@ -197,7 +197,7 @@ def _finished(result: ScenarioResult) -> str:
         return f"{result.scenario}: {result.outcome.value}: {result.reason}"
     if not result.rates:
         return f"{result.scenario}: {_first(result.metrics)}; {result.wall_s:.0f} s"
-    rates = ", ".join(f"{rate.name} {units.fps(rate.lower_fps)} ({rate.status.value})" for rate in result.rates)
+    rates = ", ".join(f"{rate.name} {units.fps(rate.quoted_fps)} ({rate.status.value})" for rate in result.rates)
     return f"{result.scenario}: {rates}; {result.trials} trials in {result.wall_s:.0f} s"
 
 

@@ -66,7 +66,7 @@ def of_trial(trial: Trial) -> tuple[Metric, ...]:
 def _rate(rate: Rate) -> Metric:
     assert rate.lower_fps is not None
     note = _HOW[rate.status] + (f": {rate.reason}" if rate.reason else "")
-    return Metric(rate.name, "fps", rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
+    return Metric(rate.name, "fps", rate.quoted_fps or rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
 
 
 def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:

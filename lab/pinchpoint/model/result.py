@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.scenario import Level
+from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad
 
@@ -21,20 +21,64 @@ class RateStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Rate:
-    """An NDR or PDR. Its definition includes loss ratio and trial length."""
+    """An NDR or PDR. Its definition includes loss ratio and trial length.
+
+    By MLRsearch, `lower_fps` and `upper_fps` are the rates offered at the highest load that
+    satisfied the goal and at the lowest that did not. By our own search they are the ends
+    of the interval at `confidence`, and `estimate_fps` lies between them.
+    """
 
     loss_ratio: float  # 0 for the NDR
     status: RateStatus
-    lower_fps: float | None  # offered at the highest load that satisfied the goal: the number to quote
-    upper_fps: float | None  # offered at the lowest load that did not
+    lower_fps: float | None
+    upper_fps: float | None
     trial_duration_s: float
     duration_sum_s: float
     reason: str  # empty when found
+    estimate_fps: float | None = None  # None: the method gives bounds only
+    confidence: float | None = None  # that the rate lies between the bounds; None: the method does not say
+    method: SearchMethod = SearchMethod.MLRSEARCH
+
+    @property
+    def quoted_fps(self) -> float | None:
+        """The number to quote: the estimate if there is one, else the lower bound."""
+        return self.lower_fps if self.estimate_fps is None else self.estimate_fps
+
+    @property
+    def definition(self) -> str:
+        """What the number means, in words: numbers of different definitions must not be compared silently."""
+        decided = (
+            f"at most half of them exceed it, by MLRsearch over {self.duration_sum_s:g} s"
+            if self.method is SearchMethod.MLRSEARCH
+            else "the load at which half of them exceed it"
+        )
+        return f"loss ratio {self.loss_ratio:g} in trials of {self.trial_duration_s:g} s; {decided}"
 
     @property
     def name(self) -> str:
         """`NDR` or `PDR 0.5 %`."""
         return "NDR" if self.loss_ratio == 0 else f"PDR {self.loss_ratio * 100:g} %"
+
+
+@dataclass(frozen=True)
+class ModeRates:
+    """What a search found in one mode of the machine's cores (diagnose/cache_line.py)."""
+
+    label: str  # e.g. "cores 14 ns apart"
+    distance_ns: float | None  # median of its trials; None: the cores were not probed
+    trials: int  # valid ones
+    traffic_s: float
+    rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The generator's own highest rate on a bench of this shape, back to back without the DUT."""
+
+    fps: float
+    measured: str  # ISO 8601, UTC
+    key: str  # what it depends on: backend, frame sizes, streams, cores, machine
+    distance_ns: float | None  # of the cores while it was measured
 
 
 class Outcome(StrEnum):
@@ -121,6 +165,8 @@ class ScenarioResult:
     reason: str = ""  # why not measured; empty when measured
     metrics: tuple[Metric, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
+    modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
+    ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
 
 
 @dataclass(frozen=True)

@@ -192,10 +192,20 @@ class Engine:
     backend: str  # "auto": the datapath's own; or "af_packet", "af_xdp", "xdp_live"
 
 
+class SearchMethod(StrEnum):
+    """Who chooses the loads of a search, and decides about them."""
+
+    THRESHOLD = "threshold"  # our own: a statistical model of loss against load, with an interval
+    MLRSEARCH = "mlrsearch"  # the library of FD.io CSIT
+
+
 @dataclass(frozen=True)
 class Search:
-    """How the loss-free rate is looked for. Defaults are CSIT's goals for MLRsearch."""
+    """How the loss-free rate is looked for. Defaults of what only MLRsearch uses are CSIT's goals."""
 
+    method: SearchMethod
+    confidence: float  # of every rate's interval (threshold only)
+    max_traffic_s: float  # seconds of valid trials, warm-up not counted, after which the answer is given (threshold)
     min_load_fps: float
     max_load_fps: float
     loss_ratios: tuple[float, ...]  # 0 is the NDR, others are PDRs

@@ -99,13 +99,13 @@ def rate_view(rate: Rate, highest_fps: float) -> RateView:
     number, _, unit = text.removeprefix(qualifier).strip().partition(" ")
     if text == "no number":
         number, unit = text, ""
-    bar = (rate.lower_fps or 0.0) / highest_fps if highest_fps else 0.0
+    bar = (rate.quoted_fps or 0.0) / highest_fps if highest_fps else 0.0
     return RateView(rate.name, qualifier, number, unit, words.interval(rate), rate.status.value, bar)
 
 
 def highest(result: RunResult) -> float:
     """The highest rate of the study, frames per second; 0 when there is none."""
-    return max((rate.lower_fps or 0.0 for one in result.scenarios for rate in one.rates), default=0.0)
+    return max((rate.quoted_fps or 0.0 for one in result.scenarios for rate in one.rates), default=0.0)
 
 
 def ledgers(trials: Sequence[Trial]) -> tuple[LedgerView, ...]:

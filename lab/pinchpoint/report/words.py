@@ -59,10 +59,10 @@ def count(value: int | None) -> str:
 
 def quoted(rate: Rate) -> str:
     """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps` or `no number`."""
-    if rate.status is RateStatus.FOUND and rate.lower_fps is not None:
-        return units.fps(rate.lower_fps)
-    if rate.status is RateStatus.AT_LEAST and rate.lower_fps is not None:
-        return f"at least {units.fps(rate.lower_fps)}"
+    if rate.status is RateStatus.FOUND and rate.quoted_fps is not None:
+        return units.fps(rate.quoted_fps)
+    if rate.status is RateStatus.AT_LEAST and rate.quoted_fps is not None:
+        return f"at least {units.fps(rate.quoted_fps)}"
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
         return f"below {units.fps(rate.upper_fps)}"
     return "no number"
@@ -181,7 +181,7 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
 
 def _headroom(result: ScenarioResult) -> Check:
     ceiling = result.generator_ceiling_fps
-    ndr = result.rates[0].lower_fps if result.rates else None
+    ndr = result.rates[0].quoted_fps if result.rates else None
     if ceiling is None:
         return Check(False, f"generator ceiling {NOT_MEASURED}")
     if not ndr:

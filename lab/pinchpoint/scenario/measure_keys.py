@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.scenario import kinds
 from pinchpoint.scenario.key import Computed, Key, Table, Unset
 
@@ -55,9 +56,27 @@ STREAM = Table(
 
 SEARCH = Table(
     "search",
-    "How NDR and PDR are looked for: MLRsearch, with the goals of FD.io CSIT as defaults. Trial length is "
-    "part of a rate's definition: never compare rates across lengths.",
+    "How NDR and PDR are looked for. Trial length is part of a rate's definition: never compare rates across "
+    "lengths. Keys that only MLRsearch uses have the goals of FD.io CSIT as defaults.",
     (
+        Key(
+            "method",
+            kinds.word(*SearchMethod),
+            '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
+            SearchMethod.MLRSEARCH.value,
+        ),
+        Key(
+            "confidence",
+            kinds.number(0.5, 0.999),
+            "Of the interval around every rate (threshold only).",
+            0.95,
+        ),
+        Key(
+            "max_traffic_s",
+            kinds.number(0.05, 86_400),
+            "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
+            60.0,
+        ),
         Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
         Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
         Key(

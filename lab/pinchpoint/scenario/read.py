@@ -20,6 +20,7 @@ from pinchpoint.model.scenario import (
     Port,
     Scenario,
     Search,
+    SearchMethod,
     Sockets,
     Stream,
     Tuning,
@@ -119,7 +120,7 @@ def _scenario(
         hosts=tuple(Host(**host.values) for host in arrays["host"]),
         engine=Engine(**tables["engine"]),
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
-        search=Search(**(tables["search"] or _defaults(SEARCH))),
+        search=_search(tables["search"] or _defaults(SEARCH)),
         validity=Validity(**tables["validity"]),
         latency=Latency(**(tables["latency"] or _defaults(LATENCY))),
         load=Load(**tables["load"]) if tables["load"] else NO_LOAD,
@@ -128,6 +129,10 @@ def _scenario(
         point=Point(name, {}),
         defaulted=defaulted,
     )
+
+
+def _search(values: Values) -> Search:
+    return Search(**{**values, "method": SearchMethod(values["method"])})
 
 
 def _defaults(table: Table) -> Values:
