@@ -1,6 +1,7 @@
 """The measure `build` with real daemons: every method makes what it says and leaves nothing."""
 
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -201,6 +202,17 @@ def test_removal_spans_groups_of_a_thousand(nothing_left, two_namespaces, method
     assert bulk.shown() == 1100
     timed_removal(bulk, 1100)
     assert bulk.shown() == 0
+
+
+def test_more_pairs_than_one_process_can_hold_files_open_take_several(nothing_left, two_namespaces):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    bulk = veths.Veths(*two_namespaces, 400, "file", 1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+    try:
+        assert timed_make(bulk, 400).steps[-1].items == 400
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert bulk.shown() == 400
 
 
 def test_taps_of_a_dead_switch_go_together(nothing_left, two_namespaces):

@@ -4,6 +4,7 @@ All methods but `process` put them into groups of a thousand and remove a group 
 (bench/netlink.py says why).
 """
 
+import resource
 from dataclasses import dataclass
 
 from pinchpoint.bench.many import run_fed, run_many
@@ -12,6 +13,12 @@ from pinchpoint.bulk.watch import Watch
 
 METHODS = ("process", "file", "netlink")
 _PIPE_BYTES = 4096  # ip -batch acts line by line: what is in the pipe is not made yet
+_SPARE_FILES = 64
+
+
+def most_fed() -> int:
+    """Pairs that one `ip -batch` can make: iproute2 keeps a file open for each `netns` that a line names."""
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _SPARE_FILES
 
 
 @dataclass(frozen=True)
@@ -31,16 +38,23 @@ class Veths:
                 names = [f"v{number}" for number in range(self.count)]
                 links.create_veths([(name, name) for name in names], self.peer_netns, watch.reach)
             return
-        each = (
-            f"link add v{number} group {FIRST_GROUP + number // GROUP_SIZE} "
-            f"type veth peer name v{number} netns {self.peer_netns}"
-            for number in range(self.count)
-        )
         if self.method == "process":
-            commands = (["ip", "-n", self.netns, *words.split()] for words in each)
+            commands = (["ip", "-n", self.netns, *self._words(number).split()] for number in range(self.count))
             run_many(commands, self.concurrency, (), watch.reach)
             return
-        run_fed(["ip", "-n", self.netns, "-batch", "-"], each, (), watch.reach, pipe_bytes=_PIPE_BYTES)
+        for first in range(0, self.count, most_fed()):
+            part = range(first, min(first + most_fed(), self.count))
+            run_fed(
+                ["ip", "-n", self.netns, "-batch", "-"],
+                map(self._words, part),
+                (),
+                lambda given, before=first: watch.reach(before + given),  # type: ignore[misc]
+                pipe_bytes=_PIPE_BYTES,
+            )
+
+    def _words(self, number: int) -> str:
+        group = FIRST_GROUP + number // GROUP_SIZE
+        return f"link add v{number} group {group} type veth peer name v{number} netns {self.peer_netns}"
 
     def remove(self, watch: Watch) -> None:
         """Remove all."""
