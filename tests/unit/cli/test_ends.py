@@ -1,10 +1,12 @@
 """How runs end and go on at the command line, without a bench."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from sweeps import factor, measured, sweep
 
+from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
 from pinchpoint.model.result import Outcome
@@ -35,6 +37,7 @@ def resume(folder, monkeypatch, outcomes):
         return run_all(wanted, folder, listener, remember, run_one, lambda _: None)
 
     monkeypatch.setattr(command, "run_all", run_here)
+    monkeypatch.setattr(command, "machine_lock", partial(machine_lock, folder.path))  # a real run may be going on
     return main(["run", "--quiet", "--resume", str(folder.path)])
 
 
