@@ -45,14 +45,19 @@ class Rate:
         return self.lower_fps if self.estimate_fps is None else self.estimate_fps
 
     @property
+    def decided(self) -> str:
+        """How a load is decided, in words."""
+        if self.method is SearchMethod.MLRSEARCH:
+            return (
+                f"at most half of the {self.trial_duration_s:g} s trials exceed the loss ratio, "
+                f"by MLRsearch over {self.duration_sum_s:g} s"
+            )
+        return f"half of the {self.trial_duration_s:g} s trials exceed the loss ratio, by a model of all trials"
+
+    @property
     def definition(self) -> str:
         """What the number means, in words: numbers of different definitions must not be compared silently."""
-        decided = (
-            f"at most half of them exceed it, by MLRsearch over {self.duration_sum_s:g} s"
-            if self.method is SearchMethod.MLRSEARCH
-            else "the load at which half of them exceed it"
-        )
-        return f"loss ratio {self.loss_ratio:g} in trials of {self.trial_duration_s:g} s; {decided}"
+        return f"loss ratio {self.loss_ratio:g}: {self.decided}"
 
     @property
     def name(self) -> str:

@@ -83,6 +83,7 @@ def _metrics(one: ScenarioResult) -> str:
 def _sentence(one: ScenarioResult, trials: Sequence[Trial]) -> str:
     own = [trial for trial in trials if trial.scenario == one.scenario]
     doubts = [check.text for check in words.checks(one, own) if not check.good] + list(one.warnings)
+    doubts += words.mode_lines(one)
     mind = f" Mind: {_plain('; '.join(doubts))}." if doubts else ""
     latency = _latency(one)
     verdict = words.verdict_sentence(one) or f"{one.measure} measured."
@@ -101,8 +102,10 @@ def _latency(one: ScenarioResult) -> str:
 
 
 def _method(info: RunInfo, result: RunResult) -> str:
+    rates = [rate for one in result.scenarios for rate in one.rates]
     lines = [
         f"Method: {words.method(info, result)}.",
+        *(f"{line}." for line in words.definitions(rates)),
         f"Versions: {_facts(info.versions)}.",
         f"Host: {_facts(info.host)}.",
     ]

@@ -58,6 +58,10 @@ def _searched(result: RunResult) -> list[RenderableType]:
         parts.append(_latency(result))
         if own := _engines_own(result):
             parts.append(Padding(Group(*own), (0, 0, 1, 1)))
+    told = [Text(f"{one.scenario}, {line}") for one in result.scenarios for line in words.mode_lines(one)]
+    told += [Text(line, style="dim") for line in words.definitions(r for one in result.scenarios for r in one.rates)]
+    if told:
+        parts.append(Padding(Group(*told), (0, 0, 1, 1)))
     return parts + [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
 
 

@@ -1,12 +1,13 @@
 """How results are put into words, the same on the page, in Markdown and on the terminal."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import CacheLine, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import LIMITS
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
@@ -71,7 +72,9 @@ def quoted(rate: Rate) -> str:
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        return f"from {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide)"
+        sure = f", {units.share(rate.confidence)} confidence" if rate.confidence else ""
+        why = f"; {rate.reason}" if rate.reason else ""
+        return f"from {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide{sure}){why}"
     words = {
         RateStatus.FOUND: "upper bound not measured",
         RateStatus.AT_LEAST: "no upper bound",
@@ -86,6 +89,25 @@ def width(rate: Rate) -> float | None:
     if not rate.lower_fps or not rate.upper_fps:
         return None
     return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
+
+
+def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
+    """What the rates mean, each definition once with the names of those that have it."""
+    named: dict[str, list[str]] = {}
+    for rate in rates:
+        named.setdefault(rate.decided, []).append(rate.name)
+    return tuple(f"{' and '.join(dict.fromkeys(names))}: {decided}" for decided, names in named.items())
+
+
+def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
+    """One line for each mode of the cores, if the search met several: numbers of two modes are never mixed."""
+    if len(result.modes) < 2:
+        return ()
+    return tuple(
+        f"{mode.label}: {'; '.join(f'{rate.name} {quoted(rate)}, {interval(rate)}' for rate in mode.rates)} "
+        f"({units.counted(mode.trials, 'valid trial')}, {seconds(mode.traffic_s)})"
+        for mode in result.modes
+    )
 
 
 def estimated(found: Estimate) -> str:
@@ -180,14 +202,17 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
 
 
 def _headroom(result: ScenarioResult) -> Check:
-    ceiling = result.generator_ceiling_fps
+    known = result.ceiling
+    seen = result.generator_ceiling_fps
+    ceiling = max((fps for fps in (seen, known.fps if known else None) if fps is not None), default=None)
     ndr = result.rates[0].quoted_fps if result.rates else None
     if ceiling is None:
         return Check(False, f"generator ceiling {NOT_MEASURED}")
+    how = f" (without the device {units.fps(known.fps)}, measured {known.measured[:16]})" if known else ""
     if not ndr:
-        return Check(True, f"generator reaches {units.fps(ceiling)}")
+        return Check(True, f"generator reaches {units.fps(ceiling)}{how}")
     ratio = ceiling / ndr
-    text = f"generator reaches {units.fps(ceiling)}, {ratio:.2f} times the NDR"
+    text = f"generator reaches {units.fps(ceiling)}, {ratio:.2f} times the NDR{how}"
     return Check(ratio >= ENOUGH_HEADROOM, text)
 
 
@@ -243,11 +268,16 @@ def unmeasured(info: RunInfo, result: RunResult) -> tuple[str, ...]:
     return tuple(name for name in names if name and name not in done)
 
 
+def _goal(rate: Rate) -> str:
+    if rate.method is SearchMethod.MLRSEARCH:
+        return f"{rate.trial_duration_s:g} s trials, {rate.duration_sum_s:g} s of them at each bound"
+    return f"{rate.trial_duration_s:g} s trials, all of a search in one model"
+
+
 def method(info: RunInfo, result: RunResult) -> str:
     """Trial length, duration sum, and how much was run: what an NDR's definition needs."""
     rates = [rate for one in result.scenarios for rate in one.rates]
-    lengths = sorted({(rate.trial_duration_s, rate.duration_sum_s) for rate in rates})
-    goals = " and ".join(f"{length:g} s trials, {total:g} s of them at each bound" for length, total in lengths)
+    goals = " and ".join(sorted({_goal(rate) for rate in rates}))
     made: Counter[str] = Counter()
     for one in result.scenarios:
         made[_made(one)] += one.outcome is Outcome.MEASURED if one.measure == "build" else one.trials

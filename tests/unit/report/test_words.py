@@ -7,7 +7,8 @@ from points import number
 from sample import rate, sample_run
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Limit, Outcome, RateStatus
+from pinchpoint.model.result import Ceiling, Limit, ModeRates, Outcome, RateStatus
+from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import LIMITS
 from pinchpoint.model.trial import TrialValidity
@@ -38,6 +39,43 @@ def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
     assert sharp == "from 3.1000 to 3.1005 Mpps (0.02 % wide)"
     assert units.fps_range(990e3, 1.01e6) == "0.990 to 1.010 Mpps"
     assert units.fps_range(3.0, 3.0).endswith(" pps")
+
+
+def test_an_estimate_is_quoted_with_its_interval_and_confidence() -> None:
+    found = replace(
+        rate(0.0, 3.1e6, 3.1155e6, RateStatus.FOUND),
+        estimate_fps=3.11e6,
+        confidence=0.95,
+        method=SearchMethod.THRESHOLD,
+    )
+    assert words.quoted(found) == "3.11 Mpps"
+    assert words.interval(found) == "from 3.100 to 3.115 Mpps (0.50 % wide, 95.0 % confidence)"
+    ended = replace(found, reason="60 s of traffic ended it")
+    assert words.interval(ended).endswith("confidence); 60 s of traffic ended it")
+
+
+def test_rates_of_two_definitions_are_told_apart() -> None:
+    one = rate(0.0, 3.1e6, 3.2e6, RateStatus.FOUND)
+    same, other = replace(one, lower_fps=3e6), replace(one, method=SearchMethod.THRESHOLD)
+    assert len(words.definitions([one, same])) == 1
+    assert len(words.definitions([one, other])) == 2
+    assert words.definitions([one])[0].startswith("NDR: at most half of the 1 s trials")
+
+
+def test_each_mode_of_the_cores_has_its_own_numbers() -> None:
+    near = ModeRates("cores 14 ns apart", 14.0, 20, 20.0, (rate(0.0, 3.1e6, 3.12e6, RateStatus.FOUND),))
+    unmet = rate(0.0, None, None, RateStatus.REFUSED, "not met long enough")
+    far = ModeRates("cores 155 ns apart", 155.0, 1, 1.0, (unmet,))
+    lines = words.mode_lines(replace(SNAT_255, modes=(near, far)))
+    assert lines[0].startswith("cores 14 ns apart: NDR 3.10 Mpps, from 3.100 to 3.120 Mpps")
+    assert "refused (not met long enough)" in lines[1] and "1 valid trial," in lines[1]
+    assert words.mode_lines(replace(SNAT_255, modes=(near,))) == ()
+
+
+def test_a_ceiling_measured_without_the_device_is_told_with_its_time() -> None:
+    ceiling = Ceiling(9.9e6, "2026-11-22T02:13:04+00:00", "dpdk", 14.0)
+    texts = [check.text for check in words.checks(replace(SNAT_255, ceiling=ceiling), ())]
+    assert any("without the device 9.90 Mpps, measured 2026-11-22T02:13" in text for text in texts)
 
 
 def test_a_refused_rate_says_why() -> None:
