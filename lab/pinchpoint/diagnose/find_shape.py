@@ -12,6 +12,7 @@ from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, 
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
+_ONCE = ", of one bench each: what differs from one bench to the next is not in the interval"
 _TOO_WIDE = 0.10  # an interval that reaches farther hides effects worth publishing
 
 
@@ -158,7 +159,8 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
         told = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
         beside = _published_flat(study, part, request.metric)
-        yield Finding(f"{span} {_effect(request.metric, change)}: {told}{beside}.", warning=False)
+        once = _ONCE if min(before.n, after.n) == 1 and change.low is not None else ""
+        yield Finding(f"{span} {_effect(request.metric, change)}: {told}{once}{beside}.", warning=False)
         last_point = part.at(last)
         if last_point is not None and last_point.invisible:
             yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)

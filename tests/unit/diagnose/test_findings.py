@@ -347,3 +347,11 @@ def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(note
     found = findings(study("fall"), [doubtful])
     warned = [one.text for one in found if one.warning]
     assert warned == ([f"base (five-tuples 255): {next(iter(notes.values()))}."] if told else [])
+
+
+def test_flat_says_that_one_bench_each_tells_nothing_of_the_next() -> None:
+    before, after = number(3e6, 0.001), number(2e6, 0.001)
+    once = curve({0: {"NDR": replace(before, n=1)}, 9: {"NDR": replace(after, n=1)}})
+    often = curve({0: {"NDR": replace(before, n=5)}, 9: {"NDR": replace(after, n=5)}})
+    assert "of one bench each" in _texts(study("flat"), once)[0]
+    assert "of one bench each" not in _texts(study("flat"), often)[0]
