@@ -16,7 +16,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -178,6 +178,10 @@ message! {
         offered: u64,
         sent: u64,
         received: u64,
+        #[serde(deserialize_with = "present")]
+        lost: Option<u64>,
+        gaps_ns: u64,
+        gap_max_ns: u64,
     }
 
     /// `result` from the engine.
@@ -237,6 +241,8 @@ message! {
         #[serde(deserialize_with = "present")]
         largest_jump: Option<Jump>,
         #[serde(deserialize_with = "present")]
+        last_loss_s: Option<f64>,
+        #[serde(deserialize_with = "present")]
         latency: Option<Latency>,
         #[serde(deserialize_with = "present")]
         jitter: Option<Latency>,
@@ -246,6 +252,9 @@ message! {
 
     /// The longest run of sequence numbers passed over.
     Jump { frames: u64, at_s: f64, }
+
+    /// The longest time in which a port delivered nothing.
+    Silence { ns: u64, at_s: f64, }
 
     /// The flows that were counted one by one.
     FlowsResult { tracked: u64, lossy: u64, losses: Vec<(u64, u64, u64)>, }
@@ -261,6 +270,8 @@ message! {
         answered: u64,
         #[serde(deserialize_with = "present")]
         rx_missed: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        longest_silence: Option<Silence>,
         stats: BTreeMap<String, u64>,
     }
 

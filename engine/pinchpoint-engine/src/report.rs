@@ -3,8 +3,8 @@
 use crate::convert::{Known, KnownPort};
 use crate::protocol::{
     Backend, BackendName, CacheLine, CaptureResult, FlowsResult, HelloReply, Jump, Loopback,
-    OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Status, StreamRequest, StreamResult,
-    TrialResult, VERSION, Witness, WorkerWitness,
+    OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Silence, Status, StreamRequest,
+    StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
 };
 use hdrhistogram::Histogram;
 use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
@@ -135,7 +135,9 @@ pub fn result(
         streams: streams
             .map(|(one, wanted)| stream(one, wanted, start_ns))
             .collect(),
-        ports: ports.map(|(one, known)| port(one, known)).collect(),
+        ports: ports
+            .map(|(one, known)| port(one, known, start_ns))
+            .collect(),
         pacing,
         witness: Witness {
             workers: outcome.workers.iter().map(worker).collect(),
@@ -166,6 +168,11 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
             .map(|loss| (loss.flow, loss.sent, loss.received))
             .collect(),
     });
+    let since_start = |at_ns: u64| seconds(at_ns.saturating_sub(start_ns));
+    let last_jump_ns = counts.and_then(|counts| counts.last_jump_ns);
+    // With several queues a jump is no loss, and the last one is not known.
+    let one_queue = counts.is_none_or(|counts| counts.shares < 2);
+    let last_loss_ns = outcome.refused_ns.max(last_jump_ns).filter(|_| one_queue);
     let jump = counts.and_then(|counts| counts.largest_jump);
     let latencies = outcome
         .received
@@ -195,15 +202,20 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
         late: counts.map(|counts| counts.late),
         largest_jump: jump.map(|jump| Jump {
             frames: jump.missing,
-            at_s: seconds(jump.at_ns.saturating_sub(start_ns)),
+            at_s: since_start(jump.at_ns),
         }),
+        last_loss_s: last_loss_ns.map(since_start),
         latency: told(times),
         jitter: told(jitter),
         flows,
     }
 }
 
-fn port(outcome: PortOutcome, known: &KnownPort) -> PortResult {
+fn port(outcome: PortOutcome, known: &KnownPort, start_ns: u64) -> PortResult {
+    let silence = outcome.counts.silence.map(|longest| Silence {
+        ns: longest.len_ns,
+        at_s: seconds(longest.at_ns.saturating_sub(start_ns)),
+    });
     let own = ("engine_tx_full_bursts".to_owned(), outcome.full);
     PortResult {
         name: known.name.clone(),
@@ -214,6 +226,7 @@ fn port(outcome: PortOutcome, known: &KnownPort) -> PortResult {
         late: outcome.counts.late,
         answered: outcome.answered,
         rx_missed: outcome.rx_missed,
+        longest_silence: silence,
         stats: outcome.stats.into_iter().chain([own]).collect(),
     }
 }

@@ -41,6 +41,8 @@ struct Trial {
     running: Running,
     live: Arc<Live>,
     begun: Instant,
+    /// Whether every port has one queue, so that a frame that is overtaken is late or lost.
+    one_queue: bool,
     sample_interval: Option<Duration>,
     next_sample: Option<Instant>,
     cache_line: Option<CacheLine>,
@@ -339,6 +341,7 @@ impl Session {
         let cache_line = request.probe_cores.map(report::cache_line_before);
         let live = Arc::new(Live::new(plan.workers.len()));
         let ended = self.events.sender.clone();
+        let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
         let ports = std::mem::take(&mut open.ports);
         let done = move || {
             let _ = ended.send(Event::TrialEnded);
@@ -357,6 +360,7 @@ impl Session {
             running,
             live,
             begun,
+            one_queue,
             sample_interval,
             next_sample: sample_interval.map(|interval| begun + interval),
             cache_line,
@@ -383,6 +387,9 @@ impl Session {
             offered: totals.offered,
             sent: totals.sent,
             received: totals.received,
+            lost: trial.one_queue.then_some(totals.lost),
+            gaps_ns: totals.gaps_ns,
+            gap_max_ns: totals.gap_max_ns,
         };
         self.write(&Reply::Sample(sample))
     }

@@ -177,11 +177,52 @@ fn samples_come_at_their_interval_and_rise() {
 }
 
 #[test]
+fn a_rate_that_steps_down_sends_what_both_parts_ask_for() {
+    let mut engine = opened(&mem_pair(""));
+    let mut sending = stream(0, "left", "right", json!(20_000.0));
+    sending["shape"] = json!({"step": {"after_s": 0.2, "to_share": 0.25}});
+    let result = engine.ask(&run(0.4, &[sending.clone()]));
+    assert_identities(&result);
+    assert_eq!(result["streams"][0]["intended"], 5_000);
+    assert!(result["streams"][0]["last_loss_s"].is_null());
+    let silence = &result["ports"][1]["longest_silence"];
+    assert!(silence["ns"].as_u64().unwrap() >= 150_000, "{silence}");
+    sending["shape"] = json!({"step": {"after_s": 0.5, "to_share": 0.25}});
+    let refused = engine.ask(&run(0.4, &[sending]));
+    assert_eq!(refused["code"], "invalid");
+    engine.bye();
+}
+
+#[test]
+fn samples_and_the_result_tell_what_was_lost_and_when() {
+    let mut engine = opened(&mem_pair(",loss=0.01"));
+    let mut request = run(0.35, &[stream(0, "left", "right", json!(20_000.0))]);
+    request["sample_interval_s"] = json!(0.1);
+    engine.send(&request);
+    let mut lost = Vec::new();
+    let result = loop {
+        let message = engine.receive();
+        if message["type"] == "result" {
+            break message;
+        }
+        lost.push(message["lost"].as_u64().unwrap());
+        assert!(message["gaps_ns"].is_u64());
+    };
+    assert!(lost.is_sorted() && lost[0] > 0, "{lost:?}");
+    let stream = &result["streams"][0];
+    let all = stream["lost"].as_u64().unwrap() + stream["refused"].as_u64().unwrap();
+    assert!(*lost.last().unwrap() <= all, "{lost:?} of {all}");
+    let last_s = stream["last_loss_s"].as_f64().unwrap();
+    assert!((0.2..0.5).contains(&last_s), "{last_s}");
+    engine.bye();
+}
+
+#[test]
 fn stop_ends_the_trial_with_a_closed_account() {
     let mut engine = opened(&mem_pair(""));
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     std::thread::sleep(Duration::from_millis(100));
-    let busy = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let busy = engine.ask(&json!({"type": "hello", "protocol": 3}));
     assert_eq!(busy["code"], "state");
     let result = engine.ask(&json!({"type": "stop"}));
     assert_identities(&result);
@@ -216,7 +257,7 @@ fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
     let pid = Pid::from_raw(engine.pid());
     engine.send(&run(600.0, &[stream(0, "left", "right", json!(50_000.0))]));
     kill(pid, Signal::SIGINT).unwrap();
-    let still_there = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let still_there = engine.ask(&json!({"type": "hello", "protocol": 3}));
     assert_eq!(still_there["code"], "state");
     kill(pid, Signal::SIGTERM).unwrap();
     let result = engine.receive();
@@ -231,7 +272,7 @@ fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
 #[test]
 fn a_cache_line_probe_needs_two_cores_and_is_bounded() {
     let mut engine = opened(&mem_pair(""));
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 3}));
     let cores = hello["cores"].as_array().unwrap();
     if let [one, other, ..] = &cores[..] {
         let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);

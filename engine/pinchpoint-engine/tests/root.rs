@@ -502,7 +502,7 @@ mod dpdk {
     #[ignore = "needs root and hugepages"]
     fn two_workers_drive_two_queues_of_one_device() {
         let mut engine = Engine::start();
-        let hello = engine.ask(&json!({"type": "hello", "protocol": 2}));
+        let hello = engine.ask(&json!({"type": "hello", "protocol": 3}));
         let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
             return;
         };

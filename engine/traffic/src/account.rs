@@ -136,6 +136,12 @@ impl Account {
         }
     }
 
+    /// Notes that `port` delivered a burst at `now_ns`.
+    #[inline(always)]
+    pub fn burst(&mut self, port: usize, now_ns: u64) {
+        self.ports[port].heard(now_ns);
+    }
+
     /// Accounts one frame that `port` delivered at `now_ns`.
     #[inline(always)]
     pub fn frame(&mut self, port: usize, frame: &[u8], now_ns: u64) {
@@ -221,6 +227,15 @@ impl Account {
     pub fn received(&self) -> u64 {
         let streams = self.streams.iter();
         streams.map(|stream| stream.counts.received).sum()
+    }
+
+    /// Frames of all streams that were overtaken and have not come yet.
+    pub fn missing(&self) -> u64 {
+        let missing = |stream: &Stream| {
+            let counts = &stream.counts;
+            counts.passed_over.saturating_sub(counts.reordered)
+        };
+        self.streams.iter().map(missing).sum()
     }
 
     /// Frames that the ports delivered, whatever they are.

@@ -1,7 +1,7 @@
 //! What becomes of each frame that arrives.
 
 use super::*;
-use crate::counts::{Jump, merged};
+use crate::counts::{Jump, Silence, merged};
 use crate::horizon::LEAD;
 
 const SETTINGS: Settings = Settings {
@@ -83,6 +83,8 @@ fn every_frame_ends_in_exactly_one_count() {
             missing: 1,
             at_ns: 10,
         }),
+        passed_over: 1,
+        last_jump_ns: Some(10),
         shares: 1,
         ..StreamCounts::default()
     };
@@ -94,8 +96,47 @@ fn every_frame_ends_in_exactly_one_count() {
         received: 5,
         late: 3,
         foreign: 5,
+        ..PortCounts::default()
     };
     assert_eq!(closed.ports[1], expected);
+}
+
+#[test]
+fn a_frame_is_missing_once_it_is_overtaken_and_until_it_comes() {
+    let mut account = account();
+    let mut seen = Vec::new();
+    for (sequence, at_ns) in [(0, 10), (3, 20), (2, 30), (4, 40), (6, 50)] {
+        account.frame(1, &frame(1, 5, sequence), at_ns);
+        seen.push(account.missing());
+    }
+    assert_eq!(seen, [0, 2, 1, 1, 2]);
+    assert_eq!(counts(&account.close()).last_jump_ns, Some(50));
+}
+
+#[test]
+fn the_longest_silence_lies_between_two_bursts_and_no_queue_tells_another_s() {
+    let mut account = account();
+    for now_ns in [100, 300, 900, 1000] {
+        account.burst(1, now_ns);
+    }
+    let mut port = account.close().ports.remove(1);
+    assert_eq!(
+        port.silence,
+        Some(Silence {
+            at_ns: 300,
+            len_ns: 600
+        })
+    );
+    port.heard(9000);
+    assert_eq!(
+        port.silence,
+        Some(Silence {
+            at_ns: 1000,
+            len_ns: 8000
+        })
+    );
+    port.merge(&PortCounts::default());
+    assert_eq!(port.silence, None);
 }
 
 #[test]

@@ -48,6 +48,13 @@ pub struct StreamCounts {
     pub late: u64,
     /// The largest jump; none if there was none, or if `shares` is above 1.
     pub largest_jump: Option<Jump>,
+    /// Frames that one behind them overtook; less those of them that came
+    /// later, `reordered`, they are lost or still to come.
+    pub passed_over: u64,
+    /// When a frame with others missing before it last arrived, in nanoseconds
+    /// of the clock given to the account; none if none did, or if `shares` is
+    /// above 1.
+    pub last_jump_ns: Option<u64>,
     /// Accounts that received frames of the stream: what is said of
     /// reordering is true within each of them.
     pub shares: u64,
@@ -65,10 +72,14 @@ impl StreamCounts {
         self.late += other.late;
         self.shares += other.shares;
         // What one share misses, another one has.
-        self.largest_jump = match self.shares {
-            0 | 1 => self.largest_jump.or(other.largest_jump),
-            _ => None,
+        (self.largest_jump, self.last_jump_ns) = match self.shares {
+            0 | 1 => (
+                self.largest_jump.or(other.largest_jump),
+                self.last_jump_ns.or(other.last_jump_ns),
+            ),
+            _ => (None, None),
         };
+        self.passed_over += other.passed_over;
     }
 
     /// Corrects merged counts of a stream of which `sent` frames were sent:
@@ -82,6 +93,8 @@ impl StreamCounts {
 
     /// Notes that a frame arrived with `missing` frames before it missing.
     pub(crate) fn jumped(&mut self, missing: u64, at_ns: u64) {
+        self.passed_over += missing;
+        self.last_jump_ns = Some(at_ns);
         if self.largest_jump.is_none_or(|jump| missing > jump.missing) {
             self.largest_jump = Some(Jump { missing, at_ns });
         }
@@ -94,6 +107,15 @@ impl StreamCounts {
     }
 }
 
+/// A time in which a port delivered nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Silence {
+    /// When it began, in nanoseconds of the clock given to the account.
+    pub at_ns: u64,
+    /// How long it was.
+    pub len_ns: u64,
+}
+
 /// Counts of one port.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct PortCounts {
@@ -103,6 +125,12 @@ pub struct PortCounts {
     pub late: u64,
     /// Frames without our signature, or of a stream not expected here.
     pub foreign: u64,
+    /// When the port last delivered anything, in nanoseconds of the clock given
+    /// to the account; none if it never did.
+    pub last_ns: Option<u64>,
+    /// The longest time between two bursts that it delivered; none if there
+    /// were no two, or with several queues, of which each is silent by itself.
+    pub silence: Option<Silence>,
 }
 
 impl PortCounts {
@@ -111,6 +139,24 @@ impl PortCounts {
         self.received += other.received;
         self.late += other.late;
         self.foreign += other.foreign;
+        self.last_ns = self.last_ns.max(other.last_ns);
+        self.silence = None;
+    }
+
+    /// Notes that something arrived at `now_ns`, or that the time ends then in
+    /// which something could have.
+    #[inline(always)]
+    pub fn heard(&mut self, now_ns: u64) {
+        if let Some(last_ns) = self.last_ns {
+            let len_ns = now_ns.saturating_sub(last_ns);
+            if self.silence.is_none_or(|longest| len_ns > longest.len_ns) {
+                self.silence = Some(Silence {
+                    at_ns: last_ns,
+                    len_ns,
+                });
+            }
+        }
+        self.last_ns = Some(now_ns);
     }
 }
 

@@ -39,6 +39,8 @@ pub struct GapRecorder {
     over_total_ns: u64,
     max_ns: u64,
     max_at_ns: u64,
+    /// The longest of those over the threshold since it was last taken.
+    recent_max_ns: u64,
     /// The longest first; those not used yet are of length zero.
     logged: [Gap; LOGGED],
     /// Moving mean of working iterations, times [`MEMORY`].
@@ -55,6 +57,7 @@ impl GapRecorder {
             over_total_ns: 0,
             max_ns: 0,
             max_at_ns: now_ns,
+            recent_max_ns: 0,
             logged: [Gap::default(); LOGGED],
             work_ns: 0,
         }
@@ -73,6 +76,7 @@ impl GapRecorder {
         if gap_ns > THRESHOLD_NS.max(self.usual_ns(gap_ns, worked)) {
             self.over += 1;
             self.over_total_ns += gap_ns;
+            self.recent_max_ns = self.recent_max_ns.max(gap_ns);
             self.log(Gap {
                 at_ns: self.last_ns,
                 len_ns: gap_ns,
@@ -128,6 +132,12 @@ impl GapRecorder {
     /// Nanoseconds in gaps longer than [`THRESHOLD_NS`].
     pub fn over_total_ns(&self) -> u64 {
         self.over_total_ns
+    }
+
+    /// The longest gap that [`over`](Self::over) counts since this was last
+    /// asked, in nanoseconds; 0 if there was none.
+    pub fn take_recent_max_ns(&mut self) -> u64 {
+        std::mem::take(&mut self.recent_max_ns)
     }
 
     /// The longest gap, in nanoseconds.

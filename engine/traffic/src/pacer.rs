@@ -37,6 +37,14 @@ pub enum Shape {
         /// The rate at the start, as a share of the rate at the end.
         from_share: f64,
     },
+    /// At the rate, and from some time on at this share of it (0 to 1; anything
+    /// less or no number counts as 0, anything more as 1).
+    Step {
+        /// When it changes, in seconds after the start.
+        after_s: f64,
+        /// The rate from then on, as a share of the rate before.
+        to_share: f64,
+    },
 }
 
 /// A shape, ready to be asked.
@@ -45,6 +53,7 @@ enum Schedule {
     Steady,
     Bursts { frames: u64 },
     Ramp { from: f64 },
+    Step { after_ns: f64, to: f64 },
 }
 
 /// The schedule of one stream.
@@ -106,6 +115,19 @@ impl Pacer {
                 let from = from.unwrap_or(0.0);
                 self.intended = (self.whole * f64::midpoint(from, 1.0)).floor() as u64;
                 Schedule::Ramp { from }
+            }
+            Shape::Step { after_s, to_share } => {
+                let to = to_share.clamp(0.0, 1.0);
+                let to = if to.is_nan() { 0.0 } else { to };
+                let end_ns = self.end_ns as f64;
+                let after_ns = (after_s * 1e9).clamp(0.0, end_ns);
+                let share = if end_ns > 0.0 {
+                    (after_ns + (end_ns - after_ns) * to) / end_ns
+                } else {
+                    1.0
+                };
+                self.intended = (self.whole * share).floor() as u64;
+                Schedule::Step { after_ns, to }
             }
         };
         self
@@ -191,6 +213,10 @@ impl Pacer {
                 let mean = f64::midpoint(from, self.share(from, elapsed_ns));
                 (steady * mean + 1.0 - self.phase) as u64
             }
+            Schedule::Step { after_ns, to } => {
+                let beyond_ns = (elapsed_ns as f64 - after_ns).max(0.0);
+                (steady - beyond_ns * (1.0 - to) * rate + 1.0 - self.phase) as u64
+            }
         }
     }
 
@@ -204,6 +230,14 @@ impl Pacer {
     fn most(&self, elapsed_ns: u64, rate: f64) -> u64 {
         if let Schedule::Ramp { from } = self.schedule {
             let share = self.share(from, elapsed_ns.min(self.end_ns));
+            return self.limit.min(catch_up(rate * share));
+        }
+        if let Schedule::Step { after_ns, to } = self.schedule {
+            let share = if elapsed_ns as f64 > after_ns {
+                to
+            } else {
+                1.0
+            };
             return self.limit.min(catch_up(rate * share));
         }
         self.limit.saturating_add(self.together)
@@ -231,7 +265,10 @@ impl Pacer {
                 let growth = 2.0 * (1.0 - from) * steady_ns / self.end_ns as f64;
                 2.0 * steady_ns / (from + (from * from + growth).sqrt())
             }
-            Schedule::Steady | Schedule::Ramp { .. } => steady_ns,
+            Schedule::Step { after_ns, to } if steady_ns > after_ns => {
+                after_ns + (steady_ns - after_ns) / to
+            }
+            Schedule::Steady | Schedule::Ramp { .. } | Schedule::Step { .. } => steady_ns,
         }
     }
 

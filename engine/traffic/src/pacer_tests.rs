@@ -145,6 +145,30 @@ fn a_ramp_grows_to_its_rate_in_a_straight_line() {
 }
 
 #[test]
+fn a_step_falls_to_its_share_at_its_time() {
+    let step = Shape::Step {
+        after_s: 0.6,
+        to_share: 0.25,
+    };
+    let mut pacer = Pacer::paced(1e6, 1.0, 0.0).shaped(step);
+    assert_eq!(pacer.intended(), Some(700_000));
+    let mut offered = [0; 10];
+    for elapsed_ns in (0..1_000_000_000).step_by(1000) {
+        let due = pacer.due(elapsed_ns, 64);
+        pacer.offer(due);
+        offered[(elapsed_ns / 100_000_000) as usize] += due;
+    }
+    for (tenth, offered) in offered.into_iter().enumerate() {
+        let wanted = if tenth < 6 { 100_000 } else { 25_000 };
+        assert!(
+            u64::abs_diff(offered, wanted) <= 1,
+            "{offered} in tenth {tenth}"
+        );
+    }
+    assert_eq!(pacer.largest_burst(), 1);
+}
+
+#[test]
 fn no_more_is_made_up_for_in_a_ramp_than_at_its_rate_of_that_time() {
     let ramp = Pacer::paced(1e7, 1.0, 0.0).shaped(Shape::Ramp { from_share: 0.0 });
     // 2 Mpps after a fifth: 500 us are 1,000 frames.
@@ -170,6 +194,8 @@ fn shapes() -> impl Strategy<Value = Shape> {
         Just(Shape::Steady),
         (0u64..5000).prop_map(|frames| Shape::Bursts { frames }),
         (-0.5f64..1.5).prop_map(|from_share| Shape::Ramp { from_share }),
+        (0.0f64..0.05, 0.0f64..1.0)
+            .prop_map(|(after_s, to_share)| Shape::Step { after_s, to_share }),
     ]
 }
 
@@ -199,9 +225,13 @@ proptest! {
             Shape::Steady => (1.0, 1),
             Shape::Bursts { frames } => (1.0, frames.max(1)),
             Shape::Ramp { from_share } => (f64::midpoint(from_share.clamp(0.0, 1.0), 1.0), 1),
+            Shape::Step { after_s, to_share } => {
+                ((after_s + (duration_s - after_s) * to_share) / duration_s, 1)
+            }
         };
-        let intended = (rate * duration_s * area).floor() as u64;
-        prop_assert_eq!(pacer.intended(), Some(intended));
+        // Half a frame either way: two sums of the same areas differ in their last bits.
+        let intended = pacer.intended().unwrap();
+        prop_assert!((rate * duration_s * area - 0.5 - intended as f64).abs() <= 0.5 + 1e-6);
         prop_assert_eq!(pacer.offered() + pacer.shortfall().unwrap(), intended);
         prop_assert!(pacer.largest_burst() < CATCH_UP_MAX + together);
     }

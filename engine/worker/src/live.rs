@@ -38,6 +38,9 @@ struct Counters {
     offered: AtomicU64,
     sent: AtomicU64,
     received: AtomicU64,
+    lost: AtomicU64,
+    gaps_ns: AtomicU64,
+    gap_max_ns: AtomicU64,
 }
 
 /// Totals of a running trial; each is exact, but they are not of one instant.
@@ -50,6 +53,13 @@ pub struct Sample {
     /// Distinct intact frames that came back; every frame that arrived in a
     /// trial without streams.
     pub received: u64,
+    /// Frames refused, and frames overtaken that have not come yet; of no use
+    /// where a port has several queues.
+    pub lost: u64,
+    /// Nanoseconds in gaps of the workers' loops.
+    pub gaps_ns: u64,
+    /// The longest of them since the sample before, in nanoseconds.
+    pub gap_max_ns: u64,
 }
 
 /// How long after the last worker is ready the trial starts: long enough for
@@ -149,15 +159,25 @@ impl Live {
         counters.offered.store(sample.offered, Ordering::Relaxed);
         counters.sent.store(sample.sent, Ordering::Relaxed);
         counters.received.store(sample.received, Ordering::Relaxed);
+        counters.lost.store(sample.lost, Ordering::Relaxed);
+        counters.gaps_ns.store(sample.gaps_ns, Ordering::Relaxed);
+        if sample.gap_max_ns > 0 {
+            counters.gap_max_ns.fetch_max(sample.gap_max_ns, Ordering::Relaxed);
+        }
     }
 
-    /// The totals as last published, at most a few milliseconds ago.
+    /// The totals as last published, at most a few milliseconds ago. Forgets the
+    /// longest gap: the next sample tells the longest one after this.
     pub fn sample(&self) -> Sample {
         let mut total = Sample::default();
         for counters in &self.counters {
             total.offered += counters.offered.load(Ordering::Relaxed);
             total.sent += counters.sent.load(Ordering::Relaxed);
             total.received += counters.received.load(Ordering::Relaxed);
+            total.lost += counters.lost.load(Ordering::Relaxed);
+            total.gaps_ns += counters.gaps_ns.load(Ordering::Relaxed);
+            let longest = counters.gap_max_ns.swap(0, Ordering::Relaxed);
+            total.gap_max_ns = total.gap_max_ns.max(longest);
         }
         total
     }

@@ -65,6 +65,7 @@ fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
 fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAccount>) {
     stream.pacers.push(part.pacer);
     stream.refused += part.refused;
+    stream.refused_ns = stream.refused_ns.max(part.refused_ns);
     stream.sent += part.sent;
     // The parts have the sizes of the stream, in the same proportions.
     stream.mean_len = part.mean_len;

@@ -16,6 +16,8 @@ pub struct SentPart {
     pub pacer: Pacer,
     /// Frames offered at their time that the port did not take.
     pub refused: u64,
+    /// When that last happened, in nanoseconds of the engine's clock.
+    pub refused_ns: Option<u64>,
     /// Frames the port took.
     pub sent: u64,
     /// Bytes of a frame on average, without check sequence.
@@ -69,6 +71,8 @@ pub struct StreamOutcome {
     pub pacers: Vec<Pacer>,
     /// Frames offered at their time that the port did not take.
     pub refused: u64,
+    /// When that last happened, in nanoseconds of the engine's clock.
+    pub refused_ns: Option<u64>,
     /// Frames the port took.
     pub sent: u64,
     /// Bytes of a frame on average, without check sequence.

@@ -33,6 +33,7 @@ impl Sink for Receiver<'_> {
     #[inline(always)]
     fn arrived(&mut self, _count: usize) {
         self.now_ns = self.clock.now_ns();
+        self.account.burst(self.port, self.now_ns);
     }
 
     #[inline(always)]

@@ -49,6 +49,7 @@ struct Stream {
     /// Its number at its port, if the kernel makes its frames.
     live: Option<usize>,
     refused: u64,
+    refused_ns: Option<u64>,
     sent: u64,
 }
 
@@ -109,6 +110,7 @@ impl<'a> Worker<'a> {
             live: live_number(ports, &planned, plan),
             planned,
             refused: 0,
+            refused_ns: None,
             sent: 0,
         };
         let streams = plan.workers[index].streams.iter().cloned();
@@ -212,6 +214,8 @@ impl<'a> Worker<'a> {
     fn publish(&mut self) {
         self.publish_at_ns = self.now_ns + PUBLISH_NS;
         let offered = |stream: &Stream| stream.planned.pacer.offered();
+        // The kernel numbers also those that the interface refuses: they are overtaken.
+        let refused = |stream: &Stream| stream.live.map_or(stream.refused, |_| 0);
         let sample = Sample {
             offered: self.streams.iter().map(offered).sum(),
             sent: self.transmitted.iter().map(|port| port.sent).sum(),
@@ -220,6 +224,9 @@ impl<'a> Worker<'a> {
             } else {
                 self.account.received()
             },
+            lost: self.streams.iter().map(refused).sum::<u64>() + self.account.missing(),
+            gaps_ns: self.gaps.over_total_ns(),
+            gap_max_ns: self.gaps.take_recent_max_ns(),
         };
         self.live.publish(self.index, sample);
         for own in self.ports.iter_mut() {
@@ -278,7 +285,10 @@ impl<'a> Worker<'a> {
                 Some(number) => self.send_live(index, number, due),
             };
             let stream = &mut self.streams[index];
-            stream.refused += offered - sent;
+            if offered > sent {
+                stream.refused += offered - sent;
+                stream.refused_ns = Some(self.now_ns);
+            }
             stream.sent += sent;
             stream.planned.pacer.offer(offered);
             let transmitted = &mut self.transmitted[stream.planned.tx_port];
@@ -375,10 +385,18 @@ impl<'a> Worker<'a> {
         baselines: Vec<Baseline>,
     ) -> Share {
         let core = self.plan.workers[self.index].core;
-        let closed = self.account.close();
+        let mut closed = self.account.close();
+        for port in closed
+            .ports
+            .iter_mut()
+            .filter(|port| port.last_ns.is_some_and(|at| at < sent_ns))
+        {
+            port.heard(sent_ns);
+        }
         let sent = self.streams.into_iter().map(|stream| SentPart {
             part: stream.planned.part,
             refused: stream.refused,
+            refused_ns: stream.refused_ns,
             sent: stream.sent,
             mean_len: stream.planned.program.mean_len(),
             // The kernel numbers also those that the interface refuses.

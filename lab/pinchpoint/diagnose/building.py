@@ -55,6 +55,8 @@ class Carried:
     longest_gap_s: float | None  # in the received sequence of any one stream; None: nothing was received
     missed: int  # frames that came and that the engine's own ports dropped
     engine_gaps_s: float  # in which cores of the engine stood still, those for longer than their rings absorb
+    longest_silence_s: float | None = None  # in which a port delivered nothing; None: not countable
+    engine_longest_s: float = 0.0  # the longest pause of a core of the engine
 
     @property
     def lost(self) -> int:

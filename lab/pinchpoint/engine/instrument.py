@@ -5,12 +5,22 @@
 Nothing above this interface can tell which one it talks to.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from pinchpoint.model.scenario import Stream
-from pinchpoint.model.trial import Loopback, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Loopback, Sample, StreamCounts, WorkerWitness
+
+Heard = Callable[[Sample], None]
+
+
+@dataclass(frozen=True)
+class Step:
+    """The load falls to `to_share` of itself `after_s` seconds after the start."""
+
+    after_s: float
+    to_share: float
 
 
 @dataclass(frozen=True)
@@ -24,6 +34,8 @@ class TrialRequest:
     load_fps: float
     streams: tuple[Stream, ...]
     probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
+    step: Step | None = None  # None: one load all along
+    sample_s: float | None = None  # seconds between two samples; None: none are taken
 
 
 @dataclass(frozen=True)
@@ -39,6 +51,8 @@ class PortCounts:
     rx_missed: int | None  # dropped before the engine could read them
     stats: Mapping[str, int]
     answered: int = 0  # ARP requests and neighbour solicitations
+    longest_silence_s: float | None = None  # in which it delivered nothing while frames were sent
+    longest_silence_at_s: float | None = None  # since the start of the trial
 
 
 @dataclass(frozen=True)
@@ -67,8 +81,11 @@ class Instrument(Protocol):
         Raises EngineError or RequirementError, naming what is missing.
         """
 
-    def run(self, request: TrialRequest) -> EngineResult:
-        """Run one trial to its end, drain included. Raises EngineError if the engine dies."""
+    def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
+        """Run one trial to its end, drain included; `heard` gets its samples as they come.
+
+        Raises EngineError if the engine dies, and whatever `heard` raises.
+        """
 
     def stop(self) -> None:
         """End the running trial early; `run` then returns its account. For signal handlers."""

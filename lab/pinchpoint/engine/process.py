@@ -16,12 +16,12 @@ from typing import TypeVar
 import msgspec
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
-from pinchpoint.engine.streams import stream_request
+from pinchpoint.engine.streams import Shape, Steady, Step, StreamRequest, stream_request
 from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
-from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
@@ -222,11 +222,12 @@ class ProcessInstrument(EngineProcess):
         facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}
         return facts
 
-    def run(self, request: TrialRequest) -> EngineResult:
+    def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial, drain and cache-line probes included."""
         # Links that have gone down are waited for first.
         timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
-        result = self._ask(_run_message(request), protocol.Result, timeout_s)
+        progress = _pass_over if heard is None else _to(heard)
+        result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
         return engine_result(result, self._request.workers)
@@ -257,12 +258,15 @@ def _port_fact(port: protocol.OpenedPort) -> str:
 
 def _run_message(request: TrialRequest) -> protocol.Run:
     shares = sum(stream.share for stream in request.streams)
+    step = request.step
+    shape = Shape(step=Step(step.after_s, step.to_share)) if step else Shape(steady=Steady())
     return protocol.Run(
         trial=request.trial_id,
         epoch=request.epoch,
         duration_s=request.duration_s,
         drain_s=request.drain_s,
-        sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
+        # Where nobody listens there are none: writing one wakes a thread on a measuring core.
+        sample_interval_s=request.sample_s,
         probe_cores=request.probe_cores,
         verify_checksums=True,
         tx_burst=TX_BURST,
@@ -270,10 +274,26 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         loopback=True,
         capture=None,
         streams=tuple(
-            stream_request(number, stream, request.load_fps * stream.share / shares)
+            _shaped(stream_request(number, stream, request.load_fps * stream.share / shares), shape)
             for number, stream in enumerate(request.streams)
         ),
     )
+
+
+def _shaped(stream: StreamRequest, shape: Shape) -> StreamRequest:
+    return msgspec.structs.replace(stream, shape=shape)
+
+
+def _to(heard: Heard) -> Callable[[Progress], None]:
+    """What hands on a trial's samples in the lab's own terms."""
+
+    def told(sample: Progress) -> None:
+        _pass_over(sample)
+        if isinstance(sample, protocol.Sample):
+            gaps_s, gap_max_s = sample.gaps_ns / 1e9, sample.gap_max_ns / 1e9
+            heard(Sample(sample.elapsed_s, sample.offered, sample.lost, gaps_s, gap_max_s))
+
+    return told
 
 
 def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
@@ -284,10 +304,7 @@ def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequ
         completed=result.status == "completed",
         sent_duration_s=result.duration_s,
         streams=tuple(_stream_counts(stream) for stream in result.streams),
-        ports=tuple(
-            PortCounts(p.name, p.sent, p.refused, p.received, p.foreign, p.late, p.rx_missed, p.stats, p.answered)
-            for p in result.ports
-        ),
+        ports=tuple(_port_counts(port) for port in result.ports),
         workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
@@ -295,6 +312,23 @@ def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequ
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
         reason=result.reason,
         loopback=_loopback(loopback) if loopback else None,
+    )
+
+
+def _port_counts(port: protocol.PortResult) -> PortCounts:
+    silence = port.longest_silence
+    return PortCounts(
+        name=port.name,
+        sent=port.sent,
+        refused=port.refused,
+        received=port.received,
+        foreign=port.foreign,
+        late=port.late,
+        rx_missed=port.rx_missed,
+        stats=port.stats,
+        answered=port.answered,
+        longest_silence_s=silence.ns / 1e9 if silence else None,
+        longest_silence_at_s=silence.at_s if silence else None,
     )
 
 
@@ -322,6 +356,7 @@ def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
         late=stream.late,
         reorder_distance_max=stream.reorder_distance_max,
         largest_jump=Jump(stream.largest_jump.frames, stream.largest_jump.at_s) if stream.largest_jump else None,
+        last_loss_s=stream.last_loss_s,
         jitter=_distribution(stream.jitter) if stream.jitter else None,
     )
 

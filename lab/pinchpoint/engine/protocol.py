@@ -6,7 +6,7 @@ from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 3
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
 ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
@@ -53,19 +53,29 @@ class Opened(Message, frozen=True, tag="open"):
 
 
 class Sample(Message, frozen=True, tag="sample"):
-    """Progress of the running trial; not an account."""
+    """Progress of the running trial; only the result is its account."""
 
     trial: str
     elapsed_s: float
     offered: int
     sent: int
     received: int
+    lost: int | None
+    gaps_ns: int
+    gap_max_ns: int
 
 
 class Jump(Part, frozen=True):
     """The most sequence numbers that one frame was ahead of the next expected one."""
 
     frames: int
+    at_s: float
+
+
+class Silence(Part, frozen=True):
+    """The longest time in which a port delivered nothing."""
+
+    ns: int
     at_s: float
 
 
@@ -98,6 +108,7 @@ class StreamResult(Part, frozen=True):
     corrupt: int | None
     late: int | None
     largest_jump: Jump | None
+    last_loss_s: float | None
     latency: Latency | None
     jitter: Latency | None
     flows: FlowsResult | None
@@ -114,6 +125,7 @@ class PortResult(Part, frozen=True):
     late: int
     answered: int
     rx_missed: int | None
+    longest_silence: Silence | None
     stats: dict[str, int]
 
 

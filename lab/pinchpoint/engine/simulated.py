@@ -9,6 +9,7 @@ frames that is served at a constant rate, `capacity_fps`.
   still and never offers the frames that fell due meanwhile; it reports the gap. `DUT_THREAD`: the host takes the
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
   itself and nobody reports anything, which is a loss that is the DUT's own.
+* A step of the load: what arrives until `recovery_s` after it is lost, if the load before it was too much.
 * A constant share of the frames that the DUT loses whatever the load.
 * A generator ceiling: frames due above it are never offered.
 * Core distance: near and far, changing at random times; far scales the capacity.
@@ -23,15 +24,15 @@ sweep, the store and the report, and says "simulated" in the facts it gives.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from random import Random
 
-from pinchpoint.engine.instrument import EngineResult, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.trial import LatencySummary, StreamCounts, ThreadWitness, WorkerWitness
+from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
 GAP_THRESHOLD_NS = 20_000
 BASE_LATENCY_NS = 5_000
@@ -85,6 +86,7 @@ class Truth:
     stalls: tuple[Stalls, ...] = ()
     core_distance: CoreDistance | None = None
     failures: tuple[PortFailure, ...] = ()
+    recovery_s: float = 0.0  # after an overload that a step of the load ends
     overhead_s: float = 0.05  # of each trial, besides traffic and drain
     seed: int = 0
 
@@ -127,8 +129,8 @@ class SimulatedInstrument:
         """Trials are refused from now on; may be called twice."""
         self._is_open = False
 
-    def run(self, request: TrialRequest) -> EngineResult:
-        """One trial of the model. Raises EngineError if not open."""
+    def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
+        """One trial of the model, its samples told at its end. Raises EngineError if not open."""
         if not self._is_open:
             raise EngineError("simulated engine: not open")
         self._runs += 1
@@ -139,6 +141,9 @@ class SimulatedInstrument:
         trial = _Trial(self._truth, request, self._modes.spans(begin_s, end_s), self._runs)
         self._clock_s = end_s + request.drain_s + self._truth.overhead_s
         self.dut_threads = (self._dut_thread(trial),)
+        for sample in trial.samples() if heard else ():
+            assert heard is not None
+            heard(sample)
         probed = request.probe_cores is not None
         return EngineResult(
             completed=failure is None,
@@ -206,9 +211,13 @@ class _Trial:
         self._capacity_fps = max(0.0, truth.capacity_fps * random.gauss(1.0, truth.noise))
         self._stalls = _stalls(truth.stalls, request.duration_s, random)
         self._rate_fps = min(request.load_fps, truth.ceiling_fps)
-        self.intended = math.floor(request.load_fps * request.duration_s)
-        self.offered = max(0, math.floor(self._rate_fps * request.duration_s) - self._skipped())
-        self.refused = min(self.offered, round(self._overload(spans) + self._stalled()))
+        step = request.step
+        self._falls_s = min(step.after_s, request.duration_s) if step else request.duration_s
+        self._later = step.to_share if step else 1.0
+        self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
+        self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
+        self._overloaded = self._overload(spans)
+        self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
         self.lost_inside = round((self.offered - self.refused) * truth.loss_ratio)
 
     def of_kind(self, kind: StallKind) -> list[_Stall]:
@@ -218,17 +227,53 @@ class _Trial:
         """Frames that fell due during gaps of the engine: never offered."""
         return math.floor(sum(stall.length_s for stall in self.of_kind(StallKind.ENGINE)) * self._rate_fps)
 
+    def _seconds(self, until_s: float) -> float:
+        """Of sending at the full rate, until then."""
+        return min(until_s, self._falls_s) + max(0.0, until_s - self._falls_s) * self._later
+
     def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
         excess = sum(max(0.0, self._rate_fps - scale * self._capacity_fps) * length_s for length_s, scale in spans)
-        return max(0.0, excess - self._truth.ring)
+        return max(0.0, excess * self._falls_s / self._request.duration_s - self._truth.ring)
+
+    def _recovering(self, until_s: float) -> float:
+        """Frames lost after the step, until then."""
+        lasts_s = min(self._truth.recovery_s, max(0.0, until_s - self._falls_s)) if self._overloaded else 0.0
+        return min(lasts_s, self._request.duration_s - self._falls_s) * self._rate_fps * self._later
+
+    def samples(self) -> Iterator[Sample]:
+        """Totals at each multiple of the request's interval."""
+        interval_s = self._request.sample_s or math.inf
+        gaps, lossy = self.of_kind(StallKind.ENGINE), self._lossy()
+        before_s = 0.0
+        for number in range(1, math.floor(self._request.duration_s / interval_s * (1 + 1e-9)) + 1):
+            at_s = number * interval_s
+            passed = [gap.length_s for gap in gaps if gap.at_s < at_s]
+            stalled = sum(frames for stall, frames in lossy if stall.at_s + stall.length_s <= at_s)
+            overloaded = self._overloaded * min(1.0, at_s / self._falls_s)
+            offered = math.floor(self._rate_fps * (self._seconds(at_s) - sum(passed)))
+            lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio
+            recent = [gap.length_s for gap in gaps if before_s <= gap.at_s < at_s]
+            yield Sample(at_s, offered, round(lost), sum(passed), max(recent, default=0.0))
+            before_s = at_s
+
+    def _last_loss_s(self) -> float | None:
+        ends = [stall.at_s + stall.length_s for stall, frames in self._lossy() if frames]
+        if self._overloaded:
+            ends.append(min(self._falls_s + self._truth.recovery_s, self._request.duration_s))
+        if self.lost_inside:
+            ends.append(self._request.duration_s)
+        return max(ends, default=None)
 
     def _stalled(self) -> float:
-        """Frames refused because of stalls: all that arrive in one, less what the ring takes."""
+        return sum(frames for _, frames in self._lossy())
+
+    def _lossy(self) -> "list[tuple[_Stall, float]]":
+        """Stalls with the frames refused in them: all that arrive in one, less what the ring takes."""
         is_full = self._rate_fps >= self._capacity_fps
         free = 0 if is_full else self._truth.ring
         arriving_fps = min(self._rate_fps, self._capacity_fps)
         lossy = [stall for stall in self._stalls if stall.kind is not StallKind.ENGINE]
-        return sum(max(0.0, stall.length_s * arriving_fps - free) for stall in lossy)
+        return [(stall, max(0.0, stall.length_s * arriving_fps - free)) for stall in lossy]
 
     def streams(self) -> tuple[StreamCounts, ...]:
         shares = [stream.share for stream in self._request.streams]
@@ -250,6 +295,7 @@ class _Trial:
                 reordered=0,
                 corrupt=0,
                 latency=latency,
+                last_loss_s=self._last_loss_s(),
             )
             for number, (stream, intended, offered, refused, inside) in enumerate(
                 zip(self._request.streams, *parts, strict=True)

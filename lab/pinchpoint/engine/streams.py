@@ -49,12 +49,20 @@ class Ramp(Part, frozen=True):
     from_share: float
 
 
+class Step(Part, frozen=True):
+    """The rate falls to this share of itself after this time."""
+
+    after_s: float
+    to_share: float
+
+
 class Shape(Choice, frozen=True):
     """How a rate is spread over time."""
 
     steady: Steady | UnsetType = UNSET
     bursts: Bursts | UnsetType = UNSET
     ramp: Ramp | UnsetType = UNSET
+    step: Step | UnsetType = UNSET
 
 
 class Size(Choice, frozen=True):

@@ -24,6 +24,9 @@ class MeasureKind(StrEnum):
     RR = "rr"  # requests and responses over standing connections
     CRR = "crr"  # a connection for each request
     BUILD = "build"  # how fast rules, ports or links are made
+    SOAK = "soak"  # loss over a long time
+    RECOVERY = "recovery"  # how long frames are lost after an overload
+    BLOCKED = "blocked"  # how long forwarding stands still while the DUT is changed
 
 
 class NumaPlacement(StrEnum):
@@ -276,6 +279,41 @@ class Build:
     load_fps: float  # forwarded meanwhile, to see what building blocks; 0: nothing is sent
 
 
+@dataclass(frozen=True)
+class Soak:
+    """A long time at one load, seen in windows (measure = "soak")."""
+
+    load_fps: float | None  # None: `share` of the NDR, which is searched first
+    share: float
+    duration_s: float
+    window_s: float
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """An overload that ends, and the loss after it (measure = "recovery"; RFC 2544, section 26.5)."""
+
+    throughput_fps: float | None  # None: the NDR, which is searched first
+    overload_share: float  # of the throughput
+    overload_s: float
+    reduced_share: float  # of the throughput, from then on
+    reduced_s: float
+    repeats: int
+
+
+@dataclass(frozen=True)
+class Blocked:
+    """What happens to the DUT while frames are sent (measure = "blocked")."""
+
+    action: str  # a word of scenario/over_time_keys.py: ACTIONS
+    count: int  # rules or ports
+    settings: Mapping[str, str]  # Open_vSwitch other_config (action "settings" only)
+    load_fps: float
+    before_s: float
+    after_s: float
+    repeats: int
+
+
 Level = bool | int | float | str
 
 
@@ -310,6 +348,9 @@ class Scenario:
     build: Build | None
     point: Point
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
+    soak: Soak | None = None
+    recovery: Recovery | None = None
+    blocked: Blocked | None = None
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,17 @@ class Jump:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Totals of a trial at one time; exact, but of instants up to a few milliseconds apart."""
+
+    elapsed_s: float  # since the start of the trial
+    offered: int
+    lost: int | None  # refused, or overtaken and not come yet; None: not countable
+    gaps_s: float = 0.0  # in gaps of the engine's cores, all together
+    gap_max_s: float = 0.0  # the longest of them since the sample before
+
+
+@dataclass(frozen=True)
 class StreamCounts:
     """The engine's account of one stream; None is not countable. Words: protocol/README.md."""
 
@@ -100,6 +111,7 @@ class StreamCounts:
     reorder_distance_max: int | None = None  # in sequence numbers, of a reordered frame to the highest before it
     largest_jump: Jump | None = None
     jitter: LatencySummary | None = None  # spacings of neighbouring frames, received against sent (RFC 3550, 6.4.1)
+    last_loss_s: float | None = None  # since the start: when a frame was last refused or passed over; None: never
 
 
 @dataclass(frozen=True)
@@ -196,6 +208,7 @@ class Trial:
     observed: Mapping[str, float]  # every counter difference and gauge, by collector
     validity: TrialValidity
     reason: str  # why not valid; empty when valid
+    samples: tuple[Sample, ...] = ()  # of trials that are looked at over time
 
     @property
     def lost(self) -> int:

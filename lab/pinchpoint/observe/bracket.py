@@ -28,6 +28,20 @@ class Bracket:
         """Read everything before."""
         self._before = {number: collector.snapshot() for number, collector in enumerate(self._collectors)}
 
+    def turn(self) -> Observation:
+        """Read everything; what changed since it was last read, so that no time lies between two turns."""
+        changes: dict[str, int] = {}
+        gauges: dict[str, float] = {}
+        elapsed_s = 0.0
+        for number, collector in reversed(list(enumerate(self._collectors))):
+            after = collector.snapshot()
+            seen, self._before[number] = difference(self._before[number], after), after
+            changes |= seen.differences
+            gauges |= seen.gauges
+            gauges[f"elapsed_s/{collector.name}"] = seen.elapsed_s
+            elapsed_s = elapsed_s or seen.elapsed_s
+        return Observation(elapsed_s, changes, gauges)
+
     def close(self) -> Observation:
         """Read everything after; all differences together, elapsed time of the last collector."""
         changes: dict[str, int] = {}

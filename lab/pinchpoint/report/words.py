@@ -35,9 +35,9 @@ SIDES: Final[Mapping[str, str]] = {
     "host": "the host could not keep up",
 }
 
-UNLIMITED: Final = ("load", "build")
+UNLIMITED: Final = ("load", "build", "soak", "recovery", "blocked")
 """Measures that look for no limit, so that nothing pinches them."""
-_MADE: Final = {"bandwidth": "window", "rr": "window", "crr": "window", "build": "build"}
+_MADE: Final = {"bandwidth": "window", "rr": "window", "crr": "window", "build": "build", "blocked": "repeat"}
 
 # Below these a reader should look twice; they mark, they do not judge.
 ENOUGH_HEADROOM: Final = 1.1

@@ -27,6 +27,13 @@ _SET_BY_THE_BENCH: Final = {
     "hw-offload": "use dut.hw_offload",
 }
 
+RESERVED_CONFIG: Final = {
+    key: "the switch takes it only when it starts"
+    for key in _SET_BY_THE_BENCH
+    if key.startswith(("dpdk-", "vhost-")) or key == "hw-offload"
+}
+"""Settings that cannot change while the switch runs."""
+
 _OWN = Unset("the switch's own")
 
 TUNING: Final = (

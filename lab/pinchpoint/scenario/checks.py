@@ -10,6 +10,7 @@ from pinchpoint.model.scenario import Datapath
 from pinchpoint.scenario import measure_keys
 from pinchpoint.scenario.lexical import Path
 from pinchpoint.scenario.measure_keys import METHODS, SOCKETS_MEASURES
+from pinchpoint.scenario.over_time_keys import NEEDS_PMD
 from pinchpoint.scenario.reader import Element, Values
 from pinchpoint.scenario.source import Source, show
 
@@ -31,7 +32,11 @@ def check_name(source: Source, path: str) -> None:
 
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
     """The tables that the measure needs are there."""
-    sends = measure in ("rates", "load") or build.get("load_fps", 0) > 0 or build.get("probe_rules", 0) > 0
+    sends = (
+        measure in ("rates", "load", "soak", "recovery", "blocked")
+        or build.get("load_fps", 0) > 0
+        or build.get("probe_rules", 0) > 0
+    )
     needed = [("port", 2), ("stream", 1)] if sends else [("host", 2)] if measure in SOCKETS_MEASURES else []
     for name, fewest in needed:
         found = len(arrays[name])
@@ -225,3 +230,18 @@ def check_build(source: Source, build: Values) -> None:
         source.mismatch(("build", "method"), expected, build["method"])
     if build.get("what") in ("ports", "veths") and build.get("probe_rules"):
         source.mismatch(("build", "probe_rules"), f"0 for {build['what']}", build["probe_rules"])
+
+
+def check_over_time(source: Source, tables: Mapping[str, Values]) -> None:
+    """Windows fit their time, and what happens to the DUT can happen to one of this kind."""
+    soak, blocked, dut = tables["soak"], tables["blocked"], tables["dut"]
+    if {"window_s", "duration_s"} <= soak.keys() and soak["window_s"] > soak["duration_s"]:
+        found = f"{soak['window_s']:g} and {soak['duration_s']:g}"
+        source.problem(("soak", "window_s"), f"expected at most soak.duration_s, found {found}")
+    action = blocked.get("action")
+    if action in NEEDS_PMD and dut.get("datapath") and dut["datapath"] not in _POLLED:
+        source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{dut["datapath"]}"', action)
+    if action == "settings" and not blocked.get("settings", True):
+        source.problem(("blocked", "settings"), 'missing; with action = "settings" it says what to set')
+    if action and action != "settings" and blocked.get("settings"):
+        source.problem(("blocked", "settings"), f'expected none where the action is "{action}"')

@@ -20,6 +20,9 @@ else has a default; the effective values are stored with every run.
 | `load` | what given rates cost the switch | `[[port]]`, `[[stream]]`, `[load]` |
 | `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
 | `build` | how fast rules, ports or links come | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
+| `soak` | loss over hours, window by window | `[[port]]`, `[[stream]]` |
+| `recovery` | how long frames are lost after an overload | `[[port]]`, `[[stream]]` |
+| `blocked` | how long forwarding stands still while the switch is changed | `[[port]]`, `[[stream]]`, `[blocked]` |
 
 A table that the measure does not read is refused.
 

@@ -5,6 +5,7 @@ from pathlib import Path as FilePath
 
 from pinchpoint.model.scenario import (
     ArpResponder,
+    Blocked,
     Bridge,
     Build,
     Datapath,
@@ -18,9 +19,11 @@ from pinchpoint.model.scenario import (
     OvsDut,
     Point,
     Port,
+    Recovery,
     Scenario,
     Search,
     SearchMethod,
+    Soak,
     Sockets,
     Stream,
     Tuning,
@@ -75,6 +78,7 @@ def scenario_of(source: Source) -> Scenario | None:
     if tables["sockets"]:
         checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
     checks.check_build(source, tables["build"])
+    checks.check_over_time(source, tables)
     made = bridges.Rules(source, dut, arrays).bridges(needs_rules=measure != "build")
     if source.problems:
         return None
@@ -128,6 +132,9 @@ def _scenario(
         build=Build(**tables["build"]) if tables["build"] else None,
         point=Point(name, {}),
         defaulted=defaulted,
+        soak=Soak(**tables["soak"]) if tables["soak"] else None,
+        recovery=Recovery(**tables["recovery"]) if tables["recovery"] else None,
+        blocked=Blocked(**tables["blocked"]) if tables["blocked"] else None,
     )
 
 

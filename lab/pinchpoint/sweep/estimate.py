@@ -37,6 +37,7 @@ ITEM_S: Mapping[tuple[str, str], float] = {
     ("veths", "netlink"): 2e-3,
 }
 UNKNOWN_ITEM_S = 5e-3
+REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -70,6 +71,33 @@ def _sockets_s(scenario: Scenario) -> float:
     return 0.0 if sockets is None else sockets.repeats * (sockets.warm_up_s + sockets.duration_s + WINDOW_S)
 
 
+def _searching_s(scenario: Scenario) -> float:
+    search = scenario.search
+    return expected_trials(scenario) * (search.trial_duration_s + search.drain_s + TRIAL_S)
+
+
+def _soak_s(scenario: Scenario) -> float:
+    if scenario.soak is None:
+        return 0.0
+    searching = _searching_s(scenario) if scenario.soak.load_fps is None else 0.0
+    return first_round(scenario)[0] + min(searching, scenario.search.max_duration_s) + scenario.soak.duration_s
+
+
+def _recovery_s(scenario: Scenario) -> float:
+    if (recovery := scenario.recovery) is None:
+        return 0.0
+    searching = _searching_s(scenario) if recovery.throughput_fps is None else 0.0
+    each = recovery.overload_s + recovery.reduced_s + scenario.search.drain_s + TRIAL_S
+    return first_round(scenario)[0] + min(searching, scenario.search.max_duration_s) + recovery.repeats * each
+
+
+def _blocked_s(scenario: Scenario) -> float:
+    if (blocked := scenario.blocked) is None:
+        return 0.0
+    acting = UNKNOWN_ITEM_S * blocked.count * blocked.action.endswith("-ports") + RULE_S * blocked.count
+    return blocked.repeats * (REPEAT_S + blocked.before_s + acting + blocked.after_s)
+
+
 def _build_s(scenario: Scenario) -> float:
     return 0.0 if scenario.build is None else scenario.build.count * _item_s(scenario.build)
 
@@ -87,6 +115,9 @@ _MEASURES_S: Mapping[MeasureKind, Callable[[Scenario], float]] = {
     MeasureKind.RR: _sockets_s,
     MeasureKind.CRR: _sockets_s,
     MeasureKind.BUILD: _build_s,
+    MeasureKind.SOAK: _soak_s,
+    MeasureKind.RECOVERY: _recovery_s,
+    MeasureKind.BLOCKED: _blocked_s,
 }
 
 

@@ -74,6 +74,11 @@ class Background:
         self._future: Future[protocol.Result] | None = None
         self._quiet: Carried | None = None
 
+    def warm_up(self, duration_s: float, check: Callable[[], None]) -> None:
+        """The load for a while, not accounted for: so that the switch has learnt its five-tuples."""
+        self._wait(self._send("warm-up", duration_s, with_probes=False), check)
+        self._began_s = None
+
     def start(self, check: Callable[[], None]) -> None:
         """Send for a quiet second, then for good; returns when frames flow."""
         if self._load_fps:
@@ -166,6 +171,8 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
         if stream.offered and stream.received
     ]
     offered = sum(stream.offered for stream in steady)
+    ends = {stream.rx_port for stream in steady}
+    silences_s = [port.longest_silence.ns / 1e9 for port in result.ports if port.name in ends and port.longest_silence]
     workers = result.witness.workers
     gaps_ns = [one.gap_total_ns for one in workers if one.gap_max_ns / 1e9 * offered > ring * result.duration_s]
     return Carried(
@@ -175,6 +182,8 @@ def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
         longest_gap_s=max(gaps_s, default=None),
         missed=sum(port.rx_missed or 0 for port in result.ports),
         engine_gaps_s=sum(gaps_ns) / 1e9,
+        longest_silence_s=max(silences_s, default=None),
+        engine_longest_s=max((one.gap_max_ns for one in workers), default=0) / 1e9,
     )
 
 

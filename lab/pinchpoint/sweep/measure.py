@@ -2,15 +2,15 @@
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.validity import judge
-from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, Step, TrialRequest
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Ledger, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.sweep.listener import Listener
@@ -25,6 +25,15 @@ class Interrupted(PinchpointError):
     """The user asked to stop; what was measured so far is saved."""
 
     exit_code = 130
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """How a trial is looked at while it runs; its samples stay with it."""
+
+    sample_s: float
+    heard: Heard = lambda _: None
+    step: Step | None = None
 
 
 class Measurer:
@@ -61,13 +70,13 @@ class Measurer:
         if self._sending:
             self._instrument.stop()
 
-    def trial(self, phase: str, duration_s: float, load_fps: float) -> Trial:
+    def trial(self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None = None) -> Trial:
         """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is."""
         trial = self._replayed(phase, duration_s, load_fps)
         if trial is not None:
             self.mode.set_aside(trial)
         else:
-            trial = self._run(phase, duration_s, load_fps)
+            trial = self._run(phase, duration_s, load_fps, over_time)
             if phase != WARM_UP:
                 trial = self.mode.set_aside(trial)
             self._keep(trial)
@@ -83,13 +92,14 @@ class Measurer:
                 return self._recorded.pop(number)
         return None
 
-    def _run(self, phase: str, duration_s: float, load_fps: float) -> Trial:
+    def _run(self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None) -> Trial:
         self._count += 1
         trial_id = f"{self._scenario.name}-{self._count:04d}"
         self._listener.trial_begins(trial_id, duration_s, load_fps)
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
-        result = self._send(self._request(trial_id, duration_s, load_fps))
+        samples = list[Sample]()
+        result = self._send(self._request(trial_id, duration_s, load_fps), over_time, samples)
         died: DutError | None = None
         seen: Mapping[str, float] = {}
         try:
@@ -100,7 +110,8 @@ class Measurer:
         except DutError as error:
             died = error
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
-        trial = replace(trial, started=started.isoformat(), wall_s=time.monotonic() - began)
+        wall_s = time.monotonic() - began
+        trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
@@ -108,11 +119,21 @@ class Measurer:
             raise died
         return trial
 
-    def _send(self, request: TrialRequest) -> EngineResult:
-        """The engine's account. Raises EngineError, or DutError if the engine stopped because the DUT died."""
+    def _send(self, request: TrialRequest, over_time: OverTime | None, samples: list[Sample]) -> EngineResult:
+        """The engine's account; its samples go to `samples`.
+
+        Raises EngineError, or DutError if the engine stopped because the DUT died.
+        """
         self._sending = True
         try:
-            return self._instrument.run(request)
+            if over_time is None:
+                return self._instrument.run(request)
+
+            def heard(sample: Sample) -> None:
+                samples.append(sample)
+                over_time.heard(sample)
+
+            return self._instrument.run(replace(request, sample_s=over_time.sample_s, step=over_time.step), heard)
         except EngineError:
             self._bracket.close()  # a switch that died before its links were up again says so here
             raise
@@ -207,4 +228,7 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
         own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
         counts: dict[str, int | None] = own | dict(port.stats)
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
+        if port.longest_silence_s is not None:
+            facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s
+            facts[f"engine/port/{port.name}/longest_silence_at_s"] = port.longest_silence_at_s or 0.0
     return facts

@@ -60,6 +60,11 @@ def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequ
     return outcome, measurer.trials[first:]
 
 
+def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
+    """The NDR alone, for a measure whose loads are shares of it."""
+    return _search(scenario, measurer)[0].rates[0]
+
+
 def expected_trials(scenario: Scenario) -> int:
     """About how many trials a search takes, for the time estimate: 1.7 x the goal's own, as seen on quiet DUTs."""
     search = scenario.search

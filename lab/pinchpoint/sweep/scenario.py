@@ -16,11 +16,14 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.sweep.blocked import measure_blocked
 from pinchpoint.sweep.build import measure_build
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_load
 from pinchpoint.sweep.rates import measure_rates
+from pinchpoint.sweep.recovery import measure_recovery
 from pinchpoint.sweep.setup import Setup, prepare
+from pinchpoint.sweep.soak import measure_soak
 from pinchpoint.sweep.sockets import measure_sockets
 from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable
 
@@ -33,6 +36,9 @@ MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.RR: measure_sockets,
     MeasureKind.CRR: measure_sockets,
     MeasureKind.BUILD: measure_build,
+    MeasureKind.SOAK: measure_soak,
+    MeasureKind.RECOVERY: measure_recovery,
+    MeasureKind.BLOCKED: measure_blocked,
 }
 
 

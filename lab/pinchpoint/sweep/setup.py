@@ -155,12 +155,17 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
     found += _port_counters(setup)
     if relays := [resource for resource in setup.resources if isinstance(resource, Relay)]:
         found.append(Relays(relays))
-    found += [
+    return [*found, *witnesses(setup, control)]
+
+
+def witnesses(setup: Setup, control: Unixctl) -> list[Collector]:
+    """Those that tell what the host and the packet threads did, cheap enough to be read while frames are sent."""
+    scenario, places = setup.scenario, setup.places
+    return [
         CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus, *host_cpus(scenario)})),
         PacketThreads(places.pidfile("vswitchd")),
         PmdThreads(control),
     ]
-    return found
 
 
 def _ends(scenario: Scenario) -> list[str]:

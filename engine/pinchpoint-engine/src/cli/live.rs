@@ -129,6 +129,9 @@ mod tests {
             offered: sent,
             sent,
             received,
+            lost: Some(sent - received),
+            gaps_ns: 0,
+            gap_max_ns: 0,
         }
     }
 

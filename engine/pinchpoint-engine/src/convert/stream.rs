@@ -77,6 +77,22 @@ pub(super) fn pacer(
                 from_share: *from_share,
             }
         }
+        Shape::Step { after_s, to_share } => {
+            check(
+                (0.0..=duration_s).contains(after_s),
+                &key,
+                format!("expected after_s of 0 to the duration ({duration_s}), got {after_s}"),
+            )?;
+            check(
+                (0.0..=1.0).contains(to_share),
+                &key,
+                format!("expected to_share of 0 to 1, got {to_share}"),
+            )?;
+            pacer::Shape::Step {
+                after_s: *after_s,
+                to_share: *to_share,
+            }
+        }
     };
     if let Some(rate_fps) = rate_fps {
         return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));

@@ -49,6 +49,7 @@ choices! {
         Steady {},
         Bursts { frames: u64 },
         Ramp { from_share: f64 },
+        Step { after_s: f64, to_share: f64 },
     }
 
     /// Frame sizes, with check sequence.

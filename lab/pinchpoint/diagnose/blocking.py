@@ -1,0 +1,68 @@
+"""How long forwarding stood still while something happened to the DUT. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pinchpoint.diagnose.building import Carried, disturbance
+from pinchpoint.diagnose.median import median_interval
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.trial import TrialValidity
+
+NAMES = ("blocked time", "longest silence", "longest gap", "action time", "lost frames")
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One action under traffic."""
+
+    quiet: Carried  # before it
+    during: Carried  # from a moment before it to a moment after it
+    took_s: float  # the action, until what does it has returned and shows
+
+
+def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
+    """A repeat's figures, and why its blocked time cannot be told; empty if it can."""
+    found = disturbance(one.quiet, one.during)
+    figures = [Metric("action time", "s", one.took_s, note="until its command has returned and it shows")]
+    figures.append(Metric("lost frames", "count", float(one.during.lost)))
+    if isinstance(found, str):
+        return tuple(figures), found
+    low_s = max(0.0, found.blocked_s - found.engine_s)
+    note = "lost frames / offered rate, less the loss before"
+    figures.insert(0, Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note))
+    if (silence_s := one.during.longest_silence_s) is not None:
+        least_s = max(0.0, silence_s - one.during.engine_longest_s)
+        note = "in which a port delivered nothing; the interval leaves out the engine's longest pause"
+        figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s, note))
+    if found.longest_gap_s is not None:
+        figures.append(Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence"))
+    return tuple(figures), ""
+
+
+def together(made: Sequence[Measurement]) -> tuple[Metric, ...]:
+    """The figures of all valid repeats: medians with their intervals."""
+    values: dict[str, list[float]] = {}
+    notes: dict[str, str] = {}
+    units: dict[str, str] = {}
+    for one in made:
+        if one.validity is not TrialValidity.VALID:
+            continue
+        for metric in one.metrics:
+            values.setdefault(metric.name, []).append(metric.value)
+            notes[metric.name], units[metric.name] = metric.note.split(";")[0], metric.unit
+    found = []
+    for name in NAMES:
+        if name in values:
+            middle = median_interval(values[name])
+            note = "; ".join(filter(None, (notes[name], middle.words)))
+            found.append(Metric(name, units[name], middle.centre, middle.low, middle.high, note))
+    return tuple(found)
+
+
+def warnings(made: Sequence[Measurement], asked: int) -> tuple[str, ...]:
+    """What to mind about the figures."""
+    valid = sum(one.validity is TrialValidity.VALID for one in made)
+    if valid >= asked:
+        return ()
+    reasons: Mapping[str, None] = dict.fromkeys(one.reason for one in made if one.reason)
+    return (f"{valid} of {asked} repeats valid; {'; '.join(reasons)}",)

@@ -1,0 +1,186 @@
+"""What a long time at one load comes to: windows with loss, and whose loss it was. Pure.
+
+A window in which the host stood still for longer than the rings absorb is set aside, also if
+it lost nothing: a rule that looked at the loss would favour one side (diagnose/validity.py).
+A loss larger than the disturbance explains is the DUT's.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import log
+from statistics import fmean
+
+from pinchpoint.diagnose.load import dut_threads, pmd_loads
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.trial import Sample
+
+CONFIDENCE = 0.95
+BEGIN = Sample(0.0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Window:
+    """One window of a soak: its frames, and what the host did meanwhile."""
+
+    at_s: float  # since the soak began, without the time between two parts of a resumed one
+    span_s: float
+    load_fps: float  # intended
+    offered: int
+    lost: int
+    gaps_s: float  # in which the engine's cores stood still
+    gap_max_s: float  # the longest of them
+    delay_s: float  # in which threads of the DUT waited for a core
+    steal_s: float  # taken by the hypervisor from the bench's CPUs
+    busy: float | None  # share, of the busiest PMD; None: nobody counts it
+
+    @property
+    def loss(self) -> float:
+        """Lost over offered."""
+        return self.lost / self.offered if self.offered else 0.0
+
+
+def window(
+    at_s: float, load_fps: float, ends: tuple[Sample, Sample], seen: Mapping[str, float], steal_s: float
+) -> Window:
+    """The window between two samples, with the counters' growth `seen` in it."""
+    before, after = ends
+    span_s = after.elapsed_s - before.elapsed_s
+    busy = [load.busy_share for load in pmd_loads(seen, span_s) if load.busy_share is not None]
+    return Window(
+        at_s=at_s,
+        span_s=span_s,
+        load_fps=load_fps,
+        offered=after.offered - before.offered,
+        lost=max(0, (after.lost or 0) - (before.lost or 0)),
+        gaps_s=after.gaps_s - before.gaps_s,
+        gap_max_s=after.gap_max_s,
+        delay_s=sum(thread.run_delay_ns or 0 for thread in dut_threads(seen, {})) / 1e9,
+        steal_s=steal_s,
+        busy=max(busy, default=None),
+    )
+
+
+def disturbed(one: Window, ring: int) -> str:
+    """Why the window's loss, or its absence, may be the host's doing; empty if it is not.
+
+    `ring` is the smallest ring between engine and DUT, in frames. A pause counts from the length
+    that overflows it; run delay and steal are known as totals only.
+    """
+    sources = [
+        (one.gap_max_s, one.gaps_s, "the engine's core stood still for {}"),
+        (one.delay_s, one.delay_s, "threads of the switch waited {} for a core"),
+        (one.steal_s, one.steal_s, "{} were stolen from the bench's CPUs"),
+    ]
+    long = [(total_s, words) for longest_s, total_s, words in sources if longest_s * one.load_fps > ring]
+    if not long or one.lost > sum(total_s for total_s, _ in long) * one.load_fps:
+        return ""
+    told = f"lost {units.frames(one.lost)} frames" if one.lost else "lost nothing, but not for certain"
+    return f"{told}: " + " and ".join(words.format(units.nanoseconds(total_s * 1e9)) for total_s, words in long)
+
+
+def window_metrics(one: Window) -> tuple[Metric, ...]:
+    """What a window's row shows."""
+    found = [
+        Metric("window loss", "share", one.loss),
+        Metric("lost frames", "count", float(one.lost)),
+        Metric("offered load", "fps", one.offered / one.span_s if one.span_s else 0.0),
+    ]
+    if one.busy is not None:
+        found.append(Metric("PMD busy", "share", one.busy))
+    return tuple(found)
+
+
+def account(one: Window) -> dict[str, object]:
+    """The window as plain data."""
+    return asdict(one)
+
+
+def read(found: Measurement) -> Window:
+    """The window that a measurement's account holds."""
+    names = Window.__dataclass_fields__
+    return Window(**{name: value for name, value in found.account.items() if name in names})  # type: ignore[arg-type]
+
+
+def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
+    """The soak's figures; none without a window."""
+    if not windows:
+        return ()
+    judged = [one for one in windows if not disturbed(one, ring)]
+    offered, lost = sum(one.offered for one in windows), sum(one.lost for one in windows)
+    excused = lost - sum(one.lost for one in judged)
+    span_s = sum(one.span_s for one in windows)
+    found = [
+        *_between_losses(judged),
+        Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
+        Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered"),
+        Metric("lost frames of the host", "count", float(excused), note="in windows that the host disturbed"),
+        Metric("longest loss-free stretch", "s", loss_free_s(windows), note=f"of {span_s:,.0f} s, whole windows"),
+        Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; set aside"),
+    ]
+    busy = [one.busy for one in windows if one.busy is not None]
+    if busy:
+        found.append(Metric("PMD busy", "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
+    return tuple(found)
+
+
+def _between_losses(judged: Sequence[Window]) -> Iterator[Metric]:
+    """Share of windows with loss, and the mean time between losses if these come at random.
+
+    Then windows of length w are free of loss with probability exp(-w / mean), so the mean follows
+    from the share of lossy windows, and its interval from that share's (Clopper and Pearson 1934),
+    also where a window holds several losses.
+    """
+    n, lossy = len(judged), sum(one.lost > 0 for one in judged)
+    if not n:
+        return
+    low, high = share_interval(lossy, n)
+    of = f"{lossy:,} of {n:,} windows that the host did not disturb"
+    yield Metric("windows with loss", "share", lossy / n, low, high, f"{of}; {CONFIDENCE:.0%} interval")
+    span_s = fmean(one.span_s for one in judged)
+    if not lossy:
+        least_s = span_s * n / -log(1 - CONFIDENCE)
+        note = f"at least, with {CONFIDENCE:.0%}: none of {n:,} undisturbed windows lost a frame"
+        yield Metric("mean time between losses", "s", least_s, least_s, None, note)
+    elif lossy == n:
+        most_s = -span_s / log(1 - low)
+        yield Metric("mean time between losses", "s", most_s, None, most_s, "at most: every window lost frames")
+    else:
+        note = f"if losses come at random; {of}; {CONFIDENCE:.0%} interval"
+        mean_s, least_s, most_s = (-span_s / log(1 - share) for share in (lossy / n, high, low))
+        yield Metric("mean time between losses", "s", mean_s, least_s, most_s, note)
+
+
+def share_interval(hits: int, n: int) -> tuple[float, float]:
+    """Exact 95 % interval of a share (Clopper and Pearson 1934)."""
+    from scipy.special import betaincinv  # half a second that only a soak needs
+
+    tail = (1 - CONFIDENCE) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if hits < n else 1.0
+    return low, high
+
+
+def loss_free_s(windows: Iterable[Window]) -> float:
+    """The longest time of whole windows, one after the other, without a lost frame."""
+    longest_s = stretch_s = 0.0
+    for one in windows:
+        stretch_s = 0.0 if one.lost else stretch_s + one.span_s
+        longest_s = max(longest_s, stretch_s)
+    return longest_s
+
+
+def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str, ...]:
+    """What to mind about the figures."""
+    lines = []
+    aside = sum(bool(disturbed(one, ring)) for one in windows)
+    if aside == len(windows):
+        lines.append("the host disturbed every window: nothing can be said of the switch; try shorter windows")
+    elif aside > len(windows) / 2:
+        lines.append(
+            f"the host disturbed {aside:,} of {len(windows):,} windows; shorter ones would leave more to judge"
+        )
+    span_s = sum(one.span_s for one in windows)
+    if span_s < 0.99 * asked_s:
+        lines.append(f"{span_s:,.1f} of {asked_s:,.1f} s were measured")
+    return tuple(lines)

@@ -1,0 +1,143 @@
+"""What can happen to a switch while frames go through it: a closed list, each with its undoing."""
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from pinchpoint.bench.host import run_command
+from pinchpoint.bulk.flows import Flows
+from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
+from pinchpoint.bulk.ports import Ports
+from pinchpoint.dut.daemons import vsctl
+from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.model.scenario import Blocked
+
+Check = Callable[[], None]
+
+
+class Action(Protocol):
+    """Something that happens to the DUT; `check` raises when it shall stop."""
+
+    def prepare(self, check: Check) -> None:
+        """What must be there before, made without traffic."""
+
+    def act(self, check: Check) -> None:
+        """Let it happen; returns when its command has returned and it shows."""
+
+    def restore(self, check: Check) -> None:
+        """Undo it, the traffic having ended."""
+
+
+class Called:
+    """A command of the switch's control socket, by which nothing lasts; none: nothing happens."""
+
+    def __init__(self, control: Unixctl, command: str = "") -> None:
+        self._control, self._command = control, command
+
+    def prepare(self, check: Check) -> None:
+        """Nothing."""
+
+    def act(self, check: Check) -> None:
+        """Call it."""
+        if self._command:
+            self._control.call(self._command)
+
+    def restore(self, check: Check) -> None:
+        """Nothing."""
+
+
+class Made:
+    """Many items come."""
+
+    def __init__(self, bulk: Bulk, count: int) -> None:
+        self._bulk, self._count = bulk, count
+
+    def prepare(self, check: Check) -> None:
+        """Nothing."""
+
+    def act(self, check: Check) -> None:
+        """Make them."""
+        timed_make(self._bulk, self._count, check)
+
+    def restore(self, check: Check) -> None:
+        """Remove them."""
+        timed_removal(self._bulk, self._count, check)
+
+
+class Removed:
+    """Many items go."""
+
+    def __init__(self, bulk: Bulk, count: int) -> None:
+        self._bulk, self._count = bulk, count
+
+    def prepare(self, check: Check) -> None:
+        """Make them."""
+        timed_make(self._bulk, self._count, check)
+
+    def act(self, check: Check) -> None:
+        """Remove them."""
+        timed_removal(self._bulk, self._count, check)
+
+    def restore(self, check: Check) -> None:
+        """Nothing."""
+
+
+class Set:
+    """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
+
+    def __init__(self, places: OvsPlaces, settings: Mapping[str, str]) -> None:
+        self._places, self._settings = places, settings
+        self._before: Mapping[str, str] = {}
+
+    def prepare(self, check: Check) -> None:
+        """Remember what is set."""
+        (((_, pairs),),) = json.loads(self._vsctl("--format=json", "--columns=other_config", "list", "Open_vSwitch"))[
+            "data"
+        ]
+        self._before = dict(pairs)
+
+    def act(self, check: Check) -> None:
+        """Apply them."""
+        self._set(self._settings)
+
+    def restore(self, check: Check) -> None:
+        """As it was."""
+        self._set({key: self._before[key] for key in self._settings if key in self._before})
+        for key in self._settings:
+            if key not in self._before:
+                self._vsctl("remove", "Open_vSwitch", ".", "other_config", key)
+
+    def _set(self, settings: Mapping[str, str]) -> None:
+        if settings:
+            pairs = [f"other_config:{key}={json.dumps(value)}" for key, value in settings.items()]
+            self._vsctl("set", "Open_vSwitch", ".", *pairs)
+
+    def _vsctl(self, *words: str) -> str:
+        return run_command(["ovs-vsctl", *vsctl(self._places), *words], environment=self._places.environment)
+
+
+def action_of(blocked: Blocked, places: OvsPlaces, control: Unixctl) -> Action:
+    """What the scenario wants to happen."""
+    count = blocked.count
+    rules = Flows(places, control, count, "bundle", 1, "drop")
+    ports = Ports(places, control, count, "transaction", 1)
+    actions: Mapping[str, Action] = {
+        "none": Called(control),
+        "add-flows": Made(rules, count),
+        "del-flows": Removed(rules, count),
+        "add-ports": Made(ports, count),
+        "del-ports": Removed(ports, count),
+        "flush-flows": Called(control, "dpctl/del-flows"),
+        "rebalance": Called(control, "dpif-netdev/pmd-rxq-rebalance"),
+        "settings": Set(places, blocked.settings),
+    }
+    return actions[blocked.action]
+
+
+def timed(action: Action, check: Check) -> tuple[float, float]:
+    """Let it happen: (when it began on the monotonic clock, how long it took in seconds)."""
+    began = time.monotonic()
+    action.act(check)
+    return began, time.monotonic() - began

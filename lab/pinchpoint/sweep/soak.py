@@ -1,0 +1,187 @@
+"""The measure `soak`: a long time at one load, in windows, on a bench that stands.
+
+It is one transmission, so that no second lies between two windows and every frame is
+accounted for. The engine's samples end the windows; each is kept as it ends. A resumed soak
+is a further transmission for the time that is left.
+"""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pinchpoint.bench import host
+from pinchpoint.diagnose import soak as diagnosis
+from pinchpoint.diagnose.load import pmd_loads
+from pinchpoint.diagnose.soak import Window
+from pinchpoint.model import units
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Rate, ScenarioResult
+from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
+from pinchpoint.model.trial import Sample, Trial, TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.sweep.frames import measuring
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import WARM_UP, Measurer, OverTime
+from pinchpoint.sweep.rates import expected_trials, searched_ndr
+from pinchpoint.sweep.setup import witnesses
+from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.summary import Found, result_of
+from pinchpoint.sweep.warm_up import warm_up
+
+PHASE = "soak"
+SHORTEST = 0.5  # of a window: what is left at the end and is shorter belongs to the last one
+
+
+class Windows:
+    """Makes a measurement of each window as its sample comes, and keeps it."""
+
+    def __init__(
+        self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], None], made: Sequence[Measurement]
+    ) -> None:
+        """`made` are those of an interrupted run; `keep` gets every new one."""
+        self._scenario = scenario
+        self._bracket = bracket
+        self._keep = keep
+        self._before = diagnosis.BEGIN
+        self._began = time.monotonic()
+        self._load_fps = 0.0
+        self.made = list(made)
+
+    @property
+    def all(self) -> list[Window]:
+        """Every window so far."""
+        return [diagnosis.read(one) for one in self.made]
+
+    @property
+    def span_s(self) -> float:
+        """Of all windows."""
+        return sum(one.span_s for one in self.all)
+
+    @property
+    def load_fps(self) -> float | None:
+        """That windows were made at; None before the first."""
+        return self.all[0].load_fps if self.made else None
+
+    def begin(self, load_fps: float) -> None:
+        """A transmission is about to start."""
+        self._before, self._began, self._load_fps = diagnosis.BEGIN, time.monotonic(), load_fps
+        self._bracket.open()
+
+    def heard(self, sample: Sample) -> None:
+        """A window has ended."""
+        self._end(sample)
+
+    def finish(self, trial: Trial, window_s: float) -> None:
+        """The transmission has ended: what came after the last sample, if that is any time to speak of."""
+        span_s = trial.sent_duration_s - self._before.elapsed_s
+        lost = trial.lost - (self._before.lost or 0)
+        if trial.samples and (span_s >= SHORTEST * window_s or lost > 0):
+            last = trial.samples[-1]
+            ends = max(trial.sent_duration_s, self._before.elapsed_s)
+            self._end(replace(last, elapsed_s=ends, offered=trial.offered, lost=trial.lost))
+
+    def _end(self, sample: Sample) -> None:
+        seen = self._bracket.turn().flat()
+        steal_s = sum(
+            ticks_to_seconds(ticks)
+            for name, ticks in seen.items()
+            if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
+        )
+        one = diagnosis.window(self.span_s, self._load_fps, (self._before, sample), seen, steal_s)
+        self._before = sample
+        found = self._measurement(one, seen)
+        self.made.append(found)
+        self._keep(found)
+
+    def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
+        number = len(self.made) + 1
+        began, self._began = self._began, time.monotonic()
+        reason = diagnosis.disturbed(one, smallest_ring(self._scenario))
+        return Measurement(
+            id=f"{self._scenario.name}-w{number:05d}",
+            scenario=self._scenario.name,
+            kind=str(MeasureKind.SOAK),
+            repeat=number,
+            started=datetime.now(UTC).isoformat(),
+            wall_s=self._began - began,
+            metrics=diagnosis.window_metrics(one),
+            account=diagnosis.account(one),
+            observed={name: value for name, value in seen.items() if value},
+            pmds=pmd_loads(seen, one.span_s),
+            validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
+            reason=reason,
+        )
+
+
+def smallest_ring(scenario: Scenario) -> int:
+    """Between engine and DUT, in frames."""
+    return min(port.ring for port in scenario.ports)
+
+
+def measure_soak(bench: Standing) -> ScenarioResult:
+    """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+
+        def keep(found: Measurement) -> None:
+            bench.record.keep_measurement(found)
+            bench.listener.measurement_ends(found)
+
+        recorded = [one for one in bench.recorded.measurements if one.kind == MeasureKind.SOAK]
+        bracket = Bracket(witnesses(bench.setup, bench.control))
+        windows = Windows(bench.scenario, bracket, keep, recorded)
+        return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began)
+
+
+def soak_scenario(
+    scenario: Scenario, measurer: Measurer, windows: Windows, listener: Listener, began: float
+) -> ScenarioResult:
+    """All of one soak on a bench that stands, and what follows from it."""
+    soak = soak_of(scenario)
+    listener.phase(WARM_UP, 1)
+    not_learnt = warm_up(scenario, measurer)
+    rates: tuple[Rate, ...] = ()
+    load_fps = soak.load_fps
+    if load_fps is None:
+        listener.phase("search", expected_trials(scenario))
+        rates = (searched_ndr(scenario, measurer),)
+        lower_fps = rates[0].lower_fps
+        load_fps = windows.load_fps or (None if lower_fps is None else soak.share * lower_fps)
+    if load_fps is None:
+        failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
+        return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
+    _send(soak, measurer, windows, load_fps, listener)
+    ring = smallest_ring(scenario)
+    found = Found(
+        diagnosis.metrics(windows.all, ring),
+        (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer.trials)),
+        rates,
+        "" if windows.made else "no window ended",
+    )
+    return result_of(scenario, measurer.trials, found, time.monotonic() - began)
+
+
+def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
+    """One transmission of what is left of the time; nothing, if nothing is left."""
+    left_s = soak.duration_s - windows.span_s
+    if left_s < SHORTEST * soak.window_s:
+        return
+    listener.phase(PHASE, 1)
+    windows.begin(load_fps)
+    trial = measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard))
+    windows.finish(trial, soak.window_s)
+
+
+def _apart(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """What the account of the whole transmission says against it, the host's part left to the windows."""
+    aside = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
+    return tuple(f"{one.id}: {one.reason}" for one in trials if one.phase == PHASE and one.validity not in aside)
+
+
+def soak_of(scenario: Scenario) -> Soak:
+    """The scenario's table. Raises InputError if there is none."""
+    if scenario.soak is None:
+        raise InputError(f'{scenario.path}: measure = "soak" needs a table [soak]', "see docs/scenario.md")
+    return scenario.soak
