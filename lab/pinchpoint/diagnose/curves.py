@@ -1,16 +1,8 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
 from collections.abc import Iterable, Sequence
-from statistics import fmean
 
-from pinchpoint.diagnose.estimate import (
-    FEWEST_FOR_T,
-    FEWEST_FOR_TRIMMING,
-    Interval,
-    t_interval,
-    trimmed_t_interval,
-    without_extremes,
-)
+from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval, without_extremes
 from pinchpoint.diagnose.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
@@ -155,10 +147,9 @@ def bound_of(note: str) -> Bound:
 def estimate(metrics: Sequence[Metric]) -> Estimate:
     """One metric over its repeats, none of them refused.
 
-    The interval is that of the mean (of the trimmed mean from 7 repeats on), at the lower
-    ends for its low and at the upper ends for its high: so it is never narrower than what
-    one search leaves open. A single "at least" leaves the interval open above, a single
-    "below" open below.
+    The value is the median. The interval is taken at the lower ends for its low and at the
+    upper ends for its high: so it is never narrower than what one search leaves open. A single
+    "at least" leaves it open above, a single "below" open below.
     """
     values = [metric.value for metric in metrics]
     lows = [metric.value if metric.low is None else metric.low for metric in metrics]
@@ -172,7 +163,7 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
         low = max(low, 0.0)
     return Estimate(
         unit=metrics[0].unit,
-        value=_centre(values),
+        value=median_interval(values).centre,
         low=low if known and Bound.BELOW not in bounds else None,
         high=high if known and Bound.AT_LEAST not in bounds else None,
         n=n,
@@ -182,24 +173,14 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     )
 
 
-def _centre(values: Sequence[float]) -> float:
-    return trimmed_t_interval(values).centre if len(values) >= FEWEST_FOR_TRIMMING else fmean(values)
-
-
 def _ends(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], note: str
 ) -> tuple[float, float, str]:
     n = len(values)
     if n == 1:
         return lows[0], highs[0], note or "of the one measurement"
-    if n < FEWEST_FOR_T:
-        return min(lows), max(highs), f"lowest and highest of {n} repeats"
-    trimmed = n >= FEWEST_FOR_TRIMMING
-    method = "Yuen's trimmed t" if trimmed else "Student's t"
-    low, high = _interval(lows, trimmed).low, _interval(highs, trimmed).high
+    low, high = median_interval(lows).low, median_interval(highs).high
+    if n < FEWEST_FOR_INTERVAL:
+        return low, high, f"lowest and highest of {n} repeats"
     widened = ", widened by each one's own bounds" if list(lows) != list(highs) else ""
-    return low, high, f"95 %, {method} over {n} repeats{widened}"
-
-
-def _interval(values: Sequence[float], trimmed: bool) -> Interval:
-    return trimmed_t_interval(values) if trimmed else t_interval(values)
+    return low, high, f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} repeats{widened}"
