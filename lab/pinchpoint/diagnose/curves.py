@@ -1,6 +1,6 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval, without_extremes
 from pinchpoint.diagnose.visibility import with_visibility
@@ -41,7 +41,7 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
-    found, notes = _together([_metrics(one) for one in measured])
+    found, notes = of_repeats(measured)
     of_all = [notes[_SENT]] if _SENT in notes else []  # what was not sent was not measured either
     if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
@@ -81,11 +81,11 @@ def _metrics(one: ScenarioResult) -> list[Metric]:
     return [*below, *refused, *one.metrics]
 
 
-def _together(repeats: Sequence[Iterable[Metric]]) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Every metric's estimate, and what to mind about it, by name."""
+def of_repeats(measured: Sequence[ScenarioResult]) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Every metric's estimate over repeats of one point, and what to mind about it, by name."""
     by_name: dict[str, list[Metric]] = {}
-    for metrics in repeats:
-        for metric in metrics:
+    for one in measured:
+        for metric in _metrics(one):
             by_name.setdefault(metric.name, []).append(metric)
     found: dict[str, Estimate] = {}
     notes: dict[str, str] = {}
