@@ -8,6 +8,7 @@ import click
 
 from pinchpoint import __version__
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
+from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
 from pinchpoint.cli.trend import trend
@@ -42,7 +43,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, check, show, report, trend, doctor, clean):
+for command in (run, study, pilot, check, show, report, trend, doctor, clean):
     cli.add_command(command)
 
 
