@@ -8,8 +8,10 @@ import click
 
 from pinchpoint import __version__
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
+from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
+from pinchpoint.cli.trend import trend
 from pinchpoint.model.errors import PinchpointError
 
 EPILOG = """\b
@@ -22,6 +24,7 @@ Exit codes:
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
+  8    trend: the latest level of a metric is worse than the one before
   130  interrupted; finished trials are kept, --resume continues
 
 \b
@@ -40,7 +43,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, check, show, report, doctor, clean):
+for command in (run, study, pilot, check, show, report, trend, doctor, clean):
     cli.add_command(command)
 
 

@@ -8,6 +8,7 @@ from pinchpoint.dut.places import OvsPlaces
 from pinchpoint.model.scenario import Datapath, Scenario, Tuning
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+SWITCH = "ovs-vswitchd"  # the name of its daemon
 _PLAIN = "/usr/lib/openvswitch-switch/ovs-vswitchd"
 VSWITCHD = {
     Datapath.DPDK: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
@@ -51,7 +52,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
     cpus = (_control_cpu(scenario),) if scenario.dut.datapath in POLLED else scenario.dut.pmd_cpus
     return Daemon(
-        name="ovs-vswitchd",
+        name=SWITCH,
         argv=(
             VSWITCHD[scenario.dut.datapath],
             places.database,
