@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pinchpoint import __version__
+from pinchpoint.cli.compare import compare
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
@@ -22,6 +23,7 @@ Exit codes:
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
+  8    worse than allowed: compare --fail-if-worse
   130  interrupted; finished trials are kept, --resume continues
 
 \b
@@ -40,7 +42,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, check, show, report, doctor, clean):
+for command in (run, study, compare, check, show, report, doctor, clean):
     cli.add_command(command)
 
 

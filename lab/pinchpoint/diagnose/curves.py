@@ -49,7 +49,7 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
-    found, notes = _together([_metrics(one) for one in measured])
+    found, notes = _together([metrics_of(one) for one in measured])
     of_all = [notes[_SENT]] if _SENT in notes else []  # what was not sent was not measured either
     if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
@@ -72,7 +72,7 @@ def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
     return next(one for outcome in _WORST_FIRST for one in repeats if one.outcome is outcome)
 
 
-def _metrics(one: ScenarioResult) -> list[Metric]:
+def metrics_of(one: ScenarioResult) -> list[Metric]:
     """The result's metrics, and its rates without lower bound, of which no metric tells."""
     known = {metric.name for metric in one.metrics}
     silent = [rate for rate in one.rates if rate.name not in known]
