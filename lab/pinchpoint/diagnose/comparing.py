@@ -48,7 +48,8 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
     """Of a run that measured two groups in turns (`info.comparison`)."""
     request = info.comparison
     assert request is not None
-    sides = [[one for one in result.scenarios if one.group == group] for group in (request.a, request.b)]
+    made = [one for one in result.scenarios if one.outcome is not Outcome.SKIPPED]  # a budget ends with whole pairs
+    sides = [[one for one in made if one.group == group] for group in (request.a, request.b)]
     plains = [_plain_of(info, group) for group in (request.a, request.b)]
     told = [next((one.settings for one in side if one.settings), {}) for side in sides]
     found = differences.between(plains[0], plains[1], (told[0], told[1]), (info, info))
@@ -112,7 +113,7 @@ def paired(
     """
     numbers = sorted(set(a) & set(b))
     read = {n: (readings(a[n], name), readings(b[n], name)) for n in numbers}
-    modes = modes_of(one.distance_ns for both in read.values() for side in both for one in side)
+    modes = modes_of(one.distance_ns for both in read.values() for side in both for one in side if not one.why_not)
     unit = next((one.metric.unit for both in read.values() for side in both for one in side), "")
     found = [(mode, [_pair(n, *read[n], mode, modes) for n in numbers]) for mode in modes]
     found.sort(key=lambda one: -sum(not pair.left_out for pair in one[1]))
@@ -125,7 +126,7 @@ def _pair(
     number: int, a: Sequence[Reading], b: Sequence[Reading], mode: str, modes: Mapping[str, tuple[float, float]]
 ) -> Pair:
     first = "A" if number % 2 else "B"
-    mine, other = (next((one for one in side if in_mode(one, mode, modes)), None) for side in (a, b))
+    mine, other = (_chosen(side, mode, modes) for side in (a, b))
     values = [one.metric.value if one and not one.why_not else None for one in (mine, other)]
     reasons = [_why_not(label, side, one) for label, side, one in (("A", a, mine), ("B", b, other))]
     if not any(reasons) and mine and other and mine.distance_ns and other.distance_ns:
@@ -134,6 +135,12 @@ def _pair(
     if not any(reasons) and any(value is None or value <= 0 for value in values):
         reasons = ["a number is 0: there is no ratio"]
     return Pair(number, first, values[0], values[1], next((reason for reason in reasons if reason), ""))
+
+
+def _chosen(side: Sequence[Reading], mode: str, modes: Mapping[str, tuple[float, float]]) -> Reading | None:
+    """The number of this mode; else what says that there is none in any."""
+    inside = next((one for one in side if in_mode(one, mode, modes)), None)
+    return inside or next((one for one in side if one.why_not and one.distance_ns is None), None)
 
 
 def _why_not(label: str, side: Sequence[Reading], chosen: Reading | None) -> str:
