@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import POLLED
+from pinchpoint.dut.programs import told_version, what_is_wrong
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 
@@ -36,11 +37,17 @@ class Probe:
     needed: bool = True  # False: no scenario can ask for it
 
 
-def probe(datapath: Datapath, cpus: Sequence[int] = (), hugepages: int = 0, least_cpus: int = 2) -> Iterator[Probe]:
-    """What a bench with this datapath needs: `cpus` in use, `hugepages` of 2 MiB in all."""
+def probe(
+    datapath: Datapath,
+    cpus: Sequence[int] = (),
+    hugepages: int = 0,
+    least_cpus: int = 2,
+    vswitchd: str | None = None,
+) -> Iterator[Probe]:
+    """What a bench with this datapath needs: `cpus` in use, `hugepages` of 2 MiB in all, a switch's own program."""
     yield _root()
     yield from (_command(name, package) for name, package in _PACKAGES.items())
-    yield _vswitchd(datapath)
+    yield _own_vswitchd(vswitchd, datapath) if vswitchd else _vswitchd(datapath)
     yield _cpus(cpus, least_cpus)
     if datapath is Datapath.DPDK:
         yield _hugepages(hugepages)
@@ -52,7 +59,8 @@ def require(scenario: Scenario) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy."""
     datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.pmd_cpus, *hosts)
-    probes = probe(datapath, cpus, ovs.hugepages_needed(scenario), least_cpus=2 if _needs_two_cpus(scenario) else 1)
+    least = 2 if _needs_two_cpus(scenario) else 1
+    probes = probe(datapath, cpus, ovs.hugepages_needed(scenario), least, scenario.dut.vswitchd)
     missing = [probe for probe in (*probes, *_tunnels(scenario), *queues(scenario)) if not probe.ok]
     if missing:
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
@@ -97,6 +105,13 @@ def _vswitchd(datapath: Datapath) -> Probe:
     return Probe(
         path.name, path.exists(), str(path) if path.exists() else f"{path}: not there", f"apt-get install {package}"
     )
+
+
+def _own_vswitchd(path: str, datapath: Datapath) -> Probe:
+    """A program that somebody names is asked who it is before it runs as the switch."""
+    wrong = what_is_wrong(path, datapath)
+    hint = "dut.vswitchd is the path of an ovs-vswitchd, for dpdk one that was built with it"
+    return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(path)}", hint)
 
 
 def _cpus(cpus: Sequence[int], least: int) -> Probe:

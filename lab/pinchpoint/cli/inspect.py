@@ -12,8 +12,7 @@ from rich.table import Table
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli import program
-from pinchpoint.cli.run import write_report
-from pinchpoint.cli.terminal import print_result
+from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.dut import ovs
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
@@ -74,16 +73,13 @@ def _levels(factor: Factor) -> str:
 
 @click.command(short_help="Print a stored run again.")
 @click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
-@click.option("--json", "as_json", is_flag=True, help="Print result.json.")
+@click.option("--json", "as_json", is_flag=True, help="Print result.json, or comparison.json.")
 def show(run_folder: Path, as_json: bool) -> int:
     """Print the results of the run folder RUN as `pinchpoint run` did."""
-    result = RunFolder.open(run_folder).read_result()
-    if result is None:
+    folder = RunFolder.open(run_folder)
+    if folder.read_result() is None:
         raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-    if as_json:
-        click.echo(msgspec.json.encode(result))
-    else:
-        print_result(result, run_folder)
+    print_stored(folder, as_json)
     return 0
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pinchpoint import __version__
+from pinchpoint.cli.compare import compare
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
@@ -24,7 +25,7 @@ Exit codes:
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
-  8    trend: the latest level of a metric is worse than the one before
+  8    worse: compare --fail-if-worse, or trend's latest level than the one before
   130  interrupted; finished trials are kept, --resume continues
 
 \b
@@ -43,7 +44,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, pilot, check, show, report, trend, doctor, clean):
+for command in (run, study, compare, pilot, check, show, report, trend, doctor, clean):
     cli.add_command(command)
 
 

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from pinchpoint.bench import numa
 from pinchpoint.model import units as words
+from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
@@ -27,16 +28,20 @@ class Program:
     sweeps: tuple[Sweep, ...]
     study: Study | None = None
     budget_s: float | None = None
+    comparison: ComparisonRequest | None = None  # of the two sweeps there are
 
     @property
     def plain(self) -> bool:
         """Whether nothing is swept: then the first error ends the run."""
         swept = any(sweep.factors or sweep.repeats > 1 for sweep in self.sweeps)
-        return not swept and self.study is None and self.budget_s is None
+        return not swept and self.study is None and self.budget_s is None and self.comparison is None
 
     @cached_property
     def units(self) -> tuple[Scenario, ...]:
         """Every scenario, repeats included, in the order they run."""
+        if self.comparison is not None:
+            a, b = self.sweeps
+            return order.in_turns(a, b, self.comparison.pairs)
         return order.units(self.sweeps, budgeted=self.budget_s is not None)
 
     @property
@@ -65,6 +70,9 @@ class Program:
     def describe(self) -> str:
         """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
         points = sum(len(sweep.scenarios) for sweep in self.sweeps)
+        if self.comparison is not None:
+            text = f"A and B in turns, {words.counted(self.comparison.pairs, 'pair')}: {len(self.units)} measurements"
+            return self._with_time(text)
         text = words.counted(points, "scenario" if self.plain else "point")
         if len(self.sweeps) > 1 and not self.plain:
             text += f" in {words.counted(len(self.sweeps), 'group')}"
@@ -72,6 +80,9 @@ class Program:
             repeats = {sweep.repeats for sweep in self.sweeps}
             each = f"{repeats.pop()} repeats each" if len(repeats) == 1 else "repeated"
             text += f", {each}: {words.counted(len(self.units), 'unit')}"
+        return self._with_time(text)
+
+    def _with_time(self, text: str) -> str:
         text += f", about {words.duration(_roughly(self.expected_s))}"
         return text if self.budget_s is None else f"{text}; budget {words.duration(self.budget_s)}"
 

@@ -17,6 +17,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
+from pinchpoint.cli.compared import gate_of, show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
@@ -25,9 +26,10 @@ from pinchpoint.model import units as words
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.report import render_html, render_markdown
+from pinchpoint.report import render_comparison, render_html, render_markdown
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.compared import comparison_of
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.same import require_same
@@ -115,7 +117,16 @@ def conduct(wanted: Program, how: How) -> int:
         folder = RunFolder.create(how.out, wanted.name)
         plain = [to_plain(unit) for unit in wanted.units]
         folder.write_info(
-            describe_run(folder.run_id, sys.argv, plain, wanted.sources, wanted.infos, wanted.study, wanted.budget_s)
+            describe_run(
+                folder.run_id,
+                sys.argv,
+                plain,
+                wanted.sources,
+                wanted.infos,
+                wanted.study,
+                wanted.budget_s,
+                wanted.comparison,
+            )
         )
         interrupted = _measure(wanted.units, folder, how.quiet)
     return _show(folder, interrupted, how)
@@ -156,17 +167,24 @@ def require_any(wanted: Program) -> None:
             requirements.require(point)
         except RequirementError as error:
             lacking.append(error)
-    if lacking and (wanted.plain or len(lacking) == len(points)):
+    if lacking and (wanted.plain or wanted.comparison or len(lacking) == len(points)):
         raise lacking[0]
 
 
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
-    if how.as_json:
+    print_stored(folder, how.as_json)
+    return _told(interrupted, folder) if interrupted else _failed(folder) or gate_of(folder)
+
+
+def print_stored(folder: RunFolder, as_json: bool) -> None:
+    """What a run folder holds: its comparison if it measured two scenarios in turns, else its result."""
+    if (found := comparison_of(folder)) is not None:
+        show_comparison(found, as_json, folder.path)
+    elif as_json:
         click.echo(msgspec.json.encode(so_far(folder)))
     else:
         print_result(so_far(folder), folder.path)
-    return _told(interrupted, folder) if interrupted else _failed(folder)
 
 
 def _failed(folder: RunFolder) -> int:
@@ -254,4 +272,6 @@ def write_report(folder: RunFolder) -> Path:
     info, result, trials = folder.read_info(), so_far(folder), folder.read_trials()
     page = render_html(info, result, trials, folder.read_measurements())
     folder.write_report(page, render_markdown(info, result, trials))
+    if (found := comparison_of(folder)) is not None:
+        folder.write_comparison(found, render_comparison(found))
     return folder.path / "report.html"

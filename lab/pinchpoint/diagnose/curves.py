@@ -64,7 +64,7 @@ def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
     return next(one for outcome in _WORST_FIRST for one in repeats if one.outcome is outcome)
 
 
-def _metrics(one: ScenarioResult) -> list[Metric]:
+def metrics_of(one: ScenarioResult) -> list[Metric]:
     """The result's metrics, and its rates without lower bound, of which no metric tells."""
     known = {metric.name for metric in one.metrics}
     silent = [rate for rate in one.rates if rate.name not in known]
@@ -85,7 +85,7 @@ def of_repeats(measured: Sequence[ScenarioResult]) -> tuple[dict[str, Estimate],
     """Every metric's estimate over repeats of one point, and what to mind about it, by name."""
     by_name: dict[str, list[Metric]] = {}
     for one in measured:
-        for metric in _metrics(one):
+        for metric in metrics_of(one):
             by_name.setdefault(metric.name, []).append(metric)
     found: dict[str, Estimate] = {}
     notes: dict[str, str] = {}

@@ -1,13 +1,15 @@
 """The daemons of a private Open vSwitch and their settings (ovs-vswitchd.conf.db(5), Open_vSwitch other_config)."""
 
 from collections.abc import Iterable
+from pathlib import Path
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, Command, Daemon
 from pinchpoint.dut.places import OvsPlaces
 from pinchpoint.model.scenario import Datapath, Scenario, Tuning
 
-SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
+_SCHEMA_NAME = "vswitch.ovsschema"
+SCHEMA = f"/usr/share/openvswitch/{_SCHEMA_NAME}"
 SWITCH = "ovs-vswitchd"  # the name of its daemon
 _PLAIN = "/usr/lib/openvswitch-switch/ovs-vswitchd"
 VSWITCHD = {
@@ -43,7 +45,7 @@ def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
         cpus=(_control_cpu(scenario),),
         environment=places.environment,
     )
-    return [command(places, "ovsdb-tool", "create", f"{folder}/conf.db", SCHEMA), daemon]
+    return [command(places, "ovsdb-tool", "create", f"{folder}/conf.db", schema(scenario)), daemon]
 
 
 def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
@@ -54,7 +56,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     return Daemon(
         name=SWITCH,
         argv=(
-            VSWITCHD[scenario.dut.datapath],
+            program(scenario),
             places.database,
             f"--pidfile={places.pidfile('vswitchd')}",
             f"--log-file={places.log}",
@@ -70,6 +72,20 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
         cpus=cpus,
         environment=places.environment,
     )
+
+
+def program(scenario: Scenario) -> str:
+    """The path of the switch's program."""
+    return scenario.dut.vswitchd or VSWITCHD[scenario.dut.datapath]
+
+
+def schema(scenario: Scenario) -> str:
+    """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
+    if scenario.dut.vswitchd is None:
+        return SCHEMA
+    folder = Path(scenario.dut.vswitchd).parent
+    places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
+    return next((str(place) for place in places if place.is_file()), SCHEMA)
 
 
 def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
@@ -119,13 +135,14 @@ def limits(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     return [] if most is None else [appctl(places, "dpctl/ct-set-maxconns", str(most))]
 
 
-def switch_versions(places: OvsPlaces) -> dict[str, str]:
-    """What the running switch says of itself: its version and its DPDK's."""
+def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """What the running switch says of itself: its version and its DPDK's; of a build of one's own, with its path."""
     names = ("ovs_version", "dpdk_version")
     argv = ["ovs-vsctl", *vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
     answers = run_command(argv, environment=places.environment).splitlines()
     found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
-    return {f"switch {name}": value for name, value in found.items() if value not in ("", "[]", "none")}
+    own = f"{scenario.dut.vswitchd} " if scenario.dut.vswitchd else ""
+    return {f"switch {own}{name}": value for name, value in found.items() if value not in ("", "[]", "none")}
 
 
 def command(places: OvsPlaces, *argv: str, timeout_s: float = COMMAND_TIMEOUT_S) -> Command:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
@@ -202,3 +203,4 @@ class RunInfo:
     sweeps: tuple[SweepInfo, ...] = ()
     study: Study | None = None
     budget_s: float | None = None  # what the run may take; None: as long as it needs
+    comparison: ComparisonRequest | None = None  # two groups measured in turns, A B B A

@@ -143,6 +143,7 @@ class OvsDut:
     tunnels: tuple[Tunnel, ...]
     arp_responders: tuple[ArpResponder, ...]
     extra_ports: ExtraPorts
+    vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
 
 
 @dataclass(frozen=True)

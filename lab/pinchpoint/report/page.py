@@ -71,10 +71,10 @@ def render_html(
 ) -> str:
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     sections = _with_measurements(_sections(info, result, trials), measurements)
-    scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
     curves = curve_views(result.curves, info.study)
-    page = _environment().get_template("report.html.j2")
-    return page.render(
+    return filled(
+        "report.html.j2",
+        [*_panels(curves), *_figures(sections)],
         info=info,
         result=result,
         curves=curves,
@@ -86,10 +86,22 @@ def render_html(
         sections=sections,
         rate_names=words.rate_names(result),
         method=words.method(info, result),
-        policy=_policy(scripts),
-        css=Markup(_asset("report.css")),
-        scripts=[Markup(script) for script in scripts],
-        figures=htmlsafe_json_dumps([*_panels(curves), *_figures(sections)], allow_nan=False, separators=(",", ":")),
+    )
+
+
+def filled(template: str, drawn: Sequence[Mapping[str, Any]], **values: object) -> str:
+    """A page from one of the templates; `drawn` are its plots, each with the id of its element."""
+    scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
+    return (
+        _environment()
+        .get_template(template)
+        .render(
+            **values,
+            policy=_policy(scripts),
+            css=Markup(_asset("report.css")),
+            scripts=[Markup(script) for script in scripts],
+            figures=htmlsafe_json_dumps(list(drawn), allow_nan=False, separators=(",", ":")),
+        )
     )
 
 

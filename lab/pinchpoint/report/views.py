@@ -2,15 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pinchpoint.model import units
+from pinchpoint.model.effective import flat
 from pinchpoint.model.result import Rate, RunResult
 from pinchpoint.model.trial import Hop, PmdLoad, Trial, TrialValidity
 from pinchpoint.report import words
-
-# The file's word for each part of the model that is called otherwise there.
-_FILE_WORDS: Final = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
 
 
 @dataclass(frozen=True)
@@ -253,32 +250,8 @@ def settings(scenario: Mapping[str, object]) -> tuple[Setting, ...]:
     listed = scenario.get("defaulted")
     defaulted = {str(key) for key in listed} if isinstance(listed, list | tuple | set | frozenset) else set()
     rest = {key: value for key, value in scenario.items() if key != "defaulted"}
-    return tuple(Setting(key, value, _within(key, defaulted)) for key, value in _flat(rest, ""))
+    return tuple(Setting(key, value, _within(key, defaulted)) for key, value in flat(rest))
 
 
 def _within(key: str, defaulted: set[str]) -> bool:
     return key in defaulted or any(key.startswith((f"{one}.", f"{one}[")) for one in defaulted)
-
-
-def _flat(value: object, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, Mapping) and value:
-        for name, inner in value.items():
-            word = _FILE_WORDS.get(str(name), str(name))
-            yield from _flat(inner, f"{key}.{word}" if key else word)
-    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping) for item in value):
-        for place, item in enumerate(value, 1):
-            yield from _flat(item, f"{key}[{place}]")
-    else:
-        yield key, _plain(value)
-
-
-def _plain(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ", ".join(_plain(item) for item in value) or "none"
-    if isinstance(value, Mapping) or value is None:
-        return "none"
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float):
-        return f"{value:,.10g}"
-    return f"{value:,}" if isinstance(value, int) else str(value)

@@ -67,6 +67,14 @@ DUT = Table(
             kinds.cpus(),
             "CPUs that forward: those of the PMD threads, or with af_packet and kernel those of the main thread.",
         ),
+        Key(
+            "vswitchd",
+            kinds.absolute_path(),
+            "The switch's program, e.g. of a build of one's own. Taken from the command line only (`--set "
+            "dut.vswitchd=/path/to/ovs-vswitchd`): a file must not choose what runs as root. Its version and hash are "
+            "recorded.",
+            Unset("the installed one"),
+        ),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).", 1024),
         *TUNING,
         Key(

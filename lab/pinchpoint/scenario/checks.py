@@ -30,6 +30,12 @@ def check_name(source: Source, path: str) -> None:
         source.problem((), f"{expected}: it becomes the name of trials and files; found {show(name)}")
 
 
+def check_program(source: Source, dut: Values) -> None:
+    """A file names no program: what it says may come from anywhere, and the switch runs as root."""
+    if dut.get("vswitchd") and not source.was_given(("dut", "vswitchd")):
+        source.problem(("dut", "vswitchd"), "expected on the command line: --set dut.vswitchd=" + str(dut["vswitchd"]))
+
+
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
     """The tables that the measure needs are there."""
     sends = (

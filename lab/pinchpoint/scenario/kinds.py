@@ -27,6 +27,7 @@ class Kind:
 
 LONGEST_TEXT = 200
 LONGEST_RULE = 4096
+LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
@@ -54,6 +55,17 @@ def text(longest: int = LONGEST_TEXT) -> Kind:
         return str(value)
 
     return Kind(f"one line of text, at most {longest:,} characters", read)
+
+
+def absolute_path() -> Kind:
+    """The path of a file, from the root."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_PATH)
+        check(value.startswith("/") and not value.endswith("/") and " " not in value)
+        return str(value)
+
+    return Kind("the absolute path of a file, without blanks", read)
 
 
 def lines() -> Kind:

@@ -66,6 +66,7 @@ def scenario_of(source: Source) -> Scenario | None:
     arrays = {table.name: _array(reader, table, measure) for table in keys.ARRAYS}
     dut = tables["dut"]
     checks.check_name(source, source.path)
+    checks.check_program(source, dut)
     checks.check_needs(source, measure, tables["build"], arrays)
     checks.check_cpus(source, measure, tables)
     checks.check_engine(source, tables["engine"], dut, arrays["port"])
@@ -159,4 +160,5 @@ def _dut(dut: Values, arrays: Mapping[str, Sequence[Element]], made: tuple[Bridg
         tunnels=tuple(Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
         arp_responders=tuple(ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
         extra_ports=ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
+        vswitchd=dut["vswitchd"],
     )

@@ -64,6 +64,10 @@ class Source:
                 other._origins[change.at] = change.origin
         return other
 
+    def was_given(self, path: Path) -> bool:
+        """Whether a value does not come from the file but from who started the program."""
+        return path in self._origins
+
     def holds(self, path: Path) -> bool:
         """Whether a value can be put there: the array elements on the way are there."""
         found: Any = self.data

@@ -6,6 +6,7 @@ measurements.jsonl  the same of model.measurement.Measurement: workloads and bui
 result.json    model.result.RunResult, replaced whole as scenarios finish
 report.html    for people
 report.md      for issue trackers
+comparison.json, comparison.html  of a run that measured two scenarios in turns
 attachments/   free text, e.g. the switch's log
 """
 
@@ -19,6 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from pinchpoint.model.comparison import Comparison
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
@@ -29,6 +31,7 @@ INFO = Codec.of(RunInfo)
 TRIAL = Codec.of(Trial)
 MEASUREMENT = Codec.of(Measurement)
 RESULT = Codec.of(RunResult)
+COMPARISON = Codec.of(Comparison)
 
 _SAFE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _HINTS = {
@@ -138,6 +141,11 @@ class RunFolder:
         """Write report.html and report.md, replacing earlier ones."""
         self._replace("report.html", _text(html, "report.html"))
         self._replace("report.md", _text(markdown, "report.md"))
+
+    def write_comparison(self, found: Comparison, html: str) -> None:
+        """Write comparison.json and comparison.html, replacing earlier ones."""
+        self._replace("comparison.json", COMPARISON.encode(found, "comparison.json") + b"\n")
+        self._replace("comparison.html", _text(html, "comparison.html"))
 
     def attach(self, name: str, text: str) -> Path:
         """Keep a text under attachments/; a name that is taken gets the suffix -2, -3 ...

@@ -37,7 +37,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     made = [one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED]
     stopper = Stopper()
     bench.on_stoppable(stopper)
-    bench.record.note_facts(switch_versions(bench.setup.places))
+    bench.record.note_facts(switch_versions(scenario, bench.setup.places))
     bench.listener.phase(PHASE, blocked.repeats)
     most = blocked.repeats + scenario.search.max_repeats
     while _valid(made) < blocked.repeats and len(made) < most:

@@ -35,12 +35,16 @@ Done = Mapping[str, ScenarioResult]
 class Budget:
     """Decides, unit by unit, what a limited time is spent on."""
 
-    def __init__(self, all_units: Sequence[Scenario], sweeps: Sequence[SweepInfo], limit_s: float) -> None:
+    def __init__(
+        self, all_units: Sequence[Scenario], sweeps: Sequence[SweepInfo], limit_s: float, in_pairs: bool = False
+    ) -> None:
+        """`in_pairs`: one repeat of all groups is one pass, which is measured whole or not at all."""
         self._factors = {sweep.group: sweep.factors for sweep in sweeps}
+        self._in_pairs = in_pairs
         self._limit_s = limit_s
         self._passes: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
         for unit in all_units:
-            self._passes[unit.point.group, unit.point.repeat].append(unit)
+            self._passes[self._pass_of(unit)].append(unit)
         self._first = {_place(unit): unit.name for unit in all_units if unit.point.repeat == 1}
 
     def left_out(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
@@ -82,25 +86,32 @@ class Budget:
     def _no_time(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
         if not any(found.outcome is Outcome.MEASURED for found in done.values()):
             return ""  # a run measures something, however small its budget
+        if self._in_pairs and (unit.point.repeat == 1 or self._begun(unit, done)):
+            return ""  # half a pair tells nothing
         left_s = self._limit_s - spent_s
         needed, what = forecast.unit_s(unit), "this"
         if unit.point.repeat > 1 and not self._begun(unit, done):
             # A repeat of some points only would leave intervals of unequal meaning: all or none.
-            needed, what = forecast.left_s(self._rest_of_pass(unit, done)), f"repeat {unit.point.repeat} of its group"
+            whole = "pair" if self._in_pairs else "repeat"
+            needed = forecast.left_s(self._rest_of_pass(unit, done))
+            what = f"{whole} {unit.point.repeat}" + ("" if self._in_pairs else " of its group")
         if needed <= left_s:
             return ""
         used = f"budget of {units.duration(self._limit_s)} used"
         return used if left_s <= 0 else f"{used}: {units.duration(left_s)} left, {what} needs {units.duration(needed)}"
 
+    def _pass_of(self, unit: Scenario) -> tuple[str, int]:
+        return "" if self._in_pairs else unit.point.group, unit.point.repeat
+
     def _begun(self, unit: Scenario, done: Done) -> bool:
         """Whether this repeat of the group has measured something already."""
-        found = (done.get(other.name) for other in self._passes[unit.point.group, unit.point.repeat])
+        found = (done.get(other.name) for other in self._passes[self._pass_of(unit)])
         return any(one is not None and one.outcome is Outcome.MEASURED for one in found)
 
     def _rest_of_pass(self, unit: Scenario, done: Done) -> list[Scenario]:
         """What a repeat that has measured nothing yet still has to try, also what had no time before this unit."""
         tried = {name for name, found in done.items() if found.outcome is not Outcome.SKIPPED}
-        whole = self._passes[unit.point.group, unit.point.repeat]
+        whole = self._passes[self._pass_of(unit)]
         return [other for other in whole if other.name not in tried and not self._needless(other, done)]
 
 

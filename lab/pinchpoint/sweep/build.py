@@ -68,7 +68,7 @@ def measure_build(bench: Standing) -> ScenarioResult:
 def _measure(bench: Standing, stopper: Stopper) -> Measurement:
     scenario, build = bench.scenario, _build(bench)
     identity = f"{scenario.name}-0001"
-    bench.record.note_facts(switch_versions(bench.setup.places))
+    bench.record.note_facts(switch_versions(bench.scenario, bench.setup.places))
     bench.listener.measurement_begins(identity, GUESS_S)
     started, began = datetime.now(UTC), time.monotonic()
     probes = probes_of(build)

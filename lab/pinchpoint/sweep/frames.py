@@ -25,7 +25,7 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
         log=record.engine_log,
     )
     try:
-        facts = {**instrument.open(), **switch_versions(places), **_flow_limit(bench)}
+        facts = {**instrument.open(), **switch_versions(bench.scenario, places), **_flow_limit(bench)}
         check_queues(bench.scenario, bench.control)
         bracket = Bracket(collectors(bench.setup, bench.control))
         record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})

@@ -43,6 +43,19 @@ def units(sweeps: Iterable[Sweep], budgeted: bool = False) -> tuple[Scenario, ..
     return ordered
 
 
+def in_turns(a: Sweep, b: Sweep, pairs: int) -> tuple[Scenario, ...]:
+    """Two scenarios measured in turns, A B B A A B B A ...: a drift over the run meets both alike.
+
+    Repeat n of A and repeat n of B are neighbours. Raises InputError when both have one name.
+    """
+    ordered: list[Scenario] = []
+    for number in range(1, pairs + 1):
+        pair = [_repeated(sweep.scenarios[0], number) for sweep in (a, b)]
+        ordered += pair if number % 2 else reversed(pair)
+    _refuse_doubles(ordered)
+    return tuple(ordered)
+
+
 def _grouped(sweep: Sweep, by_point: bool, coarse_first: bool = False) -> Iterator[tuple[tuple[int, int], Scenario]]:
     """The units of one sweep, each with (repeat, coarseness)."""
     if by_point:

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.bench import numa, requirements
+from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (
     BenchError,
     DutError,
@@ -47,6 +48,7 @@ def describe_run(
     sweeps: Sequence[SweepInfo] = (),
     study: Study | None = None,
     budget_s: float | None = None,
+    comparison: ComparisonRequest | None = None,
 ) -> RunInfo:
     """What `run.json` says before the first scenario starts.
 
@@ -61,6 +63,7 @@ def describe_run(
         sweeps=tuple(sweeps),
         study=study,
         budget_s=budget_s,
+        comparison=comparison,
         sources=dict(sources),
         plans={},
         versions=facts.versions(),
@@ -253,7 +256,11 @@ def _final(found: ScenarioResult) -> bool:
 
 
 def _budget(units: Sequence[Scenario], info: RunInfo) -> Budget | None:
-    return None if info.budget_s is None else Budget(units, info.sweeps, info.budget_s)
+    return (
+        None
+        if info.budget_s is None
+        else Budget(units, info.sweeps, info.budget_s, in_pairs=info.comparison is not None)
+    )
 
 
 def _by_scenario(kept: Iterable[Kept]) -> dict[str, list[Kept]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
+from pinchpoint.dut.programs import program_facts
 from pinchpoint.dut.refusal import refused_rule
 from pinchpoint.dut.settings import in_force
 from pinchpoint.dut.unixctl import Unixctl
@@ -79,7 +80,7 @@ def run_scenario(
     engine = [find_engine()]  # before anything is built
     setup = prepare(scenario)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
-    record.note_facts(setup.facts)
+    record.note_facts({**setup.facts, **program_facts(scenario)})
     with standing_bench(setup, listener):
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable)

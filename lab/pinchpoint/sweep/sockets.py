@@ -203,7 +203,7 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     places, record = bench.setup.places, bench.record
     environment = {ENVIRONMENT_MARK: places.bench_id}
     with Pairs(ends.pairs, bench.engine, environment, record.engine_log) as pairs:
-        facts = {**pairs.open(), **switch_versions(places)}
+        facts = {**pairs.open(), **switch_versions(bench.scenario, places)}
         more: list[Collector] = [CpuTime(ends.cpus), BenchProcesses(places.bench_id)]
         bracket = Bracket([*collectors(bench.setup, bench.control), *more])
         record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})

@@ -260,4 +260,23 @@ def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
 def test_a_switch_without_dpdk_has_no_version_of_it(monkeypatch, tmp_path):
     monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.1.0"\nnone\n')
     places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
-    assert daemons.switch_versions(places) == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
+    told = daemons.switch_versions(scenario(), places)
+    assert told == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
+
+
+def test_the_version_of_a_build_of_ones_own_is_told_apart_from_that_of_the_installed_switch(monkeypatch, tmp_path):
+    monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.6.0"\nnone\n')
+    own = scenario(vswitchd="/opt/ovs/sbin/ovs-vswitchd")
+    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    assert daemons.switch_versions(own, places) == {"switch /opt/ovs/sbin/ovs-vswitchd ovs_version": "3.6.0"}
+
+
+@pytest.mark.parametrize("place", ["sbin/vswitch.ovsschema", "share/openvswitch/vswitch.ovsschema"])
+def test_a_build_of_ones_own_brings_its_program_and_its_schema(tmp_path, place):
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text("{}")
+    own = scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd"))
+    assert daemons.vswitchd(own, PLACES).argv[0] == own.dut.vswitchd
+    assert daemons.schema(own) == str(path)
+    assert daemons.schema(scenario()) == daemons.SCHEMA

@@ -15,6 +15,7 @@ from sample_study import study_run
 
 from pinchpoint.diagnose.findings import KINDS
 from pinchpoint.model import errors
+from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
 from pinchpoint.model.scenario import MeasureKind
@@ -136,7 +137,7 @@ def _documented() -> dict[str, dict[str, list[str]]]:
 
 def _all_fields() -> Iterator[tuple[str, set[str]]]:
     seen: dict[str, Any] = {}
-    for root in (RunInfo, Trial, Measurement, RunResult):
+    for root in (RunInfo, Trial, Measurement, RunResult, Comparison):
         _stored_kinds(root, seen)
     for name, kind in seen.items():
         yield name, {item.name for item in fields(kind)} | ({"schema"} if kind in (Trial, Measurement) else set())
@@ -161,7 +162,7 @@ def test_every_exit_code_is_documented() -> None:
 def test_every_word_of_an_enum_is_documented() -> None:
 
     text = (ROOT / "docs/results.md").read_text()
-    for kind in (TrialValidity, RateStatus, Limit, Outcome, MeasureKind, Bound):
+    for kind in (TrialValidity, RateStatus, Limit, Outcome, MeasureKind, Bound, ComparisonKind, Decision):
         for word in kind:
             assert f"`{word.value}`" in text
     for request in KINDS:

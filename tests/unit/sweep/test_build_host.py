@@ -62,7 +62,7 @@ def made(monkeypatch):
     monkeypatch.setattr(build.host, "kept_off", kept_off)
     monkeypatch.setattr(build, "background", no_background)
     monkeypatch.setattr(build, "items", no_items)
-    monkeypatch.setattr(build, "switch_versions", lambda _: {})
+    monkeypatch.setattr(build, "switch_versions", lambda *_: {})
     monkeypatch.setattr(build, "Process", lambda _: SimpleNamespace(resident_bytes=lambda: 0, cpu_s=lambda: 0.0))
     return items
 

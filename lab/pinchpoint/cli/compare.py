@@ -1,0 +1,197 @@
+"""`pinchpoint compare`: two scenarios or two builds measured in turns, or two stored runs."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+
+from pinchpoint.cli.compared import gate, show_comparison
+from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.program import Program
+from pinchpoint.cli.run import How, conduct, print_stored, resumed
+from pinchpoint.model.comparison import ComparisonRequest
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Point, Sweep
+from pinchpoint.report import render_comparison
+from pinchpoint.scenario import load_sweep
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.compared import compare_folders, require_alike
+
+PAIRS = 8  # an interval at 95 % needs 6: two may be lost to the host
+EXAMPLE = "pinchpoint compare forward.toml --set-b dut.smc=true"
+Settings = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be compared, and what is to be told of it."""
+
+    paths: tuple[Path, ...]
+    set_a: Settings
+    set_b: Settings
+    pairs: int | None
+    metrics: tuple[str, ...]
+    margin: float | None  # shares
+    fail_if_worse: float | None
+
+
+_SETTING = Setting()
+
+
+@click.command(short_help="Two scenarios, builds or stored runs: by how much they differ.")
+@click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="A [B]")
+@click.option("--set-a", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of A, as --set does.")
+@click.option(
+    "--set-b",
+    type=_SETTING,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/ovs-vswitchd.",
+)
+@click.option("--set", "settings", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of both.")
+@click.option(
+    "--pairs",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help=f"Measure N pairs, A B B A A B ... An interval needs 6. [default: {PAIRS}]",
+)
+@click.option(
+    "--metric",
+    "metrics",
+    multiple=True,
+    metavar="M",
+    help="Judge this metric, not the measure's main one. May be given several times.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 100, min_open=True),
+    metavar="PERCENT",
+    help="A difference that does not matter: the verdict says whether A and B are the same within it.",
+)
+@click.option(
+    "--fail-if-worse",
+    type=click.FloatRange(0, 100),
+    metavar="PERCENT",
+    help="Exit code 8 if B is surely worse by more than PERCENT, or cannot be judged.",
+)
+@click.option(
+    "--budget",
+    "budget_s",
+    type=Duration(),
+    metavar="TIME",
+    help="Measure as many whole pairs as fit into TIME (90s, 10m, 1h30m), at most --pairs.",
+)
+@click.option("--quick", is_flag=True, help="The short form that the files define.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Folder below which the run folder is made [default: runs]; of stored runs: where comparison.json "
+    "and comparison.html shall go.",
+)
+@click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="RUN",
+    help="Continue an interrupted comparison.",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan of both benches and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of tables.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+def compare(
+    paths: tuple[Path, ...],
+    set_a: Settings,
+    set_b: Settings,
+    settings: Settings,
+    pairs: int | None,
+    metrics: tuple[str, ...],
+    margin: float | None,
+    fail_if_worse: float | None,
+    budget_s: float | None,
+    quick: bool,
+    out: Path | None,
+    resume: Path | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare A with B: what differs between their benches, and by how much their numbers differ.
+
+    Two scenario files, or one with --set-b, are measured in turns (A B B A ...), each time on a bench built anew,
+    and neighbours are compared. Two run folders are compared as they are stored.
+    """
+    wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse))
+    how = How(out or Path("runs"), resume, quick, settings, None, budget_s, dry_run, as_json, quiet)
+    if resume is not None:
+        if paths or set_a or set_b or pairs or metrics or margin is not None or fail_if_worse is not None:
+            raise InputError("--resume goes on with a comparison as it was asked for", "give --resume RUN alone")
+        return resumed(how)
+    runs = [path for path in paths if (path / "run.json").is_file()]
+    if runs:
+        return _stored(wanted, how, out, runs)
+    return conduct(in_turns(wanted, how), how)
+
+
+def _share(percent: float | None) -> float | None:
+    return None if percent is None else percent / 100
+
+
+def in_turns(wanted: Wanted, how: How) -> Program:
+    """The two scenarios as one run. Raises InputError if they are not two, or are not measured alike."""
+    paths = wanted.paths
+    if not 1 <= len(paths) <= 2 or (len(paths) == 1 and not wanted.set_a and not wanted.set_b):
+        raise InputError("expected two scenario files, or one and what --set-b changes, or two run folders", EXAMPLE)
+    files = {"A": paths[0], "B": paths[-1]}
+    if folders := [path for path in files.values() if path.is_dir()]:
+        raise InputError(f"{folders[0]}: expected a scenario file, or a run folder (it has no run.json)", EXAMPLE)
+    own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
+    pairs = wanted.pairs or PAIRS
+    a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick, pairs) for label in "AB")
+    require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
+    request = ComparisonRequest(a.group, b.group, pairs, wanted.metrics, wanted.margin, wanted.fail_if_worse)
+    return Program(f"compare-{paths[0].stem}"[:64], (a, b), comparison=request)
+
+
+def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool, pairs: int) -> Sweep:
+    """A or B as a group of one point; raises InputError if the file makes several."""
+    sweep = load_sweep(path, quick, changes)
+    if len(sweep.scenarios) > 1:
+        raise InputError(
+            f"{path}: expected one scenario, found {len(sweep.scenarios)} points of a sweep",
+            "a copy of the file without [[sweep.factor]] and [[sweep.point]]; --set gives the level",
+        )
+    (scenario,) = sweep.scenarios
+    group, title = f"{label}-{path.stem}", f"{label}: {scenario.title}"
+    scenario = replace(scenario, name=group, title=title, point=Point(group, {}))
+    return replace(sweep, group=group, title=title, scenarios=(scenario,), repeats=pairs, order="in turns")
+
+
+def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) -> int:
+    """Two stored runs, or what one stored comparison found."""
+    others = [path for path in wanted.paths if path not in runs]
+    if others:
+        raise InputError(
+            f"{runs[0]} is a run folder and {others[0]} is none: expected two of a kind", "pinchpoint compare RUN1 RUN2"
+        )
+    given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
+             "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
+    if new := [name for name, value in given.items() if value]:
+        raise InputError(f"{', '.join(new)} belongs to a new measurement; {runs[0]} is a run folder")
+    if len(runs) == 1:
+        folder = RunFolder.open(runs[0])
+        if folder.read_info().comparison is None:
+            raise InputError(f"{runs[0]}: expected a second run folder", "pinchpoint compare RUN1 RUN2")
+        print_stored(folder, how.as_json)
+        return 0
+    if len(runs) > 2:
+        raise InputError(f"expected two run folders, found {len(runs)}", "pinchpoint trend compares many runs")
+    found = compare_folders(RunFolder.open(runs[0]), RunFolder.open(runs[1]), wanted.metrics, wanted.margin)
+    place: Path | None = None
+    if out is not None:
+        folder = RunFolder.create(out, f"compare-{runs[0].name}"[:100])
+        folder.write_comparison(found, render_comparison(found))
+        place = folder.path
+    show_comparison(found, how.as_json, place)
+    return gate(found, wanted.fail_if_worse)

@@ -1,0 +1,127 @@
+"""What differs between two benches: effective scenarios, settings in force, programs, hosts; pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pinchpoint.model.comparison import Difference, Differences
+from pinchpoint.model.effective import flat
+from pinchpoint.model.result import RunInfo
+from pinchpoint.model.scenario import Range
+
+NONE = "none"
+_NAMES = ("name", "title", "path", "point", "defaulted")  # say which scenario it is, not what it does
+_PROGRAM = "switch "  # how versions of the switch's own program are named (dut/programs.py)
+# What a number is measured by, wherever a scenario has it: lengths of trials and windows, and who decides.
+_DEFINING = ("measure", "search.method", "search.trial_duration_s", "search.duration_sum_s")
+_LENGTH = "duration_s"  # of the measure's own table, e.g. load.duration_s
+
+Plain = Mapping[str, object]
+"""An effective scenario as run.json keeps it."""
+
+
+def between(
+    a: Plain, b: Plain, in_force: tuple[Mapping[str, str], Mapping[str, str]], infos: tuple[RunInfo, RunInfo]
+) -> Differences:
+    """All that is known to differ; `in_force` are the settings that the switches told."""
+    a_versions, b_versions = (_versions(info, plain) for info, plain in zip(infos, (a, b), strict=True))
+    return Differences(
+        scenario=scenarios(a, b),
+        in_force=mappings(*in_force),
+        versions=mappings(a_versions, b_versions),
+        host=mappings(infos[0].host, infos[1].host),
+    )
+
+
+def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Difference, ...]:
+    """Keys whose values differ, or that one side lacks."""
+    keys = dict.fromkeys((*a, *b))
+    return tuple(Difference(key, a.get(key, NONE), b.get(key, NONE)) for key in keys if a.get(key) != b.get(key))
+
+
+def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
+    """Effective keys that differ. Rules are told by their text: where they stand in a list says little."""
+    told = mappings(_keys(a), _keys(b))
+    return (*told, *_rules(a, b))
+
+
+def defining(a: Plain, b: Plain) -> tuple[Difference, ...]:
+    """Those keys that say how a number is measured: numbers of different definitions are not compared."""
+    measures = {str(one.get("measure")) for one in (a, b)}
+    tables = {"sockets" if measure in ("bandwidth", "rr", "crr") else measure for measure in measures}
+    keys = (*_DEFINING, *(f"{table}.{_LENGTH}" for table in sorted(tables)))
+    return mappings(*({key: words for key, words in _keys(one).items() if _defines(key, keys, one)} for one in (a, b)))
+
+
+def _defines(key: str, keys: Iterable[str], plain: Plain) -> bool:
+    if key.startswith("search.") and plain.get("measure") != "rates":
+        return False
+    if key == "search.duration_sum_s" and _keys(plain).get("search.method") != "mlrsearch":
+        return False
+    return key in keys
+
+
+def _keys(plain: Plain) -> dict[str, str]:
+    kept = {name: value for name, value in plain.items() if name not in _NAMES}
+    found = dict(flat(_readable(kept)))
+    return {key.replace("dut.tuning.", "dut."): words for key, words in found.items()}
+
+
+def _readable(value: Any, key: str = "") -> Any:
+    """The scenario with ranges as people write them, and without rules, which are compared otherwise."""
+    if isinstance(value, Mapping):
+        if set(value) == {"first", "count"}:
+            return _range(Range(**value), key)
+        return {name: _readable(inner, name) for name, inner in value.items() if name not in ("rules", "rule_series")}
+    if isinstance(value, list | tuple):
+        return [_readable(inner, key) for inner in value]
+    return value
+
+
+def _range(found: Range, key: str) -> str:
+    if "ipv4" in key:
+        return found.as_ipv4()
+    return str(found.first) if found.count == 1 else f"{found.first}-{found.last}"
+
+
+def _rules(a: Plain, b: Plain) -> Iterator[Difference]:
+    mine, other = _rules_of(a), _rules_of(b)
+    for bridge in dict.fromkeys((*mine, *other)):
+        has_a, has_b = mine.get(bridge, Counter()), other.get(bridge, Counter())
+        lost, new = list((has_a - has_b).elements()), list((has_b - has_a).elements())
+        for place in range(max(len(lost), len(new))):
+            yield Difference(
+                f"rules of {bridge}",
+                lost[place] if place < len(lost) else NONE,
+                new[place] if place < len(new) else NONE,
+            )
+
+
+def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
+    dut: Any = plain.get("dut") or {}
+    found: dict[str, Counter[str]] = {}
+    for bridge in dut.get("bridges", ()):
+        texts = Counter(str(rule["text"]) for rule in bridge["rules"])
+        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in bridge["rule_series"])
+        found[str(bridge["name"])] = texts
+    return found
+
+
+def _versions(info: RunInfo, plain: Plain) -> dict[str, str]:
+    """The run's versions; of several switch programs the scenario's own, under the same names on either side."""
+    dut: Any = plain.get("dut") or {}
+    path, default = dut.get("vswitchd"), f"{_PROGRAM}program for {dut.get('datapath')}"
+    found = {key: value for key, value in info.versions.items() if not key.startswith(_PROGRAM)}
+    if path is None:
+        own = {key: value for key, value in info.versions.items() if _of_default(key)}
+        program = {f"{_PROGRAM}program": info.versions[default]} if default in info.versions else {}
+        return found | own | program
+    found.pop("ovs-vswitchd", None)  # of the installed one, which this side does not run
+    start = f"{_PROGRAM}{path} "
+    return found | {
+        f"{_PROGRAM}{key.removeprefix(start)}": value for key, value in info.versions.items() if key.startswith(start)
+    }
+
+
+def _of_default(key: str) -> bool:
+    return key.startswith(_PROGRAM) and not key.startswith((f"{_PROGRAM}/", f"{_PROGRAM}program for "))

@@ -1,0 +1,133 @@
+"""Comparisons: what differs between two benches, and by how much their numbers differ.
+
+`compare A B` measures both in turns and compares neighbours; `compare RUN1 RUN2` compares what
+two runs have stored.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pinchpoint.model.scenario import Level
+from pinchpoint.model.study import Estimate
+
+
+@dataclass(frozen=True)
+class ComparisonRequest:
+    """What `run.json` holds of a run that measures two scenarios in turns."""
+
+    a: str  # group
+    b: str
+    pairs: int
+    metrics: tuple[str, ...] = ()  # to be judged; none: the measure's main one
+    margin: float | None = None  # share below which a difference does not matter
+    fail_if_worse: float | None = None  # share from which on a worse B ends with an exit code of its own
+
+
+class ComparisonKind(StrEnum):
+    """What stands against what."""
+
+    PAIRED = "paired"  # neighbours of one run: what drifts on the host meets both
+    UNPAIRED = "unpaired"  # two runs: whatever changed on the host in between is part of the difference
+
+
+class Decision(StrEnum):
+    """What a comparison of one metric says."""
+
+    HIGHER = "higher"  # B's number is
+    LOWER = "lower"
+    NOT_FOUND = "not_found"  # no difference, and none larger than `largest_hidden` could hide
+    TOO_FEW = "too_few"  # pairs for an interval
+    REFUSED = "refused"  # the numbers must not or cannot be compared; the sentence says why
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same on both sides."""
+
+    what: str  # e.g. "dut.smc", "kernel"
+    a: str  # in words; "none" where it is absent
+    b: str
+
+
+@dataclass(frozen=True)
+class Differences:
+    """What differs between two benches, by where it was found."""
+
+    scenario: tuple[Difference, ...] = ()  # effective keys
+    in_force: tuple[Difference, ...] = ()  # settings as the switches told or stored them
+    versions: tuple[Difference, ...] = ()
+    host: tuple[Difference, ...] = ()
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two neighbouring measurements of one metric."""
+
+    number: int  # from 1, in the order of time
+    first: str  # "A" or "B": which was measured first
+    a: float | None  # None: there is no number
+    b: float | None
+    left_out: str  # why it is not compared; empty if it is
+
+
+@dataclass(frozen=True)
+class MetricComparison:
+    """One metric of A and of B."""
+
+    metric: str
+    unit: str
+    judged: bool  # asked for, or the main metric; others are told without a verdict
+    decision: Decision
+    sentence: str  # e.g. "B is 2.1 % [1.6 .. 2.6 %] lower"
+    better: bool | None = None  # B's number is the better one; None: no difference found, or neither is better
+    mode: str = ""  # of the machine's cores, in which all its numbers were measured; empty: there is one, or none known
+    a: Estimate | None = None
+    b: Estimate | None = None
+    ratio: float | None = None  # B / A
+    low: float | None = None
+    high: float | None = None
+    confidence: float | None = None  # that the ratio lies between low and high; None: low and high are extremes
+    p_value: float | None = None  # None: unpaired
+    largest_hidden: float | None = None  # share by which B could at most differ
+    n: int = 0  # pairs that are compared; 0: unpaired
+    method: str = ""
+    pairs: tuple[Pair, ...] = ()  # also those left out
+    left_out: Mapping[str, int] = field(default_factory=dict)  # reason -> pairs
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One scenario of A with its counterpart in B."""
+
+    a: str  # the scenarios' names, without their repeats
+    b: str
+    title: str
+    levels: Mapping[str, Level]
+    differences: Differences  # between these two; versions and host: of the whole
+    metrics: tuple[MetricComparison, ...]  # judged ones first
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """Where A or B comes from."""
+
+    name: str  # e.g. a run's id, or a scenario file
+    started: str  # ISO 8601, UTC
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `comparison.json` holds."""
+
+    schema: int
+    kind: ComparisonKind
+    a: Side
+    b: Side
+    differences: Differences  # of the whole: versions and host; of the scenarios if there is one only
+    scenarios: tuple[Compared, ...]
+    only_a: tuple[str, ...] = ()  # scenarios without counterpart
+    only_b: tuple[str, ...] = ()
+    margin: float | None = None
+    finished: bool = True

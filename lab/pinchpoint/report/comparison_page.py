@@ -1,0 +1,120 @@
+"""A comparison as one self-contained HTML file, in the report's own style."""
+
+from collections.abc import Sequence
+from html import escape
+from typing import Any, Final
+
+from pinchpoint.model import units
+from pinchpoint.model.comparison import Comparison, MetricComparison, Pair
+from pinchpoint.report import comparison_views as views
+from pinchpoint.report.figures import Figure, layout_of
+from pinchpoint.report.page import filled
+
+_MOST_BARS: Final = 60  # ratios in one figure
+_COLOURS: Final = {"A": "@s0", "B": "@s1"}
+_SYMBOLS: Final = {"A": "circle", "B": "diamond"}
+
+
+def render_comparison(found: Comparison) -> str:
+    """The whole page as text; every text from outside is escaped."""
+    drawn: list[dict[str, Any]] = []
+    sections = []
+    for number, part in enumerate(found.scenarios, start=1):
+        figures = []
+        for place, one in enumerate(one for one in part.metrics if one.judged and drawable(one)):
+            anchor = f"pairs-{number}-{place}"
+            drawn.append({"id": anchor, **pairs_figure(one)})
+            figures.append((anchor, one))
+        rows = [(views.row(one), one.judged) for one in part.metrics]
+        sections.append((part, rows, figures))
+    ratios = [(part.a, one) for part in found.scenarios for one in part.metrics if one.judged and one.low is not None]
+    forest = len(ratios) > 1
+    if forest:
+        drawn.append({"id": "ratios", **ratios_figure(ratios[:_MOST_BARS])})
+    return filled(
+        "comparison.html.j2",
+        drawn,
+        found=found,
+        sections=sections,
+        places=list(views.places(found.differences)),
+        own_places=lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
+        method=views.method(found),
+        forest=forest,
+    )
+
+
+def drawable(one: MetricComparison) -> bool:
+    """Whether there are pairs to draw."""
+    return any(not pair.left_out for pair in one.pairs)
+
+
+def pairs_figure(one: MetricComparison) -> Figure:
+    """The difference of each pair as a dot, the estimate as a line, its interval as a band.
+
+    x: number of the pair, in the order of time; y: B / A - 1 in percent.
+    """
+    kept = [pair for pair in one.pairs if not pair.left_out]
+    data = [_dots(one, first, [pair for pair in kept if pair.first == first]) for first in "AB"]
+    layout = layout_of(height=320, top=18)
+    layout["xaxis"] |= {"title": {"text": "pair, in the order of time"}, "dtick": max(1, len(one.pairs) // 12)}
+    layout["xaxis"]["range"] = [0.5, max(pair.number for pair in one.pairs) + 0.5]
+    layout["yaxis"] |= {"title": {"text": f"B / A - 1 of {escape(one.metric)}, %"}}
+    layout["shapes"] = [_line(0.0, "@muted", "dot")]
+    if one.low is not None and one.high is not None and one.ratio is not None:
+        band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": _percent(one.low), "y1": _percent(one.high),
+                "fillcolor": "@accent", "opacity": 0.16, "line": {"width": 0}, "layer": "below"}  # fmt: skip
+        layout["shapes"] += [band, _line(_percent(one.ratio), "@accent", "solid")]
+    return {"data": [trace for trace in data if trace["x"]], "layout": layout}
+
+
+def _dots(one: MetricComparison, first: str, pairs: Sequence[Pair]) -> Figure:
+    ratios = [(pair.number, (pair.b or 0.0) / (pair.a or 1.0), pair) for pair in pairs]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"{first} first",
+        "x": [number for number, _, _ in ratios],
+        "y": [_percent(ratio) for _, ratio, _ in ratios],
+        "text": [
+            f"A {escape(units.quantity(pair.a, one.unit))}<br>B {escape(units.quantity(pair.b, one.unit))}"
+            for _, _, pair in ratios
+        ],
+        "hovertemplate": "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>",
+        "marker": {"symbol": _SYMBOLS[first], "size": 9, "color": _COLOURS[first]},
+    }
+
+
+def ratios_figure(found: Sequence[tuple[str, MetricComparison]]) -> Figure:
+    """Every judged ratio with its interval, one row each. x: B / A - 1 in percent; y: scenario and metric."""
+    names = [escape(f"{name}: {one.metric}" if name else one.metric) for name, one in found]
+    centres = [_percent(one.ratio or 1.0) for _, one in found]
+    data = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": centres,
+        "y": names,
+        "hovertemplate": "%{y}: %{x:.3f} %<extra></extra>",
+        "marker": {"size": 9, "color": "@accent"},
+        "error_x": {
+            "type": "data",
+            "symmetric": False,
+            "array": [_percent(one.high or 1.0) - at for (_, one), at in zip(found, centres, strict=True)],
+            "arrayminus": [at - _percent(one.low or 1.0) for (_, one), at in zip(found, centres, strict=True)],
+            "color": "@accent",
+        },
+    }
+    layout = layout_of(height=140 + 26 * len(found), top=12)
+    layout["xaxis"] |= {"title": {"text": "B / A - 1, %"}}
+    layout["yaxis"] |= {"autorange": "reversed", "type": "category"}
+    layout["shapes"] = [{"type": "line", "yref": "paper", "y0": 0, "y1": 1, "x0": 0, "x1": 0,
+                         "line": {"color": "@muted", "width": 1, "dash": "dot"}}]  # fmt: skip
+    return {"data": [data], "layout": layout}
+
+
+def _percent(ratio: float) -> float:
+    return (ratio - 1) * 100
+
+
+def _line(at: float, colour: str, dash: str) -> Figure:
+    return {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": at, "y1": at,
+            "line": {"color": colour, "width": 1.5, "dash": dash}}  # fmt: skip

@@ -1,0 +1,97 @@
+"""How comparisons are put into words, the same on the page and in the terminal."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pinchpoint.model import units
+from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
+from pinchpoint.model.study import Estimate
+
+SAME_NUMBER = "no ratio"
+LONGEST = 160  # characters of a value in a table
+
+_PLACES = (
+    ("scenario", "scenario keys"),
+    ("in_force", "settings in force"),
+    ("versions", "versions"),
+    ("host", "host"),
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric as it stands in a table."""
+
+    metric: str
+    mode: str
+    a: str
+    a_spread: str
+    b: str
+    b_spread: str
+    ratio: str
+    ratio_spread: str
+    sentence: str
+    grade: str  # "good", "bad", "mind" or "": how the sentence is to be marked
+
+
+def places(found: Differences) -> Iterator[tuple[str, tuple[Difference, ...]]]:
+    """What differs, by where it was found; places without a difference are left out."""
+    for name, words in _PLACES:
+        if differing := getattr(found, name):
+            yield words, differing
+
+
+def nothing_differs(found: Differences) -> bool:
+    """Whether no difference between the benches is known."""
+    return not any(True for _ in places(found))
+
+
+def method(found: Comparison) -> str:
+    """How it was measured, in one sentence."""
+    if found.kind is ComparisonKind.UNPAIRED:
+        return (
+            "Two stored runs, unpaired: the intervals of both are combined at their worst ends, and whatever "
+            "changed on the host between the runs is part of every difference"
+        )
+    return (
+        "Measured in turns (A B B A ...), each time on a bench built anew; neighbours are compared by "
+        "Wilcoxon's signed ranks, with a fixed number of pairs"
+    )
+
+
+def row(one: MetricComparison) -> Row:
+    """A metric's numbers as texts."""
+    spread = "" if one.low is None or one.high is None else f"{one.low:.4f} .. {one.high:.4f}"
+    return Row(
+        metric=one.metric,
+        mode=one.mode,
+        a=_value(one.a),
+        a_spread=_spread(one.a),
+        b=_value(one.b),
+        b_spread=_spread(one.b),
+        ratio=SAME_NUMBER if one.ratio is None else f"{one.ratio:.4f}",
+        ratio_spread=spread,
+        sentence=one.sentence,
+        grade=_grade(one),
+    )
+
+
+def shortened(text: str) -> str:
+    """A value that fits a table's cell."""
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+
+
+def _value(found: Estimate | None) -> str:
+    return "-" if found is None else units.quantity(found.value, found.unit)
+
+
+def _spread(found: Estimate | None) -> str:
+    if found is None or found.low is None or found.high is None:
+        return ""
+    return units.quantity_range(found.low, found.high, found.unit)
+
+
+def _grade(one: MetricComparison) -> str:
+    if one.decision in (Decision.REFUSED, Decision.TOO_FEW):
+        return "mind"
+    return {True: "good", False: "bad", None: ""}[one.better]

@@ -1,0 +1,147 @@
+"""Comparisons with real switches: in turns, interrupted and resumed, two programs, two stored runs."""
+
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+from bench_tools import run, start_watched
+
+from pinchpoint.dut.daemons import VSWITCHD
+from pinchpoint.model.comparison import ComparisonKind, Decision
+from pinchpoint.model.scenario import Datapath
+from pinchpoint.store.folder import COMPARISON, RunFolder
+
+LOAD = """
+title = "two rules"
+measure = "load"
+[dut]
+kind = "ovs"
+datapath = "{datapath}"
+pmd_cpus = [1]
+memory_mb = 512
+rules = "in_port={left},actions=output:{right}"
+[[port]]
+name = "left"
+ring = 4096
+[[port]]
+name = "right"
+ring = 4096
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+[search]
+max_repeats = 30
+drain_s = 0.05
+# Whether the host lets the engine send all of it is not what these tests are about.
+[validity]
+gap_shortfall_ratio = 0.9
+[load]
+at_fps = [5000]
+duration_s = 0.1
+repeats = 1
+"""
+DROP = 'dut.rules="in_port={left},actions=drop"'
+REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
+
+
+@pytest.fixture
+def load(tmp_path):
+    """A scenario that takes a few seconds; what it finds is the host's affair."""
+
+    def write(datapath="af_packet", name="load.toml"):
+        path = tmp_path / name
+        path.write_text(LOAD.replace("{datapath}", datapath))
+        return path
+
+    return write
+
+
+def only(out):
+    (path,) = Path(out).iterdir()
+    return RunFolder.open(path)
+
+
+def stored(folder):
+    return COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+
+
+def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(nothing_left, load, tmp_path):
+    out = tmp_path / "runs"
+    done = run("compare", load(), "--set-b", REWRITE, "--pairs", 3, "--out", out, "--json", timeout=280)
+    assert done.returncode == 0, done.stderr
+    folder = only(out)
+    assert [one.scenario[0] for one in folder.read_result().scenarios] == list("ABBAAB")
+    found = stored(folder)
+    assert json.loads(done.stdout) == json.loads((folder.path / "comparison.json").read_text())
+    (difference,) = found.differences.scenario
+    assert difference.what == "rules of br0"
+    assert "mod_dl_dst" in difference.b
+    one = found.scenarios[0].metrics[0]
+    assert one.judged
+    assert len(one.pairs) == 3
+    assert one.decision in (Decision.TOO_FEW, Decision.REFUSED), "three pairs decide nothing"
+    assert (folder.path / "comparison.html").exists()
+
+
+def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_left, load, tmp_path):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "compare", load(), "--set-b", REWRITE, "--pairs", 2, "--out", out)
+    watched.wait_until_it_says("B-load.r2 (3/4): building")
+    watched.process.send_signal(signal.SIGINT)
+    assert watched.end().returncode == 130
+    folder = only(out)
+    kept = folder.read_result().scenarios
+    assert [one.scenario for one in kept] == ["A-load", "B-load"]
+    assert stored(folder).finished is False
+    done = run("compare", "--resume", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert folder.read_result().scenarios[:2] == kept
+    assert stored(folder).finished
+
+
+def test_a_build_of_ones_own_runs_as_b_and_its_hash_is_recorded(nothing_left, load, tmp_path):
+    own = tmp_path / "build" / "ovs-vswitchd-own"
+    own.parent.mkdir()
+    shutil.copy2(VSWITCHD[Datapath.AF_PACKET], own)
+    with own.open("ab") as file:
+        file.write(b"\0")  # behind the program: the same switch with another hash
+    out = tmp_path / "runs"
+    done = run("compare", load(), "--set-b", f"dut.vswitchd={own}", "--pairs", 1, "--out", out)
+    assert done.returncode == 0, done.stderr
+    found = stored(only(out)).differences
+    assert [(one.what, one.a, one.b) for one in found.scenario] == [("dut.vswitchd", "none", str(own))]
+    (program,) = [one for one in found.versions if one.what == "switch program"]
+    assert program.a.startswith(VSWITCHD[Datapath.AF_PACKET]) and str(own) in program.b
+    assert program.a.rpartition(" ")[2] != program.b.rpartition(" ")[2]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "no such file"), ("#!/bin/sh\necho hello\n", "--version says 'hello'")]
+)
+def test_what_is_no_switch_is_refused_before_anything_is_built(nothing_left, load, tmp_path, text, why):
+    path = tmp_path / "ovs-vswitchd"
+    if text:
+        path.write_text(text)
+        path.chmod(0o755)
+    done = run("compare", load(), "--set-b", f"dut.vswitchd={path}", "--out", tmp_path / "runs")
+    assert done.returncode == 3
+    assert why in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_two_stored_runs_tell_what_differs_and_compare_unpaired(nothing_left, load, tmp_path):
+    for name, more in (("one", ()), ("two", ("--set", DROP))):
+        done = run("run", load(), *more, "--out", tmp_path / name)
+        assert done.returncode == 0, done.stderr
+    one, two = (only(tmp_path / name).path for name in ("one", "two"))
+    done = run("compare", one, two, "--out", tmp_path / "compared", "--metric", "loss at 5.00 kpps")
+    assert done.returncode == 0, done.stderr
+    assert "rules of br0" in done.stdout
+    (path,) = (tmp_path / "compared").iterdir()
+    found = COMPARISON.decode((path / "comparison.json").read_bytes(), "")
+    assert found.kind is ComparisonKind.UNPAIRED
+    assert found.scenarios[0].metrics[0].metric == "loss at 5.00 kpps"

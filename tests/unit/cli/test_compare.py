@@ -1,0 +1,174 @@
+"""`pinchpoint compare` at the command line, without a bench."""
+
+import json
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from comparisons import found
+
+from pinchpoint.cli import run as command
+from pinchpoint.cli.main import main
+from pinchpoint.model.measurement import Metric
+from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.sweep.measure import Interrupted
+from pinchpoint.sweep.run import run_all
+
+ROOT = Path(__file__).parents[3]
+FORWARD = ROOT / "studies" / "quickstart" / "1-forward.toml"
+NAT = ROOT / "studies" / "quickstart" / "2-snat-255.toml"
+SMC = ("--set-b", "dut.smc=true")
+
+
+class Lab:
+    """In place of benches: B's rate is `factor` times A's, and a unit may interrupt."""
+
+    def __init__(self):
+        self.factor, self.ran, self.interrupt_at = 1.0, [], ""
+
+    def run_one(self, unit, record, listener, recorded, on_stoppable):
+        if unit.name == self.interrupt_at:
+            self.interrupt_at = ""
+            raise Interrupted("interrupted")
+        self.ran.append(unit.name)
+        value = (8e6 + 1e3 * unit.point.repeat) * (self.factor if unit.point.group.startswith("B-") else 1.0)
+        ndr = found(unit, value, name="NDR")
+        return replace(ndr, metrics=(*ndr.metrics, Metric("PMD busy", "share", value / 1e7)))
+
+
+@pytest.fixture
+def lab(monkeypatch):
+    made = Lab()
+
+    def here(units, folder, listener, remember):
+        return run_all(units, folder, listener, remember, made.run_one, lambda _: None)
+
+    monkeypatch.setattr(command, "run_all", here)
+    monkeypatch.setattr(command, "require_any", lambda _: None)
+    monkeypatch.setattr(command, "machine_lock", nullcontext)
+    return made
+
+
+@pytest.fixture
+def compare(tmp_path):
+    def run(*words):
+        return main(["compare", "--quiet", *map(str, words)])
+
+    run.out = tmp_path / "runs"
+    return run
+
+
+def only(folder):
+    (path,) = folder.iterdir()
+    return RunFolder.open(path)
+
+
+def test_two_settings_of_one_file_are_measured_in_turns_and_compared(lab, compare, capsys):
+    lab.factor = 0.98
+    assert compare(FORWARD, *SMC, "--pairs", 6, "--out", compare.out) == 0
+    assert [name[0] for name in lab.ran] == list("ABBAABBAABBA")
+    told = capsys.readouterr().out
+    assert "scenario keys: dut.smc" in told
+    assert "B is 2.0 % [2.0 .. 2.0 %] lower" in told
+    folder = only(compare.out)
+    stored = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+    assert stored.scenarios[0].metrics[0].n == 6
+    assert {path.name for path in folder.path.iterdir()} >= {"comparison.html", "report.html", "run.json"}
+
+
+def test_json_is_the_stored_comparison(lab, compare, capsys):
+    assert compare(FORWARD, NAT, "--pairs", 6, "--json", "--out", compare.out) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed == json.loads((only(compare.out).path / "comparison.json").read_text())
+    assert printed["scenarios"][0]["metrics"][0]["decision"] == "not_found"
+
+
+def test_interrupted_it_keeps_what_it_has_and_goes_on_where_it_stopped(lab, compare, capsys):
+    lab.interrupt_at = "B-1-forward.r2"
+    assert compare(FORWARD, *SMC, "--pairs", 6, "--out", compare.out) == 130
+    folder = only(compare.out)
+    assert "--resume" in capsys.readouterr().err
+    assert lab.ran == ["A-1-forward", "B-1-forward"]
+    assert compare("--resume", folder.path) == 0
+    assert lab.ran[2:4] == ["B-1-forward.r2", "A-1-forward.r2"]
+    assert len(lab.ran) == 12
+    assert "none larger than" in capsys.readouterr().out
+    assert compare("--resume", folder.path, "--pairs", 9) == 2
+
+
+@pytest.mark.parametrize(("factor", "limit", "code"), [(0.98, "1", 8), (0.98, "3", 0), (1.02, "1", 0), (1.0, "0", 0)])
+def test_a_gate_fails_only_where_b_is_surely_worse_by_more_than_allowed(lab, compare, factor, limit, code, capsys):
+    lab.factor = factor
+    assert compare(FORWARD, *SMC, "--pairs", 6, "--fail-if-worse", limit, "--out", compare.out) == code
+    assert ("B is worse by more than" in capsys.readouterr().err) is (code == 8)
+
+
+def test_a_gate_that_cannot_judge_does_not_pass(lab, compare, capsys):
+    assert compare(FORWARD, *SMC, "--pairs", 4, "--fail-if-worse", "5", "--out", compare.out) == 8
+    assert "cannot be told" in capsys.readouterr().err
+
+
+def test_a_named_metric_is_judged_instead_of_the_main_one(lab, compare, capsys):
+    assert compare(FORWARD, *SMC, "--pairs", 6, "--metric", "PMD busy", "--json", "--out", compare.out) == 0
+    metrics = json.loads(capsys.readouterr().out)["scenarios"][0]["metrics"]
+    assert [(one["metric"], one["judged"]) for one in metrics] == [("PMD busy", True), ("NDR", False)]
+
+
+def test_a_budget_ends_with_whole_pairs(lab, compare, capsys):
+    run_one = lab.run_one
+    lab.run_one = lambda *words: replace(run_one(*words), wall_s=50.0)
+    assert compare(FORWARD, *SMC, "--pairs", 9, "--budget", "360s", "--out", compare.out) == 0
+    # 360 s hold three pairs of 100 s; what is left out is skipped, not failed.
+    assert len(lab.ran) == 6
+    result = only(compare.out).read_result()
+    assert sum(one.outcome.value == "skipped" for one in result.scenarios) == 12
+    assert "pair 4 needs" in next(one.reason for one in result.scenarios if one.outcome.value == "skipped")
+    assert "3 of 9 pairs were measured" in capsys.readouterr().out
+
+
+def test_two_stored_runs_are_compared_and_written_where_asked(lab, compare, capsys, tmp_path):
+    for name in ("one", "two"):
+        assert main(["run", "--quiet", str(FORWARD), "--out", str(tmp_path / name)]) == 0
+        lab.factor = 0.5
+    one, two = (only(tmp_path / name).path for name in ("one", "two"))
+    capsys.readouterr()
+    assert compare(one, two) == 0
+    assert "unpaired" in capsys.readouterr().out
+    assert not compare.out.exists()
+    assert compare(one, two, "--out", compare.out) == 0
+    (written,) = compare.out.iterdir()
+    assert {path.name for path in written.iterdir()} == {"comparison.html", "comparison.json"}
+    assert compare(one) == 2
+    assert compare(one, FORWARD) == 2
+    assert "expected two of a kind" in capsys.readouterr().err
+    assert compare(one, two, "--pairs", 3) == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ((FORWARD,), "expected two scenario files"),
+        ((FORWARD, NAT, FORWARD), "expected two scenario files"),
+        ((FORWARD.parent, FORWARD), "it has no run.json"),
+        ((FORWARD, "--set-b", "search.trial_duration_s=0.7"), "search.trial_duration_s is "),
+        ((FORWARD, "--set-b", "dut.smcc=true"), "did you mean dut.smc?"),
+        ((FORWARD, "--set-b", "dut.vswitchd=ovs-vswitchd"), "expected the absolute path of a file"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_before_anything_is_built(lab, compare, capsys, words, told):
+    assert compare(*words, "--out", compare.out) == 2
+    assert told in capsys.readouterr().err
+    assert not compare.out.exists()
+
+
+def test_a_sweep_is_refused_with_what_to_do(lab, compare, capsys):
+    assert compare(ROOT / "studies/flow-rules/base.toml", *SMC, "--out", compare.out) == 2
+    assert "points of a sweep" in capsys.readouterr().err
+
+
+def test_a_file_may_not_choose_the_program_that_runs_as_root(tmp_path, capsys):
+    path = tmp_path / "x.toml"
+    path.write_text(FORWARD.read_text().replace("[dut]", '[dut]\nvswitchd = "/opt/ovs-vswitchd"'))
+    assert main(["check", str(path)]) == 2
+    assert "--set dut.vswitchd=/opt/ovs-vswitchd" in capsys.readouterr().err
