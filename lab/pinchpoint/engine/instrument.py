@@ -12,6 +12,13 @@ from typing import Protocol
 from pinchpoint.model.scenario import Stream
 from pinchpoint.model.trial import Loopback, StreamCounts, WorkerWitness
 
+HIGHEST_FPS = 1e9  # that the seam knows (protocol/schema.json): no engine presents frames so fast
+
+
+def duration_of(frames: int, rate_fps: float) -> float:
+    """Seconds in which a rate intends exactly so many frames: half a frame more, so that no rounding loses one."""
+    return (frames + 0.5) / rate_fps
+
 
 @dataclass(frozen=True)
 class TrialRequest:
@@ -24,6 +31,9 @@ class TrialRequest:
     load_fps: float
     streams: tuple[Stream, ...]
     probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
+    burst_frames: int | None = None
+    """So many frames and no others, all due at the start, as fast as the engine presents them. `duration_s` and
+    `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
 
 
 @dataclass(frozen=True)

@@ -270,7 +270,7 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         loopback=True,
         capture=None,
         streams=tuple(
-            stream_request(number, stream, request.load_fps * stream.share / shares)
+            stream_request(number, stream, request.load_fps * stream.share / shares, request.burst_frames)
             for number, stream in enumerate(request.streams)
         ),
     )

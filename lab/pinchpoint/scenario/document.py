@@ -20,6 +20,8 @@ else has a default; the effective values are stored with every run.
 | `load` | what given rates cost the switch | `[[port]]`, `[[stream]]`, `[load]` |
 | `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
 | `build` | how fast rules, ports or links come | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
+| `burst` | the longest burst without loss, and the buffer that follows from it | `[[port]]`, `[[stream]]` |
+| `loss_curve` | frame loss rate and forwarded rate against offered load | `[[port]]`, `[[stream]]` |
 
 A table that the measure does not read is refused.
 

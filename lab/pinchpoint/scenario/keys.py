@@ -17,6 +17,7 @@ from pinchpoint.scenario.bench_keys import (
 )
 from pinchpoint.scenario.key import Computed, Key, Table
 from pinchpoint.scenario.measure_keys import BUILD, LATENCY, LOAD, SEARCH, SOCKETS, STREAM, VALIDITY
+from pinchpoint.scenario.rfc2544_keys import BURST, LOSS_CURVE
 
 TOP = Table(
     "",
@@ -25,10 +26,11 @@ TOP = Table(
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
         Key(
             "measure",
-            kinds.word("rates", "load", "bandwidth", "rr", "crr", "build"),
+            kinds.word("rates", "load", "bandwidth", "rr", "crr", "build", "burst", "loss_curve"),
             '"rates": NDR and PDRs, then latency; "load": what given rates cost the DUT; "bandwidth": TCP goodput '
             'between two hosts; "rr": requests over standing connections; "crr": a connection for each request; '
-            '"build": how fast rules, ports or links are made.',
+            '"build": how fast rules, ports or links are made; "burst": the longest burst without loss; '
+            '"loss_curve": frame loss rate against offered load.',
             "rates",
         ),
         Key(
@@ -41,7 +43,7 @@ TOP = Table(
     ),
 )
 
-SINGLE: Final = (TOP, DUT, ENGINE, SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS, BUILD)
+SINGLE: Final = (TOP, DUT, ENGINE, SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS, BUILD, BURST, LOSS_CURVE)
 ARRAYS: Final = (RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER, PORT, HOST, STREAM)
 TABLES: Final = (
     TOP,
@@ -62,6 +64,8 @@ TABLES: Final = (
     LOAD,
     SOCKETS,
     BUILD,
+    BURST,
+    LOSS_CURVE,
     *sweep_keys.TABLES,
 )
 """In the order of docs/scenario.md."""

@@ -7,12 +7,14 @@ from pinchpoint.model.scenario import (
     ArpResponder,
     Bridge,
     Build,
+    Burst,
     Datapath,
     Engine,
     ExtraPorts,
     Host,
     Latency,
     Load,
+    LossCurve,
     MeasureKind,
     NumaPlacement,
     OvsDut,
@@ -71,6 +73,7 @@ def scenario_of(source: Source) -> Scenario | None:
     bridges.check_bridges(source, dut, arrays)
     checks.check_ports(source, arrays["port"], dut)
     checks.check_streams(source, arrays["stream"], arrays["port"], dut)
+    checks.check_burst(source, measure, arrays)
     checks.check_hosts(source, arrays["host"])
     if tables["sockets"]:
         checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
@@ -128,6 +131,8 @@ def _scenario(
         build=Build(**tables["build"]) if tables["build"] else None,
         point=Point(name, {}),
         defaulted=defaulted,
+        burst=Burst(**tables["burst"]) if top["measure"] == MeasureKind.BURST else None,
+        loss_curve=LossCurve(**tables["loss_curve"]) if top["measure"] == MeasureKind.LOSS_CURVE else None,
     )
 
 

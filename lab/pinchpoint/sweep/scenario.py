@@ -17,8 +17,10 @@ from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.build import measure_build
+from pinchpoint.sweep.burst import measure_burst
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_load
+from pinchpoint.sweep.loss_curve import measure_loss_curve
 from pinchpoint.sweep.rates import measure_rates
 from pinchpoint.sweep.setup import Setup, prepare
 from pinchpoint.sweep.sockets import measure_sockets
@@ -33,6 +35,8 @@ MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.RR: measure_sockets,
     MeasureKind.CRR: measure_sockets,
     MeasureKind.BUILD: measure_build,
+    MeasureKind.BURST: measure_burst,
+    MeasureKind.LOSS_CURVE: measure_loss_curve,
 }
 
 
