@@ -52,7 +52,8 @@ class _Found:
 
     ndr: Rate | None  # None: not searched, since the scenario gives the throughput
     result: BurstResult
-    refused: str  # why there are no tests; empty if there are
+    slow: str  # why no burst is one to the DUT; empty if they are
+    unjudged: str  # why there are no tests although there could be; empty if there are
     missing: str  # why there are fewer tests than asked for
 
 
@@ -86,21 +87,28 @@ class _Tests:
         try:
             rate_fps = self._rate_fps()
         except _UnjudgedError as error:
-            return self._together(ndr, (), 0.0, f"no burst could be judged: {error}")
-        if refused := bursts.not_faster(rate_fps, ndr, self._burst.throughput_fps):
-            return self._together(ndr, (), rate_fps, refused)
+            return self._together(ndr, (), 0.0, unjudged=f"no burst could be judged: {error}")
+        if slow := bursts.not_faster(rate_fps, ndr, self._burst.throughput_fps):
+            return self._together(ndr, (), rate_fps, slow=slow)
         tests, missing = self._all()
         if not tests:
-            return self._together(ndr, (), rate_fps, f"no burst could be judged: {missing}")
+            return self._together(ndr, (), rate_fps, unjudged=f"no burst could be judged: {missing}")
         rate_fps = median([test.rate_fps for test in tests if test.rate_fps is not None] or [rate_fps])
-        return self._together(ndr, tests, rate_fps, "", missing)
+        return self._together(ndr, tests, rate_fps, missing=missing)
 
     def _together(
-        self, ndr: Rate | None, tests: Sequence[BurstTest], rate_fps: float, refused: str, missing: str = ""
+        self,
+        ndr: Rate | None,
+        tests: Sequence[BurstTest],
+        rate_fps: float,
+        *,
+        slow: str = "",
+        unjudged: str = "",
+        missing: str = "",
     ) -> _Found:
         words = "back to back, as fast as the engine goes" if self._burst.rate_fps is None else "as burst.rate_fps asks"
         carried = bursts.throughput(ndr, self._burst.throughput_fps)
-        return _Found(ndr, bursts.burst_result(tests, rate_fps, words, carried), refused, missing)
+        return _Found(ndr, bursts.burst_result(tests, rate_fps, words, carried), slow, unjudged, missing)
 
     def _ndr(self) -> Rate | None:
         if self._burst.throughput_fps is not None:
@@ -176,7 +184,9 @@ def _summary(
     invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     cores = distance([trial for trial in judged if trial.validity is TrialValidity.VALID])
     ring = min(port.ring for port in scenario.ports)
-    carried = "" if result.throughput_fps or found.refused else result.throughput_words
+    reason = found.slow or found.unjudged
+    carried = "" if result.throughput_fps or reason else result.throughput_words
+    outcome = Outcome.IMPOSSIBLE if found.slow else Outcome.FAILED if reason else Outcome.MEASURED
     warnings = (not_learnt, cores.note if cores else "", found.missing, carried)
     return ScenarioResult(
         scenario=scenario.name,
@@ -185,13 +195,13 @@ def _summary(
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
         measure=str(scenario.measure),
-        outcome=Outcome.IMPOSSIBLE if found.refused else Outcome.MEASURED,
-        reason=found.refused,
+        outcome=outcome,
+        reason=reason,
         metrics=bursts.metrics(result, found.ndr),
         rates=(),
         latency=(),
         pmds=(),
-        verdict=None if found.refused else bursts.verdict(result, judged, ring),
+        verdict=None if reason else bursts.verdict(result, judged, ring),
         generator_ceiling_fps=max((trial.offered_fps for trial in trials), default=None),
         trials=len(trials),
         invalid_trials=dict(invalid),
