@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
+from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -65,7 +66,9 @@ class _State(Listener):
         self.phase_began = time.monotonic()
 
     def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
-        self.trial = f"trial {self.done + 1}: {duration_s:g} s at {units.fps(load_fps)}"
+        burst = f"{units.frames(int(duration_s * load_fps))} frames back to back"
+        sent = burst if load_fps == HIGHEST_FPS else f"{duration_s:.6g} s at {units.fps(load_fps)}"
+        self.trial = f"trial {self.done + 1}: {sent}"
 
     def trial_ends(self, trial: Trial) -> None:
         self.done += 1
@@ -113,7 +116,8 @@ def outcome(trial: Trial) -> str:
     if trial.validity is not TrialValidity.VALID:
         return f"{trial.validity.value}: {trial.reason}"
     lost = f"lost {units.loss(trial.loss_ratio)} ({units.frames(trial.lost)} frames)" if trial.lost else "no loss"
-    return f"{units.fps(trial.load_fps)}: {lost}"
+    frames = "" if trial.burst_frames is None else f"{units.frames(trial.burst_frames)} frames at "
+    return f"{frames}{units.fps(trial.load_fps)}: {lost}"
 
 
 def measured(found: Measurement) -> str:

@@ -19,7 +19,7 @@ _CLEAR = 10  # a factor must have changed by so many times the noise to be misse
 _MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
 # Tables that say how a workload or a measurement runs. What its connections or loads change between two
 # hosts is seen on the bench's threads; no datapath flow is promised for each.
-_NOT_THE_BENCH = frozenset({"sockets", "load", "search", "latency", "validity", "engine"})
+_NOT_THE_BENCH = frozenset({"sockets", "load", "search", "latency", "validity", "engine", "burst", "loss_curve"})
 
 
 def with_visibility(factors: Sequence[Factor], points: Sequence[CurvePoint]) -> tuple[CurvePoint, ...]:

@@ -23,6 +23,14 @@ class Step:
     to_share: float
 
 
+HIGHEST_FPS = 1e9  # that the seam knows (protocol/schema.json): no engine presents frames so fast
+
+
+def duration_of(frames: int, rate_fps: float) -> float:
+    """Seconds in which a rate intends exactly so many frames: half a frame more, so that no rounding loses one."""
+    return (frames + 0.5) / rate_fps
+
+
 @dataclass(frozen=True)
 class TrialRequest:
     """One trial to run: `load_fps` is divided among the streams by their shares."""
@@ -36,6 +44,9 @@ class TrialRequest:
     probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
     step: Step | None = None  # None: one load all along
     sample_s: float | None = None  # seconds between two samples; None: none are taken
+    burst_frames: int | None = None
+    """So many frames and no others, all due at the start, as fast as the engine presents them. `duration_s` and
+    `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
 
 
 @dataclass(frozen=True)

@@ -274,7 +274,9 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         loopback=True,
         capture=None,
         streams=tuple(
-            _shaped(stream_request(number, stream, request.load_fps * stream.share / shares), shape)
+            _shaped(
+                stream_request(number, stream, request.load_fps * stream.share / shares, request.burst_frames), shape
+            )
             for number, stream in enumerate(request.streams)
         ),
     )

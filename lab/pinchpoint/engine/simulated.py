@@ -15,7 +15,9 @@ frames that is served at a constant rate, `capacity_fps`.
 * Core distance: near and far, changing at random times; far scales the capacity.
 * Failures: a port's link goes down during a chosen trial, which ends there and is aborted.
 
-Its limits: no bursts but those after a gap, no memory from one trial to the
+* A burst (TrialRequest.burst_frames) arrives at the generator's ceiling, and its last frame ends the trial.
+
+Its limits: no other bursts but those after a gap, no memory from one trial to the
 next except the core distance, one queue for all streams, and latency that is
 a formula. The same seed and the same requests give the same results.
 
@@ -30,7 +32,7 @@ from enum import StrEnum
 from itertools import pairwise
 from random import Random
 
-from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
@@ -137,6 +139,9 @@ class SimulatedInstrument:
         failure = next((failure for failure in self._truth.failures if failure.trial == self._runs), None)
         if failure is not None:
             request = replace(request, duration_s=min(failure.after_s, request.duration_s), drain_s=0.0)
+        if request.burst_frames is not None:
+            rate_fps = min(request.load_fps, self._truth.ceiling_fps)
+            request = replace(request, load_fps=rate_fps, duration_s=duration_of(request.burst_frames, rate_fps))
         begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
         trial = _Trial(self._truth, request, self._modes.spans(begin_s, end_s), self._runs)
         self._clock_s = end_s + request.drain_s + self._truth.overhead_s

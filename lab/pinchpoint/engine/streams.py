@@ -270,8 +270,13 @@ class StreamRequest(Part, frozen=True, kw_only=True):
 _FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "udp.src", "udp_dst": "udp.dst"}
 
 
-def stream_request(number: int, stream: Stream, rate_fps: float | None) -> StreamRequest:
-    """A stream of the scenario in the words of the seam; ranges of one value need no program."""
+def stream_request(
+    number: int, stream: Stream, rate_fps: float | None, burst_frames: int | None = None
+) -> StreamRequest:
+    """A stream of the scenario in the words of the seam; ranges of one value need no program.
+
+    With `burst_frames` so many frames always fall due together.
+    """
     ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
     layers = (
         Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst)),
@@ -283,7 +288,7 @@ def stream_request(number: int, stream: Stream, rate_fps: float | None) -> Strea
         tx_port=stream.tx_port,
         rx_port=stream.rx_port,
         rate=None if rate_fps is None else Rate(fps=rate_fps),
-        shape=Shape(steady=Steady()),
+        shape=Shape(steady=Steady()) if burst_frames is None else Shape(bursts=Bursts(burst_frames)),
         size=Size(fixed=stream.frame_bytes),
         template=Template(layers=layers),
         stamped=True,

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
+from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
 from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad
@@ -173,6 +174,8 @@ class ScenarioResult:
     settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
     ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
+    burst: BurstResult | None = None  # of the measure burst
+    loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ class MeasureKind(StrEnum):
     SOAK = "soak"  # loss over a long time
     RECOVERY = "recovery"  # how long frames are lost after an overload
     BLOCKED = "blocked"  # how long forwarding stands still while the DUT is changed
+    BURST = "burst"  # the longest burst without loss (RFC 2544, 26.4; RFC 9004)
+    LOSS_CURVE = "loss_curve"  # frame loss rate against offered load (RFC 2544, 26.3)
 
 
 class NumaPlacement(StrEnum):
@@ -315,6 +317,27 @@ class Blocked:
     repeats: int
 
 
+@dataclass(frozen=True)
+class Burst:
+    """How the longest burst without loss is looked for (measure = "burst")."""
+
+    repeats: int  # searches, each from a burst of its own to its end
+    rate_fps: float | None  # within a burst; None: back to back, as fast as the engine goes
+    throughput_fps: float | None  # of the DUT, for the correction; None: its NDR is searched first
+    max_frames: int  # longest burst tried
+    relative_width: float  # a search ends when its bounds are this close, relative to the upper one
+
+
+@dataclass(frozen=True)
+class LossCurve:
+    """At which loads the frame loss rate is measured (measure = "loss_curve")."""
+
+    max_load_fps: float | None  # 100 % load; None: the highest that the generator offers in full
+    step: float  # from one load to the next, as a share of the highest
+    repeats: int  # trials at each load
+    duration_s: float  # of each
+
+
 Level = bool | int | float | str
 
 
@@ -352,6 +375,8 @@ class Scenario:
     soak: Soak | None = None
     recovery: Recovery | None = None
     blocked: Blocked | None = None
+    burst: Burst | None = None
+    loss_curve: LossCurve | None = None
 
 
 @dataclass(frozen=True)

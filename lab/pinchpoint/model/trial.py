@@ -191,7 +191,7 @@ class Trial:
 
     id: str  # unique within the run, e.g. "forward-0007"
     scenario: str
-    phase: str  # "warm-up", "search", "latency"; of the measure load: "warm-up", "load"
+    phase: str  # "warm-up", "search", "latency"; of other measures also "load", "burst", "reach", "loss curve"
     repeat: int  # how many trials of this phase had this load before
     started: str  # ISO 8601, UTC
     duration_s: float  # intended
@@ -209,6 +209,7 @@ class Trial:
     validity: TrialValidity
     reason: str  # why not valid; empty when valid
     samples: tuple[Sample, ...] = ()  # of trials that are looked at over time
+    burst_frames: int | None = None  # so many frames as one burst; None: a load for its duration
 
     @property
     def lost(self) -> int:

@@ -16,7 +16,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import figures, views, words
+from pinchpoint.report import figures, rfc2544_figures, views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 
@@ -203,11 +203,13 @@ def _figures(sections: Sequence[Section]) -> list[dict[str, Any]]:
     for section in sections:
         place, found = section.anchor, section.result
         if section.trials:
-            loss = figures.loss_figure(found, section.trials)
+            loss = figures.loss_figure(found, [trial for trial in section.trials if trial.burst_frames is None])
             drawn.append({"id": f"{place}-loss", **loss})
             near = figures.close_up(loss["layout"], found.rates) if found else None
             if near:
                 drawn.append({"id": f"{place}-near", "data_of": f"{place}-loss", "layout": near})
+        named = rfc2544_figures.figures_of(found, section.trials)
+        drawn += [{"id": f"{place}-{name}", **figure} for name, figure in named]
         if found and any(point.latency for point in found.latency):
             drawn.append({"id": f"{place}-latency", **figures.latency_figure(found.latency)})
         if has_probes(section.trials):

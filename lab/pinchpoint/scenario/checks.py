@@ -39,7 +39,7 @@ def check_program(source: Source, dut: Values) -> None:
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
     """The tables that the measure needs are there."""
     sends = (
-        measure in ("rates", "load", "soak", "recovery", "blocked")
+        measure in ("rates", "load", "soak", "recovery", "blocked", "burst", "loss_curve")
         or build.get("load_fps", 0) > 0
         or build.get("probe_rules", 0) > 0
     )
@@ -127,6 +127,19 @@ def _check_affinity(source: Source, port: Element, dut: Values) -> None:
         source.mismatch(at, f"each queue once, from 0 to {port.values.get('queues', 1) - 1}", text)
     if cpus and any(int(cpu) not in cpus for _, cpu in pairs):
         source.mismatch(at, f"CPUs of dut.pmd_cpus ({', '.join(map(str, cpus))})", text)
+
+
+def check_burst(source: Source, measure: str | None, arrays: Mapping[str, Sequence[Element]]) -> None:
+    """One stream from one queue: frames of several would not come back to back, but side by side."""
+    if measure != "burst":
+        return
+    if len(arrays["stream"]) > 1:
+        source.problem(("stream",), f'expected one [[stream]] with measure = "burst", found {len(arrays["stream"])}')
+    senders = {stream.values.get("tx_port") for stream in arrays["stream"]}
+    for port in arrays["port"]:
+        queues = port.values.get("queues", 1)
+        if port.values.get("name") in senders and queues > 1:
+            source.mismatch((*port.at, "queues"), "1 where a burst is sent: one core sends it", queues)
 
 
 def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], dut: Values) -> None:

@@ -23,6 +23,8 @@ else has a default; the effective values are stored with every run.
 | `soak` | loss over hours, window by window | `[[port]]`, `[[stream]]` |
 | `recovery` | how long frames are lost after an overload | `[[port]]`, `[[stream]]` |
 | `blocked` | how long forwarding stands still while the switch is changed | `[[port]]`, `[[stream]]`, `[blocked]` |
+| `burst` | the longest burst without loss, and the buffer that follows from it | `[[port]]`, `[[stream]]` |
+| `loss_curve` | frame loss rate and forwarded rate against offered load | `[[port]]`, `[[stream]]` |
 
 A table that the measure does not read is refused.
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario import kinds, sweep_keys
 from pinchpoint.scenario.bench_keys import (
     ARP_RESPONDER,
@@ -18,6 +19,7 @@ from pinchpoint.scenario.bench_keys import (
 from pinchpoint.scenario.key import Computed, Key, Table
 from pinchpoint.scenario.measure_keys import BUILD, LATENCY, LOAD, SEARCH, SOCKETS, STREAM, VALIDITY
 from pinchpoint.scenario.over_time_keys import BLOCKED, RECOVERY, SOAK
+from pinchpoint.scenario.rfc2544_keys import BURST, LOSS_CURVE
 
 TOP = Table(
     "",
@@ -26,11 +28,12 @@ TOP = Table(
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
         Key(
             "measure",
-            kinds.word("rates", "load", "bandwidth", "rr", "crr", "build", "soak", "recovery", "blocked"),
+            kinds.word(*MeasureKind),
             '"rates": NDR and PDRs, then latency; "load": what given rates cost the DUT; "bandwidth": TCP goodput '
             'between two hosts; "rr": requests over standing connections; "crr": a connection for each request; '
             '"build": how fast rules, ports or links are made; "soak": loss over a long time; "recovery": how long '
-            'frames are lost after an overload; "blocked": how long forwarding stands still while the DUT is changed.',
+            'frames are lost after an overload; "blocked": how long forwarding stands still while the DUT is changed; '
+            '"burst": the longest burst without loss; "loss_curve": frame loss rate against offered load.',
             "rates",
         ),
         Key(
@@ -43,7 +46,10 @@ TOP = Table(
     ),
 )
 
-SINGLE: Final = (TOP, DUT, ENGINE, SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS, BUILD, SOAK, RECOVERY, BLOCKED)
+SINGLE: Final = (
+    *(TOP, DUT, ENGINE, SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS, BUILD),
+    *(SOAK, RECOVERY, BLOCKED, BURST, LOSS_CURVE),
+)
 ARRAYS: Final = (RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER, PORT, HOST, STREAM)
 TABLES: Final = (
     TOP,
@@ -67,6 +73,8 @@ TABLES: Final = (
     SOAK,
     RECOVERY,
     BLOCKED,
+    BURST,
+    LOSS_CURVE,
     *sweep_keys.TABLES,
 )
 """In the order of docs/scenario.md."""

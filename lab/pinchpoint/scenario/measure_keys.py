@@ -6,7 +6,7 @@ from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.scenario import kinds
 from pinchpoint.scenario.key import Computed, Key, Table, Unset
 
-FRAMES: Final = ("rates", "load", "build", "soak", "recovery", "blocked")
+FRAMES: Final = ("rates", "load", "build", "soak", "recovery", "blocked", "burst", "loss_curve")
 """The measures that send frames."""
 SOCKETS_MEASURES: Final = ("bandwidth", "rr", "crr")
 """The measures of kernel sockets between two hosts."""

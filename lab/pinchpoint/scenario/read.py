@@ -8,12 +8,14 @@ from pinchpoint.model.scenario import (
     Blocked,
     Bridge,
     Build,
+    Burst,
     Datapath,
     Engine,
     ExtraPorts,
     Host,
     Latency,
     Load,
+    LossCurve,
     MeasureKind,
     NumaPlacement,
     OvsDut,
@@ -75,6 +77,7 @@ def scenario_of(source: Source) -> Scenario | None:
     bridges.check_bridges(source, dut, arrays)
     checks.check_ports(source, arrays["port"], dut)
     checks.check_streams(source, arrays["stream"], arrays["port"], dut)
+    checks.check_burst(source, measure, arrays)
     checks.check_hosts(source, arrays["host"])
     if tables["sockets"]:
         checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
@@ -136,6 +139,8 @@ def _scenario(
         soak=Soak(**tables["soak"]) if tables["soak"] else None,
         recovery=Recovery(**tables["recovery"]) if tables["recovery"] else None,
         blocked=Blocked(**tables["blocked"]) if tables["blocked"] else None,
+        burst=Burst(**tables["burst"]) if top["measure"] == MeasureKind.BURST else None,
+        loss_curve=LossCurve(**tables["loss_curve"]) if top["measure"] == MeasureKind.LOSS_CURVE else None,
     )
 
 

@@ -26,6 +26,8 @@ _MAIN: Mapping[MeasureKind, str] = {
     MeasureKind.RR: "transactions",
     MeasureKind.CRR: "transactions",
     MeasureKind.BUILD: "time per item",
+    MeasureKind.BURST: "longest burst",
+    MeasureKind.LOSS_CURVE: "loss-free load",
 }
 
 Done = Mapping[str, ScenarioResult]

@@ -8,6 +8,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
 from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Scenario
+from pinchpoint.sweep.burst import expected_bursts
+from pinchpoint.sweep.loss_curve import expected_trials as expected_loss_trials
 from pinchpoint.sweep.rates import expected_trials
 from pinchpoint.sweep.warm_up import first_round
 
@@ -108,6 +110,22 @@ def _item_s(build: Build) -> float:
     return item_s / min(2, build.concurrency) if build.method == "process" else item_s
 
 
+def _burst_s(scenario: Scenario) -> float:
+    burst, search = scenario.burst, scenario.search
+    if burst is None:
+        return 0.0
+    searched = expected_trials(scenario) * (search.trial_duration_s + search.drain_s + TRIAL_S)
+    throughput_s = 0.0 if burst.throughput_fps else min(searched, search.max_duration_s)
+    return first_round(scenario)[0] + throughput_s + expected_bursts(burst) * (search.drain_s + TRIAL_S)
+
+
+def _loss_curve_s(scenario: Scenario) -> float:
+    curve, search = scenario.loss_curve, scenario.search
+    if curve is None:
+        return 0.0
+    return first_round(scenario)[0] + expected_loss_trials(curve) * (curve.duration_s + search.drain_s + TRIAL_S)
+
+
 _MEASURES_S: Mapping[MeasureKind, Callable[[Scenario], float]] = {
     MeasureKind.RATES: _rates_s,
     MeasureKind.LOAD: _load_s,
@@ -118,6 +136,8 @@ _MEASURES_S: Mapping[MeasureKind, Callable[[Scenario], float]] = {
     MeasureKind.SOAK: _soak_s,
     MeasureKind.RECOVERY: _recovery_s,
     MeasureKind.BLOCKED: _blocked_s,
+    MeasureKind.BURST: _burst_s,
+    MeasureKind.LOSS_CURVE: _loss_curve_s,
 }
 
 

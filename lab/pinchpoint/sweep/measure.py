@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pinchpoint.diagnose import ledger, load
+from pinchpoint.diagnose.bursts import without_pauses
 from pinchpoint.diagnose.validity import judge
-from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, Step, TrialRequest
+from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Ledger, Sample, Trial, TrialValidity, Witness
@@ -70,13 +71,24 @@ class Measurer:
         if self._sending:
             self._instrument.stop()
 
-    def trial(self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None = None) -> Trial:
-        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is."""
-        trial = self._replayed(phase, duration_s, load_fps)
+    def trial(
+        self,
+        phase: str,
+        duration_s: float,
+        load_fps: float,
+        over_time: OverTime | None = None,
+        burst_frames: int | None = None,
+    ) -> Trial:
+        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is.
+
+        `burst_frames`: the trial is one burst of so many frames, which is what the load and the duration
+        come to; at HIGHEST_FPS they go back to back. See `burst`.
+        """
+        trial = self._replayed(phase, duration_s, load_fps, burst_frames)
         if trial is not None:
             self.mode.set_aside(trial)
         else:
-            trial = self._run(phase, duration_s, load_fps, over_time)
+            trial = self._run(phase, duration_s, load_fps, over_time, burst_frames)
             if phase != WARM_UP:
                 trial = self.mode.set_aside(trial)
             self._keep(trial)
@@ -86,20 +98,28 @@ class Measurer:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
         return trial
 
-    def _replayed(self, phase: str, duration_s: float, load_fps: float) -> Trial | None:
+    def burst(self, phase: str, frames: int, rate_fps: float | None) -> Trial:
+        """One burst of so many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""
+        rate_fps = rate_fps or HIGHEST_FPS
+        return self.trial(phase, duration_of(frames, rate_fps), rate_fps, burst_frames=frames)
+
+    def _replayed(self, phase: str, duration_s: float, load_fps: float, burst_frames: int | None) -> Trial | None:
         for number, trial in enumerate(self._recorded):
-            if (trial.phase, trial.duration_s, trial.load_fps) == (phase, duration_s, load_fps):
+            same = (trial.phase, trial.duration_s, trial.burst_frames) == (phase, duration_s, burst_frames)
+            if same and (trial.load_fps == load_fps or load_fps == HIGHEST_FPS):
                 return self._recorded.pop(number)
         return None
 
-    def _run(self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None) -> Trial:
+    def _run(
+        self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None, burst_frames: int | None
+    ) -> Trial:
         self._count += 1
         trial_id = f"{self._scenario.name}-{self._count:04d}"
         self._listener.trial_begins(trial_id, duration_s, load_fps)
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
-        result = self._send(self._request(trial_id, duration_s, load_fps), over_time, samples)
+        result = self._send(self._request(trial_id, duration_s, load_fps, burst_frames), over_time, samples)
         died: DutError | None = None
         seen: Mapping[str, float] = {}
         try:
@@ -109,9 +129,13 @@ class Measurer:
                 seen = self._bracket.close().flat()
         except DutError as error:
             died = error
+        if load_fps == HIGHEST_FPS and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
+            load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
+        if burst_frames is not None:
+            trial = without_pauses(replace(trial, burst_frames=burst_frames))
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
@@ -140,7 +164,7 @@ class Measurer:
         finally:
             self._sending = False
 
-    def _request(self, trial_id: str, duration_s: float, load_fps: float) -> TrialRequest:
+    def _request(self, trial_id: str, duration_s: float, load_fps: float, burst_frames: int | None) -> TrialRequest:
         scenario = self._scenario
         return TrialRequest(
             trial_id=trial_id,
@@ -150,6 +174,7 @@ class Measurer:
             load_fps=load_fps,
             streams=scenario.streams,
             probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
+            burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 
     def _ledger(self, result: EngineResult, seen: Mapping[str, float]) -> Ledger:

@@ -19,8 +19,10 @@ from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.blocked import measure_blocked
 from pinchpoint.sweep.build import measure_build
+from pinchpoint.sweep.burst import measure_burst
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_load
+from pinchpoint.sweep.loss_curve import measure_loss_curve
 from pinchpoint.sweep.rates import measure_rates
 from pinchpoint.sweep.recovery import measure_recovery
 from pinchpoint.sweep.setup import Setup, prepare
@@ -40,6 +42,8 @@ MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
     MeasureKind.SOAK: measure_soak,
     MeasureKind.RECOVERY: measure_recovery,
     MeasureKind.BLOCKED: measure_blocked,
+    MeasureKind.BURST: measure_burst,
+    MeasureKind.LOSS_CURVE: measure_loss_curve,
 }
 
 

@@ -60,7 +60,7 @@ def test_rates_of_different_trial_lengths_are_refused_with_both_definitions():
 def test_a_definition_is_read_from_the_results_where_the_scenarios_do_not_tell_it():
     one = main(of_runs(A, run([8e6] * 3, trial_s=10.0)))
     assert one.decision is Decision.REFUSED
-    assert "trials of 10 s" in one.sentence
+    assert "10 s trials" in one.sentence
 
 
 def test_numbers_of_different_modes_of_the_cores_are_not_compared():

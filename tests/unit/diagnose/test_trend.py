@@ -19,7 +19,7 @@ def test_runs_are_taken_in_the_order_of_their_start_and_a_fall_is_worse() -> Non
     assert (change.run_id, change.worse, found.worse) == ("forward-012", True, True)
     assert change.ratio == pytest.approx(2.8 / 3.0, abs=0.01)
     assert found.segments[1].interval == "95 %, of the median by ranks over 8 runs"
-    assert found.definition.startswith("loss ratio 0 in trials of 1 s")
+    assert found.definition.startswith("loss ratio 0: at most half of the 1 s trials")
 
 
 def test_a_rise_is_no_worse_and_neither_is_a_fall_that_was_mended() -> None:
@@ -59,7 +59,7 @@ def test_another_definition_of_the_rate_is_left_out() -> None:
     (found,) = trends(runs)
     assert [run.run_id for run in found.runs] == ["forward-020"]
     assert len(found.left_out) == 10
-    assert found.left_out[0].startswith("forward-000: another definition: loss ratio 0 in trials of 1 s; at most half")
+    assert found.left_out[0].startswith("forward-000: another definition: loss ratio 0: at most half of the 1 s")
 
 
 def test_a_rate_that_is_a_bound_or_refused_is_no_point() -> None:

@@ -35,6 +35,6 @@ def test_every_kind_of_finding_is_explained():
 
 
 def test_every_group_of_the_shipped_studies_is_mentioned():
-    for name in ("flow-rules", "io-paths"):
+    for name in ("flow-rules", "io-paths", "rfc2544"):
         for sweep in load_study(GUIDE.parents[1] / "studies" / name)[1]:
             assert re.search(rf"\b{re.escape(sweep.group)}\b", TEXT), sweep.group

@@ -7,14 +7,15 @@ import pytest
 import socket_windows
 import trials
 
-from pinchpoint.diagnose import building, socket_metrics, windows
+from pinchpoint.diagnose import building, bursts, loss_curve, socket_metrics, windows
 from pinchpoint.diagnose.metrics import of_load, of_rates
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
+from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544")
 SEEN = {
     "ovs/exercised/flows": 2.0,
     "ovs/exercised/masks": 1.0,
@@ -44,6 +45,15 @@ def of_build(scenario):
     return building.metrics(building.Built(scenario.build, 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
 
 
+def of_bursts(_scenario):
+    tests = [BurstTest(2000, 2010, 8e6, ()), BurstTest(2100, 2110, 8e6, ())]
+    return bursts.metrics(bursts.burst_result(tests, 8e6, "", (4e6, "")), None)
+
+
+def of_loss_curve(_scenario):
+    return loss_curve.metrics([loss_curve.point(1.0, 1e6, [trials.trial()], "")])
+
+
 PRODUCERS = {
     MeasureKind.RATES: of_frames,
     MeasureKind.LOAD: of_frames,
@@ -51,6 +61,8 @@ PRODUCERS = {
     MeasureKind.RR: of_sockets,
     MeasureKind.CRR: of_sockets,
     MeasureKind.BUILD: of_build,
+    MeasureKind.BURST: of_bursts,
+    MeasureKind.LOSS_CURVE: of_loss_curve,
 }
 
 

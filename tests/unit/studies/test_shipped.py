@@ -11,7 +11,7 @@ from pinchpoint.scenario.study import load_study
 from pinchpoint.sweep import setup
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability")
 POINTS = {  # group: points in full, points in the short form
     "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
     "io-paths": {
@@ -34,6 +34,7 @@ POINTS = {  # group: points in full, points in the short form
         "build-veths": (15, 6),
         "build-traffic": (9, 3),
     },
+    "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
 }
 
 

@@ -1,0 +1,196 @@
+"""The figures of the measures burst and loss_curve, in the form of `figures`."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.rfc2544 import BurstResult, LossPoint
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.report.figures import Figure, account, axis, layout_of
+
+_FORWARDED: Final = (0.56, 1.0)  # heights of the loss curve's three parts, from the bottom 0 to the top 1
+_LOSS: Final = (0.14, 0.5)
+_NONE: Final = (0.0, 0.1)
+_LEAST_DECADES: Final = 3
+_OUTCOMES: Final = (
+    ("lost nothing", "circle", "@accent"),
+    ("lost frames", "x-thin", "@second"),
+    ("set aside", "diamond-open", "@noisy_host"),
+)
+
+
+def figures_of(result: ScenarioResult | None, trials: Sequence[Trial]) -> Iterator[tuple[str, Figure]]:
+    """Each figure of a scenario's result with its name; none for other measures."""
+    if result is not None and result.burst is not None and result.burst.tests:
+        yield "bursts", burst_figure(result.burst, trials)
+    if result is not None and result.loss_curve:
+        yield "curve", loss_curve_figure(result.loss_curve)
+
+
+def burst_figure(found: BurstResult, trials: Sequence[Trial]) -> Figure:
+    """Burst length by test: each burst that was sent, and the longest without loss. x: test; y: frames."""
+    known = {trial.id: trial for trial in trials}
+    sent = [
+        (number, known[one]) for number, test in enumerate(found.tests, 1) for one in test.trial_ids if one in known
+    ]
+    data = [_bursts(outcome, sent) for outcome in _OUTCOMES]
+    data.append(
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": "longest without loss",
+            "x": list(range(1, len(found.tests) + 1)),
+            "y": [test.longest for test in found.tests],
+            "hoverinfo": "skip",
+            "line": {"color": "@accent", "width": 2, "shape": "hvh"},
+        }
+    )
+    layout = layout_of(height=340, top=26)
+    layout["xaxis"] |= {"title": {"text": "test, in the order they were made"}, "anchor": "y", "rangemode": "tozero"}
+    layout["yaxis"] |= {"title": {"text": "burst length, frames"}, "rangemode": "tozero", "tickformat": ",d"}
+    layout["shapes"] = [
+        {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "y0": found.average, "y1": found.average,
+         "line": {"color": "@accent", "width": 1, "dash": "dash"}}
+    ]  # fmt: skip
+    layout["annotations"] = [
+        {"xref": "paper", "x": 1, "xanchor": "right", "y": found.average, "yanchor": "bottom", "showarrow": False,
+         "text": f"average {units.number(round(found.average))} frames", "font": {"color": "@accent", "size": 12}}
+    ]  # fmt: skip
+    return {"data": [trace for trace in data if trace["x"]], "layout": layout}
+
+
+def _bursts(outcome: tuple[str, str, str], sent: Sequence[tuple[int, Trial]]) -> Figure:
+    name, symbol, colour = outcome
+    chosen = [(number, trial) for number, trial in sent if _outcome(trial) == name]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [number for number, _ in chosen],
+        "y": [trial.burst_frames for _, trial in chosen],
+        "text": [f"burst of {units.frames(trial.burst_frames)} frames<br>{account(trial)}" for _, trial in chosen],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": symbol, "size": 7, "color": colour, "opacity": 0.8,
+                   "line": {"width": 1.5, "color": colour}},
+    }  # fmt: skip
+
+
+def _outcome(trial: Trial) -> str:
+    if trial.validity is not TrialValidity.VALID:
+        return "set aside"
+    return "lost frames" if trial.lost > 0 else "lost nothing"
+
+
+def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
+    """Forwarded rate above, loss below, against offered load; loads that were not offered are a shaded range.
+
+    x: offered load, Mpps; y: forwarded rate, Mpps; y2: loss ratio, logarithmic; y3: a strip for no loss.
+    Bars are the intervals of the points.
+    """
+    judged = sorted((one for one in points if one.loss is not None), key=lambda one: one.offered_fps)
+    lossy = [one for one in judged if one.loss]
+    decades = _decades([one.loss_low or one.loss or 0.0 for one in lossy] + [one.loss or 0.0 for one in lossy])
+    data = [_all_forwarded(judged), _forwarded(judged), _loss(lossy, 10.0 ** decades[0]), _none(judged)]
+    layout = layout_of(height=520, top=34)
+    layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y3", "rangemode": "tozero"}
+    layout["yaxis"] |= {"title": {"text": "forwarded, Mpps"}, "rangemode": "tozero", "domain": list(_FORWARDED)}
+    layout["yaxis2"] = axis() | {
+        "title": {"text": "loss ratio"},
+        "domain": list(_LOSS),
+        "type": "log",
+        "range": [decades[0] - 0.15, 0.15],
+        "tickvals": [10.0**decade for decade in decades],
+        "ticktext": [units.loss(10.0**decade) for decade in decades],
+    }
+    layout["yaxis3"] = axis() | {
+        "domain": list(_NONE), "range": [-1, 1], "tickvals": [0], "ticktext": ["no loss"], "fixedrange": True,
+        "showgrid": False,
+    }  # fmt: skip
+    layout |= _not_offered(points, judged)
+    return {"data": [trace for trace in data if trace["x"]], "layout": layout}
+
+
+def _decades(losses: Sequence[float]) -> list[int]:
+    lowest = min((math.floor(math.log10(loss)) for loss in losses if loss > 0), default=-_LEAST_DECADES)
+    return list(range(min(lowest, -_LEAST_DECADES), 1))
+
+
+def _all_forwarded(judged: Sequence[LossPoint]) -> Figure:
+    most = max((one.offered_fps for one in judged), default=0.0) / 1e6
+    return {
+        "type": "scatter", "mode": "lines", "name": "all of it forwarded", "x": [0, most] if judged else [],
+        "y": [0, most], "yaxis": "y", "hoverinfo": "skip", "line": {"color": "@second", "width": 1, "dash": "dot"},
+    }  # fmt: skip
+
+
+def _forwarded(judged: Sequence[LossPoint]) -> Figure:
+    values = [(one.forwarded_fps or 0.0, one.forwarded_low or 0.0, one.forwarded_high or 0.0) for one in judged]
+    return _curve("forwarded", judged, "y", [tuple(value / 1e6 for value in each) for each in values])
+
+
+def _loss(lossy: Sequence[LossPoint], least: float) -> Figure:
+    """A lower end of zero is drawn to the end of the logarithmic axis."""
+    values = [(one.loss or 0.0, max(one.loss_low or 0.0, least), one.loss_high or 0.0) for one in lossy]
+    return _curve("loss", lossy, "y2", values)
+
+
+def _none(judged: Sequence[LossPoint]) -> Figure:
+    clean = [one for one in judged if not one.loss]
+    trace = _curve("no loss", clean, "y3", [(0.0, 0.0, 0.0)] * len(clean))
+    marker = trace["marker"] | {"symbol": ["circle" if one.lossless else "circle-open" for one in clean]}
+    return trace | {"mode": "markers", "showlegend": False, "marker": marker}
+
+
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, ...]]) -> Figure:
+    colour = "@accent" if y == "y" else "@s1"
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": [one.offered_fps / 1e6 for one in points],
+        "y": [value for value, _, _ in values],
+        "yaxis": y,
+        "text": [_words(one) for one in points],
+        "hovertemplate": "%{text}<extra></extra>",
+        "line": {"color": colour, "width": 2},
+        "marker": {"color": colour, "size": 8, "line": {"width": 1.8, "color": colour}},
+        "error_y": _bars(colour, values),
+    }
+
+
+def _bars(colour: str, values: Sequence[tuple[float, ...]]) -> Mapping[str, object]:
+    ups = [max(0.0, high - value) for value, _, high in values]
+    downs = [max(0.0, value - low) for value, low, _ in values]
+    return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
+            "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)}  # fmt: skip
+
+
+def _words(one: LossPoint) -> str:
+    lines = [
+        f"<b>{units.share(one.share)} load</b>",
+        f"intended {units.fps(one.load_fps)}, offered {units.fps(one.offered_fps)}",
+        f"forwarded {units.fps(one.forwarded_fps)}",
+        f"lost {units.loss(one.loss or 0.0)} ({units.loss(one.loss_low or 0.0)} to {units.loss(one.loss_high or 0.0)})",
+        escape(one.interval),
+    ]  # fmt: skip
+    if not one.loss and not one.lossless:
+        lines.append("but not in every trial")
+    return "<br>".join([*lines, *([f"<i>{escape(one.reason)}</i>"] if one.reason else [])])
+
+
+def _not_offered(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Figure:
+    """The range of intended loads that the generator did not offer: the DUT has no point there."""
+    limited = [one for one in points if one.generator_limited]
+    if not limited:
+        return {}
+    highest = max((one.load_fps for one in judged), default=0.0)
+    low, high = max(highest, min(one.offered_fps for one in limited)) / 1e6, limited[0].load_fps / 1e6
+    shape = {"type": "rect", "xref": "x", "yref": "paper", "x0": low, "x1": high, "y0": 0, "y1": 1, "layer": "below",
+             "fillcolor": "@generator_limited", "opacity": 0.12, "line": {"width": 0}}  # fmt: skip
+    note = {"x": high, "xref": "x", "xanchor": "right", "y": 1, "yref": "paper", "yanchor": "bottom",
+            "showarrow": False, "text": "not offered: the generator's limit",
+            "font": {"color": "@generator_limited", "size": 12}}  # fmt: skip
+    return {"shapes": [shape], "annotations": [note]}
