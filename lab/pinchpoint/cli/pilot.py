@@ -33,7 +33,8 @@ from pinchpoint.diagnose.variance import (
     varies_most,
 )
 from pinchpoint.model import units
-from pinchpoint.model.errors import InputError, PinchpointError, StoreError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, StoreError
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
@@ -148,7 +149,17 @@ def pilot(
         for line in _lines(judged, path, costs, within, time_s):
             console.print(Text(line))
         console.print(Text(f"Report: {folder.path / 'report.html'}"))
-    return 0
+    return _failed(found)
+
+
+def _failed(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
+    """The exit code, and on stderr how many measurements yielded no number."""
+    lost = [one for one in found.values() if one.outcome is Outcome.FAILED]
+    if not lost:
+        return 0
+    reason = lost[0].reason.splitlines()[0]
+    click.echo(f"pinchpoint: {len(lost)} of {len(found)} measurements failed; the first: {reason}", err=True)
+    return BenchError.exit_code
 
 
 def _scenario(path: Path, quick: bool, changes: dict[str, object]) -> tuple[Scenario, dict[str, str]]:

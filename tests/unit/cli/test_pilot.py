@@ -10,7 +10,9 @@ from sweeps import ROOT, measured
 from pinchpoint.cli import pilot as command
 from pinchpoint.cli.main import main
 from pinchpoint.diagnose.variance import Costs
+from pinchpoint.model.result import Outcome
 from pinchpoint.sweep.pilot import unit
+from pinchpoint.sweep.run import unmeasured
 
 FILE = str(ROOT / "studies" / "quickstart" / "1-forward.toml")
 
@@ -65,6 +67,16 @@ def test_advice_for_a_given_time_and_for_too_little(pilot, capsys):
 def test_a_metric_that_is_not_there_is_told(pilot, capsys):
     assert pilot(FILE, "--metric", "absent") == 0
     assert "absent: no number in 24 of 24 measurements; the first: not measured" in capsys.readouterr().out
+
+
+def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
+    def failing(scenario, size, folder, listener, remember):
+        found = {at: unmeasured(unit(scenario, *at), Outcome.FAILED, "busy\n  hint: wait", 1.0) for at in size.every}
+        return found, Costs(3.0, 1.0, 10.0)
+
+    monkeypatch.setattr(command.piloted, "run_pilot", failing)
+    assert pilot() == 4
+    assert "24 of 24 measurements failed; the first: busy\n" in capsys.readouterr().err
 
 
 def test_a_file_that_sweeps_is_no_point(pilot, capsys):
