@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.result import ModeRates, Rate, RateStatus
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.library import Bounds, LibraryError, LossRatioSearch
@@ -30,6 +30,7 @@ class SearchOutcome:
 
     rates: tuple[Rate, ...]
     generator_ceiling_fps: float | None  # highest rate offered by a generator that fell short; None: none did
+    modes: tuple[ModeRates, ...] = ()  # of the cores, as met; `rates` are the first one's (threshold only)
 
 
 class _StoppedError(Exception):
@@ -44,14 +45,25 @@ class _GeneratorLimitedError(Exception):
         self.trial = trial
 
 
-def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> SearchOutcome:
+def find_rates(
+    measure: Measure,
+    search: Search,
+    now_s: Callable[[], float],
+    *,
+    ceiling_fps: float | None = None,
+    mode_of: Callable[[Trial], float | None] = lambda trial: None,
+) -> SearchOutcome:
     """NDR and PDR of whatever `measure` measures, within search.max_duration_s by the clock `now_s`.
 
-    `search` holds what a scenario may hold (minimum below maximum, and so on).
+    `search` holds what a scenario may hold (minimum below maximum, and so on). `ceiling_fps` is the
+    generator's own highest rate, if known: no load above it is tried. `mode_of` tells the distance of
+    the cores during a valid trial, ns; None: not probed. MLRsearch takes its trials to be of one mode.
     Raises only what `measure` raises; every other end is told by the rates' status and reason.
     """
-    watch = _Watch(measure, search, now_s)
-    max_load_fps = search.max_load_fps
+    watch = _Watch(measure, search, now_s, ceiling_fps)
+    max_load_fps = min(search.max_load_fps, ceiling_fps or search.max_load_fps)
+    if max_load_fps <= search.min_load_fps:
+        return _below_minimum(search, watch, max_load_fps)
     for _ in range(MOST_LOWERINGS + 1):
         attempt = LossRatioSearch(search, max_load_fps)
         stopped = ""
@@ -70,6 +82,11 @@ def find_rates(measure: Measure, search: Search, now_s: Callable[[], float]) -> 
     judge = _Judge(search, max_load_fps, watch, stopped)
     nothing = (Bounds(loss_ratio, None, None) for loss_ratio in sorted(search.loss_ratios))
     return watch.outcome(tuple(judge.rate(bounds) for bounds in nothing))
+
+
+def _below_minimum(search: Search, watch: "_Watch", max_load_fps: float) -> SearchOutcome:
+    judge = _Judge(search, max_load_fps, watch, f"{watch.ceiling()}, below search.min_load_fps")
+    return watch.outcome(tuple(judge.rate(Bounds(ratio, None, None)) for ratio in sorted(search.loss_ratios)))
 
 
 def _never_falling(rates: Iterable[Rate]) -> tuple[Rate, ...]:
@@ -101,12 +118,15 @@ def _lower(limited: Trial) -> float:
 class _Watch:
     """Lets only valid trials through, keeps the time bound, and notes what the warnings need."""
 
-    def __init__(self, measure: Measure, search: Search, now_s: Callable[[], float]) -> None:
+    def __init__(
+        self, measure: Measure, search: Search, now_s: Callable[[], float], known_ceiling_fps: float | None
+    ) -> None:
         self._measure = measure
         self._search = search
         self._now_s = now_s
         self._end_s = now_s() + search.max_duration_s
         self._trials = 0
+        self._known_fps = known_ceiling_fps if known_ceiling_fps and known_ceiling_fps < search.max_load_fps else None
         self._ceiling_fps: float | None = None
         self._offered: dict[float, list[float]] = {}  # of valid trials, by intended load
 
@@ -147,7 +167,8 @@ class _Watch:
     def ceiling(self) -> str:
         """The generator's limit in words; empty if it was never reached."""
         if self._ceiling_fps is None:
-            return ""
+            known = units.fps(self._known_fps)
+            return f"generator-limited: its ceiling on such a bench is {known}" if self._known_fps else ""
         return f"generator-limited: the engine offers at most {units.fps(self._ceiling_fps)} on this bench"
 
     def outcome(self, rates: tuple[Rate, ...]) -> SearchOutcome:
