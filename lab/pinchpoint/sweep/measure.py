@@ -61,14 +61,19 @@ class Measurer:
         if self._sending:
             self._instrument.stop()
 
-    def trial(self, phase: str, duration_s: float, load_fps: float) -> Trial:
-        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is."""
+    def trial(self, phase: str, duration_s: float, load_fps: float, *, any_mode: bool = False) -> Trial:
+        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is.
+
+        Unless the caller takes `any_mode` of the cores and tells them apart itself, a trial of another
+        mode than the first judged one is set aside.
+        """
         trial = self._replayed(phase, duration_s, load_fps)
         if trial is not None:
-            self.mode.set_aside(trial)
+            if not any_mode:
+                self.mode.set_aside(trial)
         else:
             trial = self._run(phase, duration_s, load_fps)
-            if phase != WARM_UP:
+            if phase != WARM_UP and not any_mode:
                 trial = self.mode.set_aside(trial)
             self._keep(trial)
         self.trials.append(trial)
