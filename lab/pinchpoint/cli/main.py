@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pinchpoint import __version__
+from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
@@ -40,7 +41,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, check, show, report, doctor, clean):
+for command in (run, study, check, show, report, ceiling, doctor, clean):
     cli.add_command(command)
 
 

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.trial import Trial, TrialValidity
 
 REACH = 0.03
 """How near to its ceiling a rate may be the generator's own: as exactly as a test of two seconds finds a ceiling."""
@@ -25,20 +24,19 @@ def in_mode(ceilings: Sequence[Ceiling], distance_ns: float | None) -> Ceiling |
     return max(fitting, key=lambda ceiling: ceiling.measured, default=None)
 
 
-def held_against(rates: Sequence[Rate], ceiling: Ceiling | None, trials: Sequence[Trial]) -> tuple[Rate, ...]:
-    """The same rates, those within reach of the ceiling "at least"; `trials` are the search's, of one mode.
+def held_against(rates: Sequence[Rate], ceiling: Ceiling | None, seen_fps: float | None) -> tuple[Rate, ...]:
+    """The same rates, those within reach of the ceiling "at least"; `seen_fps` is the most that was offered here.
 
-    Where a valid one of them offered more than the ceiling, that was only a lower bound and says nothing.
+    Where that is more than the ceiling, the ceiling was only a lower bound and says nothing.
     """
-    if ceiling is None or surpassed(ceiling, trials):
+    if ceiling is None or surpassed(ceiling, seen_fps):
         return tuple(rates)
     return tuple(_held(rate, ceiling) for rate in rates)
 
 
-def surpassed(ceiling: Ceiling, trials: Sequence[Trial]) -> bool:
-    """Whether the generator was seen to offer clearly more than its ceiling while it kept up."""
-    offered = [trial.offered_fps for trial in trials if trial.validity is TrialValidity.VALID]
-    return max(offered, default=0.0) > (1 + REACH) * ceiling.fps
+def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
+    """Whether the generator was seen to offer clearly more than its ceiling."""
+    return seen_fps is not None and seen_fps > (1 + REACH) * ceiling.fps
 
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:

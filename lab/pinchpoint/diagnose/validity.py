@@ -76,7 +76,7 @@ def judge(
         return TrialValidity.ABORTED, _ended(aborted, streams, duration_s)
     if abs(ledger.unexplained) > rules.unexplained_frames:
         return TrialValidity.COUNTER_MISMATCH, _mismatch(ledger, rules)
-    if short := shortfall(streams, witness, load_fps, duration_s, rules):
+    if short := _shortfall(streams, witness, load_fps, duration_s, rules):
         return short
     noise = [*_disturbances(streams, witness, load_fps, ring), *_distance_change(witness)]
     if not noise:
@@ -103,7 +103,12 @@ def _mismatch(ledger: Ledger, rules: Validity) -> str:
     )
 
 
-def shortfall(
+def frames_in_gaps(streams: Sequence[StreamCounts], workers: Sequence[WorkerWitness], load_fps: float) -> float:
+    """How many frames fell due while the core that was to send them stood still."""
+    return sum(worker.gap_total_ns / 1e9 * sending_fps(worker, workers, streams, load_fps) for worker in workers)
+
+
+def _shortfall(
     streams: tuple[StreamCounts, ...], witness: Witness, load_fps: float, duration_s: float, rules: Validity
 ) -> tuple[TrialValidity, str] | None:
     """Why too few frames were offered; None if enough were, or if the load was unpaced."""
@@ -111,19 +116,19 @@ def shortfall(
     missing = sum(stream.shortfall or 0 for stream in streams)
     if missing <= rules.shortfall_ratio * intended:
         return None
-    rates = [(worker, sending_fps(worker, witness.workers, streams, load_fps)) for worker in witness.workers]
-    in_gaps = sum(worker.gap_total_ns / 1e9 * rate_fps for worker, rate_fps in rates)  # frames that fell due in them
+    in_gaps = frames_in_gaps(streams, witness.workers, load_fps)
     figures = f"offered {units.share(missing / intended)} too few of {units.frames(intended)} frames"
     if missing - in_gaps > rules.shortfall_ratio * intended and in_gaps < GAP_MAJORITY * missing:
         offered_fps = (intended - missing) / duration_s if duration_s else 0.0
         reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
         return TrialValidity.GENERATOR_LIMITED, f"{figures}: {reached}"
     if missing > rules.gap_shortfall_ratio * intended:
-        return TrialValidity.NOISY_HOST, f"{figures}: {_stood_still([worker for worker, rate in rates if rate])}"
+        return TrialValidity.NOISY_HOST, f"{figures}: {_stood_still(streams, witness)}"
     return None
 
 
-def _stood_still(senders: Sequence[WorkerWitness]) -> str:
+def _stood_still(streams: Sequence[StreamCounts], witness: Witness) -> str:
+    senders = [worker for worker in witness.workers if sending_fps(worker, witness.workers, streams, 1.0)]
     stood = units.nanoseconds(sum(worker.gap_total_ns for worker in senders))
     return f"the engine's core{'s' * (len(senders) > 1)} {Cause.STOOD_STILL} for {stood} in all"
 

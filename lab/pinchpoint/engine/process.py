@@ -365,8 +365,13 @@ def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitn
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
+    return introduction().backends
+
+
+def introduction() -> protocol.EngineHello:
+    """What the installed engine says of itself. Raises EngineError or RequirementError."""
     engine = EngineProcess()
     try:
-        return engine.greet().backends
+        return engine.greet()
     finally:
         engine.close()

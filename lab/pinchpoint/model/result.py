@@ -75,7 +75,7 @@ class ModeRates:
 class Ceiling:
     """The generator's own highest rate on a bench of this shape, back to back without the DUT."""
 
-    fps: float  # offered at the highest load that it kept up with
+    fps: float  # the highest load that it kept up with
     measured: str  # ISO 8601, UTC
     key: str  # what it depends on: backend, frame sizes, streams, cores, machine
     distance_ns: float | None  # of the cores while it was measured

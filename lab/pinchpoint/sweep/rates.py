@@ -119,12 +119,18 @@ def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
     """The same, the rates of every mode held against the ceiling in that mode."""
 
     def held(rates: Sequence[Rate], distance_ns: float | None) -> tuple[Rate, ...]:
-        return held_against(rates, in_mode(ceilings, distance_ns), of_mode(found.searched, distance_ns))
+        seen_fps = _most_offered(of_mode(found.searched, distance_ns))
+        return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
 
     modes = tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in found.outcome.modes)
     rates = held(found.outcome.rates, found.distance_ns)
     outcome = replace(found.outcome, rates=rates, modes=modes)
     return replace(found, outcome=outcome, ceiling=in_mode(ceilings, found.distance_ns))
+
+
+def _most_offered(trials: Sequence[Trial]) -> float | None:
+    """By a generator that kept up."""
+    return max((trial.offered_fps for trial in trials if trial.validity is TrialValidity.VALID), default=None)
 
 
 def expected_trials(scenario: Scenario) -> int:
@@ -227,7 +233,7 @@ def _rate(rate: Rate) -> str:
 
 
 def _of_ceiling(found: _Found) -> str:
-    if found.ceiling is None or not surpassed(found.ceiling, found.own):
+    if found.ceiling is None or not surpassed(found.ceiling, _most_offered(found.own)):
         return ""
     return (
         f"the engine offered more here than without the device ({units.fps(found.ceiling.fps)}): "
