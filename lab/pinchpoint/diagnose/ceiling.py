@@ -41,7 +41,8 @@ def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:
     quoted = rate.quoted_fps
-    if rate.status is not RateStatus.FOUND or quoted is None or quoted < (1 - REACH) * ceiling.fps:
+    told = rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST)
+    if not told or quoted is None or quoted < (1 - REACH) * ceiling.fps:
         return rate
     reason = (
         f"generator-limited: within {units.share(REACH)} of the {units.fps(ceiling.fps)} that the engine "

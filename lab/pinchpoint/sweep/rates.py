@@ -84,8 +84,7 @@ def measure_scenario(
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
     """The search's outcome and its trials. Our own search tells the modes of the cores apart by itself."""
-    highest_fps = max((ceiling.fps for ceiling in ceilings), default=None)
-    limit_fps = None if highest_fps is None else CEILING_HEADROOM * highest_fps
+    limit_fps = _limit_fps(measurer.trials, ceilings)
     if scenario.search.method is SearchMethod.MLRSEARCH:
         return _mlrsearch(scenario, measurer, limit_fps)
 
@@ -95,6 +94,14 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
     first = len(measurer.trials)
     outcome = find_rates(measure, scenario.search, time.monotonic, ceiling_fps=limit_fps, mode_of=of_trial)
     return _Found(outcome, measurer.trials[first:])
+
+
+def _limit_fps(warmed_up: Sequence[Trial], ceilings: Sequence[Ceiling]) -> float | None:
+    """Above which no load need be tried; None if the ceiling in the mode that the cores are in is not known."""
+    here_ns = of_trial(warmed_up[-1]) if warmed_up else None
+    if in_mode(ceilings, here_ns) is None:
+        return None
+    return CEILING_HEADROOM * max(ceiling.fps for ceiling in ceilings)
 
 
 def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) -> _Found:
@@ -107,9 +114,7 @@ def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) 
     for _ in range(MOST_MOVES + 1):
         measurer.mode.forget()
         first = len(measurer.trials)
-        left_s = max(0.0, search.max_duration_s - (time.monotonic() - began))
-        bounded = replace(search, max_duration_s=left_s)
-        outcome = find_rates(measure, bounded, time.monotonic, ceiling_fps=limit_fps)
+        outcome = find_rates(measure, search, time.monotonic, ceiling_fps=limit_fps, began_s=began)
         if not measurer.mode.has_left(search.max_repeats):
             break
     return _Found(outcome, measurer.trials[first:])
