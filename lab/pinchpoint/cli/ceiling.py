@@ -29,7 +29,7 @@ def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
     that sweeps, the first point is taken. What was measured is kept for a day, by the distance of the cores.
     """
     scenario = program.of_paths([path]).units[0]
-    test = CeilingTest(process.introduction().engine)
+    test = CeilingTest(process.version)
     known = () if fresh else test.known(scenario)
     if not known:
         requirements.require(scenario)

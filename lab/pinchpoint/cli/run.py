@@ -25,7 +25,7 @@ from pinchpoint.engine import process
 from pinchpoint.model import units as words
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_html, render_markdown
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
@@ -201,8 +201,7 @@ def _print_plans(units: Sequence[Scenario]) -> None:
 
 def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
-    rates = any(unit.measure is MeasureKind.RATES for unit in units)
-    test = CeilingTest(process.introduction().engine) if rates and not how.no_ceiling else None
+    test = None if how.no_ceiling else CeilingTest(process.version)
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
             run_all(units, folder, listener, remember, functools.partial(run_scenario, ceiling_test=test))

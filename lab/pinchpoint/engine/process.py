@@ -365,11 +365,15 @@ def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitn
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
-    return introduction().backends
+    return _introduction().backends
 
 
-def introduction() -> protocol.EngineHello:
-    """What the installed engine says of itself. Raises EngineError or RequirementError."""
+def version() -> str:
+    """The installed engine's. Raises EngineError or RequirementError."""
+    return _introduction().engine
+
+
+def _introduction() -> protocol.EngineHello:
     engine = EngineProcess()
     try:
         return engine.greet()

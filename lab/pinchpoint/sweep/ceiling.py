@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path, PurePosixPath
 
 from pinchpoint.bench.builder import Builder
@@ -218,13 +219,13 @@ class CeilingTest:
 
     def __init__(
         self,
-        engine_version: str,
+        engine_version: Callable[[], str],
         path: Path | None = None,
         measure: Callable[[Scenario, str, Listener], tuple[Ceiling, ...]] = measure_ceilings,
         now: Callable[[], datetime] = _now,
     ) -> None:
-        """`path` is the file that keeps them between runs; None: the user's cache."""
-        self._engine_version = engine_version
+        """`engine_version` asks the engine; `path` is the file that keeps them between runs, None: the user's cache."""
+        self._engine_version = cache(engine_version)
         self._path = path or kept.default_path()
         self._measure = measure
         self._now = now
@@ -233,7 +234,7 @@ class CeilingTest:
 
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
         """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
-        key = key_of(scenario, self._engine_version)
+        key = key_of(scenario, self._engine_version())
         return tuple(one for one in (*self._kept(), *self._unwritten) if one.key == key)
 
     def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
@@ -257,7 +258,7 @@ class CeilingTest:
 
     def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
         """Everything known after a new measurement, and why there was none; empty if there was."""
-        key = key_of(scenario, self._engine_version)
+        key = key_of(scenario, self._engine_version())
         if key not in self._failed:
             try:
                 self._keep(key, self._measure(scenario, key, listener))

@@ -92,7 +92,7 @@ def path(tmp_path):
 
 def test_a_ceiling_is_measured_once_a_day(path):
     measure, now = Measuring(), [NOW]
-    test = CeilingTest("1.0", path, measure, lambda: now[0])
+    test = CeilingTest(lambda: "1.0", path, measure, lambda: now[0])
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ([one.fps for one in ceilings], why) == ([10e6], "")
@@ -106,7 +106,7 @@ def test_other_streams_another_engine_or_other_cores_are_another_ceiling(path):
     larger = replace(TWO_PORTS, streams=(replace(TWO_PORTS.streams[0], frame_bytes=512),))
     elsewhere = replace(TWO_PORTS, engine=replace(TWO_PORTS.engine, cpus=(2,)))
     for version, scenario in (("1.0", TWO_PORTS), ("1.0", larger), ("1.0", elsewhere), ("1.1", TWO_PORTS)):
-        CeilingTest(version, path, measure, lambda: NOW).before(scenario, Listener())
+        CeilingTest(lambda version=version: version, path, measure, lambda: NOW).before(scenario, Listener())
     assert measure.calls == 4
     assert len(kept.read(path, NOW)) == 4
 
@@ -121,7 +121,7 @@ def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does(
 
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
     measure = Measuring(RequirementError("the generator's ceiling: cannot, because a NIC needs a cable"))
-    test = CeilingTest("1.0", path, measure, lambda: NOW)
+    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ceilings == ()
@@ -132,9 +132,9 @@ def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
 def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_for_the_run(path):
     path.write_text("{")
     measure = Measuring()
-    CeilingTest("1.0", path, measure, lambda: NOW).before(TWO_PORTS, Listener())
+    CeilingTest(lambda: "1.0", path, measure, lambda: NOW).before(TWO_PORTS, Listener())
     assert len(kept.read(path, NOW)) == 1
-    blocked = CeilingTest("1.0", path / "below a file", measure, lambda: NOW)
+    blocked = CeilingTest(lambda: "1.0", path / "below a file", measure, lambda: NOW)
     assert blocked.before(TWO_PORTS, Listener())[0] == blocked.before(TWO_PORTS, Listener())[0] != ()
     assert measure.calls == 2
 
@@ -142,7 +142,7 @@ def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_fo
 def test_measures_without_a_search_have_none(path):
     measure = Measuring()
     loads = replace(TWO_PORTS, measure=MeasureKind.LOAD)
-    assert CeilingTest("1.0", path, measure, lambda: NOW).before(loads, Listener()) == ((), "")
+    assert CeilingTest(lambda: "1.0", path, measure, lambda: NOW).before(loads, Listener()) == ((), "")
     assert measure.calls == 0
 
 
@@ -154,10 +154,10 @@ def result(fps=9.9e6, distance_ns=30.0) -> ScenarioResult:
 
 
 def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
-    near = CeilingTest("1.0", path, Measuring(), lambda: NOW)
+    near = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
     near.before(TWO_PORTS, Listener())
     far = Measuring(distance_ns=160.0)
-    held = CeilingTest("1.0", path, far, lambda: NOW).after(TWO_PORTS, result(distance_ns=160.0), Listener())
+    held = CeilingTest(lambda: "1.0", path, far, lambda: NOW).after(TWO_PORTS, result(distance_ns=160.0), Listener())
     assert far.calls == 1
     assert held.rates[0].status is RateStatus.AT_LEAST
     assert held.ceiling.distance_ns == 160.0
@@ -165,7 +165,7 @@ def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
 
 
 def test_a_mode_that_does_not_come_back_is_told(path):
-    test = CeilingTest("1.0", path, Measuring(), lambda: NOW)
+    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
     test.before(TWO_PORTS, Listener())
     held = test.after(TWO_PORTS, result(distance_ns=160.0), Listener())
     assert held.rates[0].status is RateStatus.FOUND
@@ -174,7 +174,7 @@ def test_a_mode_that_does_not_come_back_is_told(path):
 
 def test_a_result_that_was_held_already_is_left_alone(path):
     measure = Measuring()
-    test = CeilingTest("1.0", path, measure, lambda: NOW)
+    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
     test.before(TWO_PORTS, Listener())
     done = held_result(result(), test.known(TWO_PORTS))
     assert done.rates[0].status is RateStatus.AT_LEAST
@@ -183,6 +183,6 @@ def test_a_result_that_was_held_already_is_left_alone(path):
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):
-    test = CeilingTest("1.0", path, Measuring(BenchError("relay did not start")), lambda: NOW)
+    test = CeilingTest(lambda: "1.0", path, Measuring(BenchError("relay did not start")), lambda: NOW)
     _, why = test.before(TWO_PORTS, Listener())
     assert why == "no ceiling of the generator is known: relay did not start"
