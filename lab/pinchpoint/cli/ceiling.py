@@ -9,7 +9,6 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.progress import progress
-from pinchpoint.diagnose.cache_line import apart
 from pinchpoint.engine import process
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError
@@ -43,4 +42,5 @@ def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
 
 def _line(found: Ceiling) -> str:
     back = "" if found.received_fps is None else f", {units.fps(found.received_fps)} of it came back"
-    return f"{units.fps(found.fps)} offered{back}; {apart(found.distance_ns)}, measured {found.measured}\n  {found.key}"
+    apart = "" if found.distance_ns is None else f" cores {units.nanoseconds(found.distance_ns)} apart,"
+    return f"{units.fps(found.fps)} offered{back};{apart} measured {found.measured}\n  {found.key}"

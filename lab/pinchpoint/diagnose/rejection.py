@@ -16,6 +16,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from pinchpoint.diagnose.cache_line import TWO_MODES, of_trial
 from pinchpoint.diagnose.validity import cause, explained_frames
@@ -26,6 +27,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 MANY = 0.25  # of a search's trials set aside, from which the user is told
 ALARM = 0.01  # probability of so uneven a rejection if it does not depend on the loss
 SAME_LOAD = 0.01  # relative width of what counts as one offered rate
+NEAR_RATE = 0.1  # relative distance of a load from a rate
 
 
 @dataclass(frozen=True)
@@ -125,19 +127,21 @@ def _sum_of(one: Sequence[float], other: Sequence[float]) -> list[float]:
     return found
 
 
-def held_back(trials: Sequence[Trial], relative_width: float) -> str:
+def held_back(trials: Sequence[Trial], rate_fps: float | None, relative_width: float) -> str:
     """A warning if gaps of the engine's core held back more of the load than a search distinguishes; empty if not.
 
-    The device met the whole load between two gaps, and rates are told by what was offered: they may be too
-    low by as much as was held back.
+    Looked at are the valid trials whose loads are near `rate_fps`. Between two gaps the device met the whole
+    load, and rates are told by what was offered: they may be too low by as much as was held back.
     """
-    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.intended]
-    if not valid:
-        return ""
-    held = sorted(1 - trial.offered / trial.intended for trial in valid)[len(valid) // 2]
+    near = [
+        1 - trial.offered / trial.intended
+        for trial in trials
+        if trial.validity is TrialValidity.VALID and rate_fps and abs(trial.load_fps / rate_fps - 1) <= NEAR_RATE
+    ]
+    held = median(near) if near else 0.0
     if held <= relative_width:
         return ""
     return (
-        f"the engine's core stood still for {units.share(held)} of the trials (median): frames due meanwhile were "
-        "never offered, so the rates may be too low by as much"
+        f"the engine's core stood still for {units.share(held)} of the trials near the rate (median): frames due "
+        "meanwhile were never offered, so the rates may be too low by as much"
     )

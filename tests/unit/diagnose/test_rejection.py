@@ -2,7 +2,6 @@
 
 import math
 from dataclasses import replace
-from random import Random
 
 import pytest
 from support import Bench
@@ -130,10 +129,10 @@ def test_the_share_and_its_causes_are_told_from_a_quarter_on():
     assert of_search([]).metrics == ()
 
 
-def test_loads_that_gaps_held_back_by_more_than_a_search_distinguishes_are_told():
-    random = Random(1)
-    trials = [trial(counts=stream_counts(offered=1000 - short, shortfall=short)) for short in (20, 30, 40)]
-    random.shuffle(trials)
-    assert "for 3.00 % of the trials (median)" in held_back(trials, 0.005)
-    assert held_back(trials, 0.05) == ""
-    assert held_back([], 0.005) == ""
+def test_loads_near_the_rate_that_gaps_held_back_by_more_than_a_search_distinguishes_are_told():
+    near = [trial(counts=stream_counts(offered=1000 - short, shortfall=short)) for short in (40, 20, 30)]
+    far = [trial(2000.0, counts=stream_counts(offered=500, shortfall=500))] * 9
+    assert "for 3.00 % of the trials near the rate (median)" in held_back(near + far, 1000.0, 0.005)
+    assert held_back(near + far, 1000.0, 0.05) == ""
+    assert held_back(far, 1000.0, 0.005) == ""
+    assert held_back(near, None, 0.005) == ""
