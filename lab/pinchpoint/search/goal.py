@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial
-from pinchpoint.search.posterior import Posterior
+from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
@@ -34,19 +34,24 @@ class Goal:
         self.refused = ""  # why no rate can be given whatever is tried; empty while one may be found
         self.posterior = Posterior(search.min_load_fps, search.max_load_fps)
         self._search = search
+        self._clear_loss = max(CLEAR_LOSS, 4 * self.loss_ratio)
         self._forwarded_fps: float | None = None
         self._overload_fps = float("inf")
 
     def add(self, trial: Trial) -> None:
         """One more valid trial."""
-        self.posterior.add(trial.load_fps, trial.loss_ratio > self.loss_ratio)
+        seen = Seen.WITHIN
+        if trial.loss_ratio > self.loss_ratio:
+            seen = Seen.OVERLOADED if trial.loss_ratio > self._clear_loss else Seen.EXCEEDED
+        self.posterior.add(trial.load_fps, seen)
         self.look_at(trial)
 
     def look_at(self, trial: Trial) -> None:
         """Take a hint from an overloaded trial, valid or not; the one with the lowest load counts."""
-        if trial.loss_ratio > max(CLEAR_LOSS, self.loss_ratio) and trial.load_fps < self._overload_fps:
+        if trial.loss_ratio > self._clear_loss and trial.load_fps < self._overload_fps:
             self._overload_fps = trial.load_fps
             self._forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            self.posterior.suppose(self._forwarded_fps / (1 - self.loss_ratio))
 
     @property
     def hint_fps(self) -> float | None:

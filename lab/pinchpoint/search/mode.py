@@ -3,12 +3,17 @@
 from collections.abc import Sequence
 from statistics import median
 
+import numpy as np
+
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial
 from pinchpoint.search.floor import Floor
 from pinchpoint.search.goal import Goal
+from pinchpoint.search.posterior import Array
 
-ROUGH = 0.2  # relative width up to which a hint says where to look
+NEAR = 0.1  # relative: trials this near to a threshold are kept balanced about it
+import os
+BALANCE = float(os.environ.get("BAL","0.8"))
 DIGITS = 5  # of a load: equal loads are one, and people can read them
 
 
@@ -68,20 +73,28 @@ class ModeSearch:
         goals = [goal for goal in self.goals if not goal.is_done(reach_fps)]
         loads = _candidates(goals, self._search.min_load_fps, reach_fps)
         loads = [load for load in loads if not all(goal.is_decided(load) for goal in goals)] or loads
-        told = sum(goal.posterior.information(loads, _hint(goal, reach_fps)) for goal in goals)
+        told = sum(self._balanced(goal, loads) for goal in goals)
         return max(zip(told, loads, strict=True))[1]
+
+    def _balanced(self, goal: Goal, loads: Sequence[float]) -> Array:
+        """What a trial at each load tells about a goal, less on the side of its threshold that has had more trials.
+
+        The information of the next trial alone would send many in a row to one side, and leave
+        unknown whether what happens there is the threshold or a disturbance that happens everywhere.
+        """
+        middle = goal.posterior.quantile_fps(0.5)
+        near = [trial.load_fps > middle for trial in self.trials if abs(trial.load_fps / middle - 1) < NEAR]
+        above, below = near.count(True), near.count(False)
+        weights = [BALANCE ** max(0, above - below if load > middle else below - above) for load in loads]
+        return goal.posterior.information(loads) * np.array(weights)
 
 
 def _candidates(goals: Sequence[Goal], least_fps: float, reach_fps: float) -> list[float]:
     loads = {reach_fps}
     for goal in goals:
-        for load in goal.posterior.candidates_fps(_hint(goal, reach_fps)):
+        for load in goal.posterior.candidates_fps():
             loads.add(_rounded(min(max(load, least_fps), reach_fps), reach_fps))
     return sorted(loads)
-
-
-def _hint(goal: Goal, reach_fps: float) -> float | None:
-    return goal.hint_fps if goal.interval(reach_fps).width > ROUGH else None
 
 
 def _rounded(load_fps: float, reach_fps: float) -> float:

@@ -16,20 +16,35 @@ surprise far away is not cut off. It is laid anew, from all trials, whenever the
 
 from collections import Counter
 from collections.abc import Sequence
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-NOISES = (0.0003, 0.001, 0.003, 0.006, 0.012, 0.025, 0.06, 0.2)
-NOISE_WEIGHTS = (1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0)
+NOISES = (0.0004, 0.0012, 0.0035, 0.009, 0.022, 0.055, 0.15)
 LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42)
-LAPSE_WEIGHTS = (4.0, 3.0, 2.0, 1.0, 1.0, 1.0)
+import os
+LAPSE_WEIGHTS = eval(os.environ.get("LW","(4.0, 3.0, 2.0, 1.0, 1.0, 1.0)"))
+NW=eval(os.environ.get("NW","(1,1,1,1,1,1,1)"))
+OVERLOAD_IN_LAPSE = 0.05
+OVERLOAD_BEYOND = 0.5
+OVERLOAD_SCALE = 0.02
 POINTS = 141  # of theta
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, in ln
 FEWEST_POINTS = 9.0  # within the central 90 %, or the grid is laid anew
+FINEST = 2e-5  # relative: what no trial resolves
+HINT_SHARE, HINT_SCALE = eval(os.environ.get("HS","(0.7, 0.03)"))  # of the prior's Cauchy part, in ln
 CERTAIN = 1e-9  # no outcome is less likely than this
+
+
+class Seen(Enum):
+    """What a trial showed."""
+
+    WITHIN = "within"  # it lost no more than the ratio
+    EXCEEDED = "exceeded"
+    OVERLOADED = "overloaded"  # it exceeded the ratio by far
 
 
 class Posterior:
@@ -40,18 +55,25 @@ class Posterior:
         self._high = float(np.log(max_load_fps)) + BEYOND
         noise, lapse = np.meshgrid(NOISES, LAPSES, indexing="ij")
         self._noise, self._lapse = noise.ravel(), lapse.ravel()
-        prior = np.outer(np.array(NOISE_WEIGHTS), np.array(LAPSE_WEIGHTS)).ravel()
+        self._at_theta = SHAPE_AT(self._lapse)
+        prior = np.outer(np.array(NW,float), np.array(LAPSE_WEIGHTS)).ravel()
         self._nuisance_prior = np.log(prior / prior.sum())
-        self._seen: Counter[tuple[float, bool]] = Counter()
+        self._seen: Counter[tuple[float, Seen]] = Counter()
+        self._hint: float | None = None
         self._lay(np.linspace(self._low, self._high, POINTS))
 
-    def add(self, load_fps: float, exceeded: bool) -> None:
+    def suppose(self, hint_fps: float) -> None:
+        """Where theta may lie for another reason than the trials: a Cauchy distribution, since it may be far off."""
+        self._hint = float(np.log(hint_fps))
+        self._lay(self._finer() if self._is_coarse() else self._x)
+        self._refine()
+
+    def add(self, load_fps: float, seen: Seen) -> None:
         """One more trial."""
-        self._seen[(load_fps, exceeded)] += 1
-        self._log_weights += self._log_likelihood(load_fps, exceeded)
+        self._seen[(load_fps, seen)] += 1
+        self._log_weights += self._log_likelihood(load_fps, seen)
         self._weigh()
-        while self._is_coarse():
-            self._lay(self._finer())
+        self._refine()
 
     def quantile_fps(self, share: float) -> float:
         """The load below which theta lies with this probability."""
@@ -61,29 +83,25 @@ class Posterior:
         """The probability that theta lies above a load."""
         return float(1.0 - np.interp(np.log(load_fps), self._edges(), self._cumulative))
 
-    def information(self, loads_fps: Sequence[float], hint_fps: float | None = None) -> Array:
-        """Bits that a trial at each load is expected to tell about theta (not about noise and lapse).
-
-        `hint_fps` is where theta is supposed, for this choice alone: it moves attention, not the posterior.
-        """
-        weights = self._theta * self._attention(hint_fps)
-        kept = weights > 1e-7 * weights.max()
-        weights = weights[kept] / weights[kept].sum()
-        chances = self._chances(np.log(np.asarray(loads_fps)), self._x[kept])  # load, theta, nuisance
+    def information(self, loads_fps: Sequence[float]) -> Array:
+        """Bits that a trial at each load is expected to tell about theta (not about noise and lapse)."""
+        kept = self._theta > 1e-6 * self._theta.max()
+        weights = self._theta[kept] / self._theta[kept].sum()
+        exceeding = self._exceeding(np.log(np.asarray(loads_fps)), self._x[kept])  # load, theta, nuisance
+        chances = self._lapse + (1 - self._lapse) * exceeding
         given_theta = np.einsum("ltn,tn->lt", chances, self._weights[kept]) / self._theta[kept]
-        return np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
+        mi = np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
+        k = float(os.environ.get("KAPPA", "0"))
+        if k:
+            w = self._weights[kept]/self._weights[kept].sum()
+            full = _bits(given_theta @ weights) - np.einsum("ltn,tn->l", _bits(chances), w)
+            mi = mi + k * (full - mi)
+        return mi
 
-    def candidates_fps(self, hint_fps: float | None = None) -> list[float]:
+    def candidates_fps(self) -> list[float]:
         """Loads worth comparing: quantiles of theta."""
-        weights = self._theta * self._attention(hint_fps)
-        cumulative = _cumulative(weights / weights.sum())
         shares = (0.02, 0.08, 0.16, 0.26, 0.38, 0.5, 0.62, 0.74, 0.84, 0.92, 0.98)
-        return [float(value) for value in np.exp(np.interp(shares, cumulative, self._edges()))]
-
-    def _attention(self, hint_fps: float | None) -> Array:
-        if hint_fps is None:
-            return np.ones_like(self._x)
-        return np.asarray(1e-3 + 1 / (1 + ((self._x - np.log(hint_fps)) / HINT_SCALE) ** 2))
+        return [float(value) for value in np.exp(np.interp(shares, self._cumulative, self._edges()))]
 
     def _quantile(self, share: float) -> float:
         return float(np.interp(share, self._cumulative, self._edges()))
@@ -92,25 +110,37 @@ class Posterior:
         middles = (self._x[1:] + self._x[:-1]) / 2
         return np.concatenate(([self._low], middles, [self._high]))
 
+    def _refine(self) -> None:
+        while self._is_coarse():
+            self._lay(self._finer())
+
     def _lay(self, points: Array) -> None:
         """Put theta's grid on these points, from all trials."""
         self._x = points
-        widths = np.diff(self._edges())
-        self._log_weights = np.log(widths)[:, None] + self._nuisance_prior[None, :]
-        for (load_fps, exceeded), count in self._seen.items():
-            self._log_weights = self._log_weights + count * self._log_likelihood(load_fps, exceeded)
+        self._log_weights = self._log_prior()[:, None] + self._nuisance_prior[None, :]
+        for (load_fps, seen), count in self._seen.items():
+            self._log_weights = self._log_weights + count * self._log_likelihood(load_fps, seen)
         self._weigh()
+
+    def _log_prior(self) -> Array:
+        """Of theta: flat in its logarithm, and more near the hint."""
+        edges = self._edges()
+        flat = np.diff(edges) / (self._high - self._low)
+        if self._hint is None:
+            return np.asarray(np.log(flat))
+        near = np.diff(np.arctan((edges - self._hint) / HINT_SCALE)) / np.pi
+        return np.asarray(np.log((1 - HINT_SHARE) * flat + HINT_SHARE * near))
 
     def _weigh(self) -> None:
         weights = np.exp(self._log_weights - self._log_weights.max())
         self._weights: Array = weights / weights.sum()
         self._theta: Array = self._weights.sum(axis=1)
-        self._cumulative = _cumulative(self._theta)
+        self._cumulative = np.concatenate(([0.0], np.cumsum(self._theta)))
 
     def _is_coarse(self) -> bool:
-        inside = np.searchsorted(self._edges(), (self._quantile(0.05), self._quantile(0.95)))
-        spans = self._quantile(0.95) - self._quantile(0.05)
-        return bool(inside[1] - inside[0] < FEWEST_POINTS and spans > FINEST)
+        low, high = self._quantile(0.05), self._quantile(0.95)
+        inside = np.searchsorted(self._edges(), (low, high))
+        return bool(inside[1] - inside[0] < FEWEST_POINTS and high - low > FINEST)
 
     def _finer(self) -> Array:
         """Points whose distance grows with that from the median (a hyperbolic sine)."""
@@ -119,25 +149,37 @@ class Posterior:
         ends = np.arcsinh((np.array([self._low, self._high]) - middle) / scale)
         return np.asarray(middle + scale * np.sinh(np.linspace(ends[0], ends[1], POINTS)))
 
-    def _log_likelihood(self, load_fps: float, exceeded: bool) -> Array:
-        chance = self._chances(np.log(np.array([load_fps])), self._x)[0]
-        return np.asarray(np.log(chance if exceeded else 1 - chance))
+    def _log_likelihood(self, load_fps: float, seen: Seen) -> Array:
+        beyond = self._exceeding(np.log(np.array([load_fps])), self._x)[0] * (1 - self._lapse)
+        if seen is Seen.WITHIN:
+            chance = 1 - self._lapse - beyond
+        else:
+            above = np.maximum(np.log(load_fps) - self._x, 0.0)[:, None]
+            overload = -OVERLOAD_BEYOND * np.expm1(-above / OVERLOAD_SCALE)
+            if seen is Seen.OVERLOADED:
+                chance = OVERLOAD_IN_LAPSE * self._lapse + overload * beyond
+            else:
+                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - overload) * beyond
+        return np.asarray(np.log(np.maximum(chance, CERTAIN)))
 
-    def _chances(self, loads: Array, thetas: Array) -> Array:
-        """P(trial exceeds) for every load, theta and nuisance; mu follows from P(theta) = 0.5."""
-        from_theta = loads[:, None, None] - thetas[None, :, None]
-        argument = from_theta / self._noise + np.log(1 - 2 * self._lapse)
-        logistic = 0.5 + 0.5 * np.tanh(argument / 2)
-        chance = self._lapse + (1 - self._lapse) * logistic
-        return np.asarray(np.clip(chance, CERTAIN, 1 - CERTAIN))
+    def _exceeding(self, loads: Array, thetas: Array) -> Array:
+        """P(an undisturbed trial exceeds) for every load, theta and nuisance; mu follows from P(theta) = 0.5."""
+        return SHAPE((loads[:, None, None] - thetas[None, :, None]) / self._noise + self._at_theta)
 
 
-HINT_SCALE = 0.03  # of the Cauchy distribution round a hint, in ln
-FINEST = 2e-5  # relative: what no trial resolves
+def _logistic(z: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(z / 2)
 
 
-def _cumulative(weights: Array) -> Array:
-    return np.concatenate(([0.0], np.cumsum(weights)))
+def _weibull(z: Array) -> Array:
+    return -np.expm1(-np.exp(np.minimum(z, 5.0)))
+
+
+import os
+if os.environ.get("SHAPE") == "l":
+    SHAPE, SHAPE_AT = _logistic, lambda g: np.log(1 - 2 * g)
+else:
+    SHAPE, SHAPE_AT = _weibull, lambda g: np.log(np.log(2 * (1 - g)))
 
 
 def _bits(chance: Array) -> Array:
