@@ -21,8 +21,10 @@ def measured(scenario, environment, tries=6):
     """The ceilings; a host on which the engine's core hardly runs is given some more tries."""
     for _ in range(tries):
         done = run("ceiling", scenario, "--json", "--quiet", env=environment)
-        if "stood still" not in done.stderr and "distance of the cores changed" not in done.stderr:
+        if "no load could be judged" not in done.stderr:
             break
+    else:
+        pytest.skip(f"this host has no time for the engine: {done.stderr}")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

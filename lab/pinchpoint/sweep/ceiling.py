@@ -256,15 +256,20 @@ class CeilingTest:
         why = why or "the generator's ceiling was measured in other modes of the cores: no rate was held against it"
         return replace(result, warnings=(*result.warnings, why))
 
+    def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
+        """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
+        key = key_of(scenario, self._engine_version())
+        self._keep(key, self._measure(scenario, key, listener))
+        return self.known(scenario)
+
     def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
-        """Everything known after a new measurement, and why there was none; empty if there was."""
+        """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
         key = key_of(scenario, self._engine_version())
         if key not in self._failed:
             try:
-                self._keep(key, self._measure(scenario, key, listener))
-                return self.known(scenario), ""
+                return self.measured_now(scenario, listener), ""
             except PinchpointError as error:
-                self._failed[key] = f"no ceiling of the generator is known: {error}"
+                self._failed[key] = f"no ceiling of the generator is known: {error.message}"
         return self.known(scenario), self._failed[key]
 
     def _kept(self) -> tuple[Ceiling, ...]:
