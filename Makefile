@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench bench-build bench-compare bench-engine profile-engine bench-tools fuzz setup fmt clean help
+.PHONY: demo test lint bench bench-build bench-compare bench-engine bench-real-search profile-engine bench-tools fuzz setup fmt clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -14,6 +14,7 @@ help:
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the making of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-compare   how often A against A raises an alarm, and whether a small change is found (as root, 20 minutes)"
+	@echo "make bench-real-search  both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench           both, and the lab's own time per trial"
 	@echo "make profile-engine  where the engine spends its core (as root)"
 	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
@@ -56,6 +57,9 @@ bench-build: bench-tools
 # BENCH takes --comparisons N, --changed N, --pairs N, --more ACTIONS, --disturbed, --budget SECONDS, --json.
 bench-compare: setup
 	@$(BIN)/python benchmarks/compare_rows.py $(BENCH)
+# BENCH: --rounds N, --seconds-budget S, --duty SHARE, --json.
+bench-real-search: setup
+	@$(BIN)/python benchmarks/real_search.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)

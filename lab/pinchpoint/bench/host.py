@@ -284,7 +284,7 @@ def _(resource: r.Relay) -> None:
     Path(resource.pidfile).write_text(str(pid))
     ports = len(resource.directions)
     deadline = time.monotonic() + ports * resource.LINK_TIMEOUT_S
-    while "ready\n" not in Path(resource.account).read_text():
+    while resource.awaited and "ready\n" not in Path(resource.account).read_text():
         if os.waitpid(pid, os.WNOHANG)[0]:
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
         if time.monotonic() > deadline:

@@ -152,8 +152,9 @@ class Daemon(Resource, frozen=True, tag="daemon"):
 class Relay(Resource, frozen=True, tag="relay"):
     """A process that stays in the foreground and copies frames between pairs of ports (`pinchpoint-engine relay`).
 
-    It exists once it has written `ready` to `account`: its ports are open and their links up. To that
-    file it appends its account so far, one line of JSON, on every SIGUSR1 and when it ends.
+    It exists once it has written `ready` to `account`: its ports are open and their links up; one that is
+    not `awaited` once it runs, since its links come up only with what is started after it. To that file it
+    appends its account so far, one line of JSON, on every SIGUSR1 and when it ends.
     """
 
     GRACE_S: ClassVar[float] = 3.0  # between SIGTERM and SIGKILL
@@ -168,6 +169,7 @@ class Relay(Resource, frozen=True, tag="relay"):
     bench_id: str
     cpu: int
     environment: tuple[tuple[str, str], ...] = ()
+    awaited: bool = True
 
     def describe(self) -> str:
         return f"{shell_line(self.argv, None, (self.cpu,))} > {self.account} &"

@@ -83,6 +83,7 @@ _SETTING = Setting()
     metavar="TIME",
     help="Measure as many whole pairs as fit into TIME (90s, 10m, 1h30m), at most --pairs.",
 )
+@click.option("--no-ceiling", is_flag=True, help="Do not measure what the traffic engine reaches without the switch.")
 @click.option("--quick", is_flag=True, help="The short form that the files define.")
 @click.option(
     "--out",
@@ -110,6 +111,7 @@ def compare(
     margin: float | None,
     fail_if_worse: float | None,
     budget_s: float | None,
+    no_ceiling: bool,
     quick: bool,
     out: Path | None,
     resume: Path | None,
@@ -123,7 +125,7 @@ def compare(
     and neighbours are compared. Two run folders are compared as they are stored.
     """
     wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse))
-    how = How(out or Path("runs"), resume, quick, settings, None, budget_s, dry_run, as_json, quiet)
+    how = How(out or Path("runs"), resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
         if paths or set_a or set_b or pairs or metrics or margin is not None or fail_if_worse is not None:
             raise InputError("--resume goes on with a comparison as it was asked for", "give --resume RUN alone")

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import click
 
 from pinchpoint import __version__
+from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.compare import compare
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.pilot import pilot
@@ -44,7 +45,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, pilot, check, show, report, trend, doctor, clean):
+for command in (run, study, compare, pilot, check, show, report, trend, ceiling, doctor, clean):
     cli.add_command(command)
 
 

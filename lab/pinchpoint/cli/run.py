@@ -22,6 +22,7 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
+from pinchpoint.engine import process
 from pinchpoint.model import units as words
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
@@ -29,10 +30,12 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.ceiling import CeilingTest
 from pinchpoint.sweep.compared import comparison_of
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.same import require_same
+from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
 
@@ -47,6 +50,7 @@ class How:
     settings: tuple[tuple[str, object], ...]
     repeats: int | None
     budget_s: float | None
+    no_ceiling: bool
     dry_run: bool
     as_json: bool
     quiet: bool
@@ -72,6 +76,9 @@ _OPTIONS = (
     click.option("--budget", "budget_s", type=Duration(), metavar="TIME",
                  help="Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
                       "points that monotonicity makes needless are left out. What is left out is told."),
+    click.option("--no-ceiling", is_flag=True,
+                 help="Do not measure what the engine itself reaches without the device, where that is not known yet; "
+                      "it takes some seconds once a day for every shape of bench."),
     click.option("--dry-run", is_flag=True, help="Print the plan of every bench and stop."),
     click.option("--json", "as_json", is_flag=True, help="Print result.json instead of tables."),
     click.option("-q", "--quiet", is_flag=True, help="No progress display."),
@@ -128,7 +135,7 @@ def conduct(wanted: Program, how: How) -> int:
                 wanted.comparison,
             )
         )
-        interrupted = _measure(wanted.units, folder, how.quiet)
+        interrupted = _measure(wanted.units, folder, how)
     return _show(folder, interrupted, how)
 
 
@@ -154,7 +161,7 @@ def resumed(how: How) -> int:
         for unit in units:
             requirements.require(unit)
     with machine_lock():
-        interrupted = _measure(units, folder, how.quiet)
+        interrupted = _measure(units, folder, how)
     return _show(folder, interrupted, how)
 
 
@@ -213,11 +220,12 @@ def _print_plans(units: Sequence[Scenario]) -> None:
                 click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 
 
-def _measure(units: Sequence[Scenario], folder: RunFolder, quiet: bool) -> Interrupted | None:
+def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
+    test = None if how.no_ceiling else CeilingTest(process.version)
     try:
-        with progress(quiet) as listener, stop_on_signals() as remember:
-            run_all(units, folder, listener, remember)
+        with progress(how.quiet) as listener, stop_on_signals() as remember:
+            run_all(units, folder, listener, remember, functools.partial(run_scenario, ceiling_test=test))
             return None
     except Interrupted as error:
         return error

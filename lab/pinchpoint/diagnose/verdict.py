@@ -57,7 +57,8 @@ def _refused(rate: Rate, trials: Sequence[Trial]) -> Verdict:
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
     highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
     evidence = _load_evidence([highest]) if highest else ()
-    generator = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
+    limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
+    generator = limited or rate.reason.startswith("generator-limited")
     ids = (highest.id,) if highest else ()
     if not generator:
         return Verdict(Limit.SEARCH_MAXIMUM, rate.reason, evidence, (), ids)

@@ -13,9 +13,14 @@ def sending_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_
     return load_fps * _share(worker, workers, streams, lambda stream: stream.tx_port)
 
 
-def receiving_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
-    """The part of `load_fps` that was to come back to ports of `worker`."""
-    return load_fps * _share(worker, workers, streams, lambda stream: stream.rx_port)
+def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
+    """The part of `load_fps` that goes on coming to `worker` while it stands still: what others send."""
+    weights = _weights(streams)
+    own = sum(
+        weight * _part(worker, workers, stream.rx_port) * (1 - _part(worker, workers, stream.tx_port))
+        for stream, weight in zip(streams, weights, strict=True)
+    )
+    return load_fps * own / sum(weights) if weights else 0.0
 
 
 def receivers(workers: Workers, streams: Streams) -> list[WorkerWitness]:
@@ -27,15 +32,19 @@ def _share(
     worker: WorkerWitness, workers: Workers, streams: Streams, port_of: Callable[[StreamCounts], str | None]
 ) -> float:
     """Of the load; a port that several workers drive is divided among them evenly, as the engine does it."""
-    weights = [float(stream.offered if stream.intended is None else stream.intended) for stream in streams]
-    if not any(weights):
-        weights = [1.0 for _ in streams]
-    own = 0.0
-    for stream, weight in zip(streams, weights, strict=True):
-        port = port_of(stream)
-        if _drives(worker, port):
-            own += weight / sum(_drives(other, port) for other in workers)
+    weights = _weights(streams)
+    own = sum(weight * _part(worker, workers, port_of(stream)) for stream, weight in zip(streams, weights, strict=True))
     return own / sum(weights) if weights else 0.0
+
+
+def _weights(streams: Streams) -> list[float]:
+    weights = [float(stream.offered if stream.intended is None else stream.intended) for stream in streams]
+    return weights if any(weights) else [1.0 for _ in streams]
+
+
+def _part(worker: WorkerWitness, workers: Workers, port: str | None) -> float:
+    """Of the frames at `port` that are the worker's."""
+    return 1 / sum(_drives(other, port) for other in workers) if _drives(worker, port) else 0.0
 
 
 def _drives(worker: WorkerWitness, port: str | None) -> bool:

@@ -402,8 +402,17 @@ def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitn
 
 def backends() -> tuple[protocol.Backend, ...]:
     """What the installed engine can open on this machine. Raises EngineError or RequirementError."""
+    return _introduction().backends
+
+
+def version() -> str:
+    """The installed engine's. Raises EngineError or RequirementError."""
+    return _introduction().engine
+
+
+def _introduction() -> protocol.EngineHello:
     engine = EngineProcess()
     try:
-        return engine.greet().backends
+        return engine.greet()
     finally:
         engine.close()

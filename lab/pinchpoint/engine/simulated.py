@@ -4,13 +4,15 @@ The model is a fluid: frames arrive at a constant rate at one queue of `ring`
 frames that is served at a constant rate, `capacity_fps`.
 
 * Overload: what arrives above the capacity fills the ring, then is refused.
-* Noise: each trial's capacity is the true one times a normal factor.
+* Noise: each trial's capacity is the true one times a normal factor. Dips: it is lower by half a normal one.
+* Slow periods: now and then the DUT has a share of its capacity, and nothing tells. Drift: it changes with time.
 * Stalls: Poisson events of fixed length. `ENGINE`: the engine's core stands
   still and never offers the frames that fell due meanwhile; it reports the gap. `DUT_THREAD`: the host takes the
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
   itself and nobody reports anything, which is a loss that is the DUT's own.
 * A step of the load: what arrives until `recovery_s` after it is lost, if the load before it was too much.
-* A constant share of the frames that the DUT loses whatever the load.
+* A constant share of the frames that the DUT loses whatever the load; and frames lost one by one at random,
+  ever more of them as the load comes near the capacity (or as many at any load).
 * A generator ceiling: frames due above it are never offered.
 * Core distance: near and far, changing at random times; far scales the capacity.
 * Failures: a port's link goes down during a chosen trial, which ends there and is aborted.
@@ -68,6 +70,23 @@ class CoreDistance:
 
 
 @dataclass(frozen=True)
+class SlowPeriods:
+    """Times of a lower capacity that nobody reports; both lengths are means."""
+
+    capacity: float  # as a share of the usual one
+    every_s: float  # from the end of one to the beginning of the next
+    length_s: float
+
+
+@dataclass(frozen=True)
+class RandomLoss:
+    """Each frame is lost with this chance at the capacity, and e times as rarely for each `scale` below it."""
+
+    ratio: float
+    scale: float = math.inf  # of the load, relative to the capacity; inf: as often at any load
+
+
+@dataclass(frozen=True)
 class PortFailure:
     """The link of `port` goes down in one trial, counted from 1; it is up again before the next."""
 
@@ -83,6 +102,10 @@ class Truth:
     capacity_fps: float
     ring: int = 1024
     noise: float = 0.0  # standard deviation of a trial's capacity, relative
+    dips: float = 0.0  # of a trial's capacity downwards: the size of a normal variable of this standard deviation
+    slow: SlowPeriods | None = None
+    drift_per_s: float = 0.0  # of the capacity, relative
+    random_loss: RandomLoss | None = None
     loss_ratio: float = 0.0  # lost by the DUT whatever the load
     ceiling_fps: float = math.inf  # the generator offers no more
     stalls: tuple[Stalls, ...] = ()
@@ -112,6 +135,7 @@ class SimulatedInstrument:
         self._runs = 0
         self._is_open = False
         self._modes = _Modes(truth.core_distance, Random(f"{truth.seed}/modes"))
+        self._slow = _Slow(truth.slow, Random(f"{truth.seed}/slow"))
         self.dut_threads: tuple[ThreadWitness, ...] = ()
         """What the host did to the DUT's thread during the last trial."""
 
@@ -143,7 +167,7 @@ class SimulatedInstrument:
             rate_fps = min(request.load_fps, self._truth.ceiling_fps)
             request = replace(request, load_fps=rate_fps, duration_s=duration_of(request.burst_frames, rate_fps))
         begin_s, end_s = self._clock_s, self._clock_s + request.duration_s
-        trial = _Trial(self._truth, request, self._modes.spans(begin_s, end_s), self._runs)
+        trial = _Trial(self._truth, request, self._spans(begin_s, end_s), self._runs)
         self._clock_s = end_s + request.drain_s + self._truth.overhead_s
         self.dut_threads = (self._dut_thread(trial),)
         for sample in trial.samples() if heard else ():
@@ -160,6 +184,16 @@ class SimulatedInstrument:
             cache_line_after_ns=self._modes.at(end_s) if probed else None,
             reason=f"{failure.port}: its link went down" if failure else None,
         )
+
+    def _spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+        """(seconds, capacity scale) of each span in which the capacity is constant."""
+        drifted = 1.0 + self._truth.drift_per_s * (begin_s + end_s) / 2
+        spans, at_s = [], begin_s
+        for length_s, scale in self._modes.spans(begin_s, end_s):
+            for inner_s, slow in self._slow.spans(at_s, at_s + length_s):
+                spans.append((inner_s, drifted * scale * slow))
+            at_s += length_s
+        return spans
 
     def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
         stalls = trial.of_kind(StallKind.DUT_THREAD)
@@ -206,6 +240,29 @@ class _Modes:
             self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / dwell_s))
 
 
+class _Slow:
+    """Slow periods over time."""
+
+    def __init__(self, slow: SlowPeriods | None, random: Random) -> None:
+        self._slow = slow
+        self._random = random
+        self._changes_s = [0.0]  # usual from an even change to the next, slow from an odd one
+
+    def spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+        """(seconds, capacity scale) of each span between two changes."""
+        if self._slow is None:
+            return [(end_s - begin_s, 1.0)]
+        while self._changes_s[-1] <= end_s:
+            mean_s = self._slow.every_s if len(self._changes_s) % 2 else self._slow.length_s
+            self._changes_s.append(self._changes_s[-1] + self._random.expovariate(1 / mean_s))
+        edges = [begin_s, *(change for change in self._changes_s if begin_s < change < end_s), end_s]
+        before = sum(change <= begin_s for change in self._changes_s)
+        return [
+            (high - low, 1.0 if (before + number) % 2 else self._slow.capacity)
+            for number, (low, high) in enumerate(pairwise(edges))
+        ]
+
+
 class _Trial:
     """The fluid model of one trial, in frames of all streams together."""
 
@@ -214,6 +271,8 @@ class _Trial:
         self._request = request
         random = Random(f"{truth.seed}/{number}")
         self._capacity_fps = max(0.0, truth.capacity_fps * random.gauss(1.0, truth.noise))
+        if truth.dips:
+            self._capacity_fps *= max(0.0, 1.0 - abs(random.gauss(0.0, truth.dips)))
         self._stalls = _stalls(truth.stalls, request.duration_s, random)
         self._rate_fps = min(request.load_fps, truth.ceiling_fps)
         step = request.step
@@ -223,7 +282,8 @@ class _Trial:
         self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
         self._overloaded = self._overload(spans)
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
-        self.lost_inside = round((self.offered - self.refused) * truth.loss_ratio)
+        carried = self.offered - self.refused
+        self.lost_inside = min(carried, round(carried * truth.loss_ratio) + self._lost_at_random(carried, random))
 
     def of_kind(self, kind: StallKind) -> list[_Stall]:
         return [stall for stall in self._stalls if stall.kind is kind]
@@ -268,6 +328,13 @@ class _Trial:
         if self.lost_inside:
             ends.append(self._request.duration_s)
         return max(ends, default=None)
+
+    def _lost_at_random(self, frames: int, random: Random) -> int:
+        loss = self._truth.random_loss
+        if loss is None:
+            return 0
+        below = self._rate_fps / self._truth.capacity_fps - 1
+        return _poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
 
     def _stalled(self) -> float:
         return sum(frames for _, frames in self._lossy())
@@ -371,6 +438,16 @@ def _stalls(kinds: Sequence[Stalls], duration_s: float, random: Random) -> list[
             found.append(_Stall(stalls.kind, at_s, stalls.length_s))
             at_s += random.expovariate(stalls.per_second)
     return found
+
+
+def _poisson(mean: float, random: Random) -> int:
+    """A Poisson variable; of a large mean, the normal one that it comes near to."""
+    if mean > 100:
+        return max(0, round(random.gauss(mean, math.sqrt(mean))))
+    count, left = 0, mean - random.expovariate(1.0)
+    while left > 0:
+        count, left = count + 1, left - random.expovariate(1.0)
+    return count
 
 
 def _divide(total: int, shares: Sequence[float]) -> list[int]:

@@ -82,10 +82,11 @@ class ModeRates:
 class Ceiling:
     """The generator's own highest rate on a bench of this shape, back to back without the DUT."""
 
-    fps: float
+    fps: float  # the highest load that it kept up with
     measured: str  # ISO 8601, UTC
     key: str  # what it depends on: backend, frame sizes, streams, cores, machine
     distance_ns: float | None  # of the cores while it was measured
+    received_fps: float | None = None  # what came back at that load: the generator did at least this, both ways
 
 
 class Outcome(StrEnum):
@@ -133,6 +134,7 @@ class LatencyPoint:
     latency: LatencySummary | None
     note: str  # why there is none, or what to mind; empty otherwise
     loopback: Loopback | None = None  # how much of it is the engine's own
+    distance_ns: float | None = None  # of the cores meanwhile; None: not probed
 
 
 @dataclass(frozen=True)

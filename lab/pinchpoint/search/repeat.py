@@ -10,16 +10,24 @@ Measure = Callable[[float, float], Trial]
 GENERATOR_TRIES = 2  # a generator at its ceiling stays there: one repeat tells it from a slow moment
 
 
-def until_valid(measure: Measure, duration_s: float, load_fps: float, max_repeats: int) -> Trial:
+def until_valid(
+    measure: Measure,
+    duration_s: float,
+    load_fps: float,
+    max_repeats: int,
+    settles: Callable[[Trial], bool] = lambda trial: False,
+) -> Trial:
     """The first valid trial of at most 1 + `max_repeats`, else the last one.
 
-    A trial limited by the generator is confirmed once; more repeats would not mend it.
+    A trial limited by the generator is confirmed once; more repeats would not mend it, and none is
+    needed of one that `settles`.
     """
     limited_in_a_row = 0
     for repeats_left in range(max_repeats, -1, -1):
         trial = measure(duration_s, load_fps)
         is_limited = trial.validity is TrialValidity.GENERATOR_LIMITED
         limited_in_a_row = limited_in_a_row + 1 if is_limited else 0
-        if trial.validity is TrialValidity.VALID or limited_in_a_row == GENERATOR_TRIES or not repeats_left:
+        is_believed = limited_in_a_row == GENERATOR_TRIES or (is_limited and settles(trial))
+        if trial.validity is TrialValidity.VALID or is_believed or not repeats_left:
             break
     return trial

@@ -5,8 +5,8 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.cache_line import distance
-from pinchpoint.diagnose.metrics import of_load, of_trial
+from pinchpoint.diagnose import metrics
+from pinchpoint.diagnose.cache_line import apart, distance, of_mode, of_trial
 from pinchpoint.model import units
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -26,8 +26,22 @@ class _Rate:
     """The trials at one rate, and why there are no more of them."""
 
     at_fps: float
-    trials: tuple[Trial, ...]  # valid ones
+    trials: tuple[Trial, ...]  # valid ones, of one mode of the cores
     why_not: str  # empty if there are as many as the scenario asks for
+    left_out: int = 0  # valid ones of other modes
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of its figures must know."""
+        told = (
+            f"load at {units.fps(self.at_fps)}: {units.counted(self.left_out, 'trial')} left out, made in another mode"
+        )
+        others = f"{told} of the cores than the {len(self.trials)} that the figures are of ({apart(self._distance_ns)})"
+        return tuple(filter(None, (self.why_not, others if self.left_out else "")))
+
+    @property
+    def _distance_ns(self) -> float | None:
+        return of_trial(self.trials[0]) if self.trials else None
 
 
 def measure_load(bench: Standing) -> ScenarioResult:
@@ -47,18 +61,31 @@ def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listen
 
 
 def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
-    load, found = scenario.load, list[Trial]()
+    """Trials until one mode of the cores has as many as asked for: a figure that mixed two would be of neither."""
+    load, modes = scenario.load, list[list[Trial]]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial(PHASE, duration_s, load_fps)
+        return measurer.trial(PHASE, duration_s, load_fps, any_mode=True)
 
-    for _ in range(load.repeats):
+    why_not = ""
+    for _ in range(load.repeats + scenario.search.max_repeats):
         trial = until_valid(measure, load.duration_s, at_fps, scenario.search.max_repeats)
         if trial.validity is not TrialValidity.VALID:
-            why_not = f"load at {units.fps(at_fps)}: {len(found)} of {load.repeats} trials valid; last: {trial.reason}"
-            return _Rate(at_fps, tuple(found), why_not)
-        found.append(trial)
-    return _Rate(at_fps, tuple(found), "")
+            why_not = trial.reason
+            break
+        alike = next((mode for mode in modes if of_mode([trial], of_trial(mode[0]))), None)
+        if alike is None:
+            modes.append([trial])
+        else:
+            alike.append(trial)
+        if max(map(len, modes)) == load.repeats:
+            break
+    modes.sort(key=len, reverse=True)
+    found = tuple(modes[0]) if modes else ()
+    if len(found) < load.repeats:
+        last = why_not or "the cores kept changing between their modes"
+        why_not = f"load at {units.fps(at_fps)}: {len(found)} of {load.repeats} trials valid; last: {last}"
+    return _Rate(at_fps, found, why_not, sum(map(len, modes[1:])))
 
 
 def _summary(
@@ -70,7 +97,7 @@ def _summary(
     highest = max(valid, key=lambda trial: trial.load_fps, default=None)
     cores = distance(valid)
     invalid = Counter(str(trial.validity) for trial in measurer.trials if trial.validity is not TrialValidity.VALID)
-    warnings = (not_learnt, cores.note if cores else "", *(rate.why_not for rate in rates))
+    warnings = (not_learnt, cores.note if cores else "", *(told for rate in rates for told in rate.warnings))
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -81,8 +108,8 @@ def _summary(
         outcome=Outcome.MEASURED if highest else Outcome.FAILED,
         reason="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
         metrics=(
-            *(metric for rate in rates for metric in of_load(rate.at_fps, rate.trials)),
-            *(of_trial(highest) if highest else ()),
+            *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
+            *(metrics.of_trial(highest) if highest else ()),
         ),
         rates=(),
         latency=(),

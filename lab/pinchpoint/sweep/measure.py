@@ -78,18 +78,22 @@ class Measurer:
         load_fps: float,
         over_time: OverTime | None = None,
         burst_frames: int | None = None,
+        *,
+        any_mode: bool = False,
     ) -> Trial:
         """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is.
 
         `burst_frames`: the trial is one burst of so many frames, which is what the load and the duration
-        come to; at HIGHEST_FPS they go back to back. See `burst`.
+        come to; at HIGHEST_FPS they go back to back. See `burst`. Unless the caller takes `any_mode` of the
+        cores and tells them apart itself, a trial of another mode than the first judged one is set aside.
         """
         trial = self._replayed(phase, duration_s, load_fps, burst_frames)
         if trial is not None:
-            self.mode.set_aside(trial)
+            if not any_mode:
+                self.mode.set_aside(trial)
         else:
             trial = self._run(phase, duration_s, load_fps, over_time, burst_frames)
-            if phase != WARM_UP:
+            if phase != WARM_UP and not any_mode:
                 trial = self.mode.set_aside(trial)
             self._keep(trial)
         self.trials.append(trial)

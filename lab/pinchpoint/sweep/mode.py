@@ -1,9 +1,10 @@
-"""The two modes of a virtual machine's cores: a search belongs to one of them.
+"""The two modes of a virtual machine's cores: a figure belongs to one of them.
 
 Near and far cores give different rates (diagnose/cache_line.py), and the hypervisor
-moves them every few seconds to minutes. A search that mixed both would report
-neither. So its first judged trial names the mode; trials of the other are set aside
-and repeated, and if the mode stays away, the search begins anew in the new one.
+moves them every few seconds to minutes. A figure that mixed both would report
+neither. Our own search keeps the modes apart by itself and wastes no trial (search/).
+For everything else, MLRsearch included, the first judged trial names the mode; trials of the
+other are set aside and repeated, and if the mode stays away, MLRsearch begins anew in the new one.
 """
 
 from dataclasses import replace

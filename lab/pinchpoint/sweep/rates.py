@@ -3,15 +3,26 @@
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.cache_line import distance
+from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
+from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
-from pinchpoint.model.result import LatencyPoint, Outcome, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.result import (
+    CacheLine,
+    Ceiling,
+    LatencyPoint,
+    ModeRates,
+    Outcome,
+    Rate,
+    RateStatus,
+    ScenarioResult,
+)
+from pinchpoint.model.scenario import Scenario, SearchMethod
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
@@ -21,30 +32,80 @@ from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
-MOST_MOVES = 3  # of the cores between near and far, that a search follows
+MOST_MOVES = 3  # of the cores between near and far, that MLRsearch follows
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
+CEILING_HEADROOM = 1.1  # over the known ceiling: a test of two seconds may have met a slow moment
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search found, and the trials that speak for its rates."""
+
+    outcome: SearchOutcome
+    searched: Sequence[Trial]  # of all modes
+    ceiling: Ceiling | None = None  # in the mode of the rates
+
+    @property
+    def distance_ns(self) -> float | None:
+        """Of the cores, in the mode that the rates are of; None: they were not probed."""
+        if self.outcome.modes:
+            return self.outcome.modes[0].distance_ns
+        cores = distance([trial for trial in self.searched if trial.validity is TrialValidity.VALID])
+        return cores.median_ns if cores else None
+
+    @property
+    def own(self) -> Sequence[Trial]:
+        """The trials of the rates' mode."""
+        return of_mode(self.searched, self.distance_ns) if self.outcome.modes else self.searched
 
 
 def measure_rates(bench: Standing) -> ScenarioResult:
     """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
     with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
-        return measure_scenario(bench.scenario, measurer, bench.listener, bench.began)
+        return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
 
 
-def measure_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
-    """All trials of one scenario on a bench that stands, and what follows from them."""
+def measure_scenario(
+    scenario: Scenario, measurer: Measurer, listener: Listener, began: float, ceilings: Sequence[Ceiling] = ()
+) -> ScenarioResult:
+    """All trials of one scenario on a bench that stands, and what follows from them.
+
+    `ceilings` are the generator's own on a bench of this shape, one for each mode of the cores that was met.
+    """
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase("search", expected_trials(scenario))
-    outcome, searched = _search(scenario, measurer)
+    found = _held(_search(scenario, measurer, ceilings), ceilings)
     listener.phase("latency", len(scenario.latency.at))
-    latency = tuple(_latency(share, outcome, scenario, measurer) for share in scenario.latency.at)
-    result = _summary(scenario, measurer.trials, searched, outcome, latency, time.monotonic() - began)
+    latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
+    result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
     return replace(result, warnings=(*result.warnings, not_learnt)) if not_learnt else result
 
 
-def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequence[Trial]]:
-    """The search's outcome and its trials; begun anew when the cores have moved for good."""
+def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
+    """The search's outcome and its trials. Our own search tells the modes of the cores apart by itself."""
+    limit_fps = _limit_fps(measurer.trials, ceilings)
+    if scenario.search.method is SearchMethod.MLRSEARCH:
+        return _mlrsearch(scenario, measurer, limit_fps)
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return measurer.trial("search", duration_s, load_fps, any_mode=True)
+
+    first = len(measurer.trials)
+    outcome = find_rates(measure, scenario.search, time.monotonic, ceiling_fps=limit_fps, mode_of=of_trial)
+    return _Found(outcome, measurer.trials[first:])
+
+
+def _limit_fps(warmed_up: Sequence[Trial], ceilings: Sequence[Ceiling]) -> float | None:
+    """Above which no load need be tried; None if the ceiling in the mode that the cores are in is not known."""
+    here_ns = of_trial(warmed_up[-1]) if warmed_up else None
+    if in_mode(ceilings, here_ns) is None:
+        return None
+    return CEILING_HEADROOM * max(ceiling.fps for ceiling in ceilings)
+
+
+def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) -> _Found:
+    """MLRsearch knows no modes: it is kept to one, and begun anew when the cores have moved for good."""
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps)
@@ -53,16 +114,33 @@ def _search(scenario: Scenario, measurer: Measurer) -> tuple[SearchOutcome, Sequ
     for _ in range(MOST_MOVES + 1):
         measurer.mode.forget()
         first = len(measurer.trials)
-        left_s = max(0.0, search.max_duration_s - (time.monotonic() - began))
-        outcome = find_rates(measure, replace(search, max_duration_s=left_s), time.monotonic)
+        outcome = find_rates(measure, search, time.monotonic, ceiling_fps=limit_fps, began_s=began)
         if not measurer.mode.has_left(search.max_repeats):
             break
-    return outcome, measurer.trials[first:]
+    return _Found(outcome, measurer.trials[first:])
+
+
+def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
+    """The same, the rates of every mode held against the ceiling in that mode."""
+
+    def held(rates: Sequence[Rate], distance_ns: float | None) -> tuple[Rate, ...]:
+        seen_fps = _most_offered(of_mode(found.searched, distance_ns))
+        return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
+
+    modes = tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in found.outcome.modes)
+    rates = held(found.outcome.rates, found.distance_ns)
+    outcome = replace(found.outcome, rates=rates, modes=modes)
+    return replace(found, outcome=outcome, ceiling=in_mode(ceilings, found.distance_ns))
+
+
+def _most_offered(trials: Sequence[Trial]) -> float | None:
+    """By a generator that kept up."""
+    return max((trial.offered_fps for trial in trials if trial.validity is TrialValidity.VALID), default=None)
 
 
 def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
     """The NDR alone, for a measure whose loads are shares of it."""
-    return _search(scenario, measurer)[0].rates[0]
+    return _search(scenario, measurer, ()).outcome.rates[0]
 
 
 def expected_trials(scenario: Scenario) -> int:
@@ -71,34 +149,47 @@ def expected_trials(scenario: Scenario) -> int:
     return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
 
 
-def _latency(share: float, outcome: SearchOutcome, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
-    ndr = outcome.rates[0]
-    if ndr.lower_fps is None:
+def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+    """Latency at a share of the NDR, in the NDR's mode of the cores if that can be had."""
+    ndr = found.outcome.rates[0]
+    if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
-    load_fps = share * ndr.lower_fps
+    load_fps = share * ndr.quoted_fps
+    followed = bool(found.outcome.modes)
 
     def measure(duration_s: float, load: float) -> Trial:
-        return measurer.trial("latency", duration_s, load)
+        trial = measurer.trial("latency", duration_s, load, any_mode=followed)
+        return _in_mode(trial, found.distance_ns) if followed else trial
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
-    return LatencyPoint(share, load_fps, trial.id, trial.latency, note, trial.witness.loopback)
+    return LatencyPoint(
+        share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, distance_ns=of_trial(trial)
+    )
+
+
+def _in_mode(trial: Trial, wanted_ns: float | None) -> Trial:
+    """The same trial, or one to be repeated if it was of another mode than the NDR."""
+    own_ns = of_trial(trial)
+    if trial.validity is not TrialValidity.VALID or own_ns is None or wanted_ns is None:
+        return trial
+    if not differ(own_ns, wanted_ns):
+        return trial
+    reason = f"{apart(own_ns)}, those of the NDR {units.nanoseconds(wanted_ns)}"
+    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason)
 
 
 def _summary(
-    scenario: Scenario,
-    trials: Sequence[Trial],
-    searched: Sequence[Trial],
-    outcome: SearchOutcome,
-    latency: tuple[LatencyPoint, ...],
-    wall_s: float,
+    scenario: Scenario, trials: Sequence[Trial], found: _Found, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
+    outcome, searched = found.outcome, found.own
     invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
+    rejections = of_search(found.searched)
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -108,7 +199,7 @@ def _summary(
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=of_rates(outcome.rates, latency, limit, scenario.streams),
+        metrics=(*of_rates(outcome.rates, latency, limit, scenario.streams), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
@@ -119,7 +210,44 @@ def _summary(
         traffic_s=sum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
-        warnings=(cores.note,) if cores and cores.note else (),
+        warnings=_warnings(found, cores, rejections, scenario),
+        modes=outcome.modes,
+        ceiling=found.ceiling,
+    )
+
+
+def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
+    """What a reader of the rates must know beside them."""
+    held = held_back(found.own, found.outcome.rates[0].quoted_fps, scenario.search.relative_width)
+    every = (cores.note if cores else "", *_of_modes(found.outcome), *rejections.warnings, held, _of_ceiling(found))
+    return tuple(filter(None, every))
+
+
+def _of_modes(outcome: SearchOutcome) -> tuple[str, ...]:
+    """That the machine had several modes, and what was found in each."""
+    if len(outcome.modes) < 2:
+        return ()
+    told = "; ".join(_mode(mode) for mode in outcome.modes)
+    return (f"the machine's cores had {len(outcome.modes)} modes, and the rates are of the first: {told}",)
+
+
+def _mode(mode: ModeRates) -> str:
+    rates = ", ".join(_rate(rate) for rate in mode.rates)
+    return f"{mode.label} ({units.counted(mode.trials, 'trial')}): {rates}"
+
+
+def _rate(rate: Rate) -> str:
+    if rate.status is RateStatus.REFUSED or rate.quoted_fps is None:
+        return f"{rate.name} refused ({rate.reason})"
+    return f"{rate.name} {'at least ' if rate.status is RateStatus.AT_LEAST else ''}{units.fps(rate.quoted_fps)}"
+
+
+def _of_ceiling(found: _Found) -> str:
+    if found.ceiling is None or not surpassed(found.ceiling, _most_offered(found.own)):
+        return ""
+    return (
+        f"the engine offered more here than without the device ({units.fps(found.ceiling.fps)}): "
+        "that ceiling is only a lower bound, and no rate was held against it"
     )
 
 

@@ -20,6 +20,7 @@ from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.blocked import measure_blocked
 from pinchpoint.sweep.build import measure_build
 from pinchpoint.sweep.burst import measure_burst
+from pinchpoint.sweep.ceiling import CeilingTest
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_load
 from pinchpoint.sweep.loss_curve import measure_loss_curve
@@ -74,20 +75,23 @@ def run_scenario(
     listener: Listener,
     recorded: Recorded,
     on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    ceiling_test: CeilingTest | None = None,
 ) -> ScenarioResult:
     """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
 
     `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
-    measures as soon as there is something, so that a signal handler can stop it.
+    measures as soon as there is something, so that a signal handler can stop it. With a
+    `ceiling_test`, rates are held against the generator's own ceiling.
     """
     began = time.monotonic()
     engine = [find_engine()]  # before anything is built
     setup = prepare(scenario)
+    ceilings, no_ceiling = ceiling_test.before(setup.scenario, listener) if ceiling_test else ((), "")
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     record.note_facts({**setup.facts, **program_facts(scenario)})
     with standing_bench(setup, listener):
         control = Unixctl(setup.places.control)
-        bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable)
+        bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
             settings = in_force(setup.scenario, setup.places, control)
             result = replace(MEASURES[scenario.measure](bench), settings=settings)
@@ -97,6 +101,10 @@ def run_scenario(
             raise
         finally:
             control.close()
+    if ceiling_test:
+        result = ceiling_test.after(setup.scenario, result, listener)
+    if no_ceiling:
+        result = replace(result, warnings=(*result.warnings, no_ceiling))
     listener.scenario_ends(result)
     return result
 

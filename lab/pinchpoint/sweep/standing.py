@@ -7,6 +7,7 @@ from typing import Protocol
 
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
 from pinchpoint.sweep.listener import Listener
@@ -52,6 +53,7 @@ class Standing:
     began: float  # on the monotonic clock, building included
     recorded: Recorded = field(default_factory=Recorded)
     on_stoppable: Callable[[Stoppable], None] = lambda _: None
+    ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
 
     @property
     def scenario(self) -> Scenario:

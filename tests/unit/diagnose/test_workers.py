@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from trials import stream_counts, worker
 
-from pinchpoint.diagnose.workers import receivers, receiving_fps, sending_fps
+from pinchpoint.diagnose.workers import from_others_fps, receivers, sending_fps
 
 FORTH = replace(stream_counts(offered=750), rx_port="right")
 BACK = replace(stream_counts(offered=250), stream=1, tx_port="right", rx_port="left")
@@ -16,19 +16,25 @@ RIGHT = replace(worker(), core=2, ports=("right",))
 def test_a_lone_worker_carries_everything():
     alone = [worker()]
     assert sending_fps(alone[0], alone, [FORTH, BACK], 1e6) == 1e6
-    assert receiving_fps(alone[0], alone, [FORTH, BACK], 1e6) == 1e6
+    assert from_others_fps(alone[0], alone, [FORTH, BACK], 1e6) == 0.0
 
 
 def test_a_stream_belongs_to_the_worker_of_its_port():
     workers = [LEFT, RIGHT]
     assert [sending_fps(one, workers, [FORTH, BACK], 1000.0) for one in workers] == [750.0, 250.0]
-    assert [receiving_fps(one, workers, [FORTH, BACK], 1000.0) for one in workers] == [250.0, 750.0]
+    assert [from_others_fps(one, workers, [FORTH, BACK], 1000.0) for one in workers] == [250.0, 750.0]
 
 
 def test_a_port_of_several_workers_is_divided_among_them():
     other = replace(LEFT, core=4)
     workers = [LEFT, other, RIGHT]
     assert [sending_fps(one, workers, [FORTH], 1000.0) for one in workers] == [500.0, 500.0, 0.0]
+
+
+def test_what_a_worker_sends_to_itself_stops_with_it():
+    other = replace(LEFT, core=4, ports=("left", "right"))
+    workers = [LEFT, other]
+    assert [from_others_fps(one, workers, [FORTH], 1000.0) for one in workers] == [0.0, 500.0]
 
 
 @pytest.mark.parametrize("intended", [None, 0])

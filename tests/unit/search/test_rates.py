@@ -246,7 +246,7 @@ def test_out_of_time_the_known_bounds_are_given_but_no_rate() -> None:
     assert refused
     for rate in refused:
         assert rate.reason.startswith("search.max_duration_s = ")
-        assert rate.reason.endswith(f"reached after {len(partial.trials)} trials")
+        assert rate.reason.endswith(f"reached after {len(partial.trials)} trials, {len(partial.trials)} of them valid")
     assert any(rate.lower_fps or rate.upper_fps for rate in outcome.rates)
 
 

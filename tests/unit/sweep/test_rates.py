@@ -1,11 +1,23 @@
-"""What the measure rates tells of the switch: at its NDR, or nothing."""
+"""What the measure rates tells of the switch: at its NDR, or nothing; and in which mode of the cores."""
 
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
 import trials
 from support import TWO_PORTS as SCENARIO
+from support import Truth, search_with
 
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.diagnose.cache_line import of_trial
+from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
+from pinchpoint.model.result import Ceiling, Rate, RateStatus
+from pinchpoint.model.scenario import Latency, SearchMethod
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
 from pinchpoint.search import SearchOutcome
 from pinchpoint.sweep import rates
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.measure import Measurer
 from pinchpoint.sweep.scenario import first_lines
 
 DROWNED = trials.trial(
@@ -17,11 +29,12 @@ SLOWER = trials.trial(500.0, pmds=[trials.pmd(0.2, 310.0)], number=3)
 
 def summary(ndr, *searched):
     outcome = SearchOutcome((ndr,), None)
-    return rates._summary(SCENARIO, searched, searched, outcome, (), 1.0)
+    return rates._summary(SCENARIO, searched, rates._Found(outcome, searched), (), 1.0)
 
 
 def named(result):
-    return {metric.name: metric.value for metric in result.metrics}
+    """The metrics of the switch: which trials were set aside is the host's."""
+    return {metric.name: metric.value for metric in result.metrics if metric.name != "trials set aside"}
 
 
 def test_without_an_ndr_no_other_trial_speaks_for_the_switch():
@@ -43,3 +56,84 @@ def test_an_attached_text_that_is_cut_says_how_much():
     assert first_lines(text, len(text)) == text
     assert first_lines(text, 15) == "flow 0\nflow 1\n(cut here: 8 more lines, 56 characters)\n"
     assert first_lines("x" * 20, 15) == "(cut here: 1 more lines, 20 characters)\n"
+
+
+TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=4.0, far_capacity=0.5)
+NEAR_FPS = 5e6
+
+
+def measured(monkeypatch, truth, ceilings=(), **search):
+    """The measure over a simulated bench, in virtual time."""
+    length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0}
+    changes = {**length, "relative_width": 0.02, "max_repeats": 15} | search
+    scenario = replace(SCENARIO, search=search_with(**changes), latency=Latency((0.5,), 0.2))
+    instrument = SimulatedInstrument(truth)
+    instrument.open()
+    monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
+    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener())
+    return rates.measure_scenario(scenario, measurer, Listener(), 0.0, ceilings), measurer.trials
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_on_a_machine_with_two_modes_each_has_its_own_rates_and_no_trial_is_set_aside_for_it(monkeypatch, seed):
+    truth = Truth(NEAR_FPS, noise=0.002, core_distance=TWO_MODES, seed=seed)
+    result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
+    assert result.rates == result.modes[0].rates
+    for mode in result.modes:
+        true_fps = NEAR_FPS if mode.distance_ns < 60 else NEAR_FPS / 2
+        for rate in mode.rates:
+            if rate.status is RateStatus.FOUND:
+                assert rate.quoted_fps == pytest.approx(true_fps, rel=0.03), "never a mixture"
+                assert rate.lower_fps <= true_fps * 1.01 and rate.upper_fps >= true_fps * 0.99
+    assert result.modes[0].rates[0].status is RateStatus.FOUND
+    assert not any("another mode" in one.reason or "those of this search" in one.reason for one in trials_made)
+    if len(result.modes) > 1:
+        (warning,) = [one for one in result.warnings if "modes, and the rates are of the first" in one]
+        assert result.modes[0].label in warning and result.modes[1].label in warning
+    assert result.cache_line.note == "", "what is told beside the rates is of their mode"
+
+
+def test_latency_is_measured_in_the_mode_of_the_rates_or_says_that_it_was_not(monkeypatch):
+    truth = Truth(NEAR_FPS, noise=0.002, core_distance=TWO_MODES, seed=5)
+    result, _ = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
+    (point,) = result.latency
+    same = 0.5 < point.distance_ns / result.modes[0].distance_ns < 2
+    assert same == ("those of the NDR" not in point.note)
+
+
+def test_mlrsearch_is_kept_to_one_mode(monkeypatch):
+    truth = Truth(NEAR_FPS, noise=0.0, core_distance=TWO_MODES, seed=1)
+    result, trials_made = measured(monkeypatch, truth, method=SearchMethod.MLRSEARCH)
+    aside = [one for one in trials_made if "those of this search" in one.reason]
+    assert aside and all(one.validity is TrialValidity.NOISY_HOST for one in aside)
+    assert result.modes == ()
+    distances = {of_trial(one) for one in trials_made if one.validity is TrialValidity.VALID}
+    assert distances <= {30.0, 160.0}
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_rate_within_reach_of_the_generators_ceiling_is_at_least(monkeypatch, method):
+    ceiling = Ceiling(NEAR_FPS * 1.01, "2026-01-02T03:00:00+00:00", "a key", None)
+    truth = Truth(NEAR_FPS, ceiling_fps=ceiling.fps)
+    result, _ = measured(monkeypatch, truth, (ceiling,), method=method)
+    assert {rate.status for rate in result.rates} == {RateStatus.AT_LEAST}
+    assert all(rate.reason.startswith("generator-limited") for rate in result.rates)
+    assert result.ceiling == ceiling
+    assert result.verdict.limit == "generator"
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_rate_well_below_the_ceiling_is_found(monkeypatch, method):
+    ceiling = Ceiling(NEAR_FPS * 2, "2026-01-02T03:00:00+00:00", "a key", None)
+    result, trials_made = measured(monkeypatch, Truth(NEAR_FPS), (ceiling,), method=method)
+    assert {rate.status for rate in result.rates} == {RateStatus.FOUND}
+    assert max(one.load_fps for one in trials_made if one.phase == "search") <= ceiling.fps * 1.1
+
+
+def test_a_ceiling_of_another_mode_bounds_nothing(monkeypatch):
+    far = Ceiling(NEAR_FPS / 2, "2026-01-02T03:00:00+00:00", "a key", 160.0)
+    near_only = CoreDistance(near_ns=30.0, far_ns=30.0, dwell_s=1e6, far_capacity=1.0)
+    truth = Truth(NEAR_FPS, core_distance=near_only)
+    result, _ = measured(monkeypatch, truth, (far,), method=SearchMethod.THRESHOLD)
+    assert result.rates[0].status is RateStatus.FOUND
+    assert result.ceiling is None

@@ -1,0 +1,178 @@
+"""The devices that searches are tried on, all simulated on a virtual clock, and the truth about each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cache
+
+from pinchpoint.diagnose.cache_line import of_trial
+from pinchpoint.diagnose.validity import judge
+from pinchpoint.engine.instrument import EngineResult, TrialRequest
+from pinchpoint.engine.simulated import (
+    CoreDistance,
+    RandomLoss,
+    SimulatedInstrument,
+    SlowPeriods,
+    StallKind,
+    Stalls,
+    Truth,
+)
+from pinchpoint.model.scenario import Range, Stream, Validity
+from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
+
+CAPACITY_FPS = 5e6
+RATIOS = (0.0, 0.005)  # NDR and PDR 0.5 %
+TRIAL_S = 1.0
+DRAIN_S = 0.1
+TRUTH_TRIALS = 2000
+TRUTH_SEED = 20_000_001
+TRUTH_RESOLUTION = 1e-4  # relative
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
+
+
+@dataclass(frozen=True)
+class Dut:
+    """A simulated device, and what an honest search can be expected to say about it."""
+
+    name: str
+    truth: Truth
+    has_ndr: bool = True  # False: frames are lost at any load, and an NDR must be refused
+    is_limited: bool = False  # by the generator: no rate may be called found
+    ceiling_fps: float | None = None  # of the generator, as known to the search
+    is_probed: bool = False  # the search is told the distance of the cores
+    is_random: bool = True  # its trials differ from each other
+    aims: tuple[float, float] | None = None  # seconds of traffic, relative error at the 90th percentile
+
+
+def _stalled(per_second: float, length_s: float, **changes: object) -> Truth:
+    stalls = (Stalls(StallKind.DUT, per_second, length_s),)
+    return replace(Truth(CAPACITY_FPS, stalls=stalls), **changes)  # type: ignore[arg-type]
+
+
+QUIET = _stalled(0.02, 0.0003, dips=0.0015)
+TWO_MODES = CoreDistance(dwell_s=10.0)
+DUTS = (
+    Dut("ideal", Truth(CAPACITY_FPS), is_random=False),
+    Dut("quiet", QUIET, aims=(20.0, 0.005)),
+    Dut("noisy VM", _stalled(0.3, 0.002, dips=0.01), aims=(50.0, 0.0075)),
+    Dut("hostile", _stalled(2.0, 0.004, dips=0.02, slow=SlowPeriods(0.8, 20.0, 3.0)), has_ndr=False),
+    Dut("small ring", replace(QUIET, ring=64)),
+    Dut("large ring", replace(QUIET, ring=32_768)),
+    Dut("ceiling below", replace(QUIET, ceiling_fps=0.8 * CAPACITY_FPS), is_limited=True),
+    Dut(
+        "ceiling below, known",
+        replace(QUIET, ceiling_fps=0.8 * CAPACITY_FPS),
+        is_limited=True,
+        ceiling_fps=0.8 * CAPACITY_FPS,
+    ),
+    Dut("ceiling just above", replace(QUIET, ceiling_fps=1.03 * CAPACITY_FPS)),
+    Dut("two modes, probed", replace(QUIET, core_distance=TWO_MODES), is_probed=True),
+    Dut("two modes, hidden", replace(QUIET, core_distance=TWO_MODES)),
+    Dut("slow drift", replace(QUIET, drift_per_s=-1e-4)),
+    Dut("gradual loss", Truth(CAPACITY_FPS, random_loss=RandomLoss(1e-3, 0.02))),
+    Dut("loses 1e-6 always", Truth(CAPACITY_FPS, random_loss=RandomLoss(1e-6)), has_ndr=False),
+)
+
+
+@dataclass
+class Simulated:
+    """One simulated device for one search: `measure` is its Measure, `now_s` its clock."""
+
+    dut: Dut
+    seed: int
+    trials: list[Trial] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._instrument = SimulatedInstrument(replace(self.dut.truth, seed=self.seed))
+        self._instrument.open()
+
+    def now_s(self) -> float:
+        return self._instrument.now_s()
+
+    def measure(self, duration_s: float, load_fps: float) -> Trial:
+        result = self._instrument.run(_request(duration_s, load_fps))
+        trial = _trial(result, duration_s, load_fps, self.dut.truth.ring)
+        self.trials.append(trial)
+        return trial
+
+    def mode_of(self, trial: Trial) -> float | None:
+        return of_trial(trial) if self.dut.is_probed else None
+
+
+def truths(dut: Dut) -> tuple[dict[float, float], ...]:
+    """The true rate by loss ratio: of the device as a whole, then of each mode of its cores."""
+    distance = dut.truth.core_distance
+    whole = {ratio: _threshold_fps(dut, ratio) for ratio in RATIOS}
+    if distance is None:
+        return (whole,)
+    near = replace(dut, truth=replace(dut.truth, core_distance=None))
+    far = replace(near, truth=replace(near.truth, capacity_fps=distance.far_capacity * CAPACITY_FPS))
+    return (whole, *({ratio: _threshold_fps(mode, ratio) for ratio in RATIOS} for mode in (near, far)))
+
+
+@cache
+def _threshold_fps(dut: Dut, ratio: float) -> float:
+    """The load at which half of all trials exceed `ratio`, by bisection over the same trials at every load."""
+    truth = replace(dut.truth, drift_per_s=0.0, ceiling_fps=float("inf"), seed=TRUTH_SEED)
+    low, high = 0.01 * truth.capacity_fps, 2 * truth.capacity_fps
+    while high > low * (1 + TRUTH_RESOLUTION):
+        middle = (low * high) ** 0.5
+        exceeded = _exceeding(truth, middle, ratio, TRUTH_TRIALS if dut.is_random else 1)
+        low, high = (low, middle) if exceeded > 0.5 else (middle, high)
+    return (low * high) ** 0.5
+
+
+def _exceeding(truth: Truth, load_fps: float, ratio: float, trials: int) -> float:
+    """The share of trials at one load that lose more than `ratio`."""
+    instrument = SimulatedInstrument(truth)
+    instrument.open()
+    results = (instrument.run(_request(TRIAL_S, load_fps)).streams[0] for _ in range(trials))
+    return sum((one.lost or 0) > ratio * one.offered for one in results) / trials
+
+
+def _request(duration_s: float, load_fps: float) -> TrialRequest:
+    one, order = Range(1, 1), ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
+    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
+    stream = Stream("left", "right", 64, 1.0, *macs, one, one, one, one, order, 1)
+    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (stream,), (0, 1))
+
+
+def _trial(result: EngineResult, duration_s: float, load_fps: float, ring: int) -> Trial:
+    (stream,) = result.streams
+    received = stream.received or 0
+    lost = stream.offered - received
+    drops = (Drop("lost", lost, "simulated", "dut"),) if lost else ()
+    ledger = Ledger(stream.offered, received, (Hop("dut", stream.offered, received, drops),))
+    witness = Witness(result.workers, (), {}, result.cache_line_before_ns, result.cache_line_after_ns)
+    validity, reason = judge(
+        completed=True,
+        streams=result.streams,
+        ledger=ledger,
+        witness=witness,
+        load_fps=load_fps,
+        duration_s=result.sent_duration_s,
+        ring=ring,
+        rules=RULES,
+    )
+    return Trial(
+        id="",
+        scenario="simulated",
+        phase="search",
+        repeat=0,
+        started="",
+        duration_s=duration_s,
+        load_fps=load_fps,
+        sent_duration_s=result.sent_duration_s,
+        wall_s=duration_s,
+        intended=stream.intended or 0,
+        offered=stream.offered,
+        received=received,
+        streams=result.streams,
+        ledger=ledger,
+        witness=witness,
+        pmds=(),
+        observed={},
+        validity=validity,
+        reason=reason,
+    )
+
+

@@ -1,0 +1,83 @@
+"""The searches that are compared: ours, MLRsearch with CSIT's goals, and binary searches as of RFC 2544."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from search_duts import RATIOS, TRIAL_S, Simulated
+
+from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.scenario import Search, SearchMethod
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.search import SearchOutcome, find_rates
+
+WIDTH = 0.005  # of CSIT's goals and of the binary searches, relative
+MIN_FPS, MAX_FPS = 10_000.0, 20e6
+
+
+def goals(method: SearchMethod, relative_width: float, max_traffic_s: float) -> Search:
+    """A search as a scenario's defaults make it; what only MLRsearch uses is CSIT's."""
+    return Search(
+        method=method,
+        confidence=0.95,
+        max_traffic_s=max_traffic_s,
+        min_load_fps=MIN_FPS,
+        max_load_fps=MAX_FPS,
+        loss_ratios=RATIOS,
+        trial_duration_s=TRIAL_S,
+        initial_trial_duration_s=1.0,
+        duration_sum_s=21.0,
+        exceed_ratio=0.5,
+        relative_width=relative_width,
+        preceding_targets=2,
+        expansion_coefficient=2,
+        max_duration_s=3600.0,
+        max_repeats=8,
+        drain_s=0.1,
+    )
+
+
+OURS = goals(SearchMethod.THRESHOLD, 0.01, 60.0)
+CSIT = goals(SearchMethod.MLRSEARCH, WIDTH, 60.0)
+
+
+def by_library(search: Search, bench: Simulated) -> SearchOutcome:
+    """Either of the two methods that a scenario may name."""
+    return find_rates(bench.measure, search, bench.now_s, ceiling_fps=bench.dut.ceiling_fps, mode_of=bench.mode_of)
+
+
+def binary(trial_s: float, bench: Simulated) -> SearchOutcome:
+    """One trial decides a load (RFC 2544, 26.1); a rate for each loss ratio by a search of its own.
+
+    A generator that falls short is not noticed, as in the tools that do this.
+    """
+    return SearchOutcome(tuple(_halved(trial_s, ratio, bench) for ratio in RATIOS), None)
+
+
+def _halved(trial_s: float, ratio: float, bench: Simulated) -> Rate:
+    low, high = MIN_FPS, MAX_FPS
+    load = high
+    while high - low > WIDTH * high:
+        trial = bench.measure(trial_s, load)
+        low, high = (load, high) if trial.loss_ratio <= ratio else (low, load)
+        if low == high:
+            break
+        load = (low + high) / 2
+    return Rate(ratio, RateStatus.FOUND, low, high, trial_s, trial_s, "")
+
+
+METHODS: Mapping[str, Callable[[Simulated], SearchOutcome]] = {
+    "ours": partial(by_library, OURS),
+    "MLRsearch": partial(by_library, CSIT),
+    "binary 10 s": partial(binary, 10.0),
+    "binary 60 s": partial(binary, 60.0),
+}
+
+
+def traffic_s(bench: Simulated) -> float:
+    """Seconds of traffic, those of invalid trials included."""
+    return sum(trial.sent_duration_s for trial in bench.trials)
+
+
+def set_aside(bench: Simulated) -> int:
+    """Trials that were not judged."""
+    return sum(trial.validity is not TrialValidity.VALID for trial in bench.trials)

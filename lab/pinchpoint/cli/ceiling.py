@@ -1,0 +1,43 @@
+"""`pinchpoint ceiling`: what the traffic engine itself reaches on a bench, without the device."""
+
+from pathlib import Path
+
+import click
+import msgspec
+
+from pinchpoint.bench import requirements
+from pinchpoint.bench.journal import machine_lock
+from pinchpoint.cli import program
+from pinchpoint.cli.progress import progress
+from pinchpoint.engine import process
+from pinchpoint.model import units
+from pinchpoint.model.result import Ceiling
+from pinchpoint.sweep.ceiling import CeilingTest
+
+
+@click.command(short_help="What the engine itself reaches, without the device.")
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
+@click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")
+def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
+    """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
+
+    `pinchpoint run` does the same before a search; a rate within reach of it is told as "at least". Of a file
+    that sweeps, the first point is taken. What was measured is kept for a day, by the distance of the cores.
+    """
+    scenario = program.of_paths([path]).units[0]
+    test = CeilingTest(process.version)
+    known = () if fresh else test.known(scenario)
+    if not known:
+        requirements.require(scenario)
+        with machine_lock(), progress(quiet) as listener:
+            known = test.measured_now(scenario, listener)
+    click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(one) for one in known))
+    return 0
+
+
+def _line(found: Ceiling) -> str:
+    back = "" if found.received_fps is None else f", {units.fps(found.received_fps)} of it came back"
+    apart = "" if found.distance_ns is None else f" cores {units.nanoseconds(found.distance_ns)} apart,"
+    return f"{units.fps(found.fps)} offered{back};{apart} measured {found.measured}\n  {found.key}"

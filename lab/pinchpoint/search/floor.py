@@ -1,0 +1,97 @@
+"""Whether there is a rate without loss at all: short of that, no search for one.
+
+Trials at a tenth and at half of the first estimate come before the search. More of them follow
+only while most of those at a load lost frames, until it is certain that most do (a sequential test: an error
+of at most 1 % against a fair coin). A host that disturbs every trial, or a DUT that loses the same share of
+frames at any load, has no NDR that means anything: it would tell how long a trial is, not what the DUT can do.
+"""
+
+from collections.abc import Sequence
+
+from pinchpoint.model import units
+from pinchpoint.model.trial import Trial
+
+SHARES = (0.1, 0.5)  # of the first estimate
+HIGH_SHARE = 0.9  # a load that is compared with half the estimate, to see whether the loss grows
+SAME = 0.15  # relative: trials this near to a floor load stand for it
+ERROR = 0.01
+CONSTANT = 4.0  # loss ratios within this factor at very different loads are one constant
+UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
+
+
+class Floor:
+    """The floor test of one loss ratio."""
+
+    def __init__(self, estimate_fps: float, loss_ratio: float, min_load_fps: float) -> None:
+        self._loads = [max(min_load_fps, share * estimate_fps) for share in (*SHARES, HIGH_SHARE)]
+        self._loss_ratio = loss_ratio
+
+    def next_load_fps(self, trials: Sequence[Trial]) -> float | None:
+        """The load to try next; None when the test has ended (see `refusal`)."""
+        low, half, high = self._loads
+        for load_fps in (low, half):
+            there = _near(trials, load_fps)
+            if not there or (_most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)):
+                return load_fps
+            if _most(there, self._loss_ratio):
+                break
+        else:
+            return None
+        return high if load_fps == half and not _between(trials, half, high) else None
+
+    def refusal(self, trials: Sequence[Trial], duration_s: float) -> str:
+        """Why there is no rate at this loss ratio; empty if there may be one."""
+        low, half, high = self._loads
+        at_low, at_half = _near(trials, low), _near(trials, half)
+        what = "frames" if self._loss_ratio == 0 else f"more than {units.loss(self._loss_ratio)} of their frames"
+        if _certain(at_low, self._loss_ratio):
+            share = len(_losing(at_low, self._loss_ratio)) / len(at_low)
+            return f"{share:.0%} of {duration_s:g} s trials at {SHARES[0]:.0%} load lose {what}"
+        if not _certain(at_half, self._loss_ratio):
+            return ""
+        ratio, ratio_high = _pooled(at_half), _pooled(_between(trials, half, high))
+        unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _losing(at_low, 0.0)
+        if unseen or not ratio / CONSTANT < ratio_high < ratio * CONSTANT:
+            return ""
+        share = len(_losing(at_half, self._loss_ratio)) / len(at_half)
+        return (
+            f"the loss hardly depends on the load ({units.loss(ratio)} at {SHARES[1]:.0%}, "
+            f"{units.loss(ratio_high)} at {HIGH_SHARE:.0%} load): "
+            f"{share:.0%} of {duration_s:g} s trials at {SHARES[1]:.0%} load lose {what}"
+        )
+
+
+def _near(trials: Sequence[Trial], load_fps: float) -> list[Trial]:
+    return [trial for trial in trials if abs(trial.load_fps - load_fps) <= SAME * load_fps]
+
+
+def _between(trials: Sequence[Trial], half: float, high: float) -> list[Trial]:
+    """Lossy trials well above half of the estimate that are not overloaded."""
+    return [trial for trial in trials if half * (1 + SAME) < trial.load_fps <= high * 1.001]
+
+
+def _losing(trials: Sequence[Trial], loss_ratio: float) -> list[Trial]:
+    return [trial for trial in trials if trial.loss_ratio > loss_ratio]
+
+
+def _most(trials: Sequence[Trial], loss_ratio: float) -> bool:
+    return 2 * len(_losing(trials, loss_ratio)) > len(trials)
+
+
+def _certain(trials: Sequence[Trial], loss_ratio: float) -> bool:
+    """Whether the chance of losing is above one half for all but ERROR of its posterior (uniform before)."""
+    losing = len(_losing(trials, loss_ratio))
+    return at_most_half(losing, len(trials) - losing) < ERROR
+
+
+def at_most_half(losing: int, clean: int) -> float:
+    """P(chance <= 0.5), Beta(1 + losing, 1 + clean): by symmetry a sum of binomial terms."""
+    from math import comb
+
+    tosses = losing + clean + 1
+    return sum(comb(tosses, number) for number in range(losing + 1, tosses + 1)) / 2.0**tosses
+
+
+def _pooled(trials: Sequence[Trial]) -> float:
+    offered = sum(trial.offered for trial in trials)
+    return sum(trial.lost for trial in trials) / offered if offered else 0.0

@@ -1,0 +1,76 @@
+"""One loss ratio of a search: what its trials say, and when that is enough."""
+
+from dataclasses import dataclass
+
+from pinchpoint.model.scenario import Search
+from pinchpoint.model.trial import Trial
+from pinchpoint.search.posterior import Posterior, Seen
+
+DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
+CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Where a rate lies, within the loads that may be tried; frames per second, as intended."""
+
+    lower_fps: float
+    median_fps: float
+    upper_fps: float
+    reaches_top: bool  # the threshold may lie above the highest load that may be tried
+    reaches_bottom: bool
+
+    @property
+    def width(self) -> float:
+        """Relative to the upper end."""
+        return (self.upper_fps - self.lower_fps) / self.upper_fps
+
+
+class Goal:
+    """The search for the load at which half of the trials lose more than `loss_ratio`."""
+
+    def __init__(self, loss_ratio: float, search: Search) -> None:
+        self.loss_ratio = loss_ratio
+        self.refused = ""  # why no rate can be given whatever is tried; empty while one may be found
+        self.posterior = Posterior(search.min_load_fps, search.max_load_fps)
+        self._search = search
+        self._clear_loss = max(CLEAR_LOSS, 4 * self.loss_ratio)
+        self._forwarded_fps: float | None = None
+        self._overload_fps = float("inf")
+
+    def add(self, trial: Trial) -> None:
+        """One more valid trial."""
+        seen = Seen.WITHIN
+        if trial.loss_ratio > self.loss_ratio:
+            seen = Seen.OVERLOADED if trial.loss_ratio > self._clear_loss else Seen.EXCEEDED
+        self.posterior.add(trial.load_fps, seen)
+        self.look_at(trial)
+
+    def look_at(self, trial: Trial) -> None:
+        """Take a hint from an overloaded trial, valid or not; the one with the lowest load counts."""
+        if trial.loss_ratio > self._clear_loss and trial.load_fps < self._overload_fps:
+            self._overload_fps = trial.load_fps
+            self._forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            self.posterior.suppose(self._forwarded_fps / (1 - self.loss_ratio))
+
+    @property
+    def hint_fps(self) -> float | None:
+        """Where the threshold is if the overloaded DUT forwards as much as one that is just not overloaded."""
+        return None if self._forwarded_fps is None else self._forwarded_fps / (1 - self.loss_ratio)
+
+    def interval(self, reach_fps: float) -> Interval:
+        """Of search.confidence, equal-tailed."""
+        tail = (1 - self._search.confidence) / 2
+        least = self._search.min_load_fps
+        ends = [self.posterior.quantile_fps(share) for share in (tail, 0.5, 1 - tail)]
+        lower, middle, upper = (min(max(end, least), reach_fps) for end in ends)
+        return Interval(lower, middle, upper, ends[2] >= reach_fps, ends[1] <= least)
+
+    def is_done(self, reach_fps: float) -> bool:
+        """Whether the interval is as narrow as was asked for, or there will be none."""
+        return bool(self.refused) or self.interval(reach_fps).width <= self._search.relative_width
+
+    def is_decided(self, load_fps: float) -> bool:
+        """Whether this load is known to be above or below the threshold."""
+        above = self.posterior.above(load_fps)
+        return not 1 - DECIDED < above < DECIDED

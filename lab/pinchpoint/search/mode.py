@@ -1,0 +1,102 @@
+"""The search in one mode of the machine's cores: all loss ratios at once, one load after another."""
+
+from collections.abc import Sequence
+from statistics import median
+
+import numpy as np
+
+from pinchpoint.model.scenario import Search
+from pinchpoint.model.trial import Trial
+from pinchpoint.search.floor import Floor
+from pinchpoint.search.goal import Goal
+from pinchpoint.search.posterior import Array
+
+NEAR = 0.1  # relative: trials this near to a threshold are kept balanced about it
+import os
+
+BALANCE = float(os.environ.get("BAL", "0.8"))
+DIGITS = 5  # of a load: equal loads are one, and people can read them
+
+
+class ModeSearch:
+    """What is known in one mode, and which load would tell most next."""
+
+    def __init__(self, search: Search) -> None:
+        self.goals = [Goal(loss_ratio, search) for loss_ratio in sorted(search.loss_ratios)]
+        self.trials: list[Trial] = []
+        self._search = search
+        self._distances_ns: list[float] = []
+        self._floor: Floor | None = None
+
+    @property
+    def distance_ns(self) -> float | None:
+        """Of the cores, the median of the trials; None if not probed."""
+        return median(self._distances_ns) if self._distances_ns else None
+
+    @property
+    def traffic_s(self) -> float:
+        """Of valid trials."""
+        return sum(trial.sent_duration_s for trial in self.trials)
+
+    def add(self, trial: Trial, distance_ns: float | None) -> None:
+        """One more valid trial of this mode."""
+        self.trials.append(trial)
+        if distance_ns is not None:
+            self._distances_ns.append(distance_ns)
+        for goal in self.goals:
+            goal.add(trial)
+        if self._floor:
+            self.goals[0].refused = self.goals[0].refused or self._floor.refusal(
+                self.trials, self._search.trial_duration_s
+            )
+
+    def look_at(self, trial: Trial) -> None:
+        """Take a trial that the generator limited as a hint."""
+        for goal in self.goals:
+            goal.look_at(trial)
+
+    def is_done(self, reach_fps: float) -> bool:
+        """Whether every loss ratio has its rate, or will have none."""
+        return bool(self.trials) and all(goal.is_done(reach_fps) for goal in self.goals)
+
+    def next_load_fps(self, reach_fps: float) -> float:
+        """The load to try, at most `reach_fps`."""
+        if not self.trials and self.goals[0].hint_fps is None:
+            return reach_fps
+        if self._floor is None:
+            estimate_fps = min(self.goals[0].hint_fps or reach_fps, reach_fps)
+            self._floor = Floor(estimate_fps, self.goals[0].loss_ratio, self._search.min_load_fps)
+        load_fps = None if self.goals[0].refused else self._floor.next_load_fps(self.trials)
+        return _rounded(load_fps or self._most_telling(reach_fps), reach_fps)
+
+    def _most_telling(self, reach_fps: float) -> float:
+        """The load of which a trial tells most about all goals that are still open."""
+        goals = [goal for goal in self.goals if not goal.is_done(reach_fps)]
+        loads = _candidates(goals, self._search.min_load_fps, reach_fps)
+        loads = [load for load in loads if not all(goal.is_decided(load) for goal in goals)] or loads
+        told = sum(self._balanced(goal, loads) for goal in goals)
+        return max(zip(told, loads, strict=True))[1]
+
+    def _balanced(self, goal: Goal, loads: Sequence[float]) -> Array:
+        """What a trial at each load tells about a goal, less on the side of its threshold that has had more trials.
+
+        The information of the next trial alone would send many in a row to one side, and leave
+        unknown whether what happens there is the threshold or a disturbance that happens everywhere.
+        """
+        middle = goal.posterior.quantile_fps(0.5)
+        near = [trial.load_fps > middle for trial in self.trials if abs(trial.load_fps / middle - 1) < NEAR]
+        above, below = near.count(True), near.count(False)
+        weights = [BALANCE ** max(0, above - below if load > middle else below - above) for load in loads]
+        return goal.posterior.information(loads) * np.array(weights)
+
+
+def _candidates(goals: Sequence[Goal], least_fps: float, reach_fps: float) -> list[float]:
+    loads = {reach_fps}
+    for goal in goals:
+        for load in goal.posterior.candidates_fps():
+            loads.add(_rounded(min(max(load, least_fps), reach_fps), reach_fps))
+    return sorted(loads)
+
+
+def _rounded(load_fps: float, reach_fps: float) -> float:
+    return min(float(f"{load_fps:.{DIGITS - 1}e}"), reach_fps)

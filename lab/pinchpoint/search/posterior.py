@@ -1,0 +1,189 @@
+"""What trials of one length say about one threshold: the load at which half of them exceed a loss ratio.
+
+The chance that a trial at load L exceeds the ratio is modelled as
+
+    P(L) = lapse + (1 - lapse) * logistic((ln L - mu) / noise)
+
+`noise` is how much the threshold varies from trial to trial, relative; `lapse` how often a trial exceeds
+whatever the load, because of a rare disturbance (a stall, a dip). The threshold theta is where P = 0.5, not
+the inflexion mu. All that is not known is a grid with a weight for each cell, so nothing is assumed about the
+shape of the answer, and the noise need not be known beforehand (Watson and Pelli, "QUEST", 1983; Kontsevich
+and Tyler, "Bayesian adaptive estimation of psychometric slope and threshold", 1999).
+
+Theta's own grid is fine where its posterior is, ever coarser outwards, and spans the whole range always: a
+surprise far away is not cut off. It is laid anew, from all trials, whenever the posterior has become narrow for it.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+NOISES = (0.0004, 0.0012, 0.0035, 0.009, 0.022, 0.055, 0.15)
+LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42)
+import os
+
+LAPSE_WEIGHTS = eval(os.environ.get("LW", "(4.0, 3.0, 2.0, 1.0, 1.0, 1.0)"))
+NW = eval(os.environ.get("NW", "(1,1,1,1,1,1,1)"))
+OVERLOAD_IN_LAPSE = 0.05
+OVERLOAD_BEYOND = 0.5
+OVERLOAD_SCALE = 0.02
+POINTS = 141  # of theta
+BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, in ln
+FEWEST_POINTS = 9.0  # within the central 90 %, or the grid is laid anew
+FINEST = 2e-5  # relative: what no trial resolves
+HINT_SHARE, HINT_SCALE = eval(os.environ.get("HS", "(0.7, 0.03)"))  # of the prior's Cauchy part, in ln
+CERTAIN = 1e-9  # no outcome is less likely than this
+
+
+class Seen(Enum):
+    """What a trial showed."""
+
+    WITHIN = "within"  # it lost no more than the ratio
+    EXCEEDED = "exceeded"
+    OVERLOADED = "overloaded"  # it exceeded the ratio by far
+
+
+class Posterior:
+    """Weights of all thresholds, given trials that did or did not exceed one loss ratio."""
+
+    def __init__(self, min_load_fps: float, max_load_fps: float) -> None:
+        self._low = float(np.log(min_load_fps)) - BEYOND
+        self._high = float(np.log(max_load_fps)) + BEYOND
+        noise, lapse = np.meshgrid(NOISES, LAPSES, indexing="ij")
+        self._noise, self._lapse = noise.ravel(), lapse.ravel()
+        self._at_theta = SHAPE_AT(self._lapse)
+        prior = np.outer(np.array(NW, float), np.array(LAPSE_WEIGHTS)).ravel()
+        self._nuisance_prior = np.log(prior / prior.sum())
+        self._seen: Counter[tuple[float, Seen]] = Counter()
+        self._hint: float | None = None
+        self._lay(np.linspace(self._low, self._high, POINTS))
+
+    def suppose(self, hint_fps: float) -> None:
+        """Where theta may lie for another reason than the trials: a Cauchy distribution, since it may be far off."""
+        self._hint = float(np.log(hint_fps))
+        self._lay(self._finer() if self._is_coarse() else self._x)
+        self._refine()
+
+    def add(self, load_fps: float, seen: Seen) -> None:
+        """One more trial."""
+        self._seen[(load_fps, seen)] += 1
+        self._log_weights += self._log_likelihood(load_fps, seen)
+        self._weigh()
+        self._refine()
+
+    def quantile_fps(self, share: float) -> float:
+        """The load below which theta lies with this probability."""
+        return float(np.exp(self._quantile(share)))
+
+    def above(self, load_fps: float) -> float:
+        """The probability that theta lies above a load."""
+        return float(1.0 - np.interp(np.log(load_fps), self._edges(), self._cumulative))
+
+    def information(self, loads_fps: Sequence[float]) -> Array:
+        """Bits that a trial at each load is expected to tell about theta (not about noise and lapse)."""
+        kept = self._theta > 1e-6 * self._theta.max()
+        weights = self._theta[kept] / self._theta[kept].sum()
+        exceeding = self._exceeding(np.log(np.asarray(loads_fps)), self._x[kept])  # load, theta, nuisance
+        chances = self._lapse + (1 - self._lapse) * exceeding
+        given_theta = np.einsum("ltn,tn->lt", chances, self._weights[kept]) / self._theta[kept]
+        mi = np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
+        k = float(os.environ.get("KAPPA", "0"))
+        if k:
+            w = self._weights[kept] / self._weights[kept].sum()
+            full = _bits(given_theta @ weights) - np.einsum("ltn,tn->l", _bits(chances), w)
+            mi = mi + k * (full - mi)
+        return mi
+
+    def candidates_fps(self) -> list[float]:
+        """Loads worth comparing: quantiles of theta."""
+        shares = (0.02, 0.08, 0.16, 0.26, 0.38, 0.5, 0.62, 0.74, 0.84, 0.92, 0.98)
+        return [float(value) for value in np.exp(np.interp(shares, self._cumulative, self._edges()))]
+
+    def _quantile(self, share: float) -> float:
+        return float(np.interp(share, self._cumulative, self._edges()))
+
+    def _edges(self) -> Array:
+        middles = (self._x[1:] + self._x[:-1]) / 2
+        return np.concatenate(([self._low], middles, [self._high]))
+
+    def _refine(self) -> None:
+        while self._is_coarse():
+            self._lay(self._finer())
+
+    def _lay(self, points: Array) -> None:
+        """Put theta's grid on these points, from all trials."""
+        self._x = points
+        self._log_weights = self._log_prior()[:, None] + self._nuisance_prior[None, :]
+        for (load_fps, seen), count in self._seen.items():
+            self._log_weights = self._log_weights + count * self._log_likelihood(load_fps, seen)
+        self._weigh()
+
+    def _log_prior(self) -> Array:
+        """Of theta: flat in its logarithm, and more near the hint."""
+        edges = self._edges()
+        flat = np.diff(edges) / (self._high - self._low)
+        if self._hint is None:
+            return np.asarray(np.log(flat))
+        near = np.diff(np.arctan((edges - self._hint) / HINT_SCALE)) / np.pi
+        return np.asarray(np.log((1 - HINT_SHARE) * flat + HINT_SHARE * near))
+
+    def _weigh(self) -> None:
+        weights = np.exp(self._log_weights - self._log_weights.max())
+        self._weights: Array = weights / weights.sum()
+        self._theta: Array = self._weights.sum(axis=1)
+        self._cumulative = np.concatenate(([0.0], np.cumsum(self._theta)))
+
+    def _is_coarse(self) -> bool:
+        low, high = self._quantile(0.05), self._quantile(0.95)
+        inside = np.searchsorted(self._edges(), (low, high))
+        return bool(inside[1] - inside[0] < FEWEST_POINTS and high - low > FINEST)
+
+    def _finer(self) -> Array:
+        """Points whose distance grows with that from the median (a hyperbolic sine)."""
+        middle = self._quantile(0.5)
+        scale = max((self._quantile(0.95) - self._quantile(0.05)) / 2, FINEST)
+        ends = np.arcsinh((np.array([self._low, self._high]) - middle) / scale)
+        return np.asarray(middle + scale * np.sinh(np.linspace(ends[0], ends[1], POINTS)))
+
+    def _log_likelihood(self, load_fps: float, seen: Seen) -> Array:
+        beyond = self._exceeding(np.log(np.array([load_fps])), self._x)[0] * (1 - self._lapse)
+        if seen is Seen.WITHIN:
+            chance = 1 - self._lapse - beyond
+        else:
+            above = np.maximum(np.log(load_fps) - self._x, 0.0)[:, None]
+            overload = -OVERLOAD_BEYOND * np.expm1(-above / OVERLOAD_SCALE)
+            if seen is Seen.OVERLOADED:
+                chance = OVERLOAD_IN_LAPSE * self._lapse + overload * beyond
+            else:
+                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - overload) * beyond
+        return np.asarray(np.log(np.maximum(chance, CERTAIN)))
+
+    def _exceeding(self, loads: Array, thetas: Array) -> Array:
+        """P(an undisturbed trial exceeds) for every load, theta and nuisance; mu follows from P(theta) = 0.5."""
+        return SHAPE((loads[:, None, None] - thetas[None, :, None]) / self._noise + self._at_theta)
+
+
+def _logistic(z: Array) -> Array:
+    return 0.5 + 0.5 * np.tanh(z / 2)
+
+
+def _weibull(z: Array) -> Array:
+    return -np.expm1(-np.exp(np.minimum(z, 5.0)))
+
+
+import os
+
+if os.environ.get("SHAPE") == "l":
+    SHAPE, SHAPE_AT = _logistic, lambda g: np.log(1 - 2 * g)
+else:
+    SHAPE, SHAPE_AT = _weibull, lambda g: np.log(np.log(2 * (1 - g)))
+
+
+def _bits(chance: Array) -> Array:
+    chance = np.clip(chance, CERTAIN, 1 - CERTAIN)
+    return np.asarray(-chance * np.log2(chance) - (1 - chance) * np.log2(1 - chance))

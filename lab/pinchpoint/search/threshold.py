@@ -1,0 +1,158 @@
+"""Our own search: NDR and PDRs as thresholds of a statistical model, each with an interval.
+
+The rate for loss ratio r is the load at which half of the valid trials of search.trial_duration_s exceed r.
+`posterior` holds what is known about one such load, `goal` when that is enough, `mode` chooses the next load,
+`floor` says whether an NDR means anything; here they become rates. Every end of a search is told:
+
+* found: the interval of search.confidence is at most search.relative_width wide;
+* found, with a reason: a budget ended first, but the interval is narrow enough to be of use;
+* at least: the threshold lies within reach of the generator's ceiling or the search's maximum;
+* refused: anything else.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from pinchpoint.model import units
+from pinchpoint.model.result import ModeRates, Rate, RateStatus
+from pinchpoint.model.scenario import Search, SearchMethod
+from pinchpoint.model.trial import Trial
+from pinchpoint.search.goal import Goal, Interval
+from pinchpoint.search.mode import ModeSearch
+from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
+
+OF_USE = 0.05  # relative width of an interval that is still told when a budget has ended
+ONE_MODE = 2.0  # distances of the cores within this factor belong together
+OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
+
+ModeOf = Callable[[Trial], float | None]
+
+
+def find(watch: Watch, mode_of: ModeOf) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
+    """The rates, and those of each mode if the cores were probed. Raises only what a trial raises."""
+    modes = [ModeSearch(watch.search)]
+    if watch.reach_fps <= watch.search.min_load_fps:
+        return _Teller(watch, watch.fell_short()).rates(modes[0]), ()
+    teller = _Teller(watch, _run(watch, mode_of, modes))
+    modes.sort(key=lambda mode: (not mode.is_done(watch.reach_fps), -len(mode.trials)))
+    if modes[0].distance_ns is None:
+        return teller.rates(modes[0]), ()
+    told = tuple(teller.mode(mode) for mode in modes)
+    return told[0].rates, told
+
+
+def _run(watch: Watch, mode_of: ModeOf, modes: list[ModeSearch]) -> str:
+    """Trials until one mode is done; why they ended early, or nothing. New modes are added to `modes`."""
+    search, current = watch.search, modes[0]
+    while not current.is_done(watch.reach_fps):
+        if watch.traffic_s >= search.max_traffic_s:
+            return f"search.max_traffic_s = {search.max_traffic_s:g} s reached after {watch.valid} valid trials"
+        try:
+            trial = watch.measure(search.trial_duration_s, current.next_load_fps(watch.reach_fps), _is_overloaded)
+        except GeneratorLimitedError as error:
+            current.look_at(error.trial)
+            if not watch.lower(error.trial):
+                return watch.fell_short()
+            continue
+        except StoppedError as error:
+            return str(error)
+        distance_ns = mode_of(trial)
+        current = _mode(modes, distance_ns, search)
+        current.add(trial, distance_ns)
+    return ""
+
+
+def _mode(modes: list[ModeSearch], distance_ns: float | None, search: Search) -> ModeSearch:
+    """The mode that this distance of the cores belongs to; a new one if they were never so far apart."""
+    for mode in modes:
+        known_ns = mode.distance_ns
+        if known_ns is None or distance_ns is None:
+            return mode
+        if max(known_ns, distance_ns) < ONE_MODE * min(known_ns, distance_ns):
+            return mode
+    modes.append(ModeSearch(search))
+    return modes[-1]
+
+
+def _is_overloaded(trial: Trial) -> bool:
+    """Whether a trial that the generator limited shows a capacity far below what was offered all the same."""
+    return trial.loss_ratio > 1 - OVERLOADED
+
+
+class _Teller:
+    """Puts what is known into words and numbers: rates as offered, not as intended (RFC 2285, 3.5.2)."""
+
+    def __init__(self, watch: Watch, stopped: str) -> None:
+        self._watch = watch
+        self._search = watch.search
+        self._stopped = stopped  # why the search ended early; empty if it did not
+
+    def mode(self, mode: ModeSearch) -> ModeRates:
+        """What was found in one mode of the cores."""
+        rates = self.rates(mode)
+        distance_ns = mode.distance_ns
+        return ModeRates(f"cores {units.nanoseconds(distance_ns)} apart", distance_ns, len(mode.trials),
+                         mode.traffic_s, rates)  # fmt: skip
+
+    def rates(self, mode: ModeSearch) -> tuple[Rate, ...]:
+        """One for each loss ratio, the lowest first, none lower than a stricter one's."""
+        found: list[Rate] = []
+        least: tuple[float, ...] = (0.0, 0.0, 0.0)
+        for goal in mode.goals:
+            rate = self._rate(mode, goal)
+            ends = (rate.lower_fps, rate.estimate_fps, rate.upper_fps)
+            lower, middle, upper = (
+                None if end is None else max(end, bound) for end, bound in zip(ends, least, strict=True)
+            )
+            found.append(replace(rate, lower_fps=lower, estimate_fps=middle, upper_fps=upper))
+            if rate.status is RateStatus.FOUND:
+                least = tuple(max(end or 0.0, bound) for end, bound in zip(ends, least, strict=True))
+        return tuple(found)
+
+    def _rate(self, mode: ModeSearch, goal: Goal) -> Rate:
+        interval = goal.interval(self._watch.reach_fps)
+        status, reason = self._status(mode, goal, interval)
+        ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
+        if mode.trials and not goal.refused:
+            share = self._watch.offered_share(interval.median_fps)
+            lower, middle, upper = (
+                share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps)
+            )
+            if status is not RateStatus.BELOW_MINIMUM:
+                ends["lower_fps"] = lower
+            if status is not RateStatus.AT_LEAST:
+                ends["upper_fps"] = upper
+            if status is RateStatus.FOUND:
+                ends["estimate_fps"] = middle
+        return Rate(
+            loss_ratio=goal.loss_ratio,
+            status=status,
+            trial_duration_s=self._search.trial_duration_s,
+            duration_sum_s=self._search.duration_sum_s,
+            reason=reason,
+            confidence=self._search.confidence,
+            method=SearchMethod.THRESHOLD,
+            **ends,
+        )
+
+    def _status(self, mode: ModeSearch, goal: Goal, interval: Interval) -> tuple[RateStatus, str]:
+        if goal.refused:
+            name = "NDR" if goal.loss_ratio == 0 else f"PDR {goal.loss_ratio * 100:g} %"
+            return RateStatus.REFUSED, f"{name} undefined on this host: {goal.refused}"
+        if not mode.trials:
+            return RateStatus.REFUSED, self._stopped
+        done = interval.width <= self._search.relative_width
+        if not done and interval.width > OF_USE:
+            ends = units.fps_range(interval.lower_fps, interval.upper_fps)
+            why = self._stopped or "this mode of the cores was not met long enough"
+            return RateStatus.REFUSED, f"{why}; the interval reached is {ends}"
+        if interval.reaches_top:
+            return RateStatus.AT_LEAST, self._watch.ceiling() or "search.max_load_fps reached"
+        if interval.reaches_bottom:
+            lost = "a frame" if goal.loss_ratio == 0 else f"more than {units.loss(goal.loss_ratio)}"
+            minimum = units.fps(self._search.min_load_fps)
+            return RateStatus.BELOW_MINIMUM, f"most trials lost {lost} even at search.min_load_fps = {minimum}"
+        if done:
+            return RateStatus.FOUND, ""
+        why = self._stopped or "this mode of the cores was not met longer"
+        return RateStatus.FOUND, f"{why}: the interval is {interval.width * 100:.2g} % wide"

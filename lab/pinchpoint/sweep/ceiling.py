@@ -1,0 +1,309 @@
+"""The ceiling test: how much the generator itself can offer on a bench of this shape, back to back without the DUT.
+
+It costs at most ten trials of 0.2 s. A load is kept up with if no more frames were missing than fell due
+while the engine's core stood still: a busy host delays this test without lowering its result. So the
+ceiling is the highest load that the engine can *offer*. What comes back may be less, where the relay in
+the DUT's place is the slower one; then what came back (`received_fps`, per second in which the core ran)
+is a lower bound for sending and receiving together.
+"""
+
+import math
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path, PurePosixPath
+
+from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.journal import STATE_DIRECTORY
+from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.diagnose.cache_line import differ
+from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode
+from pinchpoint.diagnose.validity import frames_in_gaps
+from pinchpoint.dut.back_to_back import back_to_back
+from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
+from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.model import units
+from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
+from pinchpoint.model.result import Ceiling, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
+from pinchpoint.observe import facts
+from pinchpoint.store import ceilings as kept
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.setup import backend, engine_request, hugepage_pool
+
+PHASE = "ceiling"
+TRIAL_S = 0.2
+DRAIN_S = 0.05
+MOST_TRIALS = 10
+MOST_FPS = 100e6  # the first load: no engine offers more from one core
+A_LITTLE_LESS = 0.97  # than what was offered of too high a load
+FURTHER = 1.5  # than what was kept up with, if nothing was too high so far
+STANDING_STILL = 0.5  # of a trial's frames; beyond, not even sending is measured
+
+
+class TooNoisyError(EngineError):
+    """No trial of the ceiling test could be judged."""
+
+
+@dataclass
+class _Mode:
+    """What one mode of the cores has shown."""
+
+    distance_ns: float | None
+    kept_fps: float = 0.0  # the highest load that was kept up with
+    received_fps: float = 0.0
+    too_high_fps: float = math.inf  # the lowest load that was not
+
+    @property
+    def done(self) -> bool:
+        return self.kept_fps >= MOST_FPS * (1 - REACH) or self.too_high_fps <= self.kept_fps * (1 + REACH)
+
+    def fits(self, distance_ns: float | None) -> bool:
+        """Whether a trial at that distance belongs to this mode."""
+        if self.distance_ns is None or distance_ns is None:
+            return self.distance_ns is distance_ns
+        return not differ(self.distance_ns, distance_ns)
+
+
+def find_ceilings(
+    run: Callable[[float], EngineResult], rules: Validity, key: str, now: Callable[[], datetime]
+) -> tuple[Ceiling, ...]:
+    """The ceiling in each mode of the cores that was met long enough; `run` is one trial at a load.
+
+    Raises TooNoisyError if none was.
+    """
+    modes: list[_Mode] = []
+    load_fps, noise = MOST_FPS, ""
+    for _ in range(MOST_TRIALS):
+        result = run(load_fps)
+        probes = [one for one in (result.cache_line_before_ns, result.cache_line_after_ns) if one is not None]
+        if len(probes) == 2 and differ(*probes):
+            noise = "the distance of the cores changed"
+            continue
+        distance_ns = sum(probes) / len(probes) if probes else None
+        mode = next((one for one in modes if one.fits(distance_ns)), None)
+        if mode is None:
+            mode = _Mode(distance_ns)
+            modes.append(mode)
+        noise = _learn(mode, result, load_fps, rules) or noise
+        if mode.done:
+            break
+        load_fps = _next(mode, result, load_fps)
+    found = [_ceiling(mode, key, now()) for mode in modes if mode.kept_fps]
+    if not found:
+        raise TooNoisyError(
+            f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
+            "a quieter machine",
+        )
+    return tuple(found)
+
+
+def _learn(mode: _Mode, result: EngineResult, load_fps: float, rules: Validity) -> str:
+    """Note what a trial shows of its mode; returns why it shows nothing, empty if it does."""
+    still = _standing_still(result, load_fps)
+    if still > STANDING_STILL:
+        return f"the engine's core stood still for {units.share(still)} of a trial"
+    intended = sum(stream.intended or 0 for stream in result.streams)
+    missing = sum(stream.shortfall or 0 for stream in result.streams)
+    if missing - still * intended > rules.shortfall_ratio * intended:
+        mode.too_high_fps = min(mode.too_high_fps, load_fps)
+    elif load_fps > mode.kept_fps:
+        received = sum(stream.received or 0 for stream in result.streams)
+        mode.kept_fps, mode.received_fps = load_fps, received / result.sent_duration_s / (1 - still)
+    return ""
+
+
+def _next(mode: _Mode, result: EngineResult, load_fps: float) -> float:
+    """Between what was kept up with and what was not; before there is the former, a little less than was offered."""
+    still = _standing_still(result, load_fps)
+    if still > STANDING_STILL:
+        return load_fps
+    if not mode.kept_fps:
+        offered_fps = sum(stream.offered for stream in result.streams) / result.sent_duration_s / (1 - still)
+        return max(1.0, A_LITTLE_LESS * min(offered_fps, mode.too_high_fps))
+    if math.isinf(mode.too_high_fps):
+        return min(MOST_FPS, FURTHER * mode.kept_fps)
+    return math.sqrt(mode.kept_fps * mode.too_high_fps)
+
+
+def _standing_still(result: EngineResult, load_fps: float) -> float:
+    """The share of a trial's frames that fell due while the core to send them stood still, 0..1."""
+    intended = sum(stream.intended or 0 for stream in result.streams)
+    return min(1.0, frames_in_gaps(result.streams, result.workers, load_fps) / intended) if intended else 1.0
+
+
+def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
+    return Ceiling(mode.kept_fps, measured.isoformat(), key, mode.distance_ns, mode.received_fps)
+
+
+def key_of(scenario: Scenario, engine_version: str) -> str:
+    """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
+    machine = facts.host_facts()
+    ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
+    parts = (
+        f"{backend(scenario)} towards {scenario.dut.datapath}: {ports}",
+        "streams " + ", ".join(_stream(stream) for stream in scenario.streams),
+        f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.pmd_cpus[0]}",
+        f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}",
+    )
+    return "; ".join(parts)
+
+
+def _stream(stream: Stream) -> str:
+    """What writing a frame costs: its size, and which fields change; not how many values they take."""
+    fields = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
+    moving = [name for name in fields if getattr(stream, name).count > 1 and stream.flows > 1]
+    changing = f" varying {'+'.join(moving)}" if moving else ""
+    return f"{stream.tx_port} to {stream.rx_port} {stream.frame_bytes} B x {stream.share:g}{changing}"
+
+
+def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:
+    """Build the bench without the DUT, measure, and take it down.
+
+    Raises RequirementError, "cannot, because ...", where it cannot be built, TooNoisyError, BenchError, EngineError.
+    """
+    bench_id = secrets.token_hex(3)
+    places = OvsPlaces(bench_id, PurePosixPath(STATE_DIRECTORY / bench_id))
+    command = [find_engine()]
+    resources = back_to_back(scenario, places, *hugepage_pool(), command)
+    builder = Builder(bench_id)
+    builder.apply(resources, listener.building)
+    try:
+        listener.phase(PHASE, MOST_TRIALS)
+        instrument = ProcessInstrument(
+            engine_request(scenario, places), command=command, environment={ENVIRONMENT_MARK: bench_id}
+        )
+        try:
+            instrument.open()
+            found = find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
+        finally:
+            instrument.close()
+    except BaseException as error:
+        try:
+            builder.undo()
+        except PinchpointError as left:
+            error.add_note(str(left))  # what failed first is what the user must know first
+        raise
+    builder.undo()
+    return found
+
+
+def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> Callable[[float], EngineResult]:
+    """One trial at a load, numbered."""
+    numbers = iter(range(1, MOST_TRIALS + 1))
+
+    def run(load_fps: float) -> EngineResult:
+        number = next(numbers)
+        trial_id = f"{PHASE}-{number:02d}"
+        listener.trial_begins(trial_id, TRIAL_S, load_fps)
+        cores = (scenario.engine.cpus[0], scenario.dut.pmd_cpus[0])
+        result = instrument.run(
+            TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
+        )
+        if not result.completed:
+            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was told to'}")
+        return result
+
+    return run
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class CeilingTest:
+    """Knows the ceilings of this machine, and measures what is not known."""
+
+    def __init__(
+        self,
+        engine_version: Callable[[], str],
+        path: Path | None = None,
+        measure: Callable[[Scenario, str, Listener], tuple[Ceiling, ...]] = measure_ceilings,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`engine_version` asks the engine; `path` is the file that keeps them between runs, None: the user's cache."""
+        self._engine_version = cache(engine_version)
+        self._path = path or kept.default_path()
+        self._measure = measure
+        self._now = now
+        self._unwritten: list[Ceiling] = []  # that the file did not take
+        self._failed: dict[str, str] = {}  # by key: not tried again in this run
+
+    def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
+        """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
+        key = key_of(scenario, self._engine_version())
+        return tuple(one for one in (*self._kept(), *self._unwritten) if one.key == key)
+
+    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
+        """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
+        if scenario.measure is not MeasureKind.RATES:
+            return (), ""
+        known = self.known(scenario)
+        return (known, "") if known else self.anew(scenario, listener)
+
+    def after(self, scenario: Scenario, result: ScenarioResult, listener: Listener) -> ScenarioResult:
+        """The result held against the ceiling of its own mode, if that was not known before."""
+        found = [rate for rate in result.rates if rate.status is RateStatus.FOUND]
+        if result.ceiling is not None or not found or not self.known(scenario):
+            return result
+        ceilings, why = self.anew(scenario, listener)
+        held = held_result(result, ceilings)
+        if held.ceiling is not None:
+            return held
+        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was held against it"
+        return replace(result, warnings=(*result.warnings, why))
+
+    def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
+        """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
+        key = key_of(scenario, self._engine_version())
+        self._keep(key, self._measure(scenario, key, listener))
+        return self.known(scenario)
+
+    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
+        """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
+        key = key_of(scenario, self._engine_version())
+        if key not in self._failed:
+            try:
+                return self.measured_now(scenario, listener), ""
+            except PinchpointError as error:
+                self._failed[key] = f"no ceiling of the generator is known: {error.message}"
+        return self.known(scenario), self._failed[key]
+
+    def _kept(self) -> tuple[Ceiling, ...]:
+        try:
+            return kept.read(self._path, self._now())
+        except InputError:
+            return ()  # it is only a cache, and is written anew
+
+    def _keep(self, key: str, found: Sequence[Ceiling]) -> None:
+        """Those replace what was known of their modes."""
+
+        def replaced(one: Ceiling) -> bool:
+            return one.key == key and in_mode(found, one.distance_ns) is not None
+
+        self._unwritten = [one for one in self._unwritten if not replaced(one)]
+        try:
+            kept.write(self._path, [*(one for one in self._kept() if not replaced(one)), *found])
+        except StoreError:
+            self._unwritten += found
+
+
+def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
+    """The same result, its rates held against the ceiling of their mode."""
+    seen_fps = result.generator_ceiling_fps
+
+    def held(rates: Sequence[Rate], distance_ns: float | None) -> tuple[Rate, ...]:
+        return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
+
+    distance_ns = result.modes[0].distance_ns if result.modes else None
+    if distance_ns is None and result.cache_line is not None:
+        distance_ns = result.cache_line.median_ns
+    return replace(
+        result,
+        rates=held(result.rates, distance_ns),
+        modes=tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in result.modes),
+        ceiling=in_mode(ceilings, distance_ns),
+    )
