@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench bench-build bench-engine profile-engine bench-tools fuzz setup fmt clean help
+.PHONY: demo test lint bench bench-build bench-engine bench-search profile-engine bench-tools fuzz setup fmt clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -13,7 +13,8 @@ help:
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the making of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
-	@echo "make bench           both, and the lab's own time per trial"
+	@echo "make bench-search    hold searches for NDR and PDR against simulated devices of known rates (5 minutes)"
+	@echo "make bench           the first two, and the lab's own time per trial"
 	@echo "make profile-engine  where the engine spends its core (as root)"
 	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
 	@echo "make lint    formatters, clippy, ruff, strict types"
@@ -54,6 +55,10 @@ bench-build: bench-tools
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)
+
+# No root and no network: BENCH takes --seeds N, --only WORDS, --method NAME, --json. Fails where an aim is missed.
+bench-search: setup
+	@PYTHONPATH=lab $(BIN)/python benchmarks/search_rows.py $(BENCH)
 
 # The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
 profile-engine: bench-tools

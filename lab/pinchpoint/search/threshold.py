@@ -115,7 +115,9 @@ class _Teller:
         ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
         if mode.trials and not goal.refused:
             share = self._watch.offered_share(interval.median_fps)
-            lower, middle, upper = (share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps))
+            lower, middle, upper = (
+                share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps)
+            )
             if status is not RateStatus.BELOW_MINIMUM:
                 ends["lower_fps"] = lower
             if status is not RateStatus.AT_LEAST:
@@ -139,6 +141,10 @@ class _Teller:
             return RateStatus.REFUSED, f"{name} undefined on this host: {goal.refused}"
         if not mode.trials:
             return RateStatus.REFUSED, self._stopped
+        if goal.is_arbitrary:
+            lost = "frames" if goal.loss_ratio == 0 else f"more than {units.loss(goal.loss_ratio)} of their frames"
+            why = f"{self._stopped}; " if self._stopped else ""
+            return RateStatus.REFUSED, f"{why}nearly half of the trials lose {lost} also well below any threshold"
         done = interval.width <= self._search.relative_width
         if not done and interval.width > OF_USE:
             ends = units.fps_range(interval.lower_fps, interval.upper_fps)
