@@ -58,7 +58,7 @@ bench-engine: bench-tools
 
 # No root and no network: BENCH takes --seeds N, --only WORDS, --method NAME, --json. Fails where an aim is missed.
 bench-search: setup
-	@PYTHONPATH=lab $(BIN)/python benchmarks/search_rows.py $(BENCH)
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search_rows.py $(BENCH)
 
 # The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
 profile-engine: bench-tools

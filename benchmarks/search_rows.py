@@ -7,15 +7,11 @@ All are held against the same truth: the load at which half of the trials of one
 import argparse
 import json
 import multiprocessing
-import os
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import fmean, median
-
-for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")  # two processes of ours, one core each; before numpy is loaded
 
 from rich.console import Console
 from rich.table import Table

@@ -51,7 +51,8 @@ class Goal:
         """Take a hint from an overloaded trial, valid or not; the one with the lowest load counts."""
         if trial.loss_ratio > self._clear_loss and trial.load_fps < self._overload_fps:
             self._overload_fps = trial.load_fps
-            self._forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            self._forwarded_fps = max(forwarded_fps, self._search.min_load_fps)
             self.posterior.suppose(self._forwarded_fps / (1 - self.loss_ratio))
 
     @property

@@ -76,7 +76,7 @@ class ModeSearch:
         goals = [goal for goal in self.goals if not goal.is_done(reach_fps)]
         loads = _candidates(goals, self._search.min_load_fps, reach_fps)
         loads = [load for load in loads if not all(goal.is_decided(load) for goal in goals)] or loads
-        told = sum(self._balanced(goal, loads) for goal in goals)
+        told = np.sum([self._balanced(goal, loads) for goal in goals], axis=0)
         return max(zip(told, loads, strict=True))[1]
 
     def _balanced(self, goal: Goal, loads: Sequence[float]) -> Array:
@@ -89,7 +89,7 @@ class ModeSearch:
         near = [trial.load_fps > middle for trial in self.trials if abs(trial.load_fps / middle - 1) < NEAR]
         above, below = near.count(True), near.count(False)
         weights = [BALANCE ** max(0, above - below if load > middle else below - above) for load in loads]
-        return goal.posterior.information(loads) * np.array(weights)
+        return np.asarray(goal.posterior.information(loads) * np.array(weights))
 
 
 def _candidates(goals: Sequence[Goal], least_fps: float, reach_fps: float) -> list[float]:
