@@ -11,7 +11,7 @@ from pinchpoint.scenario.study import load_study
 from pinchpoint.sweep import setup
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "reliability")
 POINTS = {  # group: points in full, points in the short form
     "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
     "io-paths": {
@@ -22,6 +22,7 @@ POINTS = {  # group: points in full, points in the short form
         "rr": (3, 3),
         "crr": (3, 3),
     },
+    "reliability": {"soak": (1, 1), "recovery": (1, 1), "blocked": (7, 7)},
     "bridge-scale": {
         "threads": (27, 6),
         "rules": (84, 6),
