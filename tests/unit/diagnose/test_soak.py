@@ -53,6 +53,12 @@ def test_losses_of_disturbed_windows_are_told_apart_and_not_judged():
     assert found["longest loss-free stretch"].value == 20.0
 
 
+def test_a_short_rest_at_the_end_counts_in_the_totals_and_not_as_a_window():
+    found = metrics([QUIET, QUIET, replace(QUIET, span_s=0.1, lost=3)])
+    assert found["windows with loss"].value == 0
+    assert found["lost frames"].value == 3
+
+
 def test_no_loss_gives_a_bound_and_no_estimate():
     found = metrics([QUIET] * 30)["mean time between losses"]
     assert found.value == found.low == pytest.approx(300 / math.log(20))
