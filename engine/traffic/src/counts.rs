@@ -49,7 +49,8 @@ pub struct StreamCounts {
     /// The largest jump; none if there was none, or if `shares` is above 1.
     pub largest_jump: Option<Jump>,
     /// Frames that one behind them overtook; less those of them that came
-    /// later, `reordered`, they are lost or still to come.
+    /// later, `reordered`, they are lost or still to come. If `shares` is above
+    /// 1, those that took another queue are among them.
     pub passed_over: u64,
     /// When a frame with others missing before it last arrived, in nanoseconds
     /// of the clock given to the account; none if none did, or if `shares` is

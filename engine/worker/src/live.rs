@@ -162,7 +162,9 @@ impl Live {
         counters.lost.store(sample.lost, Ordering::Relaxed);
         counters.gaps_ns.store(sample.gaps_ns, Ordering::Relaxed);
         if sample.gap_max_ns > 0 {
-            counters.gap_max_ns.fetch_max(sample.gap_max_ns, Ordering::Relaxed);
+            counters
+                .gap_max_ns
+                .fetch_max(sample.gap_max_ns, Ordering::Relaxed);
         }
     }
 

@@ -8,6 +8,7 @@ from pinchpoint.diagnose.median import median_interval
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.trial import TrialValidity
 
+_MOST_REASONS = 3
 NAMES = ("blocked time", "longest silence", "longest gap", "action time", "lost frames")
 
 
@@ -40,13 +41,12 @@ def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
 
 
 def together(made: Sequence[Measurement]) -> tuple[Metric, ...]:
-    """The figures of all valid repeats: medians with their intervals."""
+    """The figures of all valid repeats: medians with their intervals; of the disturbed ones if none was valid."""
+    valid = [one for one in made if one.validity is TrialValidity.VALID] or made
     values: dict[str, list[float]] = {}
     notes: dict[str, str] = {}
     units: dict[str, str] = {}
-    for one in made:
-        if one.validity is not TrialValidity.VALID:
-            continue
+    for one in valid:
         for metric in one.metrics:
             values.setdefault(metric.name, []).append(metric.value)
             notes[metric.name], units[metric.name] = metric.note.split(";")[0], metric.unit
@@ -65,4 +65,5 @@ def warnings(made: Sequence[Measurement], asked: int) -> tuple[str, ...]:
     if valid >= asked:
         return ()
     reasons: Mapping[str, None] = dict.fromkeys(one.reason for one in made if one.reason)
-    return (f"{valid} of {asked} repeats valid; {'; '.join(reasons)}",)
+    shown = "" if valid else " The figures are of disturbed repeats."
+    return (f"{valid} of {asked} repeats valid; {'; '.join(list(reasons)[:_MOST_REASONS])}.{shown}",)

@@ -16,6 +16,7 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.trial import Sample
 
 CONFIDENCE = 0.95
+WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
 BEGIN = Sample(0.0, 0, 0)
 
 
@@ -107,11 +108,13 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     if not windows:
         return ()
     judged = [one for one in windows if not disturbed(one, ring)]
+    longest_s = max(one.span_s for one in windows)
+    whole = [one for one in judged if one.span_s >= WHOLE * longest_s]
     offered, lost = sum(one.offered for one in windows), sum(one.lost for one in windows)
     excused = lost - sum(one.lost for one in judged)
     span_s = sum(one.span_s for one in windows)
     found = [
-        *_between_losses(judged),
+        *_between_losses(whole),
         Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
         Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered"),
         Metric("lost frames of the host", "count", float(excused), note="in windows that the host disturbed"),

@@ -19,6 +19,7 @@ from pinchpoint.model.trial import LatencySummary, Trial
 from pinchpoint.report import figures, rfc2544_figures, views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
+from pinchpoint.report.over_time_figure import over_time_figure
 
 _PLOTLY: Final = "plotly-basic.min.js"
 _OWN_SCRIPT: Final = "report.js"
@@ -58,6 +59,7 @@ class Section:
     like: str  # another unit of the same sweep, under which plan and settings stand; empty: here
     plan: tuple[str, ...]
     settings: tuple[views.Setting, ...]
+    over_time: figures.Figure | None  # loss over time; None where nothing was seen so
     in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
 
     @property
@@ -136,10 +138,13 @@ def _with_measurements(sections: Sequence[Section], made: Sequence[Measurement])
     for one in made:
         by_scenario.setdefault(one.scenario, []).append(one)
     return tuple(
-        replace(section, measurements=measurements_view(by_scenario[section.name]))
-        if section.name in by_scenario
-        else section
+        replace(
+            section,
+            measurements=measurements_view(own) if own else section.measurements,
+            over_time=over_time_figure(section.trials, own),
+        )
         for section in sections
+        for own in [by_scenario.get(section.name, [])]
     )
 
 
@@ -190,6 +195,7 @@ def _section(
         plan=info.plans.get(name, ()),
         settings=views.settings(scenario),
         in_force=tuple(one.settings.items()) if one else (),
+        over_time=None,
     )
 
 
@@ -202,6 +208,8 @@ def _figures(sections: Sequence[Section]) -> list[dict[str, Any]]:
     drawn: list[dict[str, Any]] = []
     for section in sections:
         place, found = section.anchor, section.result
+        if section.over_time:
+            drawn.append({"id": f"{place}-time", **section.over_time})
         if section.trials:
             loss = figures.loss_figure(found, [trial for trial in section.trials if trial.burst_frames is None])
             drawn.append({"id": f"{place}-loss", **loss})

@@ -32,7 +32,7 @@ from pinchpoint.sweep.summary import Found, result_of
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "soak"
-SHORTEST = 0.5  # of a window: what is left at the end and is shorter belongs to the last one
+SHORTEST = 0.5  # of a window: less is not worth a transmission of its own
 
 
 class Windows:
@@ -74,14 +74,12 @@ class Windows:
         """A window has ended."""
         self._end(sample)
 
-    def finish(self, trial: Trial, window_s: float) -> None:
-        """The transmission has ended: what came after the last sample, if that is any time to speak of."""
-        span_s = trial.sent_duration_s - self._before.elapsed_s
-        lost = trial.lost - (self._before.lost or 0)
-        if trial.samples and (span_s >= SHORTEST * window_s or lost > 0):
-            last = trial.samples[-1]
-            ends = max(trial.sent_duration_s, self._before.elapsed_s)
-            self._end(replace(last, elapsed_s=ends, offered=trial.offered, lost=trial.lost))
+    def finish(self, trial: Trial) -> None:
+        """The transmission has ended: what came after the last sample is a short window of its own."""
+        ends_s = max(trial.sent_duration_s, self._before.elapsed_s)
+        if trial.offered > self._before.offered or trial.lost > (self._before.lost or 0):
+            last = trial.samples[-1] if trial.samples else diagnosis.BEGIN
+            self._end(replace(last, elapsed_s=ends_s, offered=trial.offered, lost=trial.lost))
 
     def _end(self, sample: Sample) -> None:
         seen = self._bracket.turn().flat()
@@ -171,7 +169,7 @@ def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, lis
     listener.phase(PHASE, 1)
     windows.begin(load_fps)
     trial = measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard))
-    windows.finish(trial, soak.window_s)
+    windows.finish(trial)
 
 
 def _apart(trials: Sequence[Trial]) -> tuple[str, ...]:

@@ -5,7 +5,18 @@ from dataclasses import replace
 import pytest
 from sweeps import base, factor, sweep
 
-from pinchpoint.model.scenario import Build, Datapath, ExtraPorts, Load, MeasureKind, RuleSeries, Sockets
+from pinchpoint.model.scenario import (
+    Blocked,
+    Build,
+    Datapath,
+    ExtraPorts,
+    Load,
+    MeasureKind,
+    Recovery,
+    RuleSeries,
+    Soak,
+    Sockets,
+)
 from pinchpoint.sweep.estimate import Forecast, expected_s
 from pinchpoint.sweep.order import units
 
@@ -70,3 +81,14 @@ def test_a_forecast_learns_from_its_group_first_and_from_the_others_else():
     assert forecast.unit_s(far) == pytest.approx(expected_s(far))
     assert forecast.unit_s(near) == pytest.approx(3 * expected)
     assert forecast.left_s([near, far]) == pytest.approx(3 * expected + expected_s(far))
+
+
+def test_time_over_which_loss_is_seen_counts_and_a_given_rate_saves_the_search():
+    given = replace(PLAIN, measure=MeasureKind.SOAK, soak=Soak(1e6, 0.9, 3600.0, 10.0))
+    searched = replace(given, soak=Soak(None, 0.9, 3600.0, 10.0))
+    assert 3600 < expected_s(given) < 3650
+    assert expected_s(searched) > expected_s(given) + 10
+    overload = replace(PLAIN, measure=MeasureKind.RECOVERY, recovery=Recovery(1e6, 1.1, 60.0, 0.5, 10.0, 5))
+    assert 350 < expected_s(overload) < 380
+    blocked = replace(PLAIN, measure=MeasureKind.BLOCKED, blocked=Blocked("none", 1, {}, 1e5, 1.0, 2.0, 5))
+    assert 15 < expected_s(blocked) < 60

@@ -1,0 +1,84 @@
+"""Loss over time: windows of a soak, or the samples of trials whose load changes."""
+
+from collections.abc import Sequence
+from html import escape
+from itertools import pairwise
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.report import words
+from pinchpoint.report.figures import SYMBOLS, Figure, layout_of, wrapped
+
+_SCALES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
+_MOST_TRIALS: Final = 10
+
+
+def over_time_figure(trials: Sequence[Trial], windows: Sequence[Measurement]) -> Figure | None:
+    """Share of the offered frames lost, by the time in which they were; None where nothing was seen over time.
+
+    Windows that the host disturbed have a marker of their own. Of trials, at most ten are drawn.
+    """
+    seen = [one for one in windows if one.kind == "soak"]
+    sampled = [trial for trial in trials if len(trial.samples) > 1 and trial.phase != "soak"][:_MOST_TRIALS]
+    if not seen and not sampled:
+        return None
+    ends = [_number(one, "at_s") + _number(one, "span_s") for one in seen]
+    ends += [trial.samples[-1].elapsed_s for trial in sampled]
+    scale, unit = next((scale, unit) for most, scale, unit in _SCALES if max(ends) >= most)
+    data = [_windows(validity, seen, scale) for validity in TrialValidity]
+    data += [_samples(trial, scale) for trial in sampled]
+    layout = layout_of(height=300, top=12)
+    begun = "the beginning of the soak" if seen else "the beginning of the trial"
+    layout["xaxis"] |= {"title": {"text": f"time since {begun}, {unit}"}, "anchor": "y", "rangemode": "tozero"}
+    layout["yaxis"] |= {"title": {"text": "lost, % of offered"}, "rangemode": "tozero"}
+    return {"data": [trace for trace in data if trace["x"]], "layout": layout}
+
+
+def _number(one: Measurement, name: str) -> float:
+    value = one.account.get(name)
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _windows(validity: TrialValidity, windows: Sequence[Measurement], scale: float) -> Figure:
+    chosen = [one for one in windows if one.validity is validity]
+    name = "disturbed by the host" if validity is TrialValidity.NOISY_HOST else words.VALIDITIES[validity]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": f"window, {name}",
+        "x": [(_number(one, "at_s") + _number(one, "span_s") / 2) / scale for one in chosen],
+        "y": [_loss(one) * 100 for one in chosen],
+        "text": [_told(one) for one in chosen],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": SYMBOLS[validity], "size": 7, "color": f"@{validity.value}", "line": {"width": 1.5}},
+    }
+
+
+def _loss(one: Measurement) -> float:
+    offered = _number(one, "offered")
+    return _number(one, "lost") / offered if offered else 0.0
+
+
+def _told(one: Measurement) -> str:
+    lost, offered = round(_number(one, "lost")), round(_number(one, "offered"))
+    text = f"<b>{escape(one.id)}</b><br>lost {units.frames(lost)} of {units.frames(offered)} frames"
+    return f"{text}<br><i>{escape(wrapped(one.reason)).replace(chr(10), '<br>')}</i>" if one.reason else text
+
+
+def _samples(trial: Trial, scale: float) -> Figure:
+    """The loss between each two samples, at the later one."""
+    steps = [
+        (after.elapsed_s / scale, ((after.lost or 0) - (before.lost or 0)) / (after.offered - before.offered))
+        for before, after in pairwise(trial.samples)
+        if after.offered > before.offered
+    ]
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": escape(trial.id),
+        "x": [at for at, _ in steps],
+        "y": [max(0.0, share) * 100 for _, share in steps],
+        "line": {"width": 1.5},
+    }

@@ -1,0 +1,98 @@
+"""Windows of a soak: whose loss it was, and how often the DUT loses frames."""
+
+import math
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from pinchpoint.diagnose import soak
+from pinchpoint.diagnose.soak import Window
+from pinchpoint.model.trial import Sample
+
+RING = 1000
+QUIET = Window(0.0, 10.0, 1e6, 10_000_000, 0, 0.0, 0.0, 0.0, 0.0, 0.5)
+
+
+def metrics(windows):
+    return {one.name: one for one in soak.metrics(windows, RING)}
+
+
+def test_a_window_is_what_lies_between_two_samples():
+    ends = (Sample(10.0, 1000, 5, 0.2, 0.1), Sample(20.0, 3000, 25, 0.5, 0.3))
+    seen = {"host/thread/pmd-c01/id:9/run_delay_ns": 2e6, "host/thread/pmd-c01/id:9/cpu": 1.0}
+    one = soak.window(40.0, 200.0, ends, seen, 0.03)
+    assert (one.at_s, one.span_s, one.offered, one.lost) == (40.0, 10.0, 2000, 20)
+    assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, 0.03)
+    assert one.delay_s == pytest.approx(2e-3)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"lost": 500}, ""),
+        ({"lost": 500, "gaps_s": 0.1, "gap_max_s": 0.0009}, ""),
+        ({"lost": 500, "gaps_s": 0.1, "gap_max_s": 0.002}, "lost 500 frames: the engine's core stood still for 100 ms"),
+        ({"delay_s": 0.002}, "lost nothing, but not for certain: threads of the switch waited 2.00 ms for a core"),
+        ({"lost": 20_000, "steal_s": 0.01}, ""),
+    ],
+    ids=["quiet", "the DUT's", "rings absorb each pause", "a pause", "waiting", "more than the host explains"],
+)
+def test_the_host_is_named_where_it_explains_the_loss_and_only_there(changes, words):
+    assert soak.disturbed(replace(QUIET, **changes), RING) == words
+
+
+def test_losses_of_disturbed_windows_are_told_apart_and_not_judged():
+    lossy, noisy = replace(QUIET, lost=100), replace(QUIET, lost=700, gaps_s=0.01, gap_max_s=0.01)
+    found = metrics([QUIET, lossy, QUIET, QUIET, noisy, QUIET])
+    assert found["windows with loss"].value == pytest.approx(1 / 5)
+    assert found["lost frames"].value == 800
+    assert found["lost frames of the host"].value == 700
+    assert found["disturbed windows"].value == pytest.approx(1 / 6)
+    assert found["longest loss-free stretch"].value == 20.0
+
+
+def test_a_short_rest_at_the_end_counts_in_the_totals_and_not_as_a_window():
+    found = metrics([QUIET, QUIET, replace(QUIET, span_s=0.1, lost=3)])
+    assert found["windows with loss"].value == 0
+    assert found["lost frames"].value == 3
+
+
+def test_no_loss_gives_a_bound_and_no_estimate():
+    found = metrics([QUIET] * 30)["mean time between losses"]
+    assert found.value == found.low == pytest.approx(300 / math.log(20))
+    assert found.high is None
+    assert found.note.startswith("at least")
+
+
+def test_loss_in_every_window_gives_a_bound_the_other_way():
+    found = metrics([replace(QUIET, lost=1)] * 30)["mean time between losses"]
+    assert found.low is None
+    assert found.value == found.high < 10.0
+
+
+def test_nothing_is_judged_where_the_host_disturbed_everything():
+    noisy = replace(QUIET, gaps_s=0.01, gap_max_s=0.01)
+    assert not {"windows with loss", "mean time between losses"} & metrics([noisy]).keys()
+    assert "every window" in soak.warnings([noisy], RING, 10.0)[0]
+
+
+@pytest.mark.parametrize("mean_s", [5.0, 100.0])
+def test_the_interval_of_the_mean_time_covers_the_truth(mean_s):
+    random, covered, runs = Random(11), 0, 400
+    for _ in range(runs):
+        windows = [replace(QUIET, lost=int(random.random() < -math.expm1(-10.0 / mean_s))) for _ in range(60)]
+        found = metrics(windows)["mean time between losses"]
+        covered += (found.low or 0.0) <= mean_s <= (found.high or math.inf)
+    assert covered / runs >= 0.93
+
+
+def test_a_share_has_its_exact_interval():
+    assert soak.share_interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
+    low, high = soak.share_interval(3, 10)
+    assert (low, high) == (pytest.approx(0.0667, abs=1e-4), pytest.approx(0.6525, abs=1e-4))
+
+
+def test_a_soak_that_ended_early_says_so():
+    assert soak.warnings([QUIET], RING, 100.0) == ("10.0 of 100.0 s were measured",)

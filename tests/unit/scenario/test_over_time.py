@@ -1,0 +1,62 @@
+"""The keys of soak, recovery and blocked: their defaults, and what does not fit together."""
+
+import pytest
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Blocked, MeasureKind, Recovery, Soak
+from pinchpoint.scenario import parse
+
+BENCH = """
+measure = "{measure}"
+[dut]
+kind = "ovs"
+datapath = "{datapath}"
+pmd_cpus = [1]
+rules = "in_port={{left}},actions=output:{{right}}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+{more}
+"""
+
+
+def read(measure, more="", datapath="dpdk"):
+    return parse(BENCH.format(measure=measure, more=more, datapath=datapath), "a.toml")
+
+
+def test_defaults_are_those_of_the_standard():
+    assert read("soak").soak == Soak(None, 0.9, 3600.0, 10.0)
+    assert read("recovery").recovery == Recovery(None, 1.1, 60.0, 0.5, 10.0, 5)
+    found = read("blocked", '[blocked]\naction = "add-flows"')
+    assert found.measure is MeasureKind.BLOCKED
+    assert found.blocked == Blocked("add-flows", 1000, {}, 100_000.0, 1.0, 2.0, 5)
+
+
+@pytest.mark.parametrize(
+    ("measure", "more", "datapath", "words"),
+    [
+        ("soak", "[soak]\nduration_s = 5\nwindow_s = 6", "dpdk", "expected at most soak.duration_s, found 6 and 5"),
+        ("rates", "[soak]\nshare = 0.5", "dpdk", 'expected measure = "soak"'),
+        ("blocked", "", "dpdk", "expected a table [blocked]"),
+        ("blocked", '[blocked]\naction = "reboot"', "dpdk", '"none" or "add-flows"'),
+        ("blocked", '[blocked]\naction = "rebalance"', "af_packet", "another one where dut.datapath is"),
+        ("blocked", '[blocked]\naction = "settings"', "dpdk", "missing"),
+        ("blocked", '[blocked]\naction = "none"\nsettings = {x = 1}', "dpdk", "expected none"),
+        ("blocked", '[blocked]\naction = "settings"\nsettings = {dpdk-init = true}', "dpdk", "only when it starts"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_its_key(measure, more, datapath, words):
+    with pytest.raises(InputError) as refused:
+        read(measure, more, datapath)
+    assert words in str(refused.value)
+
+
+def test_a_core_of_the_switch_may_change_while_it_runs():
+    more = '[blocked]\naction = "settings"\nsettings = {pmd-cpu-mask = "0x6"}'
+    assert read("blocked", more).blocked.settings == {"pmd-cpu-mask": "0x6"}
