@@ -1,6 +1,7 @@
 //! Latency and its variation from frame to frame, as `HdrHistogram`s.
 
 use hdrhistogram::Histogram;
+use std::hint::black_box;
 
 /// Longest latency told apart, in nanoseconds (34 s); longer ones count as
 /// this.
@@ -128,9 +129,13 @@ impl LatencyRecorder {
     }
 }
 
+/// Its memory is touched here: the first frames of a burst would otherwise
+/// wait for page faults.
 fn empty() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS)
-        .expect("the bounds are constant and valid")
+    let mut histogram = Histogram::new_with_bounds(1, MAX_NS, SIGNIFICANT_DIGITS)
+        .expect("the bounds are constant and valid");
+    black_box(&mut histogram).reset();
+    histogram
 }
 
 fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {

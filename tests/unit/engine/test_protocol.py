@@ -3,14 +3,17 @@
 import copy
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
 import msgspec
 import pytest
-from support import stream
+from support import request, stream
 
 from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import HIGHEST_FPS, duration_of
+from pinchpoint.engine.process import _run_message
 from pinchpoint.engine.streams import Rate, Size, stream_request
 from pinchpoint.model.scenario import Range, Stream
 
@@ -296,3 +299,14 @@ def test_a_streams_ranges_become_field_programs_fastest_first():
     first_run = next(message for message in golden("lab_to_engine") if message["type"] == "run")
     request = json.loads(msgspec.json.encode(stream_request(0, stream, 1.5e6)))
     assert request == first_run["streams"][0], "the golden example is a stream that the lab sends"
+
+
+@pytest.mark.parametrize("frames", [1, 64, 4097, 1_000_003])
+def test_a_burst_is_one_group_of_exactly_its_frames_at_the_highest_rate_that_the_seam_knows(frames):
+    asked = replace(request(HIGHEST_FPS, duration_of(frames, HIGHEST_FPS)), burst_frames=frames)
+    message = _run_message(asked)
+    plain = json.loads(msgspec.json.encode(message))
+    VALIDATOR.validate(plain)
+    (sent,) = plain["streams"]
+    assert (sent["rate"], sent["shape"]) == ({"fps": 1e9}, {"bursts": {"frames": frames}})
+    assert int(sent["rate"]["fps"] * plain["duration_s"]) == frames

@@ -7,7 +7,7 @@ from pinchpoint.dut.extra_ports import extra_port
 from pinchpoint.dut.ports import patch_name
 from pinchpoint.dut.tunnels import ends
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Datapath, MeasureKind, NumaPlacement, Patch, Tuning
+from pinchpoint.model.scenario import Burst, Datapath, LossCurve, MeasureKind, NumaPlacement, Patch, Tuning
 from pinchpoint.scenario import parse
 
 HOSTS = """\
@@ -45,6 +45,9 @@ name = "right"
 from = "left"
 to = "right"
 """
+
+BURST = f'measure = "burst"\n{FRAMES}[burst]\nrepeats = 7\n'
+CURVE = f'measure = "loss_curve"\n{FRAMES}[loss_curve]\nstep = 0.05\n'
 
 BUILD = """\
 measure = "build"
@@ -200,6 +203,18 @@ def test_queues_affinity_and_nics_of_a_port_are_read() -> None:
     )
 
 
+def test_bursts_are_back_to_back_and_corrected_by_the_ndr_unless_the_file_says_otherwise() -> None:
+    assert parse(BURST, "x.toml").burst == Burst(7, None, None, 1_000_000, 0.01)
+    stated = parse(f"{BURST}rate_fps = 14.88e6\nthroughput_fps = 4e6\nmax_frames = 5000\n", "x.toml").burst
+    assert stated == Burst(7, 14.88e6, 4e6, 5000, 0.01)
+    assert parse(FRAMES, "x.toml").burst is None
+
+
+def test_a_loss_curve_begins_at_what_the_generator_reaches_unless_the_file_says_otherwise() -> None:
+    assert parse(CURVE, "x.toml").loss_curve == LossCurve(None, 0.05, 6, 1.0)
+    assert parse(f'measure = "loss_curve"\n{FRAMES}', "x.toml").loss_curve == LossCurve(None, 0.1, 6, 1.0)
+
+
 @pytest.mark.parametrize("measure", ["bandwidth", "rr", "crr"])
 @pytest.mark.parametrize("datapath", ["af_packet", "kernel"])
 def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure: str, datapath: str) -> None:
@@ -287,6 +302,14 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
         (BUILD, "count = 500_000", "count = 0", "build.count: expected a whole number from 1 to 5,000,000"),
         (BUILD, "[build]", "[load]", "build: missing; expected a table [build]"),
         (FRAMES, "[dut]", 'measure = "load"\n[dut]', "load: missing; expected a table [load]"),
+        (FRAMES, "[dut]", "[burst]\n[dut]", 'burst: expected measure = "burst" where there is [burst]'),
+        (FRAMES, "[dut]", "[loss_curve]\n[dut]", 'loss_curve: expected measure = "loss_curve" where there is'),
+        (BURST, "repeats = 7", "repeats = 0", "burst.repeats: expected a whole number from 1 to 1,000"),
+        (BURST, "[burst]", '[[stream]]\nfrom = "right"\nto = "left"\n[burst]', "expected one [[stream]] with"),
+        (BURST, 'name = "left"', 'name = "left"\nqueues = 2', "port[1].queues: expected 1 where a burst is sent"),
+        (CURVE, "step = 0.05", "step = 0.2", "loss_curve.step: expected a number from 0.005 to 0.1"),
+        (CURVE, "step = 0.05", "max_load_fps = 0", "loss_curve.max_load_fps: expected a number from 1"),
+        (CURVE, '"right"\n[loss', '"rihgt"\n[loss', "stream[1].to: expected the name of a [[port]]"),
         (FRAMES, "[dut]", 'measure = "crr"\n[dut]', "host: expected at least 2 [[host]], found none"),
         (FRAMES, "[dut]", "[dut]\nextra_ports = 20001", "dut.extra_ports: expected a whole number from 0 to 20,000"),
         (
