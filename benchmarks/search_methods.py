@@ -36,7 +36,7 @@ def goals(method: SearchMethod, relative_width: float, max_traffic_s: float) -> 
     )
 
 
-OURS = goals(SearchMethod.THRESHOLD, 0.01, 60.0)
+OURS = goals(SearchMethod.THRESHOLD, 0.01, 50.0)
 CSIT = goals(SearchMethod.MLRSEARCH, WIDTH, 60.0)
 
 

@@ -99,7 +99,7 @@ def _verdict(dut: Dut, rate: Rate, known: Sequence[tuple[float, float]], width: 
         return Verdict(rate.status, None, None, False, False)
     lower, upper = rate.lower_fps or MIN_FPS, rate.upper_fps or float("inf")
     quoted = rate.quoted_fps if rate.status is RateStatus.FOUND else None
-    error = None if quoted is None else min(max(low / quoted - 1, 1 - high / quoted, 0.0) for low, high in known)
+    error = None if quoted is None else min(max(1 - quoted / low, quoted / high - 1, 0.0) for low, high in known)
     covered = any(lower <= high and low <= upper for low, high in known)
     wrong = not any(lower <= high * (1 + width) and upper >= low * (1 - width) for low, high in known)
     no_such = dut.is_limited or (rate.loss_ratio == 0 and not dut.has_ndr)
@@ -140,7 +140,7 @@ def _row(same: Sequence[Search], number: int) -> Row:
 def missed(table: Sequence[Row]) -> list[str]:
     """The aims of issue 5 that our own search misses, in words."""
     ours = [row for row in table if row.method == "ours"]
-    return [words for row in ours for words in _missed(row)] + _missed_together(ours)
+    return [words for row in ours for words in _missed(row)] + (_missed_together(ours) if ours else [])
 
 
 def _missed(row: Row) -> list[str]:

@@ -63,7 +63,7 @@ SEARCH = Table(
             "method",
             kinds.word(*SearchMethod),
             '"threshold": a statistical model of loss against load; "mlrsearch": the library of FD.io CSIT.',
-            SearchMethod.MLRSEARCH.value,
+            SearchMethod.THRESHOLD.value,
         ),
         Key(
             "confidence",
@@ -75,7 +75,7 @@ SEARCH = Table(
             "max_traffic_s",
             kinds.number(0.05, 86_400),
             "Seconds of valid trials after which the answer is given with the interval reached (threshold only).",
-            60.0,
+            50.0,
         ),
         Key("min_load_fps", kinds.number(1, 1e9), "Lowest load tried, frames per second.", 10_000.0),
         Key("max_load_fps", kinds.number(1, 1e9), "Highest load tried, frames per second.", 20e6),
@@ -107,8 +107,9 @@ SEARCH = Table(
         Key(
             "relative_width",
             kinds.number(0.0001, 0.5),
-            "The search ends when the bounds are this close, relative to the upper one.",
-            0.005,
+            "The search ends when the ends of the interval (mlrsearch: the bounds; CSIT takes 0.005) are this close, "
+            "relative to the upper one.",
+            0.01,
         ),
         Key("preceding_targets", kinds.integer(0, 8), "Coarser searches made first, to save time in all.", 2),
         Key("expansion_coefficient", kinds.integer(2, 16), "How fast the bounds move outwards.", 2),

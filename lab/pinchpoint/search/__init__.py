@@ -1,8 +1,15 @@
 """NDR and PDR: knows only `measure(duration_s, load_fps) -> Trial`.
 
-`rates`    the rules: what may be called an NDR, and what is said when nothing may
-`repeat`   invalid trials are repeated, within a bound, and never judged
-`library`  MLRsearch (IETF BMWG), behind an interface of our own
+`rates`      the entrance: one call, by the method that is asked for
+`watch`      valid trials only, in time, below what the generator can offer
+`repeat`     invalid trials are repeated, within a bound, and never judged
+`library`    MLRsearch (IETF BMWG), behind an interface of our own
+`mlrsearch`  what its bounds mean, and what is said when there are none
+`threshold`  our own search: from what is known to rates, each with an interval
+`mode`       what is known in one mode of the cores, and the load to try next
+`floor`      whether there is a rate without loss at all
+`goal`       one loss ratio: its interval, and when that is enough
+`posterior`  the statistical model of one threshold
 """
 
 from pinchpoint.search.rates import SearchOutcome, find_rates

@@ -14,6 +14,7 @@ from pinchpoint.model.scenario import (
     MeasureKind,
     Recovery,
     RuleSeries,
+    SearchMethod,
     Soak,
     Sockets,
 )
@@ -35,12 +36,20 @@ def build(what, method, count, concurrency=40):
 
 
 def test_a_search_costs_its_trials_and_its_bench():
-    search = PLAIN.search
-    assert expected_s(PLAIN) > search.duration_sum_s
-    longer = replace(PLAIN, search=replace(search, duration_sum_s=10 * search.duration_sum_s))
-    assert expected_s(longer) - expected_s(PLAIN) > 9 * search.duration_sum_s
+    by_library = replace(PLAIN, search=replace(PLAIN.search, method=SearchMethod.MLRSEARCH))
+    search = by_library.search
+    assert expected_s(by_library) > search.duration_sum_s
+    longer = replace(by_library, search=replace(search, duration_sum_s=10 * search.duration_sum_s))
+    assert expected_s(longer) - expected_s(by_library) > 9 * search.duration_sum_s
     bounded = replace(longer, search=replace(longer.search, max_duration_s=1.0))
-    assert expected_s(bounded) < expected_s(PLAIN)
+    assert expected_s(bounded) < expected_s(by_library)
+
+
+def test_our_own_search_costs_more_the_narrower_its_interval_up_to_its_budget():
+    wide, narrow = (replace(PLAIN, search=replace(PLAIN.search, relative_width=width)) for width in (0.04, 0.005))
+    assert 10 < expected_s(wide) < expected_s(narrow)
+    cheap = replace(narrow, search=replace(narrow.search, max_traffic_s=1.0))
+    assert expected_s(cheap) < expected_s(wide)
 
 
 @pytest.mark.parametrize(
