@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench bench-build bench-engine bench-real-search profile-engine bench-tools fuzz setup fmt clean help
+.PHONY: demo test lint bench bench-build bench-engine bench-real-search profile-engine bench-tools fuzz setup fmt bench-search clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -15,6 +15,8 @@ help:
 	@echo "make bench-build     compare the making of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-real-search  both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench           both, and the lab's own time per trial"
+	@echo "make bench-search    hold searches for NDR and PDR against simulated devices of known rates (5 minutes)"
+	@echo "make bench           the first two, and the lab's own time per trial"
 	@echo "make profile-engine  where the engine spends its core (as root)"
 	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
 	@echo "make lint    formatters, clippy, ruff, strict types"
@@ -59,6 +61,10 @@ bench-real-search: setup
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)
+
+# No root and no network: BENCH takes --seeds N, --only WORDS, --method NAME, --json. Fails where an aim is missed.
+bench-search: setup
+	@OPENBLAS_NUM_THREADS=1 $(BIN)/python benchmarks/search_rows.py $(BENCH)
 
 # The wheel's engine has no symbols; cargo puts the one that has them back, without building it anew.
 profile-engine: bench-tools

@@ -1,8 +1,7 @@
 """The devices that searches are tried on, all simulated on a virtual clock, and the truth about each."""
 
-from collections.abc import Callable
+import math
 from dataclasses import dataclass, field, replace
-from functools import cache
 
 from pinchpoint.diagnose.cache_line import of_trial
 from pinchpoint.diagnose.validity import judge
@@ -23,9 +22,9 @@ CAPACITY_FPS = 5e6
 RATIOS = (0.0, 0.005)  # NDR and PDR 0.5 %
 TRIAL_S = 1.0
 DRAIN_S = 0.1
-TRUTH_TRIALS = 2000
+TRUTH_TRIALS = 1500
 TRUTH_SEED = 20_000_001
-TRUTH_RESOLUTION = 1e-4  # relative
+TRUTH_RESOLUTION = 2e-4  # relative
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
 
 
@@ -39,7 +38,6 @@ class Dut:
     is_limited: bool = False  # by the generator: no rate may be called found
     ceiling_fps: float | None = None  # of the generator, as known to the search
     is_probed: bool = False  # the search is told the distance of the cores
-    is_random: bool = True  # its trials differ from each other
     aims: tuple[float, float] | None = None  # seconds of traffic, relative error at the 90th percentile
 
 
@@ -51,7 +49,7 @@ def _stalled(per_second: float, length_s: float, **changes: object) -> Truth:
 QUIET = _stalled(0.02, 0.0003, dips=0.0015)
 TWO_MODES = CoreDistance(dwell_s=10.0)
 DUTS = (
-    Dut("ideal", Truth(CAPACITY_FPS), is_random=False),
+    Dut("ideal", Truth(CAPACITY_FPS)),
     Dut("quiet", QUIET, aims=(20.0, 0.005)),
     Dut("noisy VM", _stalled(0.3, 0.002, dips=0.01), aims=(50.0, 0.0075)),
     Dut("hostile", _stalled(2.0, 0.004, dips=0.02, slow=SlowPeriods(0.8, 20.0, 3.0)), has_ndr=False),
@@ -98,26 +96,25 @@ class Simulated:
         return of_trial(trial) if self.dut.is_probed else None
 
 
-def truths(dut: Dut) -> tuple[dict[float, float], ...]:
-    """The true rate by loss ratio: of the device as a whole, then of each mode of its cores."""
-    distance = dut.truth.core_distance
-    whole = {ratio: _threshold_fps(dut, ratio) for ratio in RATIOS}
+def true_devices(dut: Dut) -> tuple[Truth, ...]:
+    """What has a rate of its own: the device as a whole, then each mode of its cores."""
+    whole = replace(dut.truth, drift_per_s=0.0, ceiling_fps=math.inf, seed=TRUTH_SEED)
+    distance = whole.core_distance
     if distance is None:
         return (whole,)
-    near = replace(dut, truth=replace(dut.truth, core_distance=None))
-    far = replace(near, truth=replace(near.truth, capacity_fps=distance.far_capacity * CAPACITY_FPS))
-    return (whole, *({ratio: _threshold_fps(mode, ratio) for ratio in RATIOS} for mode in (near, far)))
+    near = replace(whole, core_distance=None)
+    return (whole, near, replace(near, capacity_fps=distance.far_capacity * whole.capacity_fps))
 
 
-@cache
-def _threshold_fps(dut: Dut, ratio: float) -> float:
-    """The load at which half of all trials exceed `ratio`, by bisection over the same trials at every load."""
-    truth = replace(dut.truth, drift_per_s=0.0, ceiling_fps=float("inf"), seed=TRUTH_SEED)
+def threshold_fps(task: tuple[Truth, float]) -> float:
+    """The load at which half of all trials exceed a loss ratio, by bisection over the same trials at every load."""
+    truth, ratio = task
     low, high = 0.01 * truth.capacity_fps, 2 * truth.capacity_fps
-    while high > low * (1 + TRUTH_RESOLUTION):
-        middle = (low * high) ** 0.5
-        exceeded = _exceeding(truth, middle, ratio, TRUTH_TRIALS if dut.is_random else 1)
-        low, high = (low, middle) if exceeded > 0.5 else (middle, high)
+    for trials, margin, resolution in ((100, 1.1, 0.02), (TRUTH_TRIALS, 1.0, TRUTH_RESOLUTION)):
+        while high > low * (1 + resolution):
+            middle = (low * high) ** 0.5
+            low, high = (low, middle) if _exceeding(truth, middle, ratio, trials) > 0.5 else (middle, high)
+        low, high = low / margin, high * margin
     return (low * high) ** 0.5
 
 
@@ -174,5 +171,3 @@ def _trial(result: EngineResult, duration_s: float, load_fps: float, ring: int) 
         validity=validity,
         reason=reason,
     )
-
-

@@ -7,6 +7,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
+ARBITRARY = 0.5
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
@@ -50,7 +51,8 @@ class Goal:
         """Take a hint from an overloaded trial, valid or not; the one with the lowest load counts."""
         if trial.loss_ratio > self._clear_loss and trial.load_fps < self._overload_fps:
             self._overload_fps = trial.load_fps
-            self._forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio)
+            self._forwarded_fps = max(forwarded_fps, self._search.min_load_fps)
             self.posterior.suppose(self._forwarded_fps / (1 - self.loss_ratio))
 
     @property
@@ -68,7 +70,13 @@ class Goal:
 
     def is_done(self, reach_fps: float) -> bool:
         """Whether the interval is as narrow as was asked for, or there will be none."""
-        return bool(self.refused) or self.interval(reach_fps).width <= self._search.relative_width
+        is_narrow = self.interval(reach_fps).width <= self._search.relative_width
+        return bool(self.refused) or (is_narrow and not self.is_arbitrary)
+
+    @property
+    def is_arbitrary(self) -> bool:
+        """Whether nearly half of the trials exceed the ratio for a reason that is not the load."""
+        return self.posterior.disturbed > ARBITRARY
 
     def is_decided(self, load_fps: float) -> bool:
         """Whether this load is known to be above or below the threshold."""

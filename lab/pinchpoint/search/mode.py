@@ -12,8 +12,7 @@ from pinchpoint.search.goal import Goal
 from pinchpoint.search.posterior import Array
 
 NEAR = 0.1  # relative: trials this near to a threshold are kept balanced about it
-import os
-BALANCE = float(os.environ.get("BAL","0.8"))
+BALANCE = 0.8  # weight of a side for each trial that it has had more than the other
 DIGITS = 5  # of a load: equal loads are one, and people can read them
 
 
@@ -56,24 +55,28 @@ class ModeSearch:
 
     def is_done(self, reach_fps: float) -> bool:
         """Whether every loss ratio has its rate, or will have none."""
-        return bool(self.trials) and all(goal.is_done(reach_fps) for goal in self.goals)
+        return self._floor_load_fps(reach_fps) is None and all(goal.is_done(reach_fps) for goal in self.goals)
 
     def next_load_fps(self, reach_fps: float) -> float:
         """The load to try, at most `reach_fps`."""
-        if not self.trials and self.goals[0].hint_fps is None:
-            return reach_fps
+        return _rounded(self._floor_load_fps(reach_fps) or self._most_telling(reach_fps), reach_fps)
+
+    def _floor_load_fps(self, reach_fps: float) -> float | None:
+        """What the floor test wants to try next; None when it has ended. It begins once there is an estimate."""
         if self._floor is None:
-            estimate_fps = min(self.goals[0].hint_fps or reach_fps, reach_fps)
+            hint_fps = self.goals[0].hint_fps
+            if hint_fps is None and not self.trials:
+                return reach_fps
+            estimate_fps = min(hint_fps or reach_fps, reach_fps)
             self._floor = Floor(estimate_fps, self.goals[0].loss_ratio, self._search.min_load_fps)
-        load_fps = None if self.goals[0].refused else self._floor.next_load_fps(self.trials)
-        return _rounded(load_fps or self._most_telling(reach_fps), reach_fps)
+        return None if self.goals[0].refused else self._floor.next_load_fps(self.trials)
 
     def _most_telling(self, reach_fps: float) -> float:
         """The load of which a trial tells most about all goals that are still open."""
         goals = [goal for goal in self.goals if not goal.is_done(reach_fps)]
         loads = _candidates(goals, self._search.min_load_fps, reach_fps)
         loads = [load for load in loads if not all(goal.is_decided(load) for goal in goals)] or loads
-        told = sum(self._balanced(goal, loads) for goal in goals)
+        told = np.sum([self._balanced(goal, loads) for goal in goals], axis=0)
         return max(zip(told, loads, strict=True))[1]
 
     def _balanced(self, goal: Goal, loads: Sequence[float]) -> Array:
@@ -86,7 +89,7 @@ class ModeSearch:
         near = [trial.load_fps > middle for trial in self.trials if abs(trial.load_fps / middle - 1) < NEAR]
         above, below = near.count(True), near.count(False)
         weights = [BALANCE ** max(0, above - below if load > middle else below - above) for load in loads]
-        return goal.posterior.information(loads) * np.array(weights)
+        return np.asarray(goal.posterior.information(loads) * np.array(weights))
 
 
 def _candidates(goals: Sequence[Goal], least_fps: float, reach_fps: float) -> list[float]:

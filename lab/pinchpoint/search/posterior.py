@@ -2,13 +2,17 @@
 
 The chance that a trial at load L exceeds the ratio is modelled as
 
-    P(L) = lapse + (1 - lapse) * logistic((ln L - mu) / noise)
+    P(L) = lapse + (1 - lapse) * (1 - exp(-exp((ln L - mu) / noise)))
 
 `noise` is how much the threshold varies from trial to trial, relative; `lapse` how often a trial exceeds
-whatever the load, because of a rare disturbance (a stall, a dip). The threshold theta is where P = 0.5, not
-the inflexion mu. All that is not known is a grid with a weight for each cell, so nothing is assumed about the
-shape of the answer, and the noise need not be known beforehand (Watson and Pelli, "QUEST", 1983; Kontsevich
-and Tyler, "Bayesian adaptive estimation of psychometric slope and threshold", 1999).
+whatever the load, because of a rare disturbance (a stall, a dip). The curve is Weibull's, steeper above than
+below, as it is when the worst moment of a trial decides. The threshold theta is where P = 0.5, not the
+inflexion mu. All that is not known is a grid with a weight for each cell, so the noise need not be known
+beforehand (Watson and Pelli, "QUEST", 1983; Kontsevich and Tyler, 1999, for unknown slopes; Prins, 2013, for
+choosing by the information about theta alone).
+
+How much a trial lost is used for two things only. A loss of several per cent is likelier an overload than a
+disturbance. And what an overloaded DUT forwarded says where theta may be, as a prior with heavy tails.
 
 Theta's own grid is fine where its posterior is, ever coarser outwards, and spans the whole range always: a
 surprise far away is not cut off. It is laid anew, from all trials, whenever the posterior has become narrow for it.
@@ -24,18 +28,17 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NOISES = (0.0004, 0.0012, 0.0035, 0.009, 0.022, 0.055, 0.15)
+NOISE_WEIGHTS = (1.0, 1.0, 1.5, 3.0, 4.0, 3.0, 1.0)  # rather too much noise than too little: intervals must cover
 LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42)
-import os
-LAPSE_WEIGHTS = eval(os.environ.get("LW","(4.0, 3.0, 2.0, 1.0, 1.0, 1.0)"))
-NW=eval(os.environ.get("NW","(1,1,1,1,1,1,1)"))
-OVERLOAD_IN_LAPSE = 0.05
-OVERLOAD_BEYOND = 0.5
-OVERLOAD_SCALE = 0.02
+LAPSE_WEIGHTS = (6.0, 4.0, 2.0, 1.5, 1.0, 0.5)
+OVERLOAD_IN_LAPSE = 0.05  # share of the disturbances that cost as much as an overload
+OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.5, 0.02  # share of trials far above theta that show it; how far, in ln
 POINTS = 141  # of theta
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, in ln
 FEWEST_POINTS = 9.0  # within the central 90 %, or the grid is laid anew
 FINEST = 2e-5  # relative: what no trial resolves
-HINT_SHARE, HINT_SCALE = eval(os.environ.get("HS","(0.7, 0.03)"))  # of the prior's Cauchy part, in ln
+HINT_SHARE, HINT_SCALE = 0.7, 0.03  # of the prior's Cauchy part, in ln
+Z_MOST = 5.0  # beyond it the chance is one
 CERTAIN = 1e-9  # no outcome is less likely than this
 
 
@@ -55,8 +58,8 @@ class Posterior:
         self._high = float(np.log(max_load_fps)) + BEYOND
         noise, lapse = np.meshgrid(NOISES, LAPSES, indexing="ij")
         self._noise, self._lapse = noise.ravel(), lapse.ravel()
-        self._at_theta = SHAPE_AT(self._lapse)
-        prior = np.outer(np.array(NW,float), np.array(LAPSE_WEIGHTS)).ravel()
+        self._at_theta = np.log(np.log(2 * (1 - self._lapse)))
+        prior = np.outer(np.array(NOISE_WEIGHTS), np.array(LAPSE_WEIGHTS)).ravel()
         self._nuisance_prior = np.log(prior / prior.sum())
         self._seen: Counter[tuple[float, Seen]] = Counter()
         self._hint: float | None = None
@@ -83,6 +86,11 @@ class Posterior:
         """The probability that theta lies above a load."""
         return float(1.0 - np.interp(np.log(load_fps), self._edges(), self._cumulative))
 
+    @property
+    def disturbed(self) -> float:
+        """The probability that disturbances alone make nearly half of the trials exceed, so that theta is arbitrary."""
+        return float(self._weights[:, self._lapse == LAPSES[-1]].sum())
+
     def information(self, loads_fps: Sequence[float]) -> Array:
         """Bits that a trial at each load is expected to tell about theta (not about noise and lapse)."""
         kept = self._theta > 1e-6 * self._theta.max()
@@ -90,13 +98,7 @@ class Posterior:
         exceeding = self._exceeding(np.log(np.asarray(loads_fps)), self._x[kept])  # load, theta, nuisance
         chances = self._lapse + (1 - self._lapse) * exceeding
         given_theta = np.einsum("ltn,tn->lt", chances, self._weights[kept]) / self._theta[kept]
-        mi = np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
-        k = float(os.environ.get("KAPPA", "0"))
-        if k:
-            w = self._weights[kept]/self._weights[kept].sum()
-            full = _bits(given_theta @ weights) - np.einsum("ltn,tn->l", _bits(chances), w)
-            mi = mi + k * (full - mi)
-        return mi
+        return np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
 
     def candidates_fps(self) -> list[float]:
         """Loads worth comparing: quantiles of theta."""
@@ -164,22 +166,8 @@ class Posterior:
 
     def _exceeding(self, loads: Array, thetas: Array) -> Array:
         """P(an undisturbed trial exceeds) for every load, theta and nuisance; mu follows from P(theta) = 0.5."""
-        return SHAPE((loads[:, None, None] - thetas[None, :, None]) / self._noise + self._at_theta)
-
-
-def _logistic(z: Array) -> Array:
-    return 0.5 + 0.5 * np.tanh(z / 2)
-
-
-def _weibull(z: Array) -> Array:
-    return -np.expm1(-np.exp(np.minimum(z, 5.0)))
-
-
-import os
-if os.environ.get("SHAPE") == "l":
-    SHAPE, SHAPE_AT = _logistic, lambda g: np.log(1 - 2 * g)
-else:
-    SHAPE, SHAPE_AT = _weibull, lambda g: np.log(np.log(2 * (1 - g)))
+        z = (loads[:, None, None] - thetas[None, :, None]) / self._noise + self._at_theta
+        return np.asarray(-np.expm1(-np.exp(np.minimum(z, Z_MOST))))
 
 
 def _bits(chance: Array) -> Array:

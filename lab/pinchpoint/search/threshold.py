@@ -115,7 +115,9 @@ class _Teller:
         ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
         if mode.trials and not goal.refused:
             share = self._watch.offered_share(interval.median_fps)
-            lower, middle, upper = (share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps))
+            lower, middle, upper = (
+                share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps)
+            )
             if status is not RateStatus.BELOW_MINIMUM:
                 ends["lower_fps"] = lower
             if status is not RateStatus.AT_LEAST:
@@ -134,23 +136,34 @@ class _Teller:
         )
 
     def _status(self, mode: ModeSearch, goal: Goal, interval: Interval) -> tuple[RateStatus, str]:
-        if goal.refused:
-            name = "NDR" if goal.loss_ratio == 0 else f"PDR {goal.loss_ratio * 100:g} %"
-            return RateStatus.REFUSED, f"{name} undefined on this host: {goal.refused}"
-        if not mode.trials:
-            return RateStatus.REFUSED, self._stopped
-        done = interval.width <= self._search.relative_width
-        if not done and interval.width > OF_USE:
-            ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-            why = self._stopped or "this mode of the cores was not met long enough"
-            return RateStatus.REFUSED, f"{why}; the interval reached is {ends}"
+        refusal = self._refusal(mode, goal, interval)
+        if refusal:
+            return RateStatus.REFUSED, refusal
         if interval.reaches_top:
             return RateStatus.AT_LEAST, self._watch.ceiling() or "search.max_load_fps reached"
         if interval.reaches_bottom:
-            lost = "a frame" if goal.loss_ratio == 0 else f"more than {units.loss(goal.loss_ratio)}"
             minimum = units.fps(self._search.min_load_fps)
-            return RateStatus.BELOW_MINIMUM, f"most trials lost {lost} even at search.min_load_fps = {minimum}"
-        if done:
+            return RateStatus.BELOW_MINIMUM, f"most trials lost {_lost(goal)} even at search.min_load_fps = {minimum}"
+        if interval.width <= self._search.relative_width:
             return RateStatus.FOUND, ""
         why = self._stopped or "this mode of the cores was not met longer"
         return RateStatus.FOUND, f"{why}: the interval is {interval.width * 100:.2g} % wide"
+
+    def _refusal(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
+        """Why no rate is given; empty if one is."""
+        if goal.refused:
+            name = "NDR" if goal.loss_ratio == 0 else f"PDR {goal.loss_ratio * 100:g} %"
+            return f"{name} undefined on this host: {goal.refused}"
+        if not mode.trials:
+            return self._stopped
+        why = self._stopped or "this mode of the cores was not met long enough"
+        if goal.is_arbitrary:
+            return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
+        if interval.width > max(OF_USE, self._search.relative_width):
+            ends = units.fps_range(interval.lower_fps, interval.upper_fps)
+            return f"{why}; the interval reached is {ends}"
+        return ""
+
+
+def _lost(goal: Goal) -> str:
+    return "a frame" if goal.loss_ratio == 0 else f"more than {units.loss(goal.loss_ratio)}"

@@ -1,0 +1,181 @@
+"""Our own search on the simulated bench: what it finds, what it refuses, and how far its intervals may be trusted."""
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import Bench, search_with
+
+from pinchpoint.engine.simulated import CoreDistance, RandomLoss, StallKind, Stalls, Truth
+from pinchpoint.model import units
+from pinchpoint.model.result import RateStatus
+from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.search import SearchOutcome, find_rates
+
+CAPACITY = 5e6
+QUIET = Truth(CAPACITY, dips=0.0015, stalls=(Stalls(StallKind.DUT, 0.02, 0.0003),))
+
+
+def searched(bench: Bench, ceiling_fps: float | None = None, **changes: object) -> SearchOutcome:
+    wanted: dict[str, object] = {"method": SearchMethod.THRESHOLD, "relative_width": 0.01}
+    search = search_with(**(wanted | changes))
+    return find_rates(bench.measure, search, bench.now_s, ceiling_fps=ceiling_fps)
+
+
+@pytest.mark.parametrize("capacity_fps", [50_000.0, 777_777.0, 5e6, 18e6])
+def test_on_an_ideal_bench_the_intervals_hold_the_truth_and_are_as_narrow_as_asked_for(capacity_fps: float) -> None:
+    bench = Bench(Truth(capacity_fps, ring=64))
+    outcome = searched(bench)
+    for rate, truth in zip(outcome.rates, (capacity_fps + 64, (capacity_fps + 64) / 0.995), strict=True):
+        assert (rate.status, rate.reason, rate.confidence) == (RateStatus.FOUND, "", 0.95)
+        assert rate.lower_fps is not None and rate.upper_fps is not None and rate.estimate_fps is not None
+        assert rate.lower_fps <= truth <= rate.upper_fps
+        assert rate.lower_fps <= rate.estimate_fps <= rate.upper_fps
+        assert rate.upper_fps - rate.lower_fps <= 0.01 * rate.upper_fps
+    assert len(bench.trials) <= 25
+
+
+def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
+    """The threshold of a device with normal noise is its capacity: half of the trials lose. 95 % intervals, 80 %
+    at least must hold it in 40 searches (chance of fewer, were they honest: 0.05 %)."""
+    covered = 0
+    for seed in range(40):
+        bench = Bench(Truth(CAPACITY, noise=0.004, ring=64, seed=seed))
+        rate = searched(bench, loss_ratios=(0.0,), max_traffic_s=40.0).rates[0]
+        assert rate.lower_fps is not None and rate.upper_fps is not None
+        assert rate.upper_fps - rate.lower_fps <= 0.05 * rate.upper_fps
+        covered += rate.lower_fps <= CAPACITY + 64 <= rate.upper_fps
+    assert covered >= 33
+
+
+def test_a_quiet_device_takes_twenty_seconds_of_traffic() -> None:
+    traffic_s = []
+    for seed in range(6):
+        bench = Bench(replace(QUIET, seed=seed))
+        assert [rate.status for rate in searched(bench).rates] == [RateStatus.FOUND] * 2
+        traffic_s.append(sum(trial.sent_duration_s for trial in bench.trials))
+    assert sum(traffic_s) / len(traffic_s) <= 22
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("is_known", [True, False])
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_a_rate_beyond_the_generators_ceiling_is_told_as_at_least(share: float, is_known: bool, seed: int) -> None:
+    ceiling_fps = share * CAPACITY
+    bench = Bench(replace(QUIET, ceiling_fps=ceiling_fps, seed=seed))
+    for rate in searched(bench, ceiling_fps if is_known else None).rates:
+        assert rate.status is RateStatus.AT_LEAST
+        assert rate.reason.startswith("generator-limited: ")
+        assert rate.lower_fps is not None and 0.96 * ceiling_fps <= rate.lower_fps <= ceiling_fps
+        assert rate.upper_fps is None and rate.estimate_fps is None
+
+
+def test_an_overloaded_device_tells_where_to_look_without_the_ceiling_being_sought() -> None:
+    bench = Bench(Truth(CAPACITY, ceiling_fps=11e6))
+    assert searched(bench).rates[0].status is RateStatus.FOUND
+    limited = [trial for trial in bench.trials if trial.validity is TrialValidity.GENERATOR_LIMITED]
+    assert len(limited) == 1
+
+
+def test_where_most_trials_lose_at_a_tenth_of_the_load_the_ndr_is_undefined_and_the_pdr_found() -> None:
+    bench = Bench(Truth(CAPACITY, stalls=(Stalls(StallKind.DUT, 3.0, 0.003),)))
+    ndr, pdr = searched(bench, loss_ratios=(0.0, 0.05)).rates
+    assert ndr.status is RateStatus.REFUSED
+    assert ndr.reason.startswith("NDR undefined on this host: ")
+    assert ndr.reason.endswith("of 1 s trials at 10% load lose frames")
+    assert (ndr.lower_fps, ndr.estimate_fps, ndr.upper_fps) == (None, None, None)
+    assert pdr.status is RateStatus.FOUND
+    assert pdr.estimate_fps == pytest.approx(CAPACITY / 0.95, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_constant_share_of_lost_frames_is_no_ndr(seed: int) -> None:
+    ndr, pdr = searched(Bench(Truth(CAPACITY, random_loss=RandomLoss(1e-6), seed=seed))).rates
+    assert ndr.status is RateStatus.REFUSED
+    assert "NDR undefined on this host" in ndr.reason
+    assert pdr.status is RateStatus.FOUND
+
+
+def test_each_mode_of_the_cores_has_rates_of_its_own() -> None:
+    bench = Bench(replace(QUIET, core_distance=CoreDistance(dwell_s=8.0), seed=2))
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01)
+    outcome = find_rates(bench.measure, search, bench.now_s, mode_of=lambda trial: trial.witness.cache_line_before_ns)
+    assert len(outcome.modes) == 2
+    assert outcome.rates == outcome.modes[0].rates
+    valid = sum(trial.validity is TrialValidity.VALID for trial in bench.trials)
+    assert sum(mode.trials for mode in outcome.modes) == valid
+    for mode in outcome.modes:
+        truth = CAPACITY if mode.distance_ns == 30 else CAPACITY / 2
+        assert mode.label == f"cores {units.nanoseconds(mode.distance_ns)} apart"
+        for rate in mode.rates:
+            assert rate.status in (RateStatus.FOUND, RateStatus.REFUSED)
+            if rate.status is RateStatus.FOUND:
+                assert rate.estimate_fps == pytest.approx(truth, rel=0.02)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_two_modes_that_nothing_tells_apart_are_never_averaged(seed: int) -> None:
+    bench = Bench(replace(QUIET, core_distance=CoreDistance(dwell_s=6.0), seed=seed))
+    for rate in searched(bench).rates:
+        if rate.status is RateStatus.FOUND:
+            assert rate.estimate_fps is not None
+            assert min(abs(rate.estimate_fps / truth - 1) for truth in (CAPACITY, CAPACITY / 2)) < 0.03
+
+
+def test_a_spent_budget_leaves_an_answer_with_its_interval_or_a_refusal() -> None:
+    noisy = Truth(CAPACITY, noise=0.02)
+    rate = searched(Bench(noisy), max_traffic_s=30.0, relative_width=0.001).rates[0]
+    assert rate.reason.startswith("search.max_traffic_s = 30 s reached after 30 valid trials")
+    refused = searched(Bench(noisy), max_traffic_s=3.0).rates[0]
+    assert refused.status is RateStatus.REFUSED
+    assert "the interval reached is " in refused.reason
+
+
+def test_the_time_bound_is_told_as_the_user_wrote_it() -> None:
+    bench = Bench(Truth(CAPACITY, overhead_s=50.0))
+    search = search_with(method=SearchMethod.THRESHOLD, max_duration_s=300.0)
+    outcome = find_rates(bench.measure, search, bench.now_s, began_s=-100.0)
+    assert "search.max_duration_s = 300 s reached after 4 trials, 4 of them valid" in outcome.rates[0].reason
+
+
+def test_the_same_trials_lead_to_the_same_loads() -> None:
+    truth = replace(QUIET, noise=0.01, stalls=(Stalls(StallKind.DUT_THREAD, 0.5, 0.002),))
+    first, second = Bench(truth), Bench(truth)
+    assert searched(first) == searched(second)
+    assert first.trials == second.trials
+
+
+TRUTHS: st.SearchStrategy[Truth] = st.builds(
+    Truth,
+    capacity_fps=st.floats(1e4, 5e7),
+    ring=st.sampled_from([64, 1024, 32768]),
+    noise=st.sampled_from([0.0, 0.02]),
+    loss_ratio=st.sampled_from([0.0, 0.0, 0.001, 0.5]),
+    ceiling_fps=st.floats(1e4, 5e7),
+    stalls=st.lists(
+        st.builds(Stalls, st.sampled_from(StallKind), per_second=st.floats(0.01, 10), length_s=st.floats(1e-5, 0.2)),
+        max_size=2,
+    ).map(tuple),
+    core_distance=st.none() | st.just(CoreDistance(dwell_s=5)),
+    seed=st.integers(0, 100),
+)
+
+
+@settings(deadline=None, max_examples=25)
+@given(TRUTHS, st.floats(1e3, 1e5), st.floats(1.01, 1e4))
+def test_on_any_bench_a_search_ends_in_order_and_below_what_the_generator_offered(
+    truth: Truth, min_load_fps: float, span: float
+) -> None:
+    bench = Bench(truth)
+    limits = {"min_load_fps": min_load_fps, "max_load_fps": min_load_fps * span}
+    rates = searched(bench, max_traffic_s=15.0, max_repeats=2, **limits).rates
+    found = [rate for rate in rates if rate.status is RateStatus.FOUND]
+    for stricter, rate in pairwise(found):
+        assert (stricter.quoted_fps or 0) <= (rate.quoted_fps or 0)
+    for rate in found:
+        assert rate.upper_fps is not None
+        assert rate.upper_fps <= 1.001 * min(truth.ceiling_fps, min_load_fps * span)
+    assert all(trial.load_fps <= min_load_fps * span for trial in bench.trials)
