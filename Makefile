@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint bench bench-build bench-engine bench-real-search profile-engine bench-tools fuzz setup fmt bench-search clean help
+.PHONY: demo test lint bench bench-build bench-engine bench-real-search bench-search profile-engine bench-tools fuzz setup fmt clean help
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -14,7 +14,6 @@ help:
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the making of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-real-search  both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
-	@echo "make bench           both, and the lab's own time per trial"
 	@echo "make bench-search    hold searches for NDR and PDR against simulated devices of known rates (5 minutes)"
 	@echo "make bench           the first two, and the lab's own time per trial"
 	@echo "make profile-engine  where the engine spends its core (as root)"
