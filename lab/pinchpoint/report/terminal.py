@@ -62,7 +62,13 @@ def _searched(result: RunResult) -> list[RenderableType]:
     told += [Text(line, style="dim") for line in words.definitions(r for one in result.scenarios for r in one.rates)]
     if told:
         parts.append(Padding(Group(*told), (0, 0, 1, 1)))
-    return parts + [Padding(_verdict(one), (0, 0, 0, 1)) for one in result.scenarios]
+    for one in result.scenarios:
+        parts += [Padding(line, (0, 0, 0, 1)) for line in (_verdict(one), *_warnings(one))]
+    return parts
+
+
+def _warnings(one: ScenarioResult) -> list[Text]:
+    return [Text.assemble(("! ", "yellow bold"), f"{warning.rstrip('.')}.") for warning in one.warnings]
 
 
 def _found(one: ScenarioResult) -> list[RenderableType]:
@@ -82,7 +88,7 @@ def _found(one: ScenarioResult) -> list[RenderableType]:
         parts.append(table)
     cores = words.core_distance(one.cache_line) if one.cache_line else ""
     lines = [Text(text, style="dim") for text in (view.about, words.judged(one), cores) if text]
-    lines += [Text.assemble(("! ", "yellow bold"), f"{warning.rstrip('.')}.") for warning in one.warnings]
+    lines += _warnings(one)
     if words.pinched_by(one):
         lines.append(_verdict(one))
     return [*parts, *([Padding(Group(*lines), (0, 0, 1, 1))] if lines else [])]
