@@ -17,9 +17,10 @@ import msgspec
 
 from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
-from pinchpoint.engine.streams import Shape, Steady, Step, StreamRequest, stream_request
+from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
@@ -258,8 +259,6 @@ def _port_fact(port: protocol.OpenedPort) -> str:
 
 def _run_message(request: TrialRequest) -> protocol.Run:
     shares = sum(stream.share for stream in request.streams)
-    step = request.step
-    shape = Shape(step=Step(step.after_s, step.to_share)) if step else Shape(steady=Steady())
     return protocol.Run(
         trial=request.trial_id,
         epoch=request.epoch,
@@ -274,16 +273,20 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         loopback=True,
         capture=None,
         streams=tuple(
-            _shaped(
-                stream_request(number, stream, request.load_fps * stream.share / shares, request.burst_frames), shape
+            _stepped(
+                stream_request(number, stream, request.load_fps * stream.share / shares, request.burst_frames),
+                request.step,
             )
             for number, stream in enumerate(request.streams)
         ),
     )
 
 
-def _shaped(stream: StreamRequest, shape: Shape) -> StreamRequest:
-    return msgspec.structs.replace(stream, shape=shape)
+def _stepped(stream: StreamRequest, step: LoadStep | None) -> StreamRequest:
+    """The stream whose load falls, if it does: a shape of its own it keeps otherwise."""
+    if step is None:
+        return stream
+    return msgspec.structs.replace(stream, shape=Shape(step=Step(step.after_s, step.to_share)))
 
 
 def _to(heard: Heard) -> Callable[[Progress], None]:

@@ -41,7 +41,7 @@ class Lab:
 def lab(monkeypatch):
     made = Lab()
 
-    def here(units, folder, listener, remember):
+    def here(units, folder, listener, remember, *_):
         return run_all(units, folder, listener, remember, made.run_one, lambda _: None)
 
     monkeypatch.setattr(command, "run_all", here)

@@ -44,7 +44,7 @@ def test_the_buffer_is_what_was_not_forwarded_while_the_burst_came_in():
     assert found.average == 3100
     assert found.implied_s == pytest.approx(3100 / 12e6)
     assert found.corrected_s == pytest.approx(3100 / 12e6 * (1 - 4 / 12))
-    assert "trials of 0.2 s" in found.throughput_words
+    assert "0.2 s trials" in found.throughput_words
 
 
 def test_without_a_throughput_there_is_no_correction_and_the_reason_is_told():
