@@ -32,7 +32,7 @@ def of_measure(scenario):
     def write(measure, more):
         path = scenario(name=f"{measure}.toml", more=more)
         text = path.read_text().replace("[latency]\nduration_s = 0.2\n", "")
-        path.write_text(f'measure = "{measure}"\n{text}'.replace("max_repeats = 20", "max_repeats = 60"))
+        path.write_text(f'measure = "{measure}"\n{text}'.replace("max_repeats = 20", "max_repeats = 8"))
         return path
 
     return write

@@ -97,7 +97,18 @@ fn a_burst_larger_than_the_catch_up_limit_is_no_shortfall() {
 /// How the lab asks for one burst back to back: protocol/README.md, "Streams".
 #[test]
 fn one_burst_at_the_highest_rate_is_all_due_at_once_and_exactly_so_many_frames() {
-    for frames in [1, 2, 3, 64, 1023, 1024, 4097, 65_535, 1_000_003, 100_000_000] {
+    for frames in [
+        1,
+        2,
+        3,
+        64,
+        1023,
+        1024,
+        4097,
+        65_535,
+        1_000_003,
+        100_000_000,
+    ] {
         let duration_s = (frames as f64 + 0.5) / 1e9;
         let mut pacer = Pacer::paced(1e9, duration_s, 0.0)
             .shaped(Shape::Bursts { frames })
