@@ -104,10 +104,15 @@ def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
     if len(result.modes) < 2:
         return ()
     return tuple(
-        f"{mode.label}: {'; '.join(f'{rate.name} {quoted(rate)}, {interval(rate)}' for rate in mode.rates)} "
-        f"({units.counted(mode.trials, 'valid trial')}, {seconds(mode.traffic_s)})"
+        f"{mode.label}: {', '.join(_known(rate) for rate in mode.rates)} ({units.counted(mode.trials, 'valid trial')})"
         for mode in result.modes
     )
+
+
+def _known(rate: Rate) -> str:
+    both = rate.lower_fps and rate.upper_fps and rate.status is RateStatus.FOUND
+    ends = f" [{units.fps_range(rate.lower_fps or 0.0, rate.upper_fps or 0.0)}]" if both else ""
+    return f"{rate.name} {quoted(rate)}{ends}"
 
 
 def estimated(found: Estimate) -> str:

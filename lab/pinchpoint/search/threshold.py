@@ -21,7 +21,7 @@ from pinchpoint.search.goal import Goal, Interval
 from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-OF_USE = 0.05  # relative width of an interval that is still told when a budget has ended
+OF_USE = 0.2  # relative width of an interval that is still told, with its width, when a budget has ended
 ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
@@ -115,15 +115,13 @@ class _Teller:
         ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
         if mode.trials and not goal.refused:
             share = self._watch.offered_share(interval.median_fps)
-            lower, middle, upper = (
-                share * one for one in (interval.lower_fps, interval.median_fps, interval.upper_fps)
-            )
             if status is not RateStatus.BELOW_MINIMUM:
-                ends["lower_fps"] = lower
+                ends["lower_fps"] = share * interval.lower_fps
             if status is not RateStatus.AT_LEAST:
-                ends["upper_fps"] = upper
+                # As intended: between the engine's pauses, where a DUT loses, the load is that.
+                ends["upper_fps"] = interval.upper_fps
             if status is RateStatus.FOUND:
-                ends["estimate_fps"] = middle
+                ends["estimate_fps"] = share * interval.median_fps
         return Rate(
             loss_ratio=goal.loss_ratio,
             status=status,

@@ -17,7 +17,6 @@ from pinchpoint.model.result import (
     CacheLine,
     Ceiling,
     LatencyPoint,
-    ModeRates,
     Outcome,
     Rate,
     RateStatus,
@@ -231,22 +230,11 @@ def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, sc
 
 
 def _of_modes(outcome: SearchOutcome) -> tuple[str, ...]:
-    """That the machine had several modes, and what was found in each."""
+    """That the machine had several modes; what was found in each stands beside it."""
     if len(outcome.modes) < 2:
         return ()
-    told = "; ".join(_mode(mode) for mode in outcome.modes)
-    return (f"the machine's cores had {len(outcome.modes)} modes, and the rates are of the first: {told}",)
-
-
-def _mode(mode: ModeRates) -> str:
-    rates = ", ".join(_rate(rate) for rate in mode.rates)
-    return f"{mode.label} ({units.counted(mode.trials, 'trial')}): {rates}"
-
-
-def _rate(rate: Rate) -> str:
-    if rate.status is RateStatus.REFUSED or rate.quoted_fps is None:
-        return f"{rate.name} refused ({rate.reason})"
-    return f"{rate.name} {'at least ' if rate.status is RateStatus.AT_LEAST else ''}{units.fps(rate.quoted_fps)}"
+    met = ", ".join(f"{mode.label} in {units.counted(mode.trials, 'trial')}" for mode in outcome.modes)
+    return (f"the machine's cores had {len(outcome.modes)} modes, and the rates are of the first: {met}",)
 
 
 def _of_ceiling(found: _Found) -> str:
