@@ -56,7 +56,8 @@ def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
     monkeypatch.setattr(relay, "ask_relay", lambda _: LINE)
     found = Relays([msgspec.structs.replace(RELAY, pidfile=str(pidfile))]).snapshot().counters["host/relay/r0/ticks"]
     times = os.times()
-    assert 0 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - found < 20
+    # Both are rounded, each in its own way.
+    assert -2 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - found < 20
 
 
 def test_a_relay_that_is_gone_is_the_path_s_failure(monkeypatch):
