@@ -8,6 +8,7 @@ from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
 ARBITRARY = 0.5
+CAUTION = 1.0
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
@@ -62,7 +63,7 @@ class Goal:
 
     def interval(self, reach_fps: float) -> Interval:
         """Of search.confidence, equal-tailed."""
-        tail = (1 - self._search.confidence) / 2
+        tail = CAUTION * (1 - self._search.confidence) / 2
         least = self._search.min_load_fps
         ends = [self.posterior.quantile_fps(share) for share in (tail, 0.5, 1 - tail)]
         lower, middle, upper = (min(max(end, least), reach_fps) for end in ends)
