@@ -33,8 +33,9 @@ NOISE_WEIGHTS = (1.0, 1.0, 1.5, 3.0, 4.0, 3.0, 1.0)  # rather too much noise tha
 LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42, 0.6)
 LAPSE_WEIGHTS = (6.0, 4.0, 2.0, 1.5, 1.0, 0.5, 0.5)
 ARBITRARY_LAPSE = 0.4  # from here on disturbances alone make nearly half of the trials exceed, or more
+VAGUE_NOISE = 0.04  # so much noise is rather two modes, or slow periods, than one threshold
 OVERLOAD_IN_LAPSE = 0.05  # share of the disturbances that cost as much as an overload
-OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.5, 0.02  # share of trials far above theta that show it; how far, in ln
+OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.3, 0.02  # share of trials far above theta that show it; how far, in ln
 POINTS = 141  # of theta
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, in ln
 FEWEST_POINTS = 9.0  # within the central 90 %, or the grid is laid anew
@@ -95,6 +96,11 @@ class Posterior:
     def disturbed(self) -> float:
         """The probability that disturbances alone make nearly half of the trials exceed, so that theta is arbitrary."""
         return float(self._weights[:, self._lapse > ARBITRARY_LAPSE].sum())
+
+    @property
+    def doubtful(self) -> float:
+        """The probability that the load hardly decides: of so many disturbances, or so much noise."""
+        return float(self._weights[:, (self._lapse > ARBITRARY_LAPSE) | (self._noise > VAGUE_NOISE)].sum())
 
     def information(self, loads_fps: Sequence[float]) -> Array:
         """Bits that a trial at each load is expected to tell about theta (not about noise and lapse)."""
