@@ -34,6 +34,7 @@ LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42, 0.6)
 LAPSE_WEIGHTS = (6.0, 4.0, 2.0, 1.5, 1.0, 0.5, 0.5)
 ARBITRARY_LAPSE = 0.4  # from here on disturbances alone make nearly half of the trials exceed, or more
 VAGUE_NOISE = 0.04  # so much noise is rather two modes, or slow periods, than one threshold
+UNSEEN = 0.5  # of the noise: a trial that shows no overload says less than one that does
 OVERLOAD_IN_LAPSE = 0.05  # share of the disturbances that cost as much as an overload
 OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.3, 0.02  # share of trials far above theta that show it; how far, in ln
 POINTS = 141  # of theta
@@ -165,14 +166,20 @@ class Posterior:
         if seen is Seen.WITHIN:
             chance = 1 - self._lapse - beyond
         else:
-            # A noisy threshold may have been as much lower in this very trial.
-            above = np.maximum(np.log(load_fps) - self._x, 0.0)[:, None] + self._noise
-            overload = OVERLOAD_BEYOND * (1 - np.exp(-above / OVERLOAD_SCALE))
+            above = np.maximum(np.log(load_fps) - self._x, 0.0)[:, None]
             if seen is Seen.OVERLOADED:
-                chance = OVERLOAD_IN_LAPSE * self._lapse + overload * beyond
+                chance = OVERLOAD_IN_LAPSE * self._lapse + self._overload(above + self._noise) * beyond
             else:
-                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - overload) * beyond
+                clear = self._overload(above + UNSEEN * self._noise)
+                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - clear) * beyond
         return np.asarray(np.log(np.maximum(chance, CERTAIN)))
+
+    def _overload(self, above: Array) -> Array:
+        """The share of exceeding trials, so far above theta in ln, that show an overload.
+
+        A noisy threshold may have been as much lower in this very trial: `above` includes the noise.
+        """
+        return np.asarray(OVERLOAD_BEYOND * (1 - np.exp(-above / OVERLOAD_SCALE)))
 
     def _exceeding(self, beyond: NDArray[Any]) -> NDArray[Any]:
         """P(an undisturbed trial exceeds) at loads so far beyond theta, in ln, for every nuisance (the last axis).

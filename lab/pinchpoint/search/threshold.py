@@ -21,7 +21,7 @@ from pinchpoint.search.goal import Goal, Interval
 from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-NARROW = 0.05  # relative width of an interval that is always told when a budget has ended
+NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
 ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
