@@ -9,7 +9,7 @@ from pinchpoint.search.posterior import Posterior, Seen
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
 ARBITRARY = 0.5
 VAGUE = 0.13  # probability
-CAUTION = 0.75  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
+CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
