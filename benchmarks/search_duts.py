@@ -5,9 +5,10 @@ from dataclasses import dataclass, field, replace
 
 from pinchpoint.diagnose.cache_line import of_trial
 from pinchpoint.diagnose.validity import judge
-from pinchpoint.engine.instrument import EngineResult, TrialRequest
+from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.simulated import (
     CoreDistance,
+    Counts,
     RandomLoss,
     SimulatedInstrument,
     SlowPeriods,
@@ -16,7 +17,7 @@ from pinchpoint.engine.simulated import (
     Truth,
 )
 from pinchpoint.model.scenario import Range, Stream, Validity
-from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
+from pinchpoint.model.trial import Drop, Hop, Ledger, StreamCounts, Trial, Witness
 
 CAPACITY_FPS = 5e6
 RATIOS = (0.0, 0.005)  # NDR and PDR 0.5 %
@@ -87,8 +88,8 @@ class Simulated:
         return self._instrument.now_s()
 
     def measure(self, duration_s: float, load_fps: float) -> Trial:
-        result = self._instrument.run(_request(duration_s, load_fps))
-        trial = _trial(result, duration_s, load_fps, self.dut.truth.ring)
+        counts = self._instrument.count(_request(duration_s, load_fps, self.dut.is_probed))
+        trial = _trial(counts, duration_s, load_fps, self.dut.truth.ring)
         self.trials.append(trial)
         return trial
 
@@ -121,32 +122,69 @@ def threshold_fps(task: tuple[Truth, float]) -> float:
 def _exceeding(truth: Truth, load_fps: float, ratio: float, trials: int) -> float:
     """The share of trials at one load that lose more than `ratio`."""
     instrument = SimulatedInstrument(truth)
-    instrument.open()
-    results = (instrument.run(_request(TRIAL_S, load_fps)).streams[0] for _ in range(trials))
-    return sum((one.lost or 0) > ratio * one.offered for one in results) / trials
+    request = _request(TRIAL_S, load_fps, is_probed=False)
+    counts = (instrument.count(request) for _ in range(trials))
+    return sum(one.refused + one.lost_inside > ratio * one.offered for one in counts) / trials
 
 
-def _request(duration_s: float, load_fps: float) -> TrialRequest:
-    one, order = Range(1, 1), ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
-    macs = ("02:00:00:00:00:01", "02:00:00:00:00:02")
-    stream = Stream("left", "right", 64, 1.0, *macs, one, one, one, one, order, 1)
-    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (stream,), (0, 1))
+ONE = Range(1, 1)
+STREAM = Stream(
+    "left",
+    "right",
+    64,
+    1.0,
+    "02:00:00:00:00:01",
+    "02:00:00:00:00:02",
+    ONE,
+    ONE,
+    ONE,
+    ONE,
+    ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src"),
+    1,
+)
 
 
-def _trial(result: EngineResult, duration_s: float, load_fps: float, ring: int) -> Trial:
-    (stream,) = result.streams
-    received = stream.received or 0
-    lost = stream.offered - received
+def _request(duration_s: float, load_fps: float, is_probed: bool) -> TrialRequest:
+    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), (0, 1) if is_probed else None)
+
+
+def _streams(counts: Counts) -> tuple[StreamCounts, ...]:
+    sent = counts.offered - counts.refused
+    return (
+        StreamCounts(
+            stream=0,
+            tx_port="left",
+            rx_port="right",
+            intended=counts.intended,
+            offered=counts.offered,
+            refused=counts.refused,
+            shortfall=counts.intended - counts.offered,
+            sent=sent,
+            received=sent - counts.lost_inside,
+            lost=counts.refused + counts.lost_inside,
+            duplicated=0,
+            reordered=0,
+            corrupt=0,
+            latency=None,
+            last_loss_s=None,
+        ),
+    )
+
+
+def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int) -> Trial:
+    lost = counts.refused + counts.lost_inside
+    received = counts.offered - lost
     drops = (Drop("lost", lost, "simulated", "dut"),) if lost else ()
-    ledger = Ledger(stream.offered, received, (Hop("dut", stream.offered, received, drops),))
-    witness = Witness(result.workers, (), {}, result.cache_line_before_ns, result.cache_line_after_ns)
+    ledger = Ledger(counts.offered, received, (Hop("dut", counts.offered, received, drops),))
+    witness = Witness((), (), {}, counts.before_ns, counts.after_ns)
+    streams = _streams(counts)
     validity, reason = judge(
         completed=True,
-        streams=result.streams,
+        streams=streams,
         ledger=ledger,
         witness=witness,
         load_fps=load_fps,
-        duration_s=result.sent_duration_s,
+        duration_s=duration_s,
         ring=ring,
         rules=RULES,
     )
@@ -158,12 +196,12 @@ def _trial(result: EngineResult, duration_s: float, load_fps: float, ring: int) 
         started="",
         duration_s=duration_s,
         load_fps=load_fps,
-        sent_duration_s=result.sent_duration_s,
+        sent_duration_s=duration_s,
         wall_s=duration_s,
-        intended=stream.intended or 0,
-        offered=stream.offered,
+        intended=counts.intended,
+        offered=counts.offered,
         received=received,
-        streams=result.streams,
+        streams=streams,
         ledger=ledger,
         witness=witness,
         pmds=(),

@@ -8,6 +8,8 @@ from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
 ARBITRARY = 0.5
+VAGUE = 0.13  # probability
+CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
@@ -61,8 +63,8 @@ class Goal:
         return None if self._forwarded_fps is None else self._forwarded_fps / (1 - self.loss_ratio)
 
     def interval(self, reach_fps: float) -> Interval:
-        """Of search.confidence, equal-tailed."""
-        tail = (1 - self._search.confidence) / 2
+        """Of search.confidence at least, equal-tailed."""
+        tail = CAUTION * (1 - self._search.confidence) / 2
         least = self._search.min_load_fps
         ends = [self.posterior.quantile_fps(share) for share in (tail, 0.5, 1 - tail)]
         lower, middle, upper = (min(max(end, least), reach_fps) for end in ends)
@@ -77,6 +79,11 @@ class Goal:
     def is_arbitrary(self) -> bool:
         """Whether nearly half of the trials exceed the ratio for a reason that is not the load."""
         return self.posterior.disturbed > ARBITRARY
+
+    @property
+    def is_vague(self) -> bool:
+        """Whether the trials may well contradict one threshold: a wide interval between modes holds none of them."""
+        return self.posterior.doubtful > VAGUE
 
     def is_decided(self, load_fps: float) -> bool:
         """Whether this load is known to be above or below the threshold."""

@@ -24,7 +24,7 @@ class ModeSearch:
         self.trials: list[Trial] = []
         self._search = search
         self._distances_ns: list[float] = []
-        self._floor: Floor | None = None
+        self._floors: tuple[Floor, ...] = ()  # one for each goal, once there is an estimate
 
     @property
     def distance_ns(self) -> float | None:
@@ -43,10 +43,8 @@ class ModeSearch:
             self._distances_ns.append(distance_ns)
         for goal in self.goals:
             goal.add(trial)
-        if self._floor:
-            self.goals[0].refused = self.goals[0].refused or self._floor.refusal(
-                self.trials, self._search.trial_duration_s
-            )
+        for goal, floor in zip(self.goals, self._floors, strict=False):
+            goal.refused = goal.refused or floor.refusal(self.trials, self._search.trial_duration_s)
 
     def look_at(self, trial: Trial) -> None:
         """Take a trial that the generator limited as a hint."""
@@ -62,14 +60,20 @@ class ModeSearch:
         return _rounded(self._floor_load_fps(reach_fps) or self._most_telling(reach_fps), reach_fps)
 
     def _floor_load_fps(self, reach_fps: float) -> float | None:
-        """What the floor test wants to try next; None when it has ended. It begins once there is an estimate."""
-        if self._floor is None:
+        """What the floor tests want to try next; None when they have ended. They begin once there is an estimate.
+
+        All at the same loads: what lost nothing is within every loss ratio, so a quiet DUT's cost no more than one.
+        """
+        if not self._floors:
             hint_fps = self.goals[0].hint_fps
             if hint_fps is None and not self.trials:
                 return reach_fps
             estimate_fps = min(hint_fps or reach_fps, reach_fps)
-            self._floor = Floor(estimate_fps, self.goals[0].loss_ratio, self._search.min_load_fps)
-        return None if self.goals[0].refused else self._floor.next_load_fps(self.trials)
+            least_fps = self._search.min_load_fps
+            self._floors = tuple(Floor(estimate_fps, goal.loss_ratio, least_fps) for goal in self.goals)
+        open_floors = (floor for goal, floor in zip(self.goals, self._floors, strict=True) if not goal.refused)
+        wanted = (floor.next_load_fps(self.trials) for floor in open_floors)
+        return next((load_fps for load_fps in wanted if load_fps is not None), None)
 
     def _most_telling(self, reach_fps: float) -> float:
         """The load of which a trial tells most about all goals that are still open."""

@@ -21,6 +21,7 @@ surprise far away is not cut off. It is laid anew, from all trials, whenever the
 from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,16 +30,20 @@ Array = NDArray[np.float64]
 
 NOISES = (0.0004, 0.0012, 0.0035, 0.009, 0.022, 0.055, 0.15)
 NOISE_WEIGHTS = (1.0, 1.0, 1.5, 3.0, 4.0, 3.0, 1.0)  # rather too much noise than too little: intervals must cover
-LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42)
-LAPSE_WEIGHTS = (6.0, 4.0, 2.0, 1.5, 1.0, 0.5)
+LAPSES = (0.0, 0.02, 0.08, 0.18, 0.3, 0.42, 0.6)
+LAPSE_WEIGHTS = (6.0, 4.0, 2.0, 1.5, 1.0, 0.5, 0.5)
+ARBITRARY_LAPSE = 0.4  # from here on disturbances alone make nearly half of the trials exceed, or more
+VAGUE_NOISE = 0.04  # so much noise is rather two modes, or slow periods, than one threshold
+UNSEEN = 0.5  # of the noise: a trial that shows no overload says less than one that does
 OVERLOAD_IN_LAPSE = 0.05  # share of the disturbances that cost as much as an overload
-OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.5, 0.02  # share of trials far above theta that show it; how far, in ln
+OVERLOAD_BEYOND, OVERLOAD_SCALE = 0.3, 0.02  # share of trials far above theta that show it; how far, in ln
 POINTS = 141  # of theta
 BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, in ln
 FEWEST_POINTS = 9.0  # within the central 90 %, or the grid is laid anew
 FINEST = 2e-5  # relative: what no trial resolves
 HINT_SHARE, HINT_SCALE = 0.7, 0.03  # of the prior's Cauchy part, in ln
 Z_MOST = 5.0  # beyond it the chance is one
+NEGLIGIBLE = 1e-4  # weight of a theta, of the likeliest one's, below which no load is compared for its sake
 CERTAIN = 1e-9  # no outcome is less likely than this
 
 
@@ -58,7 +63,9 @@ class Posterior:
         self._high = float(np.log(max_load_fps)) + BEYOND
         noise, lapse = np.meshgrid(NOISES, LAPSES, indexing="ij")
         self._noise, self._lapse = noise.ravel(), lapse.ravel()
-        self._at_theta = np.log(np.log(2 * (1 - self._lapse)))
+        # Where disturbances exceed more often than not there is no theta: half of the other trials, then.
+        share = np.where(self._lapse < 0.5, 2 * (1 - self._lapse), 2.0)
+        self._at_theta = np.log(np.log(share))
         prior = np.outer(np.array(NOISE_WEIGHTS), np.array(LAPSE_WEIGHTS)).ravel()
         self._nuisance_prior = np.log(prior / prior.sum())
         self._seen: Counter[tuple[float, Seen]] = Counter()
@@ -84,33 +91,36 @@ class Posterior:
 
     def above(self, load_fps: float) -> float:
         """The probability that theta lies above a load."""
-        return float(1.0 - np.interp(np.log(load_fps), self._edges(), self._cumulative))
+        return float(1.0 - np.interp(np.log(load_fps), self._edges, self._cumulative))
 
     @property
     def disturbed(self) -> float:
         """The probability that disturbances alone make nearly half of the trials exceed, so that theta is arbitrary."""
-        return float(self._weights[:, self._lapse == LAPSES[-1]].sum())
+        return float(self._weights[:, self._lapse > ARBITRARY_LAPSE].sum())
+
+    @property
+    def doubtful(self) -> float:
+        """The probability that the load hardly decides: of so many disturbances, or so much noise."""
+        return float(self._weights[:, (self._lapse > ARBITRARY_LAPSE) | (self._noise > VAGUE_NOISE)].sum())
 
     def information(self, loads_fps: Sequence[float]) -> Array:
         """Bits that a trial at each load is expected to tell about theta (not about noise and lapse)."""
-        kept = self._theta > 1e-6 * self._theta.max()
+        kept = self._theta > NEGLIGIBLE * self._theta.max()
         weights = self._theta[kept] / self._theta[kept].sum()
-        exceeding = self._exceeding(np.log(np.asarray(loads_fps)), self._x[kept])  # load, theta, nuisance
-        chances = self._lapse + (1 - self._lapse) * exceeding
-        given_theta = np.einsum("ltn,tn->lt", chances, self._weights[kept]) / self._theta[kept]
+        beyond = np.log(np.asarray(loads_fps))[:, None] - self._x[None, kept]
+        exceeding = self._exceeding(beyond.astype(np.float32))  # load, theta, nuisance
+        undisturbed = (self._weights[kept] * (1 - self._lapse)).astype(np.float32)
+        joint = self._weights[kept] @ self._lapse + np.einsum("ltn,tn->lt", exceeding, undisturbed)
+        given_theta = joint / self._theta[kept]
         return np.asarray(_bits(given_theta @ weights) - _bits(given_theta) @ weights)
 
     def candidates_fps(self) -> list[float]:
         """Loads worth comparing: quantiles of theta."""
         shares = (0.02, 0.08, 0.16, 0.26, 0.38, 0.5, 0.62, 0.74, 0.84, 0.92, 0.98)
-        return [float(value) for value in np.exp(np.interp(shares, self._cumulative, self._edges()))]
+        return [float(value) for value in np.exp(np.interp(shares, self._cumulative, self._edges))]
 
     def _quantile(self, share: float) -> float:
-        return float(np.interp(share, self._cumulative, self._edges()))
-
-    def _edges(self) -> Array:
-        middles = (self._x[1:] + self._x[:-1]) / 2
-        return np.concatenate(([self._low], middles, [self._high]))
+        return float(np.interp(share, self._cumulative, self._edges))
 
     def _refine(self) -> None:
         while self._is_coarse():
@@ -119,6 +129,7 @@ class Posterior:
     def _lay(self, points: Array) -> None:
         """Put theta's grid on these points, from all trials."""
         self._x = points
+        self._edges = np.concatenate(([self._low], (points[1:] + points[:-1]) / 2, [self._high]))
         self._log_weights = self._log_prior()[:, None] + self._nuisance_prior[None, :]
         for (load_fps, seen), count in self._seen.items():
             self._log_weights = self._log_weights + count * self._log_likelihood(load_fps, seen)
@@ -126,11 +137,10 @@ class Posterior:
 
     def _log_prior(self) -> Array:
         """Of theta: flat in its logarithm, and more near the hint."""
-        edges = self._edges()
-        flat = np.diff(edges) / (self._high - self._low)
+        flat = np.diff(self._edges) / (self._high - self._low)
         if self._hint is None:
             return np.asarray(np.log(flat))
-        near = np.diff(np.arctan((edges - self._hint) / HINT_SCALE)) / np.pi
+        near = np.diff(np.arctan((self._edges - self._hint) / HINT_SCALE)) / np.pi
         return np.asarray(np.log((1 - HINT_SHARE) * flat + HINT_SHARE * near))
 
     def _weigh(self) -> None:
@@ -141,7 +151,7 @@ class Posterior:
 
     def _is_coarse(self) -> bool:
         low, high = self._quantile(0.05), self._quantile(0.95)
-        inside = np.searchsorted(self._edges(), (low, high))
+        inside = np.searchsorted(self._edges, (low, high))
         return bool(inside[1] - inside[0] < FEWEST_POINTS and high - low > FINEST)
 
     def _finer(self) -> Array:
@@ -152,22 +162,33 @@ class Posterior:
         return np.asarray(middle + scale * np.sinh(np.linspace(ends[0], ends[1], POINTS)))
 
     def _log_likelihood(self, load_fps: float, seen: Seen) -> Array:
-        beyond = self._exceeding(np.log(np.array([load_fps])), self._x)[0] * (1 - self._lapse)
+        beyond = self._exceeding(np.log(load_fps) - self._x) * (1 - self._lapse)
         if seen is Seen.WITHIN:
             chance = 1 - self._lapse - beyond
         else:
             above = np.maximum(np.log(load_fps) - self._x, 0.0)[:, None]
-            overload = -OVERLOAD_BEYOND * np.expm1(-above / OVERLOAD_SCALE)
             if seen is Seen.OVERLOADED:
-                chance = OVERLOAD_IN_LAPSE * self._lapse + overload * beyond
+                chance = OVERLOAD_IN_LAPSE * self._lapse + self._overload(above + self._noise) * beyond
             else:
-                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - overload) * beyond
+                clear = self._overload(above + UNSEEN * self._noise)
+                chance = (1 - OVERLOAD_IN_LAPSE) * self._lapse + (1 - clear) * beyond
         return np.asarray(np.log(np.maximum(chance, CERTAIN)))
 
-    def _exceeding(self, loads: Array, thetas: Array) -> Array:
-        """P(an undisturbed trial exceeds) for every load, theta and nuisance; mu follows from P(theta) = 0.5."""
-        z = (loads[:, None, None] - thetas[None, :, None]) / self._noise + self._at_theta
-        return np.asarray(-np.expm1(-np.exp(np.minimum(z, Z_MOST))))
+    def _overload(self, above: Array) -> Array:
+        """The share of exceeding trials, so far above theta in ln, that show an overload.
+
+        A noisy threshold may have been as much lower in this very trial: `above` includes the noise.
+        """
+        return np.asarray(OVERLOAD_BEYOND * (1 - np.exp(-above / OVERLOAD_SCALE)))
+
+    def _exceeding(self, beyond: NDArray[Any]) -> NDArray[Any]:
+        """P(an undisturbed trial exceeds) at loads so far beyond theta, in ln, for every nuisance (the last axis).
+
+        mu follows from P(theta) = 0.5. As exact as `beyond` is: single precision will do to compare loads.
+        """
+        kind = beyond.dtype
+        z = beyond[..., None] / self._noise.astype(kind) + self._at_theta.astype(kind)
+        return np.asarray(1 - np.exp(-np.exp(np.minimum(z, Z_MOST))))
 
 
 def _bits(chance: Array) -> Array:

@@ -21,7 +21,8 @@ from pinchpoint.search.goal import Goal, Interval
 from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-OF_USE = 0.2  # relative width of an interval that is still told, with its width, when a budget has ended
+NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
+OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
 ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
@@ -157,9 +158,11 @@ class _Teller:
         why = self._stopped or "this mode of the cores was not met long enough"
         if goal.is_arbitrary:
             return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
+        ends = units.fps_range(interval.lower_fps, interval.upper_fps)
         if interval.width > max(OF_USE, self._search.relative_width):
-            ends = units.fps_range(interval.lower_fps, interval.upper_fps)
             return f"{why}; the interval reached is {ends}"
+        if interval.width > max(NARROW, self._search.relative_width) and goal.is_vague:
+            return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 
 

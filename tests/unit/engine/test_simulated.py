@@ -1,5 +1,7 @@
 """The simulated twin keeps its own accounts, and its truth shows where it should."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +21,22 @@ def run(truth: Truth, load_fps: float, duration_s: float = 1.0) -> EngineResult:
 def test_it_is_an_instrument_and_says_that_it_is_simulated() -> None:
     instrument: Instrument = SimulatedInstrument(Truth(5e6))
     assert instrument.open()["engine"] == "simulated"
+
+
+@given(st.floats(1e5, 9e6), st.integers(0, 1000))
+def test_counting_makes_the_same_trials_as_running(load_fps: float, seed: int) -> None:
+    stalls = (Stalls(StallKind.DUT, 1.0, 0.002), Stalls(StallKind.ENGINE, 1.0, 0.001))
+    truth = Truth(5e6, noise=0.01, stalls=stalls, loss_ratio=1e-4, core_distance=CoreDistance(dwell_s=1.0), seed=seed)
+    run, count = SimulatedInstrument(truth), SimulatedInstrument(truth)
+    run.open()
+    asked = replace(request(load_fps), probe_cores=(0, 1))
+    for _ in range(3):
+        result, counts = run.run(asked), count.count(asked)
+        (one,) = result.streams
+        assert (counts.intended, counts.offered, counts.refused) == (one.intended, one.offered, one.refused)
+        assert counts.refused + counts.lost_inside == one.lost
+        assert (counts.before_ns, counts.after_ns) == (result.cache_line_before_ns, result.cache_line_after_ns)
+        assert run.now_s() == count.now_s()
 
 
 def test_it_runs_only_between_open_and_close() -> None:

@@ -92,6 +92,14 @@ def test_where_most_trials_lose_at_a_tenth_of_the_load_the_ndr_is_undefined_and_
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_where_most_trials_exceed_a_pdr_at_any_load_there_is_none_near_the_capacity(seed: int) -> None:
+    """Two stalls cost more than 0.5 %, and 59 % of the trials have two, from a seventh of the capacity upwards."""
+    hostile = Truth(CAPACITY, dips=0.02, stalls=(Stalls(StallKind.DUT, 2.0, 0.004),), seed=seed)
+    for rate in searched(Bench(hostile), max_traffic_s=50.0).rates:
+        assert rate.status is RateStatus.REFUSED
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_a_constant_share_of_lost_frames_is_no_ndr(seed: int) -> None:
     ndr, pdr = searched(Bench(Truth(CAPACITY, random_loss=RandomLoss(1e-6), seed=seed))).rates
     assert ndr.status is RateStatus.REFUSED
