@@ -19,13 +19,13 @@ from pinchpoint.search.burst import GALLOP, longest_burst
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer
+from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "burst"
 TRIED = 3  # bursts as long as the smallest ring, by which the engine's own rate is told: refusing frames is faster
-MOST_MOVES = 3  # of the cores between near and far, that the tests follow
+
 MOST_ABANDONED = 3  # tests in a row of which some burst was never valid
 NEAR = 4  # widths of a search's end: how far from the last test's answer the next one looks first
 _OF_FIRST, _OF_OTHERS = 12, 5.5  # bursts of a test, as seen on quiet DUTs
@@ -62,13 +62,8 @@ def measure_bursts(scenario: Scenario, measurer: Measurer, listener: Listener, b
     assert scenario.burst is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
-    for _ in range(MOST_MOVES + 1):
-        measurer.mode.forget()
-        first = len(measurer.trials)
-        found = _Tests(scenario, scenario.burst, measurer, listener).found()
-        if not measurer.mode.has_left(scenario.search.max_repeats):
-            break
-    trials = measurer.trials[first:]
+    tests = _Tests(scenario, scenario.burst, measurer, listener)
+    found, trials = in_one_mode(measurer, scenario.search.max_repeats, tests.found)
     return _summary(scenario, measurer.trials, trials, found, not_learnt, time.monotonic() - began)
 
 

@@ -17,7 +17,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer
+from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
@@ -26,7 +26,7 @@ REACH = "reach"  # the phase that finds what the engine offers in full
 MOST_LOWERINGS = 8  # of the load while the engine's reach is looked for
 KEPT_UP = 0.98  # of the rate that the engine offered when it fell short: a load that it offers in full
 GENTLE = 0.7  # of that load at least: an overloaded DUT slows the engine too, and less so at a lower load
-MOST_MOVES = 3  # of the cores between near and far, that the curve follows
+
 USUAL_SHARE = 0.5  # of the loads that are tried before two in a row lose nothing
 
 
@@ -46,13 +46,9 @@ def measure_curve(scenario: Scenario, measurer: Measurer, listener: Listener, be
     assert scenario.loss_curve is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
-    for _ in range(MOST_MOVES + 1):
-        measurer.mode.forget()
-        first = len(measurer.trials)
-        points = _Curve(scenario, scenario.loss_curve, measurer, listener).points()
-        if not measurer.mode.has_left(scenario.search.max_repeats):
-            break
-    return _summary(scenario, measurer, measurer.trials[first:], points, not_learnt, time.monotonic() - began)
+    curve = _Curve(scenario, scenario.loss_curve, measurer, listener)
+    points, trials = in_one_mode(measurer, scenario.search.max_repeats, curve.points)
+    return _summary(scenario, measurer, trials, points, not_learnt, time.monotonic() - began)
 
 
 class _Curve:

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.bursts import without_pauses
@@ -19,7 +20,11 @@ from pinchpoint.sweep.mode import Mode
 
 COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
 EPOCHS = 256  # one byte of the signature
+MOST_MOVES = 3  # of the cores between near and far, that a measure follows
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
+
+
+Found = TypeVar("Found")
 
 
 class Interrupted(PinchpointError):
@@ -261,3 +266,17 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
             facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s
             facts[f"engine/port/{port.name}/longest_silence_at_s"] = port.longest_silence_at_s or 0.0
     return facts
+
+
+def in_one_mode(measurer: Measurer, patience: int, attempt: Callable[[], Found]) -> tuple[Found, Sequence[Trial]]:
+    """What `attempt` finds in one mode of the cores, with its trials; made anew when they have moved for good.
+
+    `patience`: trials of another mode in a row that it may see before.
+    """
+    for _ in range(MOST_MOVES + 1):
+        measurer.mode.forget()
+        first = len(measurer.trials)
+        found = attempt()
+        if not measurer.mode.has_left(patience):
+            break
+    return found, measurer.trials[first:]

@@ -28,11 +28,10 @@ from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer
+from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
-MOST_MOVES = 3  # of the cores between near and far, that MLRsearch follows
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
 CEILING_HEADROOM = 1.1  # over the known ceiling: a test of two seconds may have met a slow moment
 
@@ -111,13 +110,11 @@ def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) 
         return measurer.trial("search", duration_s, load_fps)
 
     search, began = scenario.search, time.monotonic()
-    for _ in range(MOST_MOVES + 1):
-        measurer.mode.forget()
-        first = len(measurer.trials)
-        outcome = find_rates(measure, search, time.monotonic, ceiling_fps=limit_fps, began_s=began)
-        if not measurer.mode.has_left(search.max_repeats):
-            break
-    return _Found(outcome, measurer.trials[first:])
+
+    def attempt() -> SearchOutcome:
+        return find_rates(measure, search, time.monotonic, ceiling_fps=limit_fps, began_s=began)
+
+    return _Found(*in_one_mode(measurer, search.max_repeats, attempt))
 
 
 def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
