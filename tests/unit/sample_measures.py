@@ -8,7 +8,7 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit, RunInfo, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.trial import TrialValidity
 
-T3 = "95 %, Student's t over 3 windows"
+T3 = "lowest and highest of 3 windows"
 
 
 def _result(name: str, title: str, measure: str, metrics: tuple[Metric, ...]) -> ScenarioResult:

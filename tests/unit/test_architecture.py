@@ -22,7 +22,7 @@ MAY_IMPORT = {
     "store": {"model"},
     "report": {"model", "scenario"},
     "sweep": {"model", "bench", "bulk", "dut", "engine", "observe", "diagnose", "search", "store"},
-    "cli": {"model", "scenario", "bench", "dut", "engine", "report", "store", "sweep"},
+    "cli": {"model", "scenario", "bench", "diagnose", "dut", "engine", "report", "store", "sweep"},
 }
 DOES_NO_IO = ("model", "search", "diagnose", "report")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http", "os", "io", "mmap"}

@@ -34,6 +34,7 @@ class Builder:
 
     def __init__(self, bench_id: str, state_directory: Path = STATE_DIRECTORY) -> None:
         self._journal = Journal.start(bench_id, state_directory)
+        self._undone = False
 
     def apply(self, desired: Sequence[AnyResource], on_action: OnAction = _silent) -> None:
         """Make the bench equal `desired`; on any failure everything is removed again, and the error raised.
@@ -53,7 +54,11 @@ class Builder:
         """Remove everything: apply the empty bench, then end the journal. Signals wait until it is done.
 
         Raises BenchError naming all that could not be removed; the journal then stays for `clean`.
+        Once is enough: a second call does nothing.
         """
+        if self._undone:
+            return
+        self._undone = True
         with signals_wait():
             _, left = _take_down(self._journal)
         if left:

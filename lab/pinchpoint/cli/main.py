@@ -9,8 +9,10 @@ import click
 from pinchpoint import __version__
 from pinchpoint.cli.compare import compare
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
+from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
+from pinchpoint.cli.trend import trend
 from pinchpoint.model.errors import PinchpointError
 
 EPILOG = """\b
@@ -23,7 +25,8 @@ Exit codes:
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
-  8    worse than allowed: compare --fail-if-worse
+  8    worse: compare --fail-if-worse: B is worse than allowed, or could not be judged;
+       trend: the latest level of a metric is worse than the one before
   130  interrupted; finished trials are kept, --resume continues
 
 \b
@@ -42,7 +45,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, check, show, report, doctor, clean):
+for command in (run, study, compare, pilot, check, show, report, trend, doctor, clean):
     cli.add_command(command)
 
 

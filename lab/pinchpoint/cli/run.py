@@ -142,6 +142,9 @@ def resumed(how: How) -> int:
         )
     folder = RunFolder.open(how.resume)
     info = folder.read_info()
+    if info.argv[1:2] == ("pilot",):
+        hint = "pinchpoint pilot SCENARIO begins a new one"
+        raise InputError(f"{how.resume}: a pilot is not resumed: the benches that it measured on are gone", hint)
     units = [from_plain(plain) for plain in info.scenarios]
     if how.dry_run:
         _print_plans(units)

@@ -1,16 +1,8 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
-from collections.abc import Iterable, Sequence
-from statistics import fmean
+from collections.abc import Sequence
 
-from pinchpoint.diagnose.estimate import (
-    FEWEST_FOR_T,
-    FEWEST_FOR_TRIMMING,
-    Interval,
-    t_interval,
-    trimmed_t_interval,
-    without_extremes,
-)
+from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval, without_extremes
 from pinchpoint.diagnose.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
@@ -49,7 +41,7 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
-    found, notes = _together([metrics_of(one) for one in measured])
+    found, notes = of_repeats(measured)
     of_all = [notes[_SENT]] if _SENT in notes else []  # what was not sent was not measured either
     if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
@@ -89,11 +81,11 @@ def metrics_of(one: ScenarioResult) -> list[Metric]:
     return [*below, *refused, *one.metrics]
 
 
-def _together(repeats: Sequence[Iterable[Metric]]) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Every metric's estimate, and what to mind about it, by name."""
+def of_repeats(measured: Sequence[ScenarioResult]) -> tuple[dict[str, Estimate], dict[str, str]]:
+    """Every metric's estimate over repeats of one point, and what to mind about it, by name."""
     by_name: dict[str, list[Metric]] = {}
-    for metrics in repeats:
-        for metric in metrics:
+    for one in measured:
+        for metric in metrics_of(one):
             by_name.setdefault(metric.name, []).append(metric)
     found: dict[str, Estimate] = {}
     notes: dict[str, str] = {}
@@ -155,10 +147,9 @@ def bound_of(note: str) -> Bound:
 def estimate(metrics: Sequence[Metric]) -> Estimate:
     """One metric over its repeats, none of them refused.
 
-    The interval is that of the mean (of the trimmed mean from 7 repeats on), at the lower
-    ends for its low and at the upper ends for its high: so it is never narrower than what
-    one search leaves open. A single "at least" leaves the interval open above, a single
-    "below" open below.
+    The value is the median. The interval is taken at the lower ends for its low and at the
+    upper ends for its high: so it is never narrower than what one search leaves open. A single
+    "at least" leaves it open above, a single "below" open below.
     """
     values = [metric.value for metric in metrics]
     lows = [metric.value if metric.low is None else metric.low for metric in metrics]
@@ -172,7 +163,7 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
         low = max(low, 0.0)
     return Estimate(
         unit=metrics[0].unit,
-        value=_centre(values),
+        value=median_interval(values).centre,
         low=low if known and Bound.BELOW not in bounds else None,
         high=high if known and Bound.AT_LEAST not in bounds else None,
         n=n,
@@ -182,24 +173,14 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     )
 
 
-def _centre(values: Sequence[float]) -> float:
-    return trimmed_t_interval(values).centre if len(values) >= FEWEST_FOR_TRIMMING else fmean(values)
-
-
 def _ends(
     values: Sequence[float], lows: Sequence[float], highs: Sequence[float], note: str
 ) -> tuple[float, float, str]:
     n = len(values)
     if n == 1:
         return lows[0], highs[0], note or "of the one measurement"
-    if n < FEWEST_FOR_T:
-        return min(lows), max(highs), f"lowest and highest of {n} repeats"
-    trimmed = n >= FEWEST_FOR_TRIMMING
-    method = "Yuen's trimmed t" if trimmed else "Student's t"
-    low, high = _interval(lows, trimmed).low, _interval(highs, trimmed).high
+    low, high = median_interval(lows).low, median_interval(highs).high
+    if n < FEWEST_FOR_INTERVAL:
+        return low, high, f"lowest and highest of {n} repeats"
     widened = ", widened by each one's own bounds" if list(lows) != list(highs) else ""
-    return low, high, f"95 %, {method} over {n} repeats{widened}"
-
-
-def _interval(values: Sequence[float], trimmed: bool) -> Interval:
-    return trimmed_t_interval(values) if trimmed else t_interval(values)
+    return low, high, f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} repeats{widened}"

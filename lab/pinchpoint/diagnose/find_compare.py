@@ -159,7 +159,7 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         found, where = _by_level(curve, request) if curve else ([], "")
     if len(found) < 2:
         return
-    rising = _less_is_better(request.metric, found[0][1].unit)
+    rising = less_is_better(request.metric, found[0][1].unit)
     (best, first), *rest = sorted(found, key=lambda pair: pair[1].value, reverse=not rising)
     level = [f"{name} {said(one)}" for name, one in rest if not _beats(first, one, rising)]
     if level:
@@ -175,7 +175,7 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
 
 
-def _less_is_better(metric: str, unit: str) -> bool:
+def less_is_better(metric: str, unit: str) -> bool:
     """Costs are better small; of shares and counts those that tell of work, loss or repetition."""
     name = metric.rpartition(": ")[2]
     costs = name.startswith(("loss", "failed share", "retransmits", "growth")) or "busy" in name

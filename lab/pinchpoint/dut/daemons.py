@@ -10,6 +10,7 @@ from pinchpoint.model.scenario import Datapath, Scenario, Tuning
 
 _SCHEMA_NAME = "vswitch.ovsschema"
 SCHEMA = f"/usr/share/openvswitch/{_SCHEMA_NAME}"
+SWITCH = "ovs-vswitchd"  # the name of its daemon
 _PLAIN = "/usr/lib/openvswitch-switch/ovs-vswitchd"
 VSWITCHD = {
     Datapath.DPDK: "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk",
@@ -53,7 +54,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
     cpus = (_control_cpu(scenario),) if scenario.dut.datapath in POLLED else scenario.dut.pmd_cpus
     return Daemon(
-        name="ovs-vswitchd",
+        name=SWITCH,
         argv=(
             program(scenario),
             places.database,

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from pinchpoint.bench.resource import (
     AnyResource,
+    Daemon,
     Host,
     Hugepages,
     MarkedProcesses,
@@ -20,7 +21,17 @@ from pinchpoint.bench.resource import (
     RunDirectory,
     Veth,
 )
-from pinchpoint.dut.daemons import VSWITCHD, command, database, limits, settings, switch_versions, vsctl, vswitchd
+from pinchpoint.dut.daemons import (
+    SWITCH,
+    VSWITCHD,
+    command,
+    database,
+    limits,
+    settings,
+    switch_versions,
+    vsctl,
+    vswitchd,
+)
 from pinchpoint.dut.extra_ports import extra_ports
 from pinchpoint.dut.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ports import bridges, switch_ports
@@ -29,7 +40,7 @@ from pinchpoint.dut.rules import rules
 from pinchpoint.dut.tunnels import underlay_routes
 from pinchpoint.model.scenario import Datapath, Scenario
 
-__all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "hugepages_needed", "switch_versions"]
+__all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "ends_with_the_switch", "hugepages_needed", "switch_versions"]
 
 HUGEPAGE_MB = 2
 # What the two EALs allocate beyond the memory they were told: found by trying.
@@ -69,6 +80,19 @@ def bench(
     resources += limits(scenario, places)
     resources += extra_ports(scenario, places)
     return [*resources, *rules(scenario, places, ports), *relays(scenario, places, engine)]
+
+
+def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource]) -> list[AnyResource]:
+    """Those of `resources` (the bench's) that must be made again once the switch has ended.
+
+    What its database holds comes back by itself: bridges, ports, settings.
+    """
+    lasting = [
+        command(places, "ovs-vsctl", *vsctl(places), *bridges(scenario, switch_ports(scenario, places))),
+        *extra_ports(scenario, places),
+    ]
+    switch = next(n for n, one in enumerate(resources) if isinstance(one, Daemon) and one.name == SWITCH)
+    return [one for one in resources[switch:] if one not in lasting]
 
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:

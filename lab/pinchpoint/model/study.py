@@ -34,11 +34,11 @@ class Estimate:
     """One metric at one point, all repeats together."""
 
     unit: str
-    value: float
+    value: float  # the median of the repeats
     low: float | None
     high: float | None
     n: int  # repeats it rests on
-    interval: str  # what low and high are, e.g. "95 %, Student's t over 3 repeats" or "bounds of the search"
+    interval: str  # what low and high are, e.g. "95 %, of the median by ranks over 7 repeats" or "bounds of the search"
     trimmed_mean: float | None = None  # lowest and highest dropped, as some publish; from 5 repeats on
     bound: Bound = Bound.FOUND  # never REFUSED: a refused number is none
 

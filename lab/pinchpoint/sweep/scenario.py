@@ -38,7 +38,7 @@ MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
 
 
 @contextmanager
-def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
+def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     """The bench stands inside the block, and is gone after it, however the block ends."""
     builder = Builder(setup.places.bench_id)
     try:
@@ -48,7 +48,7 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[None]:
             raise refusal from error
         raise
     try:
-        yield
+        yield builder
     except BaseException as error:
         try:
             builder.undo()

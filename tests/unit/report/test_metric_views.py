@@ -34,7 +34,7 @@ def test_a_measure_without_any_known_metric_shows_its_first_ones():
 
 def test_what_all_metrics_share_is_told_once():
     view = metrics_view(WINDOWS)
-    assert view.about == "95 %, Student's t over 3 windows"
+    assert view.about == "lowest and highest of 3 windows"
     assert [row.note for row in view.main] == ["", "", "mean of 2 threads, the busiest 80.1 %", ""]
     assert [row.interval for row in view.every[:2]] == ["1.52 to 1.69 Gbit/s", "1.00 to 7.00"]
     assert metrics_view(BUILD).about == ""

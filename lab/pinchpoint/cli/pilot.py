@@ -1,0 +1,263 @@
+"""`pinchpoint pilot`: at which level a scenario's numbers vary, and how often to repeat what."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from pinchpoint.bench import requirements
+from pinchpoint.bench.journal import machine_lock
+from pinchpoint.cli import program
+from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.progress import progress
+from pinchpoint.cli.run import stop_on_signals, write_report
+from pinchpoint.cli.terminal import PIPED_WIDTH
+from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.diagnose.variance import (
+    Allocation,
+    Component,
+    Costs,
+    components,
+    for_half_width,
+    for_time,
+    varies_most,
+)
+from pinchpoint.model import units
+from pinchpoint.model.errors import InputError, PinchpointError, StoreError
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep import pilot as piloted
+from pinchpoint.sweep.pilot import Size
+from pinchpoint.sweep.run import describe_run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pinchpoint.model.result import ScenarioResult
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a pilot says about one metric."""
+
+    metric: str
+    unit: str
+    value: float | None  # the median over benches; None: not every measurement had a number
+    low: float | None
+    high: float | None
+    interval: str  # what low and high are, or why there is no value
+    components: tuple[Component, ...]  # empty if a level was not repeated
+    advice: Allocation | None  # None: nothing that is sensible reaches the wish
+
+
+@click.command(short_help="Which level varies most: bench, DUT start or measurement.")
+@click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
+@click.option("--benches", type=click.IntRange(1, 1000), default=4, show_default=True, help="Times to build the bench.")
+@click.option(
+    "--starts", type=click.IntRange(1, 100), default=2, show_default=True, help="Times to start the DUT on each bench."
+)
+@click.option(
+    "--measurements",
+    type=click.IntRange(1, 100),
+    default=3,
+    show_default=True,
+    help="Measurements (a search, a window) after each start.",
+)
+@click.option(
+    "--within",
+    type=click.FloatRange(0, 100, min_open=True),
+    default=1.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="The wished half width of the 95 % interval.",
+)
+@click.option(
+    "--time",
+    "time_s",
+    type=Duration(),
+    metavar="TIME",
+    help="Advise the narrowest interval that fits into TIME (10m, 1h) instead.",
+)
+@click.option("--metric", "metrics", multiple=True, metavar="NAME", help="Judge this metric; else every rate.")
+@click.option("--quick", is_flag=True, help="The short form that the file defines.")
+@click.option(
+    "--set",
+    "settings",
+    type=Setting(),
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Put VALUE (TOML) in the place of what the file says.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="runs",
+    show_default=True,
+    help="Folder below which the run folder is made.",
+)
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
+def pilot(
+    path: Path,
+    benches: int,
+    starts: int,
+    measurements: int,
+    within: float,
+    time_s: float | None,
+    metrics: tuple[str, ...],
+    quick: bool,
+    settings: tuple[tuple[str, object], ...],
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Measure SCENARIO on several benches, after several starts of the DUT on each, several times after each start.
+
+    Prints how much each level varies, which one most, and how often to do what for the wished interval. With
+    --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
+    """
+    scenario, sources = _scenario(path, quick, dict(settings))
+    size = Size(benches, starts, measurements)
+    requirements.require(scenario)
+    with machine_lock():
+        folder = RunFolder.create(out, f"{scenario.name}-pilot")
+        plain = [to_plain(piloted.unit(scenario, *place)) for place in size.every]
+        folder.write_info(describe_run(folder.run_id, sys.argv, plain, sources))
+        found, costs = _run(scenario, size, folder, quiet)
+    write_report(folder)
+    judged = [
+        _judge(metric, size, found, costs, within / 100, time_s) for metric in metrics or piloted.metrics_of(found)
+    ]
+    if as_json:
+        click.echo(msgspec.json.encode({"run_id": folder.run_id, "costs": asdict(costs), "metrics": judged}))
+    else:
+        console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+        if any(one.components for one in judged):
+            console.print(_table(judged))
+        for line in _lines(judged, path, costs, within, time_s):
+            console.print(Text(line))
+        console.print(Text(f"Report: {folder.path / 'report.html'}"))
+    return 0
+
+
+def _scenario(path: Path, quick: bool, changes: dict[str, object]) -> tuple[Scenario, dict[str, str]]:
+    wanted = program.of_paths([path], quick, changes)
+    scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
+    if len(scenarios) != 1:
+        hint = "--set KEY=VALUE, or a file without [sweep]"
+        raise InputError(f"{path}: a pilot is of one point, and this file sweeps over {len(scenarios)}", hint)
+    return scenarios[0], wanted.sources
+
+
+def _run(
+    scenario: Scenario, size: Size, folder: RunFolder, quiet: bool
+) -> "tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]":
+    try:
+        with progress(quiet) as listener, stop_on_signals() as remember:
+            return piloted.run_pilot(scenario, size, folder, listener, remember)
+    except (PinchpointError, KeyboardInterrupt) as error:
+        with suppress(StoreError):  # the disk may be what failed
+            write_report(folder)
+        click.echo(f"pinchpoint: finished trials are in {folder.path}", err=True)
+        if isinstance(error, PinchpointError) and error.exit_code == KEYBOARD:
+            raise KeyboardInterrupt from error
+        raise
+
+
+KEYBOARD = 130
+"""The exit code after Ctrl-C."""
+
+
+def _judge(
+    metric: str,
+    size: Size,
+    found: "Mapping[tuple[int, int, int], ScenarioResult]",
+    costs: Costs,
+    half_width: float,
+    time_s: float | None,
+) -> Finding:
+    values, unit, reason = piloted.nested(metric, size, found)
+    if not values:
+        return Finding(metric, unit, None, None, None, reason, (), None)
+    benches = [fmean([one for start in bench for one in start]) for bench in values]
+    estimate, n = median_interval(benches), len(benches)
+    few = n < FEWEST_FOR_INTERVAL
+    words = (
+        f"lowest and highest of {n} benches"
+        if few
+        else f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} benches"
+    )
+    known = components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
+    advice = None
+    if known:
+        advice = for_half_width(known, costs, half_width) if time_s is None else for_time(known, costs, time_s)
+    return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
+
+
+def _table(judged: list[Finding]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name, justify in (
+        ("metric", "left"),
+        ("level", "left"),
+        ("varies by", "right"),
+        ("share", "right"),
+        ("seen in", "left"),
+    ):
+        table.add_column(name, justify="right" if justify == "right" else "left", no_wrap=True)
+    for one in judged:
+        most = varies_most(one.components) if one.components else None
+        for place, part in enumerate(one.components):
+            name = one.metric if place == 0 else ""
+            style = "bold" if part is most and part.share else ""
+            seen = units.counted(part.freedom, "independent difference")
+            table.add_row(
+                Text(name), Text(part.level, style), units.share(part.deviation), units.share(part.share), seen
+            )
+    return table
+
+
+def _lines(judged: list[Finding], path: Path, costs: Costs, within: float, time_s: float | None) -> Iterator[str]:
+    yield (
+        f"a bench takes {units.seconds(costs.rebuild_s)} to build and remove, a start of the DUT "
+        f"{units.seconds(costs.restart_s)}, a measurement {units.seconds(costs.measurement_s)}"
+    )
+    for one in judged:
+        if one.value is None or one.low is None or one.high is None:
+            yield f"{one.metric}: {one.interval}"
+            continue
+        spread = f" ({units.quantity_range(one.low, one.high, one.unit)}: {one.interval})"
+        yield f"{one.metric}: {units.quantity(one.value, one.unit)}{spread}"
+        if one.components:
+            yield from _advice(one, path, within, time_s)
+
+
+def _advice(one: Finding, path: Path, within: float, time_s: float | None) -> Iterator[str]:
+    most = varies_most(one.components)
+    if most.share:
+        yield f"  varies most from one {most.level} to the next"
+    if one.advice is None:
+        wish = f"+-{within:g} %" if time_s is None else f"an interval in {units.duration(time_s)}"
+        yield f"  no sensible number of repeats gives {wish}"
+        return
+    benches, starts, measurements = one.advice.counts
+    counted = [units.counted(benches, "bench").replace("benchs", "benches"), units.counted(starts, "start"),
+               units.counted(measurements, "measurement")]  # fmt: skip
+    yield (
+        f"  for +-{units.share(one.advice.half_width)}: {counted[0]}, {counted[1]} on each, "
+        f"{counted[2]} after each start; about {units.duration(one.advice.time_s)}"
+    )
+    if starts == measurements == 1:
+        yield f"  pinchpoint run {path} --repeats {benches}"
+    else:
+        yield f"  pinchpoint pilot {path} --benches {benches} --starts {starts} --measurements {measurements}"

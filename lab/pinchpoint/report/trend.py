@@ -1,0 +1,141 @@
+"""Trends for people and for continuous integration: a table, a line of bars, JUnit's XML; pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from xml.etree import ElementTree
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from pinchpoint.model import units
+from pinchpoint.model.trend import Trend, TrendChange, TrendSegment
+
+_BARS = "▁▂▃▄▅▆▇█"
+_BETWEEN = "│"  # levels
+_MOST_BARS = 120  # the newest runs
+# XML 1.0 knows no other control characters than tab, line feed and carriage return.
+_NO_XML = {code: "�" for code in (*range(0x20), 0x7F, 0xFFFE, 0xFFFF) if chr(code) not in "\t\n\r"}
+
+
+def render_trends(found: Sequence[Trend], bars: bool) -> Group:
+    """A table with one row a metric, then what to mind; `bars` adds a line of the runs' values to each."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("scenario", overflow="fold")
+    for name in ("metric", "runs", "level now"):
+        table.add_column(name, justify="right" if name == "runs" else "left", no_wrap=True)
+    table.add_column("trend", overflow="fold")
+    parts: list[RenderableType] = [table]
+    for trend in found:
+        style = "red bold" if trend.worse else "green" if trend.changes else ""
+        level = _level(trend.segments[-1], trend.unit) if trend.segments else "-"
+        table.add_row(
+            Text(trend.scenario), Text(trend.metric), str(len(trend.runs)), Text(level), Text(headline(trend), style)
+        )
+        lines = [Text(line) for line in ([sparkline(trend)] if bars and trend.runs else []) + list(details(trend))]
+        if lines:
+            title = Text(f"{trend.scenario}, {trend.metric}:", style="bold")
+            parts.append(Padding(Group(title, *lines), (0, 0, 1, 1)))
+    return Group(*parts)
+
+
+def headline(trend: Trend) -> str:
+    """What the trend says, in a line."""
+    if trend.too_few:
+        return f"too few runs to tell a change from chance: {len(trend.runs)} of {trend.fewest}"
+    if not trend.changes:
+        return f"no change over {len(trend.runs)} runs"
+    last = trend.changes[-1]
+    return f"{'worse' if last.worse else 'better'} since {_when(last)}: {_by(last)} ({last.run_id})"
+
+
+def details(trend: Trend) -> Iterator[str]:
+    """What the numbers are, every change with what changed there, changes of the bench alone, and runs left out."""
+    if trend.segments:
+        yield f"now {_level(trend.segments[-1], trend.unit)}: {trend.segments[-1].interval}"
+    if trend.definition:
+        yield f"{trend.metric}: {trend.definition}"
+    for change, old in zip(trend.changes, trend.segments, strict=False):
+        new = trend.segments[trend.segments.index(old) + 1]
+        levels = f"{units.quantity(old.value, trend.unit)} to {units.quantity(new.value, trend.unit)}"
+        there = "; ".join(change.changed) or "nothing that is recorded of host, versions and cores"
+        yield f"{_when(change)} {change.run_id}: {levels} ({_by(change)}); changed there: {there}"
+    at = {change.run_id for change in trend.changes}
+    for run in trend.runs:
+        if run.changed and run.run_id not in at:
+            yield f"{_time(run.started)} {run.run_id}: same level; changed there: {'; '.join(run.changed)}"
+    for reason, lines in groupby(sorted(trend.left_out, key=_reason), key=_reason):
+        names = [line.partition(": ")[0] for line in lines]
+        yield f"not compared: {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
+
+
+def _reason(left_out: str) -> str:
+    return left_out.partition(": ")[2]
+
+
+def _when(change: TrendChange) -> str:
+    return _time(change.started)
+
+
+def _time(started: str) -> str:
+    """To the minute, e.g. `2026-01-02 03:04`."""
+    return started[:16].replace("T", " ")
+
+
+def _by(change: TrendChange) -> str:
+    return "from 0" if change.ratio is None else f"{(change.ratio - 1) * 100:+.1f} %"
+
+
+def _level(segment: TrendSegment, unit: str) -> str:
+    spread = units.quantity_range(segment.low, segment.high, unit) if segment.high > segment.low else ""
+    return units.quantity(segment.value, unit) + (f" ({spread})" if spread else "")
+
+
+def sparkline(trend: Trend) -> str:
+    """One bar a run from the lowest to the highest value, a rule between levels."""
+    first = max(0, len(trend.runs) - _MOST_BARS)
+    values = [run.value for run in trend.runs]
+    low, high = min(values[first:]), max(values[first:])
+    starts = {segment.first for segment in trend.segments[1:]}
+    parts = []
+    for number in range(first, len(values)):
+        share = (values[number] - low) / (high - low) if high > low else 0.5
+        parts.append((_BETWEEN if number in starts and number > first else "") + _BARS[round(share * (len(_BARS) - 1))])
+    ends = units.quantity_range(low, high, trend.unit) if high > low else units.quantity(high, trend.unit)
+    return f"{''.join(parts)}  {ends}"
+
+
+def render_junit(found: Iterable[Trend]) -> str:
+    """JUnit's XML: a suite for each scenario, a test case for each metric; one that got worse is a failure."""
+    root = ElementTree.Element("testsuites", name="pinchpoint trend")
+    for scenario, group in groupby(found, key=lambda trend: trend.scenario):
+        trends = list(group)
+        counts = {
+            "name": _xml(scenario),
+            "tests": str(len(trends)),
+            "failures": str(sum(trend.worse for trend in trends)),
+            "errors": "0",
+            "skipped": str(sum(trend.too_few for trend in trends)),
+        }
+        suite = ElementTree.SubElement(root, "testsuite", counts)
+        for trend in trends:
+            _case(suite, trend)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _case(suite: ElementTree.Element, trend: Trend) -> None:
+    case = ElementTree.SubElement(suite, "testcase", classname=_xml(trend.scenario), name=_xml(trend.metric), time="0")
+    text = _xml("\n".join((headline(trend), *details(trend))))
+    if trend.worse:
+        ElementTree.SubElement(case, "failure", message=_xml(headline(trend)), type="worse").text = text
+    elif trend.too_few:
+        ElementTree.SubElement(case, "skipped", message=_xml(headline(trend)))
+    else:
+        ElementTree.SubElement(case, "system-out").text = text
+
+
+def _xml(text: str) -> str:
+    return text.translate(_NO_XML)

@@ -1,0 +1,89 @@
+"""A pilot on real benches: the switch is restarted on a bench that stands, and its rules are there again."""
+
+import json
+import subprocess
+from pathlib import Path
+
+from bench_tools import FORWARD, run
+
+from pinchpoint.scenario import load
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.pilot import restart_dut
+from pinchpoint.sweep.scenario import standing_bench
+from pinchpoint.sweep.setup import prepare
+
+# The pilot is tried, not the machine: a busy one shall not end the test.
+SCENARIO = """
+title = "a test"
+measure = "load"
+[dut]
+kind = "ovs"
+datapath = "{datapath}"
+pmd_cpus = [1]
+memory_mb = 1024
+rules = "{rules}"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+[load]
+at_fps = [20000.0]
+duration_s = 0.2
+repeats = 1
+[search]
+max_repeats = 20
+[validity]
+shortfall_ratio = 0.9
+gap_shortfall_ratio = 0.9
+"""
+
+
+def _write(folder, datapath):
+    path = folder / "tiny.toml"
+    path.write_text(SCENARIO.replace("{datapath}", datapath).replace("{rules}", FORWARD))
+    return path
+
+
+def _rules_of(places):
+    words = ["ovs-ofctl", "-O", "OpenFlow14", "--no-stats", "dump-flows", places.management_of("br0")]
+    return subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+
+def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left, tmp_path):
+    for datapath in ("dpdk", "af_packet"):
+        setup = prepare(load(_write(tmp_path, datapath)))
+        pidfile = Path(setup.places.pidfile("vswitchd"))
+        with standing_bench(setup, Listener()) as builder:
+            pid, rules = int(pidfile.read_text()), _rules_of(setup.places)
+            restart_dut(builder, setup, Listener())
+            assert int(pidfile.read_text()) != pid
+            assert not Path("/proc", str(pid)).exists()
+            assert _rules_of(setup.places) == rules
+            assert "output" in rules
+
+
+def test_a_pilot_measures_every_combination_and_tells_components_and_advice(nothing_left, tmp_path):
+    path = _write(tmp_path, "dpdk")
+    sizes = ["--benches", "2", "--starts", "2", "--measurements", "2"]
+    done = run("pilot", path, *sizes, "--out", tmp_path / "runs", "--within", "20", "--json")
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    (folder,) = (tmp_path / "runs").iterdir()
+    result = RunFolder.open(folder).read_result()
+    assert result.finished
+    assert len({(*one.levels.values(), one.repeat) for one in result.scenarios}) == 8
+    assert len(RunFolder.open(folder).read_trials()) >= 8
+    assert told["costs"]["measurement_s"] > 0
+    (judged,) = told["metrics"]
+    assert judged["value"] > 0
+    assert [one["freedom"] for one in judged["components"]] == [1, 2, 4]
+    assert sum(one["share"] for one in judged["components"]) > 0.999
+    again = run("run", "--resume", folder)
+    assert again.returncode == 2
+    assert "a pilot is not resumed" in again.stderr

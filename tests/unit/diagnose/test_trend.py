@@ -1,0 +1,107 @@
+"""What may be compared over stored runs is; what may not is named."""
+
+from dataclasses import replace
+
+import pytest
+from stored_runs import HOST, VERSIONS, history, stored_run
+
+from pinchpoint.diagnose.trend import trends
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.scenario import SearchMethod
+
+
+def test_runs_are_taken_in_the_order_of_their_start_and_a_fall_is_worse() -> None:
+    (found,) = trends(history([3.0e6] * 12 + [2.8e6] * 8)[::-1])
+    assert [run.run_id for run in found.runs] == [f"forward-{number:03d}" for number in range(20)]
+    assert [(one.first, one.end) for one in found.segments] == [(0, 12), (12, 20)]
+    (change,) = found.changes
+    assert (change.run_id, change.worse, found.worse) == ("forward-012", True, True)
+    assert change.ratio == pytest.approx(2.8 / 3.0, abs=0.01)
+    assert found.segments[1].interval == "95 %, of the median by ranks over 8 runs"
+    assert found.definition.startswith("loss ratio 0 in trials of 1 s")
+
+
+def test_a_rise_is_no_worse_and_neither_is_a_fall_that_was_mended() -> None:
+    (risen,) = trends(history([3.0e6] * 10 + [3.3e6] * 10))
+    assert [change.worse for change in risen.changes] == [False]
+    (mended,) = trends(history([3.0e6] * 12 + [2.7e6] * 8 + [3.0e6] * 8))
+    assert ([change.worse for change in mended.changes], mended.worse) == ([True, False], False)
+
+
+def test_more_of_a_cost_is_worse() -> None:
+    runs = []
+    for number, (info, result) in enumerate(history([3e6] * 24)):
+        cost = 100 + number % 3 + 20 * (number >= 12)
+        (one,) = result.scenarios
+        metric = Metric("cycles per packet", "cycles", float(cost))
+        runs.append((info, replace(result, scenarios=(replace(one, metrics=(*one.metrics, metric)),))))
+    (found,) = trends(runs, metrics=["cycles per packet"])
+    assert (found.unit, found.definition, found.worse) == ("cycles", "", True)
+
+
+def test_a_steady_series_has_one_level_and_too_few_runs_say_so() -> None:
+    (steady,) = trends(history([3e6] * 25))
+    assert (len(steady.segments), steady.changes, steady.too_few) == (1, (), False)
+    (few,) = trends(history([3e6] * 5 + [1e6] * 4))
+    assert (few.too_few, few.changes, few.worse) == (True, (), False)
+
+
+def test_another_scenario_is_left_out_and_what_differs_is_told() -> None:
+    runs = [*history([3e6] * 10), stored_run(3, 9e6, ring=64)]
+    (found,) = trends(runs)
+    assert len(found.runs) == 10
+    assert found.left_out == ("forward-003: another scenario: ports[0].ring 64, now 4096; ports[1].ring 64, now 4096",)
+
+
+def test_another_definition_of_the_rate_is_left_out() -> None:
+    runs = [*history([3e6] * 10), stored_run(20, 4e6, method=SearchMethod.THRESHOLD)]
+    (found,) = trends(runs)
+    assert [run.run_id for run in found.runs] == ["forward-020"]
+    assert len(found.left_out) == 10
+    assert found.left_out[0].startswith("forward-000: another definition: loss ratio 0 in trials of 1 s; at most half")
+
+
+def test_a_rate_that_is_a_bound_or_refused_is_no_point() -> None:
+    runs = history([3e6] * 10)
+    info, result = runs[4]
+    (one,) = result.scenarios
+    least = replace(one, metrics=(Metric("NDR", "fps", 5e6, 5e6, None, "at least: the generator offered no more"),))
+    runs[4] = (info, replace(result, scenarios=(least,)))
+    (found,) = trends(runs)
+    assert len(found.runs) == 9
+    assert found.left_out == ("forward-004: at least: the generator offered no more",)
+
+
+def test_host_switch_and_modes_of_the_cores_are_told_where_they_change() -> None:
+    runs = history([3e6] * 10)
+    later = {"host": {**HOST, "kernel": "6.2.0", "memory": "15.5 GiB"}, "versions": {**VERSIONS, "switch br": "3.2.0"}}
+    runs += [stored_run(number, 2.7e6 + 1e3 * number, distance_ns=140.0, **later) for number in range(10, 20)]
+    (found,) = trends(runs)
+    assert found.changes[0].changed == (
+        "kernel 6.1.0 -> 6.2.0",
+        "switch br 3.1.0 -> 3.2.0",
+        "cores apart 30 ns -> 140 ns",
+    )
+    assert not any(run.changed for run in found.runs if run.run_id != found.changes[0].run_id)
+
+
+def test_keys_that_only_one_version_writes_are_no_difference() -> None:
+    runs = history([3e6] * 3)
+    info, result = runs[0]
+    plain = {key: value for key, value in info.scenarios[0].items() if key != "numa"}
+    runs[0] = (replace(info, scenarios=(plain,)), result)
+    (found,) = trends(runs)
+    assert found.left_out == ()
+
+
+def test_unknown_names_and_no_runs_are_refused() -> None:
+    with pytest.raises(InputError, match="no run has measured absent\n  hint: measured: 1-forward"):
+        trends(history([3e6]), scenarios=["absent"])
+    with pytest.raises(InputError, match="1-forward: no metric PDR\n  hint: its metrics: NDR"):
+        trends(history([3e6]), metrics=["PDR"])
+    with pytest.raises(InputError, match="no run has measured anything"):
+        trends([])
+    info, result = stored_run(1, 3e6)
+    with pytest.raises(InputError, match="started: 'yesterday' is no time"):
+        trends([(replace(info, started="yesterday"), result)])

@@ -1,0 +1,62 @@
+"""What a pilot makes of its measurements, without a bench."""
+
+from sweeps import base, measured
+
+from pinchpoint.bench.resource import Command, Daemon, TextFile
+from pinchpoint.dut.ovs import ends_with_the_switch
+from pinchpoint.model.result import Outcome
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.pilot import Size, Spent, metrics_of, nested, restart_dut, unit
+from pinchpoint.sweep.run import unmeasured
+from pinchpoint.sweep.setup import prepare
+
+SIZE = Size(benches=2, starts=2, measurements=3)
+
+
+def _found():
+    """Every measurement's value tells its place: 231 is bench 2, start 3, measurement 1."""
+    scenario = base()
+    return {(i, j, k): measured(unit(scenario, i, j, k), 100.0 * i + 10 * j + k) for i, j, k in SIZE.every}
+
+
+def test_values_are_nested_by_bench_start_and_measurement():
+    values, unit_name, reason = nested("NDR", SIZE, _found())
+    assert values == [[[111, 112, 113], [121, 122, 123]], [[211, 212, 213], [221, 222, 223]]]
+    assert (unit_name, reason, metrics_of(_found())) == ("fps", "", ("NDR",))
+
+
+def test_a_single_measurement_without_a_number_leaves_none_and_says_why():
+    found = _found()
+    found[1, 2, 1] = unmeasured(unit(base(), 1, 2, 1), Outcome.FAILED, "the host was busy\n  hint: wait", 1.0)
+    assert nested("NDR", SIZE, found) == ([], "fps", "no number in 1 of 12 measurements; the first: the host was busy")
+
+
+def test_every_measurement_has_a_name_and_a_place_of_its_own():
+    units = [unit(base(), *place) for place in SIZE.every]
+    assert len({one.name for one in units}) == len(units) == 12
+    assert units[-1].name == "1-forward-bench2-start2-3"
+    assert (units[-1].point.group, dict(units[-1].point.levels)) == ("1-forward", {"bench": 2, "start": 2})
+
+
+def test_the_first_start_of_the_dut_is_no_part_of_building_a_bench():
+    costs = Spent(building=[5.0, 6.0, 9.0], restarting=[2.0, 2.5], measuring=[10.0, 12.0, 50.0]).costs()
+    assert (costs.rebuild_s, costs.restart_s, costs.measurement_s) == (3.75, 2.25, 12.0)
+
+
+def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeypatch):
+    monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
+    setup = prepare(base())
+    ending = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+    assert [type(one) for one in ending] == [Daemon, TextFile, Command]
+    assert ending[0].name == "ovs-vswitchd"
+    assert "add-flows" in ending[2].argv
+    applied = []
+
+    class Built:
+        def apply(self, desired, _on_action):
+            applied.append(list(desired))
+
+    restart_dut(Built(), setup, Listener())
+    without, whole = applied
+    assert [one for one in whole if one not in without] == ending
+    assert tuple(whole) == setup.resources
