@@ -26,7 +26,8 @@ Exit codes:
   5    the traffic engine failed or died
   6    the device under test died or stopped answering
   7    results could not be written
-  8    worse: compare --fail-if-worse, or trend's latest level than the one before
+  8    worse: compare --fail-if-worse: B is worse than allowed, or could not be judged;
+       trend: the latest level of a metric is worse than the one before
   130  interrupted; finished trials are kept, --resume continues
 
 \b

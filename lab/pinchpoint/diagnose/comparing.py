@@ -129,6 +129,8 @@ def _pair(
     mine, other = (_chosen(side, mode, modes) for side in (a, b))
     values = [one.metric.value if one and not one.why_not else None for one in (mine, other)]
     reasons = [_why_not(label, side, one) for label, side, one in (("A", a, mine), ("B", b, other))]
+    if mine is None and other is None and a and b:
+        reasons = ["both measured in another mode of the cores"]
     if not any(reasons) and mine and other and mine.distance_ns and other.distance_ns:
         apart = differ(mine.distance_ns, other.distance_ns)
         reasons = ["A and B in different modes of the cores"] if apart else reasons

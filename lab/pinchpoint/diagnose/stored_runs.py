@@ -7,9 +7,11 @@ interval holds is what changed on the host between the runs.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import comb
 
 from pinchpoint.diagnose import differences, wording
 from pinchpoint.diagnose.comparing import (
+    CONFIDENCE,
     SCHEMA,
     UNPROBED,
     Reading,
@@ -151,6 +153,15 @@ def _either(words: set[str]) -> str:
     return " or ".join(sorted(words))
 
 
+def _decidable(a: int, b: int) -> bool:
+    """Whether ranges of so many repeats, if they lie apart, do so by chance in at most 5 % of the cases.
+
+    Of n and m repeats that differ in nothing all of one side are the smaller ones in 2 of C(n + m, n) orders.
+    Single measurements have intervals of their own, which a note tells.
+    """
+    return a == b == 1 or 2 / comb(a + b, a) <= 1 - CONFIDENCE
+
+
 def _one_mode(sides: Sequence[Sequence[Reading]]) -> tuple[str, tuple[list[Reading], list[Reading]] | None]:
     """The mode of the cores in which both sides have most numbers, and those; None if there is none."""
     usable = [[one for one in side if not one.why_not and one.metric.value > 0] for side in sides]
@@ -193,6 +204,13 @@ def _judged(
         value = b.value / a.value
         sentence = f"B is {wording.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
         return replace(told, a=a, b=b, ratio=value, decision=Decision.TOO_FEW, sentence=sentence)
+    if not _decidable(a.n, b.n):
+        sentence = (
+            f"cannot be told from {a.n} and {b.n} repeats: at the worst ends of both ranges B / A lies between "
+            f"{found.low:.4g} and {found.high:.4g}"
+        )
+        few = replace(told, a=a, b=b, decision=Decision.TOO_FEW, sentence=sentence)
+        return replace(few, ratio=found.value, low=found.low, high=found.high)
     decision = Decision.NOT_FOUND
     if found.tells_apart:
         decision = Decision.HIGHER if found.value > 1 else Decision.LOWER
@@ -206,6 +224,7 @@ def _judged(
         high=found.high,
         largest_hidden=hidden,
         decision=decision,
+        method=f"{METHOD}; A: {a.interval}; B: {b.interval}",
     )
     told = replace(told, better=wording.better(told))
     return replace(told, sentence=wording.sentence(told, margin))

@@ -58,7 +58,7 @@ def pairs_figure(one: MetricComparison) -> Figure:
     layout = layout_of(height=320, top=18)
     layout["xaxis"] |= {"title": {"text": "pair, in the order of time"}, "dtick": max(1, len(one.pairs) // 12)}
     layout["xaxis"]["range"] = [0.5, max(pair.number for pair in one.pairs) + 0.5]
-    layout["yaxis"] |= {"title": {"text": f"B / A - 1 of {escape(one.metric)}, %"}}
+    layout["yaxis"] |= {"title": {"text": "B / A - 1, %"}}
     layout["shapes"] = [_line(0.0, "@muted", "dot")]
     if one.low is not None and one.high is not None and one.ratio is not None:
         band = {"type": "rect", "xref": "paper", "x0": 0, "x1": 1, "y0": _percent(one.low), "y1": _percent(one.high),

@@ -71,7 +71,10 @@ def test_pairs_of_two_modes_are_not_mixed_and_the_share_left_out_is_told():
     one = main(comparison)
     assert one.mode == "cores 25.0 ns apart"
     assert one.n == 6
-    assert one.left_out == {"A measured in another mode of the cores": 1, "B measured in another mode of the cores": 1}
+    assert one.left_out == {
+        "both measured in another mode of the cores": 1,
+        "B measured in another mode of the cores": 1,
+    }
     assert "2 of 8 pairs (25%) left out" in " ".join(comparison.scenarios[0].notes)
 
 

@@ -75,6 +75,16 @@ def test_single_measurements_without_interval_decide_nothing():
     assert main(of_runs(a, b)).sentence == "B is 50.0 % lower: no interval is known"
 
 
+@pytest.mark.parametrize(
+    ("a", "b", "decided"), [(2, 2, False), (3, 3, False), (3, 5, True), (4, 4, True), (2, 4, False)]
+)
+def test_ranges_of_few_repeats_decide_only_where_chance_seldom_parts_them(a, b, decided):
+    higher, lower = ([base * (1 + n / 1000) for n in range(count)] for base, count in ((8e6, a), (4e6, b)))
+    one = main(of_runs(run(higher), run(lower)))
+    assert (one.decision is Decision.LOWER) is decided
+    assert ("cannot be told from" in one.sentence) is not decided
+
+
 def test_points_are_found_by_group_and_levels_and_the_others_are_named():
     def swept(levels):
         made = units([sweep(factor(levels))])
