@@ -9,6 +9,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.progress import progress
+from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.engine import process
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling
@@ -31,7 +32,7 @@ def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
     known = () if fresh else test.known(scenario)
     if not known:
         requirements.require(scenario)
-        with machine_lock(), progress(quiet) as listener:
+        with machine_lock(), progress(quiet) as listener, stop_on_signals():
             known = test.measured_now(scenario, listener)
     click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(one) for one in known))
     return 0

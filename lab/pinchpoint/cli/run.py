@@ -3,7 +3,7 @@
 import functools
 import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -38,6 +38,8 @@ from pinchpoint.sweep.same import require_same
 from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
+
+PROGRAM = "dut.vswitchd"  # the key of a build of one's own
 
 
 @dataclass(frozen=True)
@@ -142,7 +144,9 @@ def conduct(wanted: Program, how: How) -> int:
 def resumed(how: How) -> int:
     """Go on with the run folder `how.resume`, as it was asked for; returns the exit code."""
     assert how.resume is not None
-    if how.quick or how.settings or how.repeats is not None or how.budget_s is not None:
+    programs = {str(value) for key, value in how.settings if key == PROGRAM}
+    others = any(key != PROGRAM for key, _ in how.settings)
+    if how.quick or others or how.repeats is not None or how.budget_s is not None:
         raise InputError(
             "--quick, --set, --repeats and --budget belong to a new run",
             "a resumed run goes on as it was asked for",
@@ -153,6 +157,7 @@ def resumed(how: How) -> int:
         hint = "pinchpoint pilot SCENARIO begins a new one"
         raise InputError(f"{how.resume}: a pilot is not resumed: the benches that it measured on are gone", hint)
     units = [from_plain(plain) for plain in info.scenarios]
+    _require_programs(units, programs, how.resume)
     if how.dry_run:
         _print_plans(units)
         return 0
@@ -163,6 +168,12 @@ def resumed(how: How) -> int:
     with machine_lock():
         interrupted = _measure(units, folder, how)
     return _show(folder, interrupted, how)
+
+
+def _require_programs(units: Sequence[Scenario], given: Collection[str], run: Path) -> None:
+    """A run folder chooses no program that runs as root, no more than a scenario file does."""
+    for switch in sorted({unit.dut.vswitchd for unit in units if unit.dut.vswitchd} - set(given)):
+        raise InputError(f"{run}: its switch is {switch}", f"say so again: --set {PROGRAM}={switch}")
 
 
 def require_any(wanted: Program) -> None:

@@ -100,7 +100,14 @@ def _metrics(found: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
     if len(lengths) > 1:
         yield Metric("burst standard deviation", "count", stdev(lengths), note=f"frames, over {n}")
     rates = [test.rate_fps for test in found.tests if test.rate_fps is not None]
-    yield Metric("burst rate", "fps", found.rate_fps, min(rates), max(rates), f"{found.rate_words}; median of {n}")
+    yield Metric(
+        "burst rate",
+        "fps",
+        found.rate_fps,
+        min(rates, default=None),
+        max(rates, default=None),
+        f"{found.rate_words}; median of {n}",
+    )
     if found.throughput_fps is not None:
         bounds = (None, None) if ndr is None else (ndr.lower_fps, ndr.upper_fps)
         name = "given throughput" if ndr is None else "NDR"

@@ -25,7 +25,7 @@ from pinchpoint.model.comparison import (
     Side,
 )
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import disturbed
 
@@ -162,7 +162,7 @@ def readings(found: ScenarioResult, name: str) -> tuple[Reading, ...]:
         for mode in found.modes
         for rate in mode.rates
         if rate.name == name
-        for metric in [Metric(name, "fps", rate.quoted_fps or rate.upper_fps or 0.0, note=_status(rate.status))]
+        for metric in [_of_rate(rate)]
     )
     if by_mode:
         return by_mode
@@ -173,6 +173,11 @@ def readings(found: ScenarioResult, name: str) -> tuple[Reading, ...]:
         for metric in metrics_of(found)
         if metric.name == name
     )
+
+
+def _of_rate(rate: Rate) -> Metric:
+    quoted_fps = rate.quoted_fps or rate.upper_fps or 0.0
+    return Metric(rate.name, "fps", quoted_fps, rate.lower_fps, rate.upper_fps, _status(rate.status))
 
 
 def _status(status: RateStatus) -> str:

@@ -175,10 +175,21 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
     yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
 
 
+RATES = ("fps", "bit/s", "1/s")
+MORE_IS_BETTER = (
+    *("longest burst", "average burst", "corrected buffer", "implied buffer"),
+    *("longest loss-free", "mean time between losses"),
+)
+
+_COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed share", "retransmits", "growth")
+
+
 def less_is_better(metric: str, unit: str) -> bool:
     """Costs are better small; of shares and counts those that tell of work, loss or repetition."""
     name = metric.rpartition(": ")[2]
-    costs = name.startswith(("loss", "failed share", "retransmits", "growth")) or "busy" in name
+    if unit in RATES or name.startswith(MORE_IS_BETTER):
+        return False
+    costs = name.startswith(_COSTS) or "busy" in name
     return costs or unit in ("s", "ns", "cycles", "bytes")
 
 

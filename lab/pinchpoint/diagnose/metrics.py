@@ -30,7 +30,7 @@ def of_rates(
     rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Trial | None, streams: Sequence[Stream] = ()
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
-    found = [_rate(rate) for rate in rates if rate.lower_fps is not None]
+    found = [*of_the_rates_alone(rates)]
     found += [
         Metric(f"latency p99 at {point.share:.0%} of NDR", "ns", point.latency.p99_ns, note=point.note)
         for point in latency
@@ -40,6 +40,11 @@ def of_rates(
         found += of_trial(limit)
         found += _five_tuples(limit, streams)
     return tuple(found)
+
+
+def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
+    """One metric for each rate that has a lower end."""
+    return tuple(_rate(rate) for rate in rates if rate.lower_fps is not None)
 
 
 def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:

@@ -2,20 +2,16 @@
 
 import math
 
-from pinchpoint.diagnose.find_compare import less_is_better
+from pinchpoint.diagnose.find_compare import MORE_IS_BETTER, RATES, less_is_better
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Decision, MetricComparison
-
-_RATES = ("fps", "bit/s", "1/s")
-_MORE_IS_BETTER = ("longest burst", "corrected buffer", "longest loss-free")
-_LESS_IS_BETTER = ("lost",)
 
 
 def direction(metric: str, unit: str) -> int:
     """1 if higher numbers of a metric are better, -1 if lower ones are, 0 if neither."""
-    if unit in _RATES or metric.startswith(_MORE_IS_BETTER):
+    if unit in RATES or metric.startswith(MORE_IS_BETTER):
         return 1
-    return -1 if less_is_better(metric, unit) or metric.startswith(_LESS_IS_BETTER) else 0
+    return -1 if less_is_better(metric, unit) else 0
 
 
 def better(one: MetricComparison) -> bool | None:

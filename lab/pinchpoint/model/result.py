@@ -43,7 +43,9 @@ class Rate:
 
     @property
     def quoted_fps(self) -> float | None:
-        """The number to quote: the estimate if there is one, else the lower bound."""
+        """The number to quote: the estimate if there is one, else the lower bound; None of a refused rate."""
+        if self.status is RateStatus.REFUSED:
+            return None
         return self.lower_fps if self.estimate_fps is None else self.estimate_fps
 
     @property

@@ -131,6 +131,11 @@ def _check_affinity(source: Source, port: Element, dut: Values) -> None:
 
 def check_burst(source: Source, measure: str | None, arrays: Mapping[str, Sequence[Element]]) -> None:
     """One stream from one queue: frames of several would not come back to back, but side by side."""
+    if measure in ("soak", "recovery"):
+        for port in arrays["port"]:
+            if (queues := port.values.get("queues", 1)) > 1:
+                expected = f'1 with measure = "{measure}": of several queues nobody knows when a frame was lost'
+                source.mismatch((*port.at, "queues"), expected, queues)
     if measure != "burst":
         return
     if len(arrays["stream"]) > 1:

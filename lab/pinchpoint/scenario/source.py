@@ -37,6 +37,10 @@ class Change:
     origin: str = ""  # where else it comes from
 
 
+CHANGED = "a change made when started"
+"""The origin of a value that the command line gave."""
+
+
 class Source:
     """The values of one file, where they stand, and the problems found so far."""
 
@@ -60,13 +64,14 @@ class Source:
         for change in changes:
             _put(other.data, change.at, change.value)
             put[change.at] = Place(change.line or self.line(change.at))
+            other._origins.pop(change.at, None)
             if change.origin:
                 other._origins[change.at] = change.origin
         return other
 
     def was_given(self, path: Path) -> bool:
         """Whether a value does not come from the file but from who started the program."""
-        return path in self._origins
+        return self._origins.get(path) == CHANGED
 
     def holds(self, path: Path) -> bool:
         """Whether a value can be put there: the array elements on the way are there."""

@@ -11,8 +11,8 @@ from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.keypath import key_at, key_path, nearest
 from pinchpoint.scenario.published import published
 from pinchpoint.scenario.reader import Element, Reader
-from pinchpoint.scenario.source import Change, Source, read_text, show
-from pinchpoint.scenario.sweep import CHANGED, sweep_of
+from pinchpoint.scenario.source import CHANGED, Change, Source, read_text, show
+from pinchpoint.scenario.sweep import sweep_of
 
 STUDY_FILE = "study.toml"
 

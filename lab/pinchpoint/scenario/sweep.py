@@ -15,10 +15,9 @@ from pinchpoint.scenario.keypath import key_at, key_path, nearest, path_text
 from pinchpoint.scenario.lexical import Path
 from pinchpoint.scenario.read import scenario_of
 from pinchpoint.scenario.reader import Element, Reader, Values
-from pinchpoint.scenario.source import MOST_PROBLEMS, Change, Source, read_text, show
+from pinchpoint.scenario.source import CHANGED, MOST_PROBLEMS, Change, Source, read_text, show
 
 LONGEST_NAME = 120
-CHANGED = "a change made when started"
 _FIXED = ("title", "measure")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 

@@ -2,7 +2,7 @@
 
 Trials at a tenth and at half of the first estimate come before the search. More of them follow
 only while most of those at a load lost frames, until it is certain that most do (a sequential test: an error
-of at most 1 % against a fair coin). A host that disturbs every trial, or a DUT that loses the same share of
+of at most 4 % against a fair coin). A host that disturbs every trial, or a DUT that loses the same share of
 frames at any load, has no NDR that means anything: it would tell how long a trial is, not what the DUT can do.
 """
 
@@ -23,11 +23,14 @@ class Floor:
     """The floor test of one loss ratio."""
 
     def __init__(self, estimate_fps: float, loss_ratio: float, min_load_fps: float) -> None:
-        self._loads = [max(min_load_fps, share * estimate_fps) for share in (*SHARES, HIGH_SHARE)]
+        self._loads = [share * estimate_fps for share in (*SHARES, HIGH_SHARE)]
+        self._is_possible = self._loads[0] >= min_load_fps  # else no load is low enough to tell anything
         self._loss_ratio = loss_ratio
 
     def next_load_fps(self, trials: Sequence[Trial]) -> float | None:
         """The load to try next; None when the test has ended (see `refusal`)."""
+        if not self._is_possible:
+            return None
         low, half, high = self._loads
         for load_fps in (low, half):
             there = _near(trials, load_fps)
@@ -41,6 +44,8 @@ class Floor:
 
     def refusal(self, trials: Sequence[Trial], duration_s: float) -> str:
         """Why there is no rate at this loss ratio; empty if there may be one."""
+        if not self._is_possible:
+            return ""
         low, half, high = self._loads
         at_low, at_half = _near(trials, low), _near(trials, half)
         what = "frames" if self._loss_ratio == 0 else f"more than {units.loss(self._loss_ratio)} of their frames"

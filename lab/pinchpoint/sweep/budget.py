@@ -28,6 +28,9 @@ _MAIN: Mapping[MeasureKind, str] = {
     MeasureKind.BUILD: "time per item",
     MeasureKind.BURST: "longest burst",
     MeasureKind.LOSS_CURVE: "loss-free load",
+    MeasureKind.SOAK: "windows with loss",
+    MeasureKind.RECOVERY: "recovery time",
+    MeasureKind.BLOCKED: "blocked time",
 }
 
 Done = Mapping[str, ScenarioResult]

@@ -20,6 +20,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode
+from pinchpoint.diagnose.metrics import of_the_rates_alone
 from pinchpoint.diagnose.validity import frames_in_gaps
 from pinchpoint.dut.back_to_back import back_to_back
 from pinchpoint.dut.places import OvsPlaces
@@ -27,7 +28,7 @@ from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
-from pinchpoint.model.result import Ceiling, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
 from pinchpoint.observe import facts
 from pinchpoint.store import ceilings as kept
@@ -61,6 +62,11 @@ class _Mode:
     def done(self) -> bool:
         return self.kept_fps >= MOST_FPS * (1 - REACH) or self.too_high_fps <= self.kept_fps * (1 + REACH)
 
+    @property
+    def is_met(self) -> bool:
+        """Whether it was seen to fall short, too: what it kept up with alone shows no ceiling."""
+        return bool(self.kept_fps) and (self.done or self.too_high_fps < math.inf)
+
     def fits(self, distance_ns: float | None) -> bool:
         """Whether a trial at that distance belongs to this mode."""
         if self.distance_ns is None or distance_ns is None:
@@ -92,7 +98,7 @@ def find_ceilings(
         if mode.done:
             break
         load_fps = _next(mode, result, load_fps)
-    found = [_ceiling(mode, key, now()) for mode in modes if mode.kept_fps]
+    found = [_ceiling(mode, key, now()) for mode in modes if mode.is_met]
     if not found:
         raise TooNoisyError(
             f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
@@ -291,6 +297,14 @@ class CeilingTest:
             self._unwritten += found
 
 
+def _verdict(result: ScenarioResult, rates: Sequence[Rate]) -> Verdict | None:
+    """The generator's, if the first rate was found and is within its reach: what was seen at it is no limit then."""
+    if not rates or rates[0].status == result.rates[0].status:
+        return result.verdict
+    trials = result.verdict.trial_ids if result.verdict else ()
+    return Verdict(Limit.GENERATOR, "the generator, not the switch", (rates[0].reason,), (), trials)
+
+
 def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
     """The same result, its rates held against the ceiling of their mode."""
     seen_fps = result.generator_ceiling_fps
@@ -301,9 +315,13 @@ def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> Scenario
     distance_ns = result.modes[0].distance_ns if result.modes else None
     if distance_ns is None and result.cache_line is not None:
         distance_ns = result.cache_line.median_ns
+    rates = held(result.rates, distance_ns)
+    anew = {metric.name: metric for metric in of_the_rates_alone(rates)}
     return replace(
         result,
-        rates=held(result.rates, distance_ns),
+        rates=rates,
+        metrics=tuple(anew.get(metric.name, metric) for metric in result.metrics),
+        verdict=_verdict(result, rates),
         modes=tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in result.modes),
         ceiling=in_mode(ceilings, distance_ns),
     )

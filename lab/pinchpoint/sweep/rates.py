@@ -221,7 +221,8 @@ def _summary(
 
 def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
     """What a reader of the rates must know beside them."""
-    held = held_back(found.own, found.outcome.rates[0].quoted_fps, scenario.search.relative_width)
+    quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
+    held = held_back(found.own, quoted_fps, scenario.search.relative_width)
     every = (cores.note if cores else "", *_of_modes(found.outcome), *rejections.warnings, held, _of_ceiling(found))
     return tuple(filter(None, every))
 

@@ -45,7 +45,7 @@ def recover_scenario(scenario: Scenario, measurer: Measurer, listener: Listener,
     if throughput_fps is None:
         listener.phase("search", expected_trials(scenario))
         rates = (searched_ndr(scenario, measurer),)
-        throughput_fps = rates[0].lower_fps
+        throughput_fps = rates[0].quoted_fps
     if throughput_fps is None:
         failed = f"no NDR to overload: {rates[0].reason}\n  hint: set recovery.throughput_fps"
         return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)

@@ -145,8 +145,8 @@ def soak_scenario(
     if load_fps is None:
         listener.phase("search", expected_trials(scenario))
         rates = (searched_ndr(scenario, measurer),)
-        lower_fps = rates[0].lower_fps
-        load_fps = windows.load_fps or (None if lower_fps is None else soak.share * lower_fps)
+        ndr_fps = rates[0].quoted_fps
+        load_fps = windows.load_fps or (None if ndr_fps is None else soak.share * ndr_fps)
     if load_fps is None:
         failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
         return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from points import curve, number, point, published, study
 
+from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.diagnose.findings import KINDS, findings
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
@@ -355,3 +356,19 @@ def test_flat_says_that_one_bench_each_tells_nothing_of_the_next() -> None:
     often = curve({0: {"NDR": replace(before, n=5)}, 9: {"NDR": replace(after, n=5)}})
     assert "of one bench each" in _texts(study("flat"), once)[0]
     assert "of one bench each" not in _texts(study("flat"), often)[0]
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "less"),
+    [
+        ("loss-free load", "fps", False),
+        ("loss at 90 % load", "share", True),
+        ("windows with loss", "share", True),
+        ("mean time between losses", "s", False),
+        ("longest loss-free stretch", "s", False),
+        ("corrected buffer time", "s", False),
+        ("blocked time", "s", True),
+    ],
+)
+def test_which_way_is_better_is_told_by_what_is_measured(metric, unit, less):
+    assert less_is_better(metric, unit) is less

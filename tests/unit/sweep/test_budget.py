@@ -110,6 +110,9 @@ def test_without_the_searched_rate_no_other_metric_speaks_for_it():
         ("rr", "transactions"),
         ("crr", "transactions"),
         ("build", "time per item"),
+        ("soak", "windows with loss"),
+        ("recovery", "recovery time"),
+        ("blocked", "blocked time"),
     ],
 )
 def test_other_measures_are_judged_by_what_they_are_about(measure, name):
