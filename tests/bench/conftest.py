@@ -12,6 +12,12 @@ def pytest_collection_modifyitems(items):
         pytest.exit("tests/bench build real benches: run them as root", returncode=3)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def clean_before():
+    """What a run that died here earlier left would count as a test's own."""
+    subprocess.run([PINCHPOINT, "clean"], check=True)
+
+
 @pytest.fixture
 def nothing_left():
     """Fails the test if anything of a bench is still there at its end."""
