@@ -9,6 +9,7 @@ import msgspec
 
 from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
+from pinchpoint.bench.host import NR_HUGEPAGES
 from pinchpoint.bench.requirements import HUGEPAGES, queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk import needs
@@ -65,9 +66,13 @@ def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResour
 
 
 def hugepage_pool() -> tuple[int, int]:
-    """(pages of 2 MiB in the pool, free ones); (0, 0) on a kernel without them."""
+    """(pages of 2 MiB in the pool, free ones); (0, 0) on a kernel without them.
+
+    Not the kernel's nr_hugepages below /sys: that counts also what a process that is just ending gives back for
+    good, and a bench that took it for a part of the pool would leave as much behind.
+    """
     try:
-        return tuple(int((HUGEPAGES / name).read_text()) for name in ("nr_hugepages", "free_hugepages"))  # type: ignore[return-value]
+        return int(NR_HUGEPAGES.read_text()), int((HUGEPAGES / "free_hugepages").read_text())
     except OSError:
         return 0, 0
 
