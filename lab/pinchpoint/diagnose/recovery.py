@@ -53,8 +53,13 @@ def recovered(trial: Trial, recovery: Recovery) -> Recovered:
         lost_before=lost_before,
         lost_after=trial.lost - lost_before,
         still=still,
-        silent=still and at_change is not None and at_change.received == trial.received,
+        silent=still and _nothing_came(trial, at_change),
     )
+
+
+def _nothing_came(trial: Trial, since: Sample | None) -> bool:
+    """Whether no frame came back since then; False if nobody knows."""
+    return since is not None and since.received is not None and trial.received <= since.received
 
 
 def _last_loss_s(trial: Trial) -> float:

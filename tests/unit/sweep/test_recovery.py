@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from support import RULES, TWO_PORTS, Truth
+from support import TWO_PORTS, Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.model.result import Outcome
@@ -24,7 +24,7 @@ def no_settling(monkeypatch):
 
 
 def recovered(truth, recovery=SHORT, trials=(), unexplained=0):
-    rules = replace(RULES, unexplained_frames=unexplained)
+    rules = replace(TWO_PORTS.validity, unexplained_frames=unexplained)
     scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery, validity=rules)
     instrument = SimulatedInstrument(truth)
     instrument.open()
