@@ -111,14 +111,15 @@ ACTIONS = [
     ("flush-flows", "dpdk", ""),
     ("rebalance", "dpdk", ""),
     ("settings", "dpdk", 'settings = {emc-insert-inv-prob = "50"}'),
+    ("restart", "dpdk", ""),
     ("restart", "af_packet", ""),
 ]
 
 
-@pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=[action for action, *_ in ACTIONS])
+@pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=[f"{one[0]}-{one[1]}" for one in ACTIONS])
 def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, datapath, more):
     before, out = what_is_there(), tmp_path / "runs"
-    table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 0.5\nrepeats = 1'
+    table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 2\nrepeats = 1'
     ended = run("run", written("blocked", table, datapath), "--out", out)
     assert ended.returncode == 0, ended.stderr
     folder = only_folder(out)
@@ -129,7 +130,7 @@ def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, 
     if action == "restart":
         assert figures["lost frames"].value > 0
         assert figures["longest silence"].value > 0.01
-        assert figures["blocked time"].value < figures["action time"].value + 0.5, "it forwards again"
+        assert figures["blocked time"].value < figures["action time"].value + 1.5, "it forwards again"
     assert what_is_there() == before
 
 

@@ -10,7 +10,7 @@ from pinchpoint.model.scenario import Datapath
 from pinchpoint.scenario import measure_keys
 from pinchpoint.scenario.lexical import Path
 from pinchpoint.scenario.measure_keys import METHODS, SOCKETS_MEASURES
-from pinchpoint.scenario.over_time_keys import NEEDS_LINKS, NEEDS_PMD
+from pinchpoint.scenario.over_time_keys import NEEDS_PMD
 from pinchpoint.scenario.reader import Element, Values
 from pinchpoint.scenario.source import Source, show
 
@@ -265,9 +265,6 @@ def check_over_time(source: Source, tables: Mapping[str, Values]) -> None:
     action = blocked.get("action")
     if action in NEEDS_PMD and dut.get("datapath") and dut["datapath"] not in _POLLED:
         source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{dut["datapath"]}"', action)
-    if action in NEEDS_LINKS and dut.get("datapath") == Datapath.DPDK:
-        expected = 'another one where dut.datapath is "dpdk", since a vhost-user link goes down with the switch'
-        source.mismatch(("blocked", "action"), expected, action)
     if action == "settings" and not blocked.get("settings", True):
         source.problem(("blocked", "settings"), 'missing; with action = "settings" it says what to set')
     if action and action != "settings" and blocked.get("settings"):

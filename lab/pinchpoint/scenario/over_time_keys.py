@@ -16,12 +16,10 @@ ACTIONS: Final = {
     "flush-flows": "the datapath's flows go, and are learnt anew",
     "rebalance": "receive queues are dealt to the PMD threads anew",
     "settings": "`settings` are applied, and taken back once the traffic has ended",
-    "restart": "the switch ends, starts again on its database, and gets its rules anew; not with DPDK, where its "
-    "vhost-user links go down and end the transmission",
+    "restart": "the switch ends, starts again on its database, and gets its rules anew",
 }
 """What can happen to the DUT."""
 NEEDS_PMD: Final = ("rebalance",)
-NEEDS_LINKS: Final = ("restart",)  # that stay up without the switch
 NEEDS_COUNT: Final = ("add-flows", "del-flows", "add-ports", "del-ports")
 
 SOAK = Table(

@@ -104,7 +104,8 @@ def _under_traffic(
     bench: Standing, blocked: Blocked, action: Action, bracket: Bracket, check: Callable[[], None]
 ) -> tuple[blocking.Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
-    with background(bench, None, blocked.load_fps) as traffic, host.kept_off(_used(bench.scenario)):
+    sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
+    with sending as traffic, host.kept_off(_used(bench.scenario)):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()

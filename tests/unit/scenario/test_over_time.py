@@ -28,7 +28,6 @@ def test_defaults_are_those_of_the_standard():
         ("blocked", "", "dpdk", "expected a table [blocked]"),
         ("blocked", '[blocked]\naction = "reboot"', "dpdk", '"none" or "add-flows"'),
         ("blocked", '[blocked]\naction = "rebalance"', "af_packet", "another one where dut.datapath is"),
-        ("blocked", '[blocked]\naction = "restart"', "dpdk", "a vhost-user link goes down with the switch"),
         ("blocked", '[blocked]\naction = "settings"', "dpdk", "missing"),
         ("blocked", '[blocked]\naction = "none"\nsettings = {x = 1}', "dpdk", "expected none"),
         ("blocked", '[blocked]\naction = "settings"\nsettings = {dpdk-init = true}', "dpdk", "only when it starts"),
@@ -43,8 +42,3 @@ def test_what_cannot_be_is_refused_with_its_key(measure, more, datapath, words):
 def test_a_core_of_the_switch_may_change_while_it_runs():
     more = '[blocked]\naction = "settings"\nsettings = {pmd-cpu-mask = "0x6"}'
     assert read("blocked", more).blocked.settings == {"pmd-cpu-mask": "0x6"}
-
-
-@pytest.mark.parametrize("datapath", ["af_packet", "af_xdp", "kernel"])
-def test_a_switch_whose_links_stay_up_without_it_can_be_restarted(datapath):
-    assert read("blocked", '[blocked]\naction = "restart"', datapath).blocked.action == "restart"
