@@ -112,6 +112,7 @@ ACTIONS = [
     ("rebalance", "dpdk", ""),
     ("settings", "dpdk", 'settings = {emc-insert-inv-prob = "50"}'),
     ("restart", "dpdk", ""),
+    ("restart", "af_xdp", ""),
     ("restart", "af_packet", ""),
 ]
 
