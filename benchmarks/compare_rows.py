@@ -18,6 +18,7 @@ from statistics import median
 import cpu
 from rich.console import Console
 from rich.table import Table
+from scenario_text import one_way
 from scipy.stats import binomtest
 
 from pinchpoint.bench import host
@@ -48,35 +49,11 @@ TRIALS = 3  # of a measurement, which is their median
 MOST_TRIES = 15  # for one of them, on a disturbed host
 PLAIN, CHANGED = 12, 13  # destination ports: which rule a frame takes
 
-SCENARIO = """
-title = "forwarding, with and without one more action"
-measure = "load"
-[dut]
-kind = "ovs"
-datapath = "dpdk"
-pmd_cpus = [{pmd}]
-max_idle_ms = 600_000
-rules = \"\"\"
+RULES = """
 priority=10,udp,in_port={{left}},tp_dst={plain},actions=output:{{right}}
 priority=10,udp,in_port={{left}},tp_dst={changed},actions={more},output:{{right}}
-\"\"\"
-[[port]]
-name = "left"
-ring = 4096
-[[port]]
-name = "right"
-ring = 4096
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-udp_dst = {plain}
-[search]
-drain_s = 0.02
-# A share of frames that came late or not at all does not change what the others cost the switch.
-[validity]
-gap_shortfall_ratio = 0.9
+"""
+LOAD = """
 [load]
 at_fps = [{fps}]
 duration_s = {seconds}
@@ -243,10 +220,15 @@ def main() -> None:
     """Measure and print; nothing else may use the machine's bench meanwhile."""
     wanted = options()
     cpu.end_on_signals()
-    text = SCENARIO.format(
-        pmd=min(1, cpu.present() - 1), plain=PLAIN, changed=CHANGED, more=wanted.more, fps=wanted.fps,
-        seconds=wanted.seconds,
-    )  # fmt: skip
+    text = one_way(
+        "load",
+        LOAD.format(fps=wanted.fps, seconds=wanted.seconds),
+        pmd=min(1, cpu.present() - 1),
+        rules=RULES.format(plain=PLAIN, changed=CHANGED, more=wanted.more).strip(),
+        dut="max_idle_ms = 600_000",
+        stream=f"udp_dst = {PLAIN}",
+        search="drain_s = 0.02",
+    )
     how = How(wanted.trials, MOST_TRIES, wanted.disturbed)
     share = wanted.comparisons / max(1, wanted.comparisons + wanted.changed)
     found: list[Series] = []

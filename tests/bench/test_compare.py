@@ -7,43 +7,13 @@ from pathlib import Path
 
 import pytest
 from bench_tools import run, start_watched
+from scenario_text import one_way
 
 from pinchpoint.dut.daemons import VSWITCHD
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.model.scenario import Datapath
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
-LOAD = """
-title = "two rules"
-measure = "load"
-[dut]
-kind = "ovs"
-datapath = "{datapath}"
-pmd_cpus = [1]
-memory_mb = 512
-rules = "in_port={left},actions=output:{right}"
-[[port]]
-name = "left"
-ring = 4096
-[[port]]
-name = "right"
-ring = 4096
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-[search]
-max_repeats = 30
-drain_s = 0.05
-# Whether the host lets the engine send all of it is not what these tests are about.
-[validity]
-gap_shortfall_ratio = 0.9
-[load]
-at_fps = [5000]
-duration_s = 0.1
-repeats = 1
-"""
 DROP = 'dut.rules="in_port={left},actions=drop"'
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
 
@@ -54,7 +24,9 @@ def load(tmp_path):
 
     def write(datapath="af_packet", name="load.toml"):
         path = tmp_path / name
-        path.write_text(LOAD.replace("{datapath}", datapath))
+        tables = "[load]\nat_fps = [5000]\nduration_s = 0.1\nrepeats = 1"
+        search = "max_repeats = 30\ndrain_s = 0.05"
+        path.write_text(one_way("load", tables, datapath=datapath, dut="memory_mb = 512", search=search))
         return path
 
     return write

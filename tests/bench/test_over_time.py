@@ -1,39 +1,24 @@
 """Soak, recovery and blocked time with a real switch: accounts close, and what happens is seen."""
 
+import os
 import signal
+import subprocess
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
-from bench_tools import run, start_watched, what_is_there
+from bench_tools import STATE, run, start_watched, what_is_there
+from scenario_text import one_way
 
+from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.result import Outcome
+from pinchpoint.model.scenario import Blocked
+from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
-
-BENCH = """
-title = "a test"
-measure = "{measure}"
-[dut]
-kind = "ovs"
-datapath = "dpdk"
-pmd_cpus = [1]
-memory_mb = 1024
-rules = "in_port={{left}},actions=output:{{right}}"
-[[port]]
-name = "left"
-ring = 4096
-[[port]]
-name = "right"
-ring = 4096
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-[search]
-max_repeats = 2
-[validity]
-gap_shortfall_ratio = 0.9
-{more}
-"""
+from pinchpoint.sweep.actions import action_of
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.scenario import standing_bench
+from pinchpoint.sweep.setup import prepare
 
 
 def only_folder(out):
@@ -43,9 +28,10 @@ def only_folder(out):
 
 @pytest.fixture
 def written(tmp_path):
-    def write(measure, more):
+    def write(measure, more, datapath="dpdk"):
         path = tmp_path / f"{measure}.toml"
-        path.write_text(BENCH.format(measure=measure, more=more))
+        search = "max_repeats = 2"
+        path.write_text(one_way(measure, more, datapath=datapath, dut="memory_mb = 1024", search=search))
         return path
 
     return write
@@ -70,12 +56,31 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
     assert len(windows) > kept and len(soaks) == 2
     assert sum(one.account["span_s"] for one in windows) == pytest.approx(6.0, abs=0.5)
     whole = soaks[1]  # an interrupted one ends within a window, which is sent again
-    for counted in ("offered", "lost"):
-        assert sum(one.account[counted] for one in windows[kept:]) == getattr(whole, counted)
+    assert sum(one.account["offered"] for one in windows[kept:]) == whole.offered
+    assert sum(one.account["lost"] - one.account["late"] for one in windows[kept:]) == whole.lost
     (result,) = folder.read_result().scenarios
     assert {"loss", "lost frames", "longest loss-free stretch"} <= {one.name for one in result.metrics}
     assert "Loss over time" in (folder.path / "report.html").read_text()
     assert what_is_there() == before
+
+
+def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_happened(nothing_left, written, tmp_path):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", written("soak", SOAK), "--out", out)
+    watched.wait_until_it_says("soak-w00004")
+    (management,) = STATE.glob("*/br0.mgmt")
+    subprocess.run(["ovs-ofctl", "-O", "OpenFlow14", "del-flows", str(management)], check=True)
+    ended = watched.end()
+    assert ended.returncode == 0, ended.stderr
+    folder = only_folder(out)
+    (soak,) = [one for one in folder.read_trials() if one.phase == "soak"]
+    windows = [one.account for one in folder.read_measurements()]
+    assert sum(one["lost"] - one["late"] for one in windows) == soak.lost
+    assert all(one["lost"] >= 0.98 * one["offered"] for one in windows[7:12])
+    assert all(one["lost"] < 0.9 * one["offered"] for one in windows[:4])
+    (result,) = folder.read_result().scenarios
+    (told,) = [one for one in result.warnings if one.startswith("forwarding stopped")]
+    assert 2.0 <= float(told.split()[2]) <= 3.5
 
 
 RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 0.05\nreduced_s = 1\nrepeats = 2"
@@ -98,14 +103,71 @@ def test_an_overload_loses_frames_and_the_load_after_it_hardly_any(written, tmp_
         assert stream.last_loss_s is None or stream.last_loss_s <= trial.sent_duration_s + 0.2
 
 
-@pytest.mark.parametrize("action", ["none", "add-ports", "flush-flows"])
-def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action):
+ACTIONS = [
+    ("none", "dpdk", ""),
+    ("del-flows", "dpdk", "count = 200"),
+    ("add-ports", "dpdk", "count = 20"),
+    ("del-ports", "dpdk", "count = 20"),
+    ("flush-flows", "dpdk", ""),
+    ("rebalance", "dpdk", ""),
+    ("settings", "dpdk", 'settings = {emc-insert-inv-prob = "50"}'),
+    ("restart", "dpdk", ""),
+    ("restart", "af_xdp", ""),
+    ("restart", "af_packet", ""),
+]
+
+
+@pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=[f"{one[0]}-{one[1]}" for one in ACTIONS])
+def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, datapath, more):
     before, out = what_is_there(), tmp_path / "runs"
-    more = f'[blocked]\naction = "{action}"\ncount = 20\nload_fps = 100_000\nbefore_s = 0.2\nafter_s = 0.3\nrepeats = 1'
-    ended = run("run", written("blocked", more), "--out", out)
+    table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 2\nrepeats = 1'
+    ended = run("run", written("blocked", table, datapath), "--out", out)
     assert ended.returncode == 0, ended.stderr
-    (result,) = only_folder(out).read_result().scenarios
-    assert result.outcome is Outcome.MEASURED
+    folder = only_folder(out)
+    (result,) = folder.read_result().scenarios
+    assert result.outcome is Outcome.MEASURED, result.reason
     figures = {one.name: one for one in result.metrics}
-    assert figures["action time"].value > (0.01 if action == "add-ports" else 0)
+    assert figures["action time"].value > (0.01 if action.endswith("-ports") or action == "restart" else 0)
+    if action == "restart":
+        assert figures["lost frames"].value > 0
+        assert figures["longest silence"].value > 0.01
+        assert figures["blocked time"].value < figures["action time"].value + 1.5, "it forwards again"
     assert what_is_there() == before
+
+
+def state_of(places):
+    """Rules, ports and settings of the switch, and which process it is."""
+    environment = {**os.environ, **dict(places.environment)}
+    database = f"--db={places.database}"
+    commands = [
+        ("ovs-ofctl", "-O", "OpenFlow14", "--no-stats", "dump-flows", places.management),
+        ("ovs-vsctl", database, "list-ports", "br0"),
+        ("ovs-vsctl", database, "get", "Open_vSwitch", ".", "other_config"),
+    ]
+    asked = [
+        subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout for words in commands
+    ]
+    return asked, int(Path(places.pidfile("vswitchd")).read_text())
+
+
+def test_every_action_shows_once_it_is_done_and_leaves_the_switch_as_it_was(nothing_left, written):
+    changes = {"add-flows": 0, "del-flows": None, "add-ports": 1, "del-ports": None, "settings": 2, "restart": None}
+    blocked = Blocked("none", 30, {"emc-insert-inv-prob": "50", "max-idle": "9000"}, 1e4, 0.1, 0.1, 1)
+    setup = prepare(load(written("blocked", '[blocked]\naction = "none"', "af_packet")))
+    with standing_bench(setup, Listener()):
+        control = Unixctl(setup.places.control)
+        for name, changed in changes.items():
+            before, pid = state_of(setup.places)
+            action = action_of(replace(blocked, action=name), setup, control)
+            action.prepare(lambda: None)
+            prepared, _ = state_of(setup.places)
+            action.act(lambda: None)
+            after, pid_after = state_of(setup.places)
+            differs = [number for number in range(3) if after[number] != before[number]]
+            assert differs == ([] if changed is None else [changed]), name
+            assert (prepared != before) == name.startswith("del-"), name
+            assert (pid_after != pid) == (name == "restart"), name
+            action.restore(lambda: None)
+            assert state_of(setup.places)[0] == before, name
+            assert control.call("version").startswith("ovs-vswitchd"), f"after {name} the control socket answers"
+        control.close()

@@ -4,7 +4,7 @@ import json
 import subprocess
 from pathlib import Path
 
-from bench_tools import FORWARD, marked_processes, run
+from bench_tools import marked_processes, run
 
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
@@ -13,24 +13,6 @@ from pinchpoint.sweep.pilot import restart_dut
 from pinchpoint.sweep.scenario import standing_bench
 from pinchpoint.sweep.setup import prepare
 
-SCENARIO = """
-title = "a test"
-[dut]
-kind = "ovs"
-datapath = "{datapath}"
-pmd_cpus = [1]
-memory_mb = 1024
-rules = "{rules}"
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-"""
 # A measure that a busy machine cannot keep from yielding a number: the pilot is tried, not the machine.
 BUILD = """
 title = "a test"
@@ -46,20 +28,14 @@ count = 200
 """
 
 
-def _write(folder, datapath):
-    path = folder / "tiny.toml"
-    path.write_text(SCENARIO.replace("{datapath}", datapath).replace("{rules}", FORWARD))
-    return path
-
-
 def _rules_of(places):
     words = ["ovs-ofctl", "-O", "OpenFlow14", "--no-stats", "dump-flows", places.management_of("br0")]
     return subprocess.run(words, capture_output=True, text=True, check=True).stdout
 
 
-def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left, tmp_path):
+def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left, scenario):
     for datapath in ("dpdk", "af_packet"):
-        setup = prepare(load(_write(tmp_path, datapath)))
+        setup = prepare(load(scenario(datapath=datapath)))
         pidfile = Path(setup.places.pidfile("vswitchd"))
         with standing_bench(setup, Listener()) as builder:
             pid, rules, before = int(pidfile.read_text()), _rules_of(setup.places), marked_processes()

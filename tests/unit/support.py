@@ -12,14 +12,17 @@ from pinchpoint.scenario import parse
 
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
 
-TWO_PORTS = parse(
-    """
+
+def scenario_text(measure: str = "rates", more: str = "", datapath: str = "dpdk") -> str:
+    """The smallest scenario that sends frames: one stream from left to right."""
+    return f"""
 title = "simulated"
+measure = "{measure}"
 [dut]
 kind = "ovs"
-datapath = "dpdk"
+datapath = "{datapath}"
 pmd_cpus = [1]
-rules = "in_port={left},actions=output:{right}"
+rules = "in_port={{left}},actions=output:{{right}}"
 [[port]]
 name = "left"
 [[port]]
@@ -29,9 +32,11 @@ cpus = [0]
 [[stream]]
 from = "left"
 to = "right"
-""",
-    "simulated.toml",
-)
+{more}
+"""
+
+
+TWO_PORTS = parse(scenario_text(), "simulated.toml")
 
 
 def search_with(**changes: object) -> Search:

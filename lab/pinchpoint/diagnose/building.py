@@ -84,8 +84,8 @@ def disturbance(quiet: Carried, building: Carried) -> Disturbance | str:
         return "no blocked time: the engine could offer no frame"
     if quiet.loss > QUIET_LOSS:
         return (
-            f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything was built; "
-            "see that the rules forward it, or lower build.load_fps"
+            f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything happened; "
+            "see that the rules forward it, or lower load_fps"
         )
     rate_fps = building.offered / building.duration_s
     lost = max(0.0, building.lost - quiet.loss * building.offered)

@@ -3,11 +3,15 @@
 A window in which the host stood still for longer than the rings absorb is set aside, also if
 it lost nothing: a rule that looked at the loss would favour one side (diagnose/validity.py).
 A loss larger than the disturbance explains is the DUT's.
+
+A frame counts as lost in the window in which it was refused, overtaken, or one of more than
+can be on their way: a DUT that forwards nothing any more is overtaken by no frame, and its
+loss would else be known only at the end.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import log
+from dataclasses import asdict, dataclass, replace
+from math import ceil, log
 from statistics import fmean
 
 from pinchpoint.diagnose.load import dut_threads, pmd_loads
@@ -17,7 +21,12 @@ from pinchpoint.model.trial import Sample
 
 CONFIDENCE = 0.95
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
-BEGIN = Sample(0.0, 0, 0)
+BEGIN = Sample(0.0, 0, 0, received=0)
+KERNEL_FRAMES = 2000  # in queues between the rings: net.core.netdev_max_backlog (1000), a packet socket's buffer
+HELD_S = 1.0  # for which a frame may be on its way, whatever room there is
+SKEW_S = 0.01  # between the totals of one sample: workers publish theirs once a millisecond
+SILENT = 10  # frames of which none came back: fewer may all be on their way
+_MOST_STOPS = 3
 
 
 @dataclass(frozen=True)
@@ -34,11 +43,50 @@ class Window:
     delay_s: float  # in which threads of the DUT waited for a core
     steal_s: float  # taken by the hypervisor from the bench's CPUs
     busy: float | None  # share, of the busiest PMD; None: nobody counts it
+    received: int | None = None  # None: older records do not tell
+    late: int = 0  # frames that an earlier window counted as lost, and that came in this one
 
     @property
     def loss(self) -> float:
-        """Lost over offered."""
-        return self.lost / self.offered if self.offered else 0.0
+        """Lost over offered, at most 1: the first lost frames may have been offered a moment before the window."""
+        return min(1.0, self.lost / self.offered) if self.offered else 0.0
+
+    @property
+    def lost_s(self) -> float:
+        """The time whose frames were lost."""
+        return self.loss * self.span_s
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A time in which nothing came back of what was sent; seconds since the soak began."""
+
+    began_s: float
+    ended_s: float | None  # None: not before the soak ended
+
+    @property
+    def words(self) -> str:
+        """What happened, for people."""
+        if self.ended_s is None:
+            return f"forwarding stopped {self.began_s:,.1f} s after the beginning, and did not come back"
+        return f"forwarding stood still from {self.began_s:,.1f} s to {self.ended_s:,.1f} s after the beginning"
+
+
+def under_way(rings: Iterable[int], load_fps: float) -> int:
+    """How many frames may be between the engine's ports at a sample with none of them lost.
+
+    `rings` are those of the engine's ports, each with one for either direction; the DUT has as many.
+    """
+    held = min(sum(2 * ring for ring in rings) + KERNEL_FRAMES, HELD_S * load_fps)
+    return ceil(held + SKEW_S * load_fps)
+
+
+def settled(sample: Sample, most_under_way: int) -> Sample:
+    """The same, all frames that are out being lost if they are more than can be on their way."""
+    if sample.received is None:
+        return sample
+    out = sample.offered - sample.received - (sample.lost or 0)
+    return replace(sample, lost=(sample.lost or 0) + out) if out > most_under_way else sample
 
 
 def window(
@@ -48,18 +96,54 @@ def window(
     before, after = ends
     span_s = after.elapsed_s - before.elapsed_s
     busy = [load.busy_share for load in pmd_loads(seen, span_s) if load.busy_share is not None]
+    lost = (after.lost or 0) - (before.lost or 0)
+    told = after.received is not None and before.received is not None
     return Window(
         at_s=at_s,
         span_s=span_s,
         load_fps=load_fps,
         offered=after.offered - before.offered,
-        lost=max(0, (after.lost or 0) - (before.lost or 0)),
+        lost=max(0, lost),
         gaps_s=after.gaps_s - before.gaps_s,
         gap_max_s=after.gap_max_s,
         delay_s=sum(thread.run_delay_ns or 0 for thread in dut_threads(seen, {})) / 1e9,
         steal_s=steal_s,
         busy=max(busy, default=None),
+        received=(after.received or 0) - (before.received or 0) if told else None,
+        late=max(0, -lost),
     )
+
+
+def corrected(windows: Sequence[Window]) -> list[Window]:
+    """The windows, frames that came late taken off the loss of those before, the latest of them first."""
+    found = list(windows)
+    for number, one in enumerate(windows):
+        late = one.late
+        for before in range(number - 1, -1, -1):
+            if not late:
+                break
+            came = min(late, found[before].lost)
+            found[before] = replace(found[before], lost=found[before].lost - came)
+            late -= came
+    return found
+
+
+def stops(windows: Sequence[Window]) -> list[Stop]:
+    """The times in which forwarding stood still for a window or longer.
+
+    Each begins within the window before, whose loss is taken to lie at its end, and ends within the one behind.
+    """
+    found = list[Stop]()
+    began_s: float | None = None
+    before: Window | None = None
+    for one in windows:
+        if began_s is None and one.received == 0 and one.offered >= SILENT:
+            began_s = one.at_s - (before.lost_s if before else 0.0)
+        elif began_s is not None and one.received:
+            found.append(Stop(began_s, one.at_s + one.lost_s))
+            began_s = None
+        before = one
+    return found if began_s is None else [*found, Stop(began_s, None)]
 
 
 def disturbed(one: Window, ring: int) -> str:
@@ -115,6 +199,7 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     span_s = sum(one.span_s for one in windows)
     found = [
         *_between_losses(whole),
+        *_longest_stop(stops(windows), span_s),
         Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
         Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered"),
         Metric("lost frames of the host", "count", float(excused), note="in windows that the host disturbed"),
@@ -125,6 +210,14 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     if busy:
         found.append(Metric("PMD busy", "share", fmean(busy), min(busy), max(busy), "of windows: mean and extremes"))
     return tuple(found)
+
+
+def _longest_stop(found: Sequence[Stop], span_s: float) -> Iterator[Metric]:
+    if found:
+        longest = max(found, key=lambda one: (one.ended_s or span_s) - one.began_s)
+        length_s = (longest.ended_s or span_s) - longest.began_s
+        note = longest.words if longest.ended_s else f"at least: {longest.words}"
+        yield Metric("longest stop", "s", length_s, length_s, None if longest.ended_s is None else length_s, note)
 
 
 def _between_losses(judged: Sequence[Window]) -> Iterator[Metric]:
@@ -173,9 +266,20 @@ def loss_free_s(windows: Iterable[Window]) -> float:
     return longest_s
 
 
+def ending(windows: Sequence[Window]) -> tuple[str, ...]:
+    """What is known of a soak that ended before its time."""
+    span_s = sum(one.span_s for one in windows)
+    return (f"{span_s:,.1f} s of the soak were measured", *(one.words for one in stops(windows)[-1:]))
+
+
 def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str, ...]:
     """What to mind about the figures."""
-    lines = []
+    found = stops(windows)
+    lines = [one.words for one in found[:_MOST_STOPS]]
+    if len(found) > _MOST_STOPS:
+        lines.append(f"forwarding stood still {len(found) - _MOST_STOPS:,} times more")
+    if late := sum(one.late for one in windows):
+        lines.append(f"{units.counted(late, 'frame')} came so late that they were counted as lost first")
     aside = sum(bool(disturbed(one, ring)) for one in windows)
     if aside == len(windows):
         lines.append("the host disturbed every window: nothing can be said of the switch; try shorter windows")

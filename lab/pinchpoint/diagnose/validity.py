@@ -86,9 +86,17 @@ def judge(
     return TrialValidity.NOISY_HOST, f"{told} during " + " and ".join(noise)
 
 
+_TOLD = "stopped after"
+
+
+def told_to_stop(trial: Trial) -> bool:
+    """Whether a trial was aborted because somebody wanted it, and not because it could not go on."""
+    return trial.validity is TrialValidity.ABORTED and trial.reason.startswith(_TOLD)
+
+
 def _ended(aborted: str | None, streams: tuple[StreamCounts, ...], duration_s: float) -> str:
     if aborted is None:
-        return f"stopped after {duration_s:.2f} s"
+        return f"{_TOLD} {duration_s:.2f} s"
     ports = {port for stream in streams for port in (stream.tx_port, stream.rx_port)}
     where = "port " if aborted.partition(":")[0] in ports else ""
     return f"{where}{aborted}, after {duration_s:.2f} s"

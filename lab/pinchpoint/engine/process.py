@@ -296,7 +296,7 @@ def _to(heard: Heard) -> Callable[[Progress], None]:
         _pass_over(sample)
         if isinstance(sample, protocol.Sample):
             gaps_s, gap_max_s = sample.gaps_ns / 1e9, sample.gap_max_ns / 1e9
-            heard(Sample(sample.elapsed_s, sample.offered, sample.lost, gaps_s, gap_max_s))
+            heard(Sample(sample.elapsed_s, sample.offered, sample.lost, gaps_s, gap_max_s, sample.received))
 
     return told
 

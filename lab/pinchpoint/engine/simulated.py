@@ -11,6 +11,8 @@ frames that is served at a constant rate, `capacity_fps`.
   core from the DUT; `dut_threads` reports the delay. `DUT`: the DUT pauses by
   itself and nobody reports anything, which is a loss that is the DUT's own.
 * A step of the load: what arrives until `recovery_s` after it is lost, if the load before it was too much.
+* A stop: for a time the DUT forwards nothing, and loses what comes without refusing it, so that nobody knows before
+  frames come again.
 * A constant share of the frames that the DUT loses whatever the load; and frames lost one by one at random,
   ever more of them as the load comes near the capacity (or as many at any load).
 * A generator ceiling: frames due above it are never offered.
@@ -35,6 +37,7 @@ from itertools import pairwise
 from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
+from pinchpoint.engine.whole import divide, poisson
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
@@ -96,6 +99,14 @@ class PortFailure:
 
 
 @dataclass(frozen=True)
+class Stop:
+    """The DUT forwards nothing for a time, in every trial that is long enough."""
+
+    after_s: float  # since the start of the trial
+    length_s: float = math.inf
+
+
+@dataclass(frozen=True)
 class Truth:
     """What the simulated bench really is."""
 
@@ -112,6 +123,7 @@ class Truth:
     core_distance: CoreDistance | None = None
     failures: tuple[PortFailure, ...] = ()
     recovery_s: float = 0.0  # after an overload that a step of the load ends
+    stop: Stop | None = None
     overhead_s: float = 0.05  # of each trial, besides traffic and drain
     seed: int = 0
 
@@ -311,7 +323,8 @@ class _Trial:
         self._overloaded = self._overload(spans)
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
         carried = self.offered - self.refused
-        self.lost_inside = min(carried, round(carried * truth.loss_ratio) + self._lost_at_random(carried, random))
+        self._scattered = round(carried * truth.loss_ratio) + self._lost_at_random(carried, random)
+        self.lost_inside = min(carried, self._scattered + round(self._stopped(math.inf)))
 
     def of_kind(self, kind: StallKind) -> list[_Stall]:
         return [stall for stall in self._stalls if stall.kind is kind]
@@ -333,6 +346,18 @@ class _Trial:
         lasts_s = min(self._truth.recovery_s, max(0.0, until_s - self._falls_s)) if self._overloaded else 0.0
         return min(lasts_s, self._request.duration_s - self._falls_s) * self._rate_fps * self._later
 
+    def _stopped(self, until_s: float) -> float:
+        """Frames that came while the DUT had stopped, until then."""
+        stop, until_s = self._truth.stop, min(until_s, self._request.duration_s)
+        if stop is None or until_s <= stop.after_s:
+            return 0.0
+        ends_s = min(until_s, stop.after_s + stop.length_s)
+        return self._rate_fps * (self._seconds(ends_s) - self._seconds(stop.after_s))
+
+    def _goes_on(self, at_s: float) -> bool:
+        """Whether the DUT has forwarded again since it stopped, so that frames overtake those that it lost."""
+        return self._truth.stop is None or at_s > self._truth.stop.after_s + self._truth.stop.length_s
+
     def samples(self) -> Iterator[Sample]:
         """Totals at each multiple of the request's interval."""
         interval_s = self._request.sample_s or math.inf
@@ -344,16 +369,20 @@ class _Trial:
             stalled = sum(frames for stall, frames in lossy if stall.at_s + stall.length_s <= at_s)
             overloaded = self._overloaded * min(1.0, at_s / self._falls_s)
             offered = math.floor(self._rate_fps * (self._seconds(at_s) - sum(passed)))
-            lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio
+            stopped = self._stopped(at_s)
+            lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio + stopped
             recent = [gap.length_s for gap in gaps if before_s <= gap.at_s < at_s]
-            yield Sample(at_s, offered, round(lost), sum(passed), max(recent, default=0.0))
+            known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost)
+            yield Sample(at_s, offered, round(known), sum(passed), max(recent, default=0.0), received)
             before_s = at_s
 
     def _last_loss_s(self) -> float | None:
         ends = [stall.at_s + stall.length_s for stall, frames in self._lossy() if frames]
         if self._overloaded:
             ends.append(min(self._falls_s + self._truth.recovery_s, self._request.duration_s))
-        if self.lost_inside:
+        if (stop := self._truth.stop) and self._stopped(math.inf) and self._goes_on(self._request.duration_s):
+            ends.append(stop.after_s + stop.length_s)
+        if self._scattered:
             ends.append(self._request.duration_s)
         return max(ends, default=None)
 
@@ -362,7 +391,7 @@ class _Trial:
         if loss is None:
             return 0
         below = self._rate_fps / self._truth.capacity_fps - 1
-        return _poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
+        return poisson(frames * min(1.0, loss.ratio * math.exp(min(0.0, below / loss.scale))), random)
 
     def _stalled(self) -> float:
         return sum(frames for _, frames in self._lossy())
@@ -377,7 +406,7 @@ class _Trial:
 
     def streams(self) -> tuple[StreamCounts, ...]:
         shares = [stream.share for stream in self._request.streams]
-        parts = [_divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
+        parts = [divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
         latency = self._latency()
         return tuple(
             StreamCounts(
@@ -466,20 +495,3 @@ def _stalls(kinds: Sequence[Stalls], duration_s: float, random: Random) -> list[
             found.append(_Stall(stalls.kind, at_s, stalls.length_s))
             at_s += random.expovariate(stalls.per_second)
     return found
-
-
-def _poisson(mean: float, random: Random) -> int:
-    """A Poisson variable; of a large mean, the normal one that it comes near to."""
-    if mean > 100:
-        return max(0, round(random.gauss(mean, math.sqrt(mean))))
-    count, left = 0, mean - random.expovariate(1.0)
-    while left > 0:
-        count, left = count + 1, left - random.expovariate(1.0)
-    return count
-
-
-def _divide(total: int, shares: Sequence[float]) -> list[int]:
-    """Whole parts of `total` in proportion to `shares`, adding up to it."""
-    parts = [math.floor(total * share / sum(shares)) for share in shares]
-    parts[0] += total - sum(parts)
-    return parts

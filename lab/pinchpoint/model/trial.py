@@ -87,6 +87,7 @@ class Sample:
     lost: int | None  # refused, or overtaken and not come yet; None: not countable
     gaps_s: float = 0.0  # in gaps of the engine's cores, all together
     gap_max_s: float = 0.0  # the longest of them since the sample before
+    received: int | None = None  # distinct frames that came back; None: older records do not tell
 
 
 @dataclass(frozen=True)

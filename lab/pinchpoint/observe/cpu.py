@@ -87,7 +87,8 @@ class BenchProcesses:
     def snapshot(self) -> Snapshot:
         """`host/process/NAME/ticks`, gauge `.../cpu`; the second of one name is `NAME-2`.
 
-        A process keeps what it is called as long as it runs, and none is called so after it.
+        A process keeps what it is called as long as it runs, and none is called so after it; so all time
+        of one that was not there before is of the time since.
         `lab` is this process with those that it has started and waited for.
         """
         at_s = time.monotonic()
@@ -99,7 +100,7 @@ class BenchProcesses:
         for name, ticks, cpu in self._processes():
             counters[f"host/process/{name}/ticks"] = ticks
             gauges[f"host/process/{name}/cpu"] = cpu
-        return Snapshot(at_s, counters, gauges)
+        return Snapshot(at_s, counters, gauges, sparse=True)
 
     def _processes(self) -> Iterator[tuple[str, int, int]]:
         """(name, ticks, CPU it ran on last) by process, in the order of their ids."""

@@ -1,6 +1,7 @@
 """The form of everything observed: flat names, so that it can be stored, compared and searched."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -59,3 +60,13 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
         used = exercised(before.flows, after.flows)
         gauges |= {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}
     return Observation(after.at_s - before.at_s, changes, gauges)
+
+
+def together(parts: Sequence[Observation]) -> Observation:
+    """What changed in parts of time that follow each other: differences and times added up, the last one's gauges."""
+    changes, gauges = Counter[str](), dict[str, float]()
+    for part in parts:
+        changes.update(part.differences)
+        times = {name: gauges.get(name, 0.0) + s for name, s in part.gauges.items() if name.startswith("elapsed_s/")}
+        gauges |= {**part.gauges, **times}
+    return Observation(sum(part.elapsed_s for part in parts), changes, gauges)

@@ -20,6 +20,7 @@ _MAIN: Final = {
     "soak": (
         "windows with loss",
         "mean time between losses",
+        "longest stop",
         "longest loss-free stretch",
         "loss",
         "lost frames of the host",

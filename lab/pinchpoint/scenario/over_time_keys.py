@@ -16,6 +16,7 @@ ACTIONS: Final = {
     "flush-flows": "the datapath's flows go, and are learnt anew",
     "rebalance": "receive queues are dealt to the PMD threads anew",
     "settings": "`settings` are applied, and taken back once the traffic has ended",
+    "restart": "the switch ends, starts again on its database, and gets its rules anew",
 }
 """What can happen to the DUT."""
 NEEDS_PMD: Final = ("rebalance",)

@@ -3,22 +3,26 @@
 import json
 import time
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
+from pinchpoint.bench import host
 from pinchpoint.bench.host import run_command
 from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.bulk.ports import Ports
 from pinchpoint.dut.daemons import vsctl
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.dut.ovs import OvsPlaces, ends_with_the_switch
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.scenario import Blocked
+from pinchpoint.sweep.setup import Setup
 
 Check = Callable[[], None]
 
 
 class Action(Protocol):
     """Something that happens to the DUT; `check` raises when it shall stop."""
+
+    ends_processes: ClassVar[bool]  # of the bench
 
     def prepare(self, check: Check) -> None:
         """What must be there before, made without traffic."""
@@ -32,6 +36,8 @@ class Action(Protocol):
 
 class Called:
     """A command of the switch's control socket, by which nothing lasts; none: nothing happens."""
+
+    ends_processes: ClassVar[bool] = False
 
     def __init__(self, control: Unixctl, command: str = "") -> None:
         self._control, self._command = control, command
@@ -51,6 +57,8 @@ class Called:
 class Made:
     """Many items come."""
 
+    ends_processes: ClassVar[bool] = False
+
     def __init__(self, bulk: Bulk, count: int) -> None:
         self._bulk, self._count = bulk, count
 
@@ -69,6 +77,8 @@ class Made:
 class Removed:
     """Many items go."""
 
+    ends_processes: ClassVar[bool] = False
+
     def __init__(self, bulk: Bulk, count: int) -> None:
         self._bulk, self._count = bulk, count
 
@@ -86,6 +96,8 @@ class Removed:
 
 class Set:
     """Settings of Open_vSwitch other_config; ovs-vsctl returns when the switch has taken them over."""
+
+    ends_processes: ClassVar[bool] = False
 
     def __init__(self, places: OvsPlaces, settings: Mapping[str, str]) -> None:
         self._places, self._settings = places, settings
@@ -118,9 +130,34 @@ class Set:
         return run_command(["ovs-vsctl", *vsctl(self._places), *words], environment=self._places.environment)
 
 
-def action_of(blocked: Blocked, places: OvsPlaces, control: Unixctl) -> Action:
+class Restarted:
+    """The switch ends as on SIGTERM and starts again on its database; what that does not hold is made anew."""
+
+    ends_processes: ClassVar[bool] = True
+
+    def __init__(self, setup: Setup, control: Unixctl) -> None:
+        self._anew = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+        self._control = control
+
+    def prepare(self, check: Check) -> None:
+        """Nothing."""
+
+    def act(self, check: Check) -> None:
+        """Restart it. The bench's journal names all of this already: nothing else is there meanwhile."""
+        for one in reversed(self._anew):
+            host.remove(one)
+        self._control.close()  # the next question goes to the new process
+        for one in self._anew:
+            check()
+            host.create(one)
+
+    def restore(self, check: Check) -> None:
+        """Nothing."""
+
+
+def action_of(blocked: Blocked, setup: Setup, control: Unixctl) -> Action:
     """What the scenario wants to happen."""
-    count = blocked.count
+    count, places = blocked.count, setup.places
     rules = Flows(places, control, count, "bundle", 1, "drop")
     ports = Ports(places, control, count, "transaction", 1)
     actions: Mapping[str, Action] = {
@@ -132,6 +169,7 @@ def action_of(blocked: Blocked, places: OvsPlaces, control: Unixctl) -> Action:
         "flush-flows": Called(control, "dpctl/del-flows"),
         "rebalance": Called(control, "dpif-netdev/pmd-rxq-rebalance"),
         "settings": Set(places, blocked.settings),
+        "restart": Restarted(setup, control),
     }
     return actions[blocked.action]
 

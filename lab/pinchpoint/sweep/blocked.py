@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
@@ -17,6 +17,7 @@ from pinchpoint.model.scenario import Blocked, Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.sweep.actions import Action, action_of, timed
 from pinchpoint.sweep.build import Stopper
 from pinchpoint.sweep.forwarding import LOOK_S, QUIET_S, background
@@ -28,31 +29,45 @@ PHASE = "blocked"
 
 
 def measure_blocked(bench: Standing) -> ScenarioResult:
-    """Every repeat of the action, and what follows from them. Raises Interrupted, BenchError, DutError or EngineError.
-
-    Repeats that an interrupted run finished are taken from its record.
-    """
+    """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
     scenario = bench.scenario
     blocked = blocked_of(scenario)
-    made = [one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED]
     stopper = Stopper()
     bench.on_stoppable(stopper)
     bench.record.note_facts(switch_versions(scenario, bench.setup.places))
     bench.listener.phase(PHASE, blocked.repeats)
-    most = blocked.repeats + min(blocked.repeats, scenario.search.max_repeats)
-    while _valid(made) < blocked.repeats and len(made) < most:
+
+    def repeat(number: int) -> Measurement:
         stopper.check()
-        found = _repeat(bench, blocked, len(made) + 1, stopper)
-        made.append(found)
+        found = _repeat(bench, blocked, number, stopper)
         bench.record.keep_measurement(found)
         bench.listener.measurement_ends(found)
+        return found
+
+    spare = min(blocked.repeats, scenario.search.max_repeats)
+    made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
     metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
     told = any(one.name == blocking.NAMES[0] for one in metrics)
     failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
     return result_of(scenario, (), Found(metrics, warnings, (), failed), time.monotonic() - bench.began)
 
 
-def _valid(made: list[Measurement]) -> int:
+def all_repeats(
+    recorded: Sequence[Measurement], wanted: int, spare: int, repeat: Callable[[int], Measurement]
+) -> list[Measurement]:
+    """All repeats, until `wanted` are valid or `spare` more than are missing have been made; `repeat` makes number n.
+
+    Valid ones of an interrupted run are not made again. Its disturbed ones stay in the record, but use up no
+    spare one: a run that is resumed because of them would end with them at once.
+    """
+    made = list(recorded)
+    most = len(made) + wanted - _valid(made) + spare
+    while _valid(made) < wanted and len(made) < most:
+        made.append(repeat(len(made) + 1))
+    return made
+
+
+def _valid(made: Sequence[Measurement]) -> int:
     return sum(one.validity is TrialValidity.VALID for one in made)
 
 
@@ -61,12 +76,11 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     identity = f"{scenario.name}-{number:04d}"
     bench.listener.measurement_begins(identity, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     started, began = datetime.now(UTC), time.monotonic()
-    action = action_of(blocked, bench.setup.places, bench.control)
+    action = action_of(blocked, bench.setup, bench.control)
     action.prepare(check)
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus}))
     bracket = Bracket([CpuTime(cpus), BenchProcesses(bench.setup.places.bench_id)])
-    happened, span_s = _under_traffic(bench, blocked, action, bracket, check)
-    observed = bracket.close().flat()
+    happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)
     found = Measurement(
@@ -78,31 +92,33 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
         wall_s=time.monotonic() - began,
         metrics=metrics,
         account={"blocked": asdict(blocked), **asdict(happened)},
-        observed=observed,
+        observed=seen.flat(),
         pmds=(),
         validity=TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID,
         reason=cannot,
     )
-    return found if cannot else judged(found, span_s, os.sysconf("SC_CLK_TCK"))
+    return found if cannot else judged(found, seen.elapsed_s, os.sysconf("SC_CLK_TCK"))
 
 
 def _under_traffic(
     bench: Standing, blocked: Blocked, action: Action, bracket: Bracket, check: Callable[[], None]
-) -> tuple[blocking.Happened, float]:
-    """Let it happen while frames are sent; and how long they were looked at, seconds."""
-    with background(bench, None, blocked.load_fps) as traffic, host.kept_off(_used(bench.scenario)):
+) -> tuple[blocking.Happened, Observation]:
+    """Let it happen while frames are sent, and see what the host does meanwhile."""
+    sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
+    with sending as traffic, host.kept_off(_used(bench.scenario)):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()
-        opened = time.monotonic()
         _wait(blocked.before_s, check)
+        # Of a process that ends nobody can be asked afterwards what time it took.
+        observed = [bracket.turn()] if action.ends_processes else []
         began, took_s = timed(action, check)
         _wait(blocked.after_s, check)
         seen = traffic.finish(began, check)
-        span_s = time.monotonic() - opened
+        observed.append(bracket.close())  # while the engine is there, whose time is the bench's
     if seen.quiet is None or seen.building is None:
         raise EngineError("nothing was sent", "see engine.log in the run folder")
-    return blocking.Happened(seen.quiet, seen.building, took_s), span_s
+    return blocking.Happened(seen.quiet, seen.building, took_s), together(observed)
 
 
 def _used(scenario: Scenario) -> frozenset[int]:

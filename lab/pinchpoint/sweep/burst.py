@@ -1,14 +1,12 @@
 """The measure `burst`: back-to-back frames (RFC 2544, 26.4; RFC 9004), on a bench that stands."""
 
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import bursts
-from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.model import units
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
@@ -21,6 +19,7 @@ from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
 from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.summary import Found, most_offered, result_of
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "burst"
@@ -175,34 +174,16 @@ def _summary(
     not_learnt: str,
     wall_s: float,
 ) -> ScenarioResult:
-    result = found.result
-    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
-    cores = distance([trial for trial in judged if trial.validity is TrialValidity.VALID])
+    result, reason = found.result, found.slow or found.unjudged
     ring = min(port.ring for port in scenario.ports)
-    reason = found.slow or found.unjudged
     carried = "" if result.throughput_fps or reason else result.throughput_words
-    outcome = Outcome.IMPOSSIBLE if found.slow else Outcome.FAILED if reason else Outcome.MEASURED
-    warnings = (not_learnt, cores.note if cores else "", found.missing, carried)
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
-        outcome=outcome,
-        reason=reason,
-        metrics=bursts.metrics(result, found.ndr),
-        rates=(),
-        latency=(),
+    told = Found(bursts.metrics(result, found.ndr), (not_learnt, found.missing, carried), failed=reason)
+    base = result_of(scenario, trials, told, wall_s, of=judged)
+    return replace(
+        base,
+        outcome=Outcome.IMPOSSIBLE if found.slow else base.outcome,
         pmds=(),
         verdict=None if reason else bursts.verdict(result, judged, ring),
-        generator_ceiling_fps=max((trial.offered_fps for trial in trials), default=None),
-        trials=len(trials),
-        invalid_trials=dict(invalid),
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
-        wall_s=wall_s,
-        cache_line=cores,
-        warnings=tuple(warning for warning in warnings if warning),
+        generator_ceiling_fps=most_offered(trials),
         burst=result,
     )

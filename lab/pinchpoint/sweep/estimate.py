@@ -39,6 +39,7 @@ ITEM_S: Mapping[tuple[str, str], float] = {
     ("veths", "netlink"): 2e-3,
 }
 UNKNOWN_ITEM_S = 5e-3
+RESTART_S = 1.0  # of a switch that stands
 REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
 
 
@@ -97,6 +98,8 @@ def _blocked_s(scenario: Scenario) -> float:
     if (blocked := scenario.blocked) is None:
         return 0.0
     acting = UNKNOWN_ITEM_S * blocked.count * blocked.action.endswith("-ports") + RULE_S * blocked.count
+    if blocked.action == "restart":
+        acting = RESTART_S
     return blocked.repeats * (REPEAT_S + blocked.before_s + acting + blocked.after_s)
 
 

@@ -12,7 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import msgspec
+
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.diagnose.blocking import joined
 from pinchpoint.diagnose.building import Carried
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
@@ -27,6 +30,7 @@ DRAIN_S = 0.2
 SAMPLE_S = 0.1
 STARTS_WITHIN_S = 30.0  # of being asked: links may have to come up
 LONGEST_S = 3600.0  # of a build that traffic goes through
+RENEWED_S = 120.0  # of what is sent once links are up again
 PROBE_EACH_FPS = 100.0  # of every probed rule, if they are few
 PROBES_FPS = 10_000.0  # of all together, at most
 PROBE_SOURCE = "198.18.0.1"  # of the block that RFC 2544 reserves for benchmarks
@@ -64,8 +68,20 @@ class Traffic:
 class Background:
     """The engine's trial in a thread of its own, while the bench is changed."""
 
-    def __init__(self, bench: Standing, instrument: ProcessInstrument, probes: Probes | None, load_fps: float) -> None:
+    def __init__(
+        self,
+        bench: Standing,
+        instrument: ProcessInstrument,
+        probes: Probes | None,
+        load_fps: float,
+        *,
+        renewed: bool = False,
+    ) -> None:
+        """`renewed`: what ends because a link went down is sent anew once all links are up."""
         self._bench = bench
+        self._renewed = renewed
+        self._ended: list[tuple[float, protocol.Result]] = []  # by links, each with its beginning
+        self._ending = False
         self._instrument = instrument
         self._probes = probes
         self._load_fps = load_fps
@@ -96,20 +112,23 @@ class Background:
 
     def finish(self, began_s: float, check: Callable[[], None]) -> Traffic:
         """End the sending and account for it; `began_s` is when building began, on the monotonic clock."""
-        assert self._future is not None and self._began_s is not None
+        assert self._future is not None
         if self._probes:
             until = time.monotonic() + SETTLE_S
             while time.monotonic() < until:
                 check()
                 time.sleep(LOOK_S)
+        self._ending = True
         self._instrument.stop()
         result = self._wait(self._future, check)
-        offset_s = self._began_s - began_s
-        taken = first_taken(result.streams[-1], self._probes, offset_s) if self._probes else ()
-        return Traffic(self._quiet, self._carried(result) if self._load_fps else None, taken)
+        parts = [*self._ended, (self._beginning(result), result)]
+        taken = first_taken(result.streams[-1], self._probes, parts[-1][0] - began_s) if self._probes else ()
+        carried = [(part_s, self._carried(part)) for part_s, part in parts]
+        return Traffic(self._quiet, joined(carried) if self._load_fps else None, taken)
 
     def abandon(self) -> None:
         """End it whatever it does; may be called twice."""
+        self._ending = True
         if self._future is not None and not self._future.done():
             self._instrument.stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
@@ -120,8 +139,26 @@ class Background:
         if with_probes and self._probes:
             streams.append(probe_stream(len(streams), scenario, self._probes))
         message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
-        self._future = self._pool.submit(self._instrument.transmit, message, self._heard)
+        work = self._transmit_anew if self._renewed and with_probes else self._instrument.transmit
+        self._future = self._pool.submit(work, message, self._heard)
         return self._future
+
+    def _transmit_anew(self, message: protocol.Run, heard: Callable[[Progress], None]) -> protocol.Result:
+        """The last of as many transmissions as links allow: before each the engine waits until all are up."""
+        while True:
+            result = self._instrument.transmit(message, heard)
+            if result.status != "aborted" or self._ending:
+                return result
+            self._ended.append((self._beginning(result), result))
+            self._began_s = None
+            # Frames of the one before, should some be left in a ring, are told apart by the epoch.
+            message = msgspec.structs.replace(message, epoch=message.epoch + 1, duration_s=RENEWED_S)
+
+    def _beginning(self, result: protocol.Result) -> float:
+        """Of a transmission that has ended, on the monotonic clock; one too short for a sample began so long ago."""
+        if self._began_s is not None:
+            return self._began_s
+        return time.monotonic() - result.drain_s - result.duration_s
 
     def _heard(self, sample: Progress) -> None:
         if isinstance(sample, protocol.Sample):
@@ -140,8 +177,10 @@ class Background:
 
 
 @contextmanager
-def background(bench: Standing, probes: Probes | None, load_fps: float) -> Iterator[Background]:
-    """The engine with its ports open; whatever it sends ends with the block."""
+def background(
+    bench: Standing, probes: Probes | None, load_fps: float, *, renewed: bool = False
+) -> Iterator[Background]:
+    """The engine with its ports open; whatever it sends ends with the block. `renewed`: see Background."""
     instrument = ProcessInstrument(
         bench.setup.engine,
         command=bench.engine,
@@ -150,7 +189,7 @@ def background(bench: Standing, probes: Probes | None, load_fps: float) -> Itera
     )
     try:
         bench.record.note_facts(instrument.open())
-        sending = Background(bench, instrument, probes, load_fps)
+        sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
         try:
             yield sending
         finally:

@@ -1,14 +1,13 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 import time
-from collections import Counter
 from dataclasses import dataclass
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
-from pinchpoint.diagnose.cache_line import apart, distance, of_mode, of_trial
+from pinchpoint.diagnose.cache_line import apart, of_mode, of_trial
 from pinchpoint.model import units
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
@@ -16,6 +15,7 @@ from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.summary import Found, result_of
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "load"
@@ -95,31 +95,12 @@ def _summary(
     reasons = "; ".join(rate.why_not for rate in rates)
     hint = "a quieter machine, or lower load.at_fps"
     highest = max(valid, key=lambda trial: trial.load_fps, default=None)
-    cores = distance(valid)
-    invalid = Counter(str(trial.validity) for trial in measurer.trials if trial.validity is not TrialValidity.VALID)
-    warnings = (not_learnt, cores.note if cores else "", *(told for rate in rates for told in rate.warnings))
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
-        outcome=Outcome.MEASURED if highest else Outcome.FAILED,
-        reason="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
-        metrics=(
+    told = Found(
+        (
             *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
             *(metrics.of_trial(highest) if highest else ()),
         ),
-        rates=(),
-        latency=(),
-        pmds=highest.pmds if highest else (),
-        verdict=None,
-        generator_ceiling_fps=None,
-        trials=len(measurer.trials),
-        invalid_trials=dict(invalid),
-        traffic_s=sum(trial.sent_duration_s for trial in measurer.trials),
-        wall_s=wall_s,
-        cache_line=cores,
-        warnings=tuple(warning for warning in warnings if warning),
+        (not_learnt, *(one for rate in rates for one in rate.warnings)),
+        failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
     )
+    return result_of(scenario, measurer.trials, told, wall_s, of=valid)

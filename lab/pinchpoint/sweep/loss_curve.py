@@ -1,16 +1,15 @@
 """The measure `loss_curve`: frame loss rate against offered load (RFC 2544, 26.3), on a bench that stands."""
 
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import loss_curve
-from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.diagnose.metrics import of_trial
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.scenario import LossCurve, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -19,6 +18,7 @@ from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
 from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.summary import Found, most_offered, result_of
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "loss curve"
@@ -117,37 +117,22 @@ def _summary(
     not_learnt: str,
     wall_s: float,
 ) -> ScenarioResult:
-    trials = measurer.trials
     curve = [trial for trial in judged if trial.phase == PHASE]
     valid = [trial for trial in curve if trial.validity is TrialValidity.VALID]
-    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
-    cores = distance(valid)
     free, _ = loss_curve.loss_free(points)
     limit = next((trial for trial in valid if free and trial.load_fps == free.load_fps), None)
-    warnings = (not_learnt, cores.note if cores else "", *loss_curve.warnings(points))
     ring = min(port.ring for port in scenario.ports)
     duration_s = valid[0].duration_s if valid else 0.0
     reasons = "; ".join(f"{units.fps(one.load_fps)}: {one.reason}" for one in points)
-    return ScenarioResult(
-        scenario=scenario.name,
-        title=scenario.title,
-        group=scenario.point.group,
-        levels=scenario.point.levels,
-        repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
-        outcome=Outcome.MEASURED if valid else Outcome.FAILED,
-        reason="" if valid else f"no load could be measured: {reasons}",
-        metrics=(*loss_curve.metrics(points), *(of_trial(limit) if limit else ())),
-        rates=(),
-        latency=(),
+    told = Found(
+        (*loss_curve.metrics(points), *(of_trial(limit) if limit else ())),
+        (not_learnt, *loss_curve.warnings(points)),
+        failed="" if valid else f"no load could be measured: {reasons}",
+    )
+    return replace(
+        result_of(scenario, measurer.trials, told, wall_s, of=curve),
         pmds=limit.pmds if limit else (),
         verdict=verdict(loss_curve.as_rate(points, duration_s), curve, ring) if valid else None,
-        generator_ceiling_fps=max((trial.offered_fps for trial in trials), default=None),
-        trials=len(trials),
-        invalid_trials=dict(invalid),
-        traffic_s=sum(trial.sent_duration_s for trial in trials),
-        wall_s=wall_s,
-        cache_line=cores,
-        warnings=tuple(warning for warning in warnings if warning),
+        generator_ceiling_fps=most_offered(measurer.trials),
         loss_curve=points,
     )

@@ -148,7 +148,9 @@ class Measurer:
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
-            self._keep(replace(trial, validity=TrialValidity.ABORTED, reason=reason))
+            trial = replace(trial, validity=TrialValidity.ABORTED, reason=reason)
+            self._keep(trial)
+            self.trials.append(trial)
             raise died
         return trial
 

@@ -2,11 +2,12 @@
 
 It is one transmission, so that no second lies between two windows and every frame is
 accounted for. The engine's samples end the windows; each is kept as it ends. A resumed soak
-is a further transmission for the time that is left.
+is a further transmission for the time that is left. A DUT that no longer answers does not end it:
+whether it still forwards is what a soak is about.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -14,8 +15,9 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose import soak as diagnosis
 from pinchpoint.diagnose.load import pmd_loads
 from pinchpoint.diagnose.soak import Window
+from pinchpoint.diagnose.validity import told_to_stop
 from pinchpoint.model import units
-from pinchpoint.model.errors import InputError
+from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
@@ -48,41 +50,43 @@ class Windows:
         self._before = diagnosis.BEGIN
         self._began = time.monotonic()
         self._load_fps = 0.0
+        self._most_under_way = 0
         self.made = list(made)
+        self.span_s = sum(one.span_s for one in self.all)
+        """Of all windows."""
+        self.unanswered = ""
+        """When the DUT no longer answered, and what was asked; empty while it does."""
 
     @property
     def all(self) -> list[Window]:
         """Every window so far."""
-        return [diagnosis.read(one) for one in self.made]
-
-    @property
-    def span_s(self) -> float:
-        """Of all windows."""
-        return sum(one.span_s for one in self.all)
+        return diagnosis.corrected([diagnosis.read(one) for one in self.made])
 
     @property
     def load_fps(self) -> float | None:
         """That windows were made at; None before the first."""
-        return self.all[0].load_fps if self.made else None
+        return diagnosis.read(self.made[0]).load_fps if self.made else None
 
     def begin(self, load_fps: float) -> None:
         """A transmission is about to start."""
         self._before, self._began, self._load_fps = diagnosis.BEGIN, time.monotonic(), load_fps
+        self._most_under_way = diagnosis.under_way([port.ring for port in self._scenario.ports], load_fps)
         self._bracket.open()
 
     def heard(self, sample: Sample) -> None:
         """A window has ended."""
-        self._end(sample)
+        self._end(diagnosis.settled(sample, self._most_under_way))
 
     def finish(self, trial: Trial) -> None:
         """The transmission has ended: what came after the last sample is a short window of its own."""
         ends_s = max(trial.sent_duration_s, self._before.elapsed_s)
-        if trial.offered > self._before.offered or trial.lost > (self._before.lost or 0):
+        if trial.offered > self._before.offered or trial.lost != (self._before.lost or 0):
             last = trial.samples[-1] if trial.samples else diagnosis.BEGIN
-            self._end(replace(last, elapsed_s=ends_s, offered=trial.offered, lost=trial.lost))
+            last = replace(last, offered=trial.offered, lost=trial.lost, received=trial.received)
+            self._end(replace(last, elapsed_s=ends_s))
 
     def _end(self, sample: Sample) -> None:
-        seen = self._bracket.turn().flat()
+        seen = self._seen(sample.elapsed_s - self._before.elapsed_s)
         steal_s = sum(
             ticks_to_seconds(ticks)
             for name, ticks in seen.items()
@@ -90,9 +94,21 @@ class Windows:
         )
         one = diagnosis.window(self.span_s, self._load_fps, (self._before, sample), seen, steal_s)
         self._before = sample
+        self.span_s += one.span_s
         found = self._measurement(one, seen)
         self.made.append(found)
         self._keep(found)
+
+    def _seen(self, span_s: float) -> Mapping[str, float]:
+        """What changed in the window that ends; nothing once the DUT has not answered: each question takes seconds."""
+        if self.unanswered:
+            return {}
+        try:
+            return self._bracket.turn().flat()
+        except DutError as error:
+            ended_s = self.span_s + span_s
+            self.unanswered = f"{ended_s:,.1f} s after the beginning the switch did not answer: {error.message}"
+            return {}
 
     def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
         number = len(self.made) + 1
@@ -130,13 +146,19 @@ def measure_soak(bench: Standing) -> ScenarioResult:
         recorded = [one for one in bench.recorded.measurements if one.kind == MeasureKind.SOAK]
         bracket = Bracket(witnesses(bench.setup, bench.control))
         windows = Windows(bench.scenario, bracket, keep, recorded)
-        return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began)
+        earlier = bench.recorded.trials
+        return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)
 
 
 def soak_scenario(
-    scenario: Scenario, measurer: Measurer, windows: Windows, listener: Listener, began: float
+    scenario: Scenario,
+    measurer: Measurer,
+    windows: Windows,
+    listener: Listener,
+    began: float,
+    earlier: Sequence[Trial] = (),
 ) -> ScenarioResult:
-    """All of one soak on a bench that stands, and what follows from it."""
+    """All of one soak on a bench that stands, and what follows from it; `earlier` are an interrupted run's trials."""
     soak = soak_of(scenario)
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
@@ -154,7 +176,7 @@ def soak_scenario(
     ring = smallest_ring(scenario)
     found = Found(
         diagnosis.metrics(windows.all, ring),
-        (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer.trials)),
+        (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
         rates,
         "" if windows.made else "no window ended",
     )
@@ -162,20 +184,40 @@ def soak_scenario(
 
 
 def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
-    """One transmission of what is left of the time; nothing, if nothing is left."""
+    """One transmission of what is left of the time; nothing, if nothing is left.
+
+    Raises DutError if the DUT died and the transmission ended with it; one that is only silent is told later.
+    """
     left_s = soak.duration_s - windows.span_s
     if left_s < SHORTEST * soak.window_s:
         return
     listener.phase(PHASE, 1)
     windows.begin(load_fps)
-    trial = measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard))
-    windows.finish(trial)
+    try:
+        windows.finish(measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
+    except DutError as error:
+        sent = next((one for one in measurer.trials if one.phase == PHASE), None)
+        if sent is None:
+            raise
+        windows.finish(sent)
+        if soak.duration_s - windows.span_s < SHORTEST * soak.window_s:
+            return
+        for told in diagnosis.ending(windows.all):
+            error.add_note(told)
+        raise
 
 
-def _apart(trials: Sequence[Trial]) -> tuple[str, ...]:
-    """What the account of the whole transmission says against it, the host's part left to the windows."""
+def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
+    """What the account of a whole transmission says against it, the host's part left to the windows."""
+    for one in earlier:
+        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and not told_to_stop(one):
+            yield f"{one.id}, before the run was resumed: {one.reason}"
+    if windows.unanswered:
+        yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
     aside = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
-    return tuple(f"{one.id}: {one.reason}" for one in trials if one.phase == PHASE and one.validity not in aside)
+    for one in measurer.trials:
+        if one.phase == PHASE and one.validity not in aside:
+            yield f"{one.id}: {one.reason}"
 
 
 def soak_of(scenario: Scenario) -> Soak:

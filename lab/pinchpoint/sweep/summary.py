@@ -21,9 +21,11 @@ class Found:
     failed: str = ""  # why there is no figure; empty if there is one
 
 
-def result_of(scenario: Scenario, trials: Sequence[Trial], found: Found, wall_s: float) -> ScenarioResult:
-    """The scenario's result; `trials` are all that it took, valid or not."""
-    judged = [trial for trial in trials if trial.validity is TrialValidity.VALID]
+def result_of(
+    scenario: Scenario, trials: Sequence[Trial], found: Found, wall_s: float, of: Sequence[Trial] | None = None
+) -> ScenarioResult:
+    """The scenario's result; `trials` are all that it took, valid or not; the figures are `of` these (None: all)."""
+    judged = [trial for trial in (trials if of is None else of) if trial.validity is TrialValidity.VALID]
     cores = distance(judged)
     invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     highest = max(judged, key=lambda trial: trial.load_fps, default=None)
@@ -49,3 +51,8 @@ def result_of(scenario: Scenario, trials: Sequence[Trial], found: Found, wall_s:
         cache_line=cores,
         warnings=tuple(filter(None, (cores.note if cores else "", *found.warnings))),
     )
+
+
+def most_offered(trials: Sequence[Trial]) -> float | None:
+    """The highest rate that the generator was seen to offer, frames per second; None without trials."""
+    return max((trial.offered_fps for trial in trials), default=None)

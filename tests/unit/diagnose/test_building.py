@@ -86,7 +86,7 @@ def test_what_is_lost_also_while_nothing_is_built_is_not_building_s():
 def test_a_path_that_never_worked_has_no_blocked_time_and_that_is_told():
     quiet = carried(lost=10_000, gap_s=None)
     why = disturbance(quiet, carried(lost=10_000, gap_s=None))
-    assert "100 % of the load was lost before anything was built" in why
+    assert "100 % of the load was lost before anything happened" in why
     assert warnings(measurement(built(), {"refused": why}), built().build) == (why,)
     assert "blocked time" not in values(metrics(built()))
 

@@ -7,7 +7,7 @@ from random import Random
 import pytest
 
 from pinchpoint.diagnose import soak
-from pinchpoint.diagnose.soak import Window
+from pinchpoint.diagnose.soak import Stop, Window
 from pinchpoint.model.trial import Sample
 
 RING = 1000
@@ -25,6 +25,68 @@ def test_a_window_is_what_lies_between_two_samples():
     assert (one.at_s, one.span_s, one.offered, one.lost) == (40.0, 10.0, 2000, 20)
     assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, 0.03)
     assert one.delay_s == pytest.approx(2e-3)
+
+
+def test_frames_that_are_out_are_lost_once_there_is_no_room_for_as_many():
+    most = soak.under_way((1024, 1024), 1e6)
+    assert most == 2 * 2 * 1024 + soak.KERNEL_FRAMES + 10_000
+    forwarding = Sample(1.0, 1_000_000, 5, received=999_995 - most)
+    stopped = replace(forwarding, received=forwarding.received - 1)
+    assert soak.settled(forwarding, most) == forwarding
+    assert soak.settled(stopped, most).lost == 5 + most + 1
+    assert soak.settled(replace(stopped, received=None), most).lost == 5, "a record that does not tell"
+
+
+def test_at_a_low_load_a_second_is_longer_than_any_frame_takes():
+    assert soak.under_way((4096, 4096), 100.0) == 101
+
+
+def test_frames_that_came_late_are_taken_off_the_loss_before_them_the_nearest_first():
+    windows = [replace(QUIET, lost=n) for n in (5, 30, 20)]
+    found = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
+    assert [one.lost for one in found] == [5, 25, 0, 0, 0]
+    assert "25 frames came so late" in soak.warnings(found, RING, 50.0)[0]
+
+
+def row(*losses):
+    """Windows of 10 s, one after the other, of which these shares were lost."""
+    return [
+        replace(QUIET, at_s=10.0 * n, lost=round(share * QUIET.offered), received=round((1 - share) * QUIET.offered))
+        for n, share in enumerate(losses)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("losses", "found"),
+    [
+        ((0, 0, 0), []),
+        ((0, 0.9, 0), []),
+        ((0, 0.25, 1, 1), [Stop(17.5, None)]),
+        ((1, 1, 1), [Stop(0.0, None)]),
+        ((0, 0.25, 1, 0.5, 0, 0, 1, 0), [Stop(17.5, 35.0), Stop(60.0, 70.0)]),
+    ],
+    ids=["none", "shorter than a window", "for good", "from the beginning", "twice"],
+)
+def test_a_stop_begins_within_the_window_before_it_and_ends_within_the_one_behind(losses, found):
+    assert soak.stops(row(*losses)) == found
+
+
+def test_a_stop_is_told_with_its_time_and_whether_it_ended():
+    for_good, once = row(0, 0.25, 1, 1), row(0, 0.25, 1, 0.5)
+    assert soak.warnings(for_good, RING, 40.0) == (
+        "forwarding stopped 17.5 s after the beginning, and did not come back",
+    )
+    assert soak.warnings(once, RING, 40.0) == ("forwarding stood still from 17.5 s to 35.0 s after the beginning",)
+    open_ended, closed = metrics(for_good)["longest stop"], metrics(once)["longest stop"]
+    assert (open_ended.value, open_ended.high) == (22.5, None)
+    assert open_ended.note.startswith("at least")
+    assert (closed.low, closed.value, closed.high) == (17.5, 17.5, 17.5)
+    assert "longest stop" not in metrics(row(0, 0.9, 0))
+
+
+def test_a_few_frames_that_are_on_their_way_are_no_stop():
+    tail = replace(QUIET, at_s=10.0, span_s=0.001, offered=soak.SILENT - 1, received=0)
+    assert soak.stops([QUIET, tail]) == []
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.errors import EngineError, RequirementError
-from pinchpoint.model.trial import Jump, Loopback
+from pinchpoint.model.trial import Jump, Loopback, Sample
 
 GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
 HELLO, OPENED, SAMPLE, RESULT, ABORTED = GOLDEN[:5]
@@ -47,6 +47,14 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
     assert result.cache_line_before_ns == 31.5
     assert result.probe_occupied_ns == {0: 310000, 1: 305000}
     assert (result.completed, result.reason) == (True, None)
+
+
+def test_samples_reach_whoever_listens():
+    engine, heard = instrument(scripted(HELLO, OPENED, f"{SAMPLE}\n{RESULT}")), []
+    engine.open()
+    engine.run(REQUEST, heard.append)
+    engine.close()
+    assert heard == [Sample(0.5, 750_000, 90, gaps_s=66e-6, gap_max_s=30.1e-6, received=749_000)]
 
 
 def test_what_the_engine_tells_of_itself_and_of_lateness_reaches_the_lab():

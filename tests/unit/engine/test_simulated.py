@@ -8,8 +8,9 @@ from hypothesis import strategies as st
 from support import request, stream
 
 from pinchpoint.engine.instrument import EngineResult, Instrument
-from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, PortFailure, SimulatedInstrument, StallKind, Stalls, Stop, Truth
 from pinchpoint.model.errors import EngineError
+from pinchpoint.model.trial import Sample
 
 
 def run(truth: Truth, load_fps: float, duration_s: float = 1.0) -> EngineResult:
@@ -114,6 +115,21 @@ def test_a_descheduled_dut_thread_shows_as_run_delay_and_a_pause_of_its_own_does
     assert delays[0] > 0 and delays[0] % 2_000_000 == 0
     assert delays[1] == 0
     assert losses[0] == losses[1] > 0
+
+
+@pytest.mark.parametrize(("stop", "known", "last_s"), [(Stop(0.3, 0.3), 300_000, 0.6), (Stop(0.7), 0, None)])
+def test_what_a_dut_loses_while_it_has_stopped_is_known_once_frames_come_again(
+    stop: Stop, known: int, last_s: float | None
+) -> None:
+    heard = list[Sample]()
+    instrument = SimulatedInstrument(Truth(5e6, stop=stop))
+    instrument.open()
+    result = instrument.run(replace(request(1e6), sample_s=0.25), heard.append)
+    assert result.streams[0].lost == 300_000
+    assert result.streams[0].last_loss_s == (None if last_s is None else pytest.approx(last_s))
+    assert [one.lost for one in heard] == [0, 0, known, known]
+    came = [250_000, 300_000, 450_000, 700_000] if known else [250_000, 500_000, 700_000, 700_000]
+    assert [one.received for one in heard] == came
 
 
 def test_far_cores_halve_the_capacity_and_show_in_the_probe() -> None:

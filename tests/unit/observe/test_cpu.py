@@ -73,7 +73,7 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
     assert after[0].gauges["host/irq_time_separate"] in (0.0, 1.0)
 
 
-def test_a_process_keeps_its_counter_when_another_of_its_name_ends(monkeypatch):
+def test_a_process_keeps_its_counter_when_another_of_its_name_ends_and_a_new_one_has_all_its_time(monkeypatch):
     running = {11: 500, 12: 900, 13: 100}
     monkeypatch.setattr(cpu, "marked_pids", lambda _: iter(running))
     monkeypatch.setattr(cpu.Path, "read_bytes", lambda _: b"/opt/bin/pinchpoint-engine\0")
@@ -87,4 +87,5 @@ def test_a_process_keeps_its_counter_when_another_of_its_name_ends(monkeypatch):
     assert {name: ticks for name, ticks in found.items() if "engine" in name} == {
         "host/process/pinchpoint-engine-2/ticks": 10,
         "host/process/pinchpoint-engine-3/ticks": 0,
+        "host/process/pinchpoint-engine-4/ticks": 7,
     }

@@ -1,33 +1,15 @@
 """The keys of soak, recovery and blocked: their defaults, and what does not fit together."""
 
 import pytest
+from support import scenario_text
 
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Blocked, MeasureKind, Recovery, Soak
 from pinchpoint.scenario import parse
 
-BENCH = """
-measure = "{measure}"
-[dut]
-kind = "ovs"
-datapath = "{datapath}"
-pmd_cpus = [1]
-rules = "in_port={{left}},actions=output:{{right}}"
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-{more}
-"""
-
 
 def read(measure, more="", datapath="dpdk"):
-    return parse(BENCH.format(measure=measure, more=more, datapath=datapath), "a.toml")
+    return parse(scenario_text(measure, more, datapath), "a.toml")
 
 
 def test_defaults_are_those_of_the_standard():

@@ -22,7 +22,7 @@ POINTS = {  # group: points in full, points in the short form
         "rr": (3, 3),
         "crr": (3, 3),
     },
-    "reliability": {"soak": (1, 1), "recovery": (1, 1), "blocked": (7, 7)},
+    "reliability": {"soak": (1, 1), "recovery": (1, 1), "blocked": (7, 7), "restart": (3, 3)},
     "bridge-scale": {
         "threads": (27, 6),
         "rules": (84, 6),

@@ -2,6 +2,7 @@
 
 import msgspec
 import pytest
+from engine_accounts import EMPTY, result, worker
 
 from pinchpoint.engine import protocol
 from pinchpoint.model.scenario import Build
@@ -37,51 +38,6 @@ def test_a_rule_s_time_is_the_number_of_probes_it_did_not_take():
     stream = msgspec.structs.replace(EMPTY, flows=flows)
     taken = first_taken(stream, probes, -0.25)
     assert taken == (pytest.approx(0.25), pytest.approx(0.7525), pytest.approx(-0.245), None)
-
-
-EMPTY = protocol.StreamResult(
-    id=0,
-    tx_port="left",
-    rx_port="right",
-    intended=None,
-    offered=0,
-    refused=0,
-    shortfall=None,
-    sent=0,
-    bytes_mean=60.0,
-    received=0,
-    lost=0,
-    duplicated=0,
-    reordered=0,
-    reorder_distance_max=0,
-    reorder_histogram=(),
-    corrupt=0,
-    late=0,
-    largest_jump=None,
-    last_loss_s=None,
-    latency=None,
-    jitter=None,
-    flows=None,
-)
-
-
-def worker(gap_max_ns, gap_total_ns):
-    return protocol.WorkerResult(0, 1, 0.5, 10_000, 3, gap_total_ns, gap_max_ns, 0.1, (), (), 0.0, 0, 0, None)
-
-
-def result(streams, missed=0, duration_s=10.0, workers=()):
-    return protocol.Result(
-        trial="b",
-        status="stopped",
-        reason=None,
-        duration_s=duration_s,
-        drain_s=0.1,
-        streams=tuple(streams),
-        ports=(protocol.PortResult("left", 0, 0, 0, 0, 0, 0, missed, None, {}),),
-        pacing=protocol.Pacing(1, None),
-        witness=protocol.WitnessResult(tuple(workers), None, None),
-        capture=None,
-    )
 
 
 def test_steady_traffic_is_counted_without_the_probes():

@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 from support import TWO_PORTS, Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind, Recovery
 from pinchpoint.observe.bracket import Bracket
+from pinchpoint.sweep import measure
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Measurer
 from pinchpoint.sweep.recovery import recover_scenario
@@ -16,8 +17,15 @@ from pinchpoint.sweep.recovery import recover_scenario
 SHORT = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 3)
 
 
-def recovered(truth, recovery=SHORT, trials=()):
-    scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery)
+@pytest.fixture(autouse=True)
+def no_settling(monkeypatch):
+    """Counters of no real switch need no time until they are handed over."""
+    monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 0.0)
+
+
+def recovered(truth, recovery=SHORT, trials=(), unexplained=0):
+    rules = replace(TWO_PORTS.validity, unexplained_frames=unexplained)
+    scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery, validity=rules)
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []
@@ -44,7 +52,25 @@ def test_the_time_is_that_from_the_change_to_the_last_loss(recovery_s):
 
 def test_a_dut_that_does_not_recover_in_time_is_told():
     result, _ = recovered(Truth(1e6, recovery_s=60.0))
+    time = figures(result)["recovery time"]
+    assert (time.value, time.low, time.high) == (pytest.approx(1.0), pytest.approx(1.0), None)
+    assert time.note.startswith("at least: 3 of 3 repeats not recovered within 1.00 s")
     assert "still lost frames" in result.warnings[0]
+
+
+@pytest.mark.parametrize("stops_s", [1.5, 2.5], ids=["in the overload", "after it"])
+def test_a_dut_that_never_forwards_again_has_not_recovered_at_once(stops_s):
+    result, _ = recovered(Truth(1e6, stop=Stop(stops_s)), unexplained=10**9)
+    time = figures(result)["recovery time"]
+    assert (time.value, time.high) == (pytest.approx(1.0), None)
+    assert time.note.startswith("at least: 3 of 3 repeats not recovered within 1.00 s")
+    silent = [told for told in result.warnings if "forwarded nothing after the overload" in told]
+    assert len(silent) == (stops_s < SHORT.overload_s)
+
+
+def test_a_dut_that_forwards_again_in_time_has_its_time():
+    result, _ = recovered(Truth(1e6, stop=Stop(1.5, 1.0)), unexplained=10**9)
+    assert figures(result)["recovery time"].value == pytest.approx(0.5, abs=1e-3)
 
 
 def test_an_overload_that_is_none_is_told():

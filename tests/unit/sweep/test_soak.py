@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 from support import TWO_PORTS, Truth
 
-from pinchpoint.engine.simulated import SimulatedInstrument, StallKind, Stalls
-from pinchpoint.model.errors import EngineError
+from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, StallKind, Stalls, Stop
+from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind, Soak
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.sweep import measure
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted, Measurer
 from pinchpoint.sweep.soak import Windows, soak_scenario
@@ -43,17 +45,42 @@ class Interrupting(SimulatedInstrument):
         return replace(result, completed=False, sent_duration_s=float(self.after))
 
 
-def soaked(truth, soak, trials=(), made=(), instrument=None):
+class Dying:
+    """A collector of a DUT that answers some times and then no more."""
+
+    name = "dying"
+
+    def __init__(self, answers):
+        self.answers = answers
+
+    def can_run(self):
+        return None
+
+    def snapshot(self):
+        self.answers -= 1
+        if self.answers < 0:
+            raise DutError("vswitchd.ctl: no answer to version: timed out")
+        return Snapshot(0.0, {"ovs/pmd/core1/packets_received": 7})
+
+
+@pytest.fixture(autouse=True)
+def no_settling(monkeypatch):
+    """Counters of no real switch need no time until they are handed over."""
+    monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 0.0)
+
+
+def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10**9), kept=None, windows=None):
+    """`answers`: how many times the DUT answers about windows, and about trials."""
     scenario = replace(TWO_PORTS, measure=MeasureKind.SOAK, soak=soak)
     instrument = instrument or SimulatedInstrument(truth)
     instrument.open()
-    kept, windows = [], []
-    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener(), trials)
+    kept, windows = [] if kept is None else kept, [] if windows is None else windows
+    measurer = Measurer(scenario, instrument, Bracket([Dying(answers[1])]), kept.append, Listener(), trials)
     if isinstance(instrument, Interrupting):
         instrument.measurer = measurer
-    over = Windows(scenario, Bracket([]), windows.append, made)
+    over = Windows(scenario, Bracket([Dying(answers[0])]), windows.append, made)
     try:
-        result = soak_scenario(scenario, measurer, over, Listener(), 0.0)
+        result = soak_scenario(scenario, measurer, over, Listener(), 0.0, trials)
     except (Interrupted, EngineError):
         result = None
     return result, kept, windows
@@ -121,3 +148,52 @@ def test_a_soak_that_was_finished_sends_nothing_more():
     _, again, rest = soaked(Truth(5e6), soak, trials=kept, made=windows)
     assert [trial.phase for trial in again] == ["warm-up"]
     assert rest == []
+
+
+def losses(windows):
+    return [one.account["lost"] / one.account["offered"] for one in windows]
+
+
+def test_a_dut_that_stops_for_good_has_its_loss_where_it_happened_and_the_time_is_told():
+    result, kept, windows = soaked(Truth(5e6, stop=Stop(6.2)), Soak(1e6, 0.9, 10.0, 1.0))
+    assert losses(windows) == pytest.approx([0] * 6 + [0.8] + [1] * 3, abs=1e-4)
+    assert sum(one.account["lost"] for one in windows) == kept[-1].lost
+    assert "forwarding stopped 6.2 s after the beginning, and did not come back" in result.warnings
+    assert figures(result)["longest stop"].value == pytest.approx(3.8, abs=1e-3)
+
+
+def test_a_dut_that_comes_back_has_the_loss_of_the_time_that_it_stood_still():
+    result, kept, windows = soaked(Truth(5e6, stop=Stop(3.5, 3.2)), Soak(1e6, 0.9, 10.0, 1.0))
+    assert losses(windows) == pytest.approx([0, 0, 0, 0.5, 1, 1, 0.7, 0, 0, 0], abs=1e-4)
+    assert sum(one.account["lost"] for one in windows) == kept[-1].lost
+    assert "forwarding stood still from 3.5 s to 6.7 s after the beginning" in result.warnings
+
+
+def test_a_dut_that_answers_no_more_is_told_and_its_forwarding_still_watched():
+    result, _, windows = soaked(Truth(5e6), Soak(1e6, 0.9, 10.0, 1.0), answers=(4, 10**9))
+    assert result.outcome is Outcome.MEASURED
+    assert len(windows) == 10
+    assert [bool(one.pmds) for one in windows] == [True] * 3 + [False] * 7
+    (told,) = result.warnings
+    assert told.startswith("4.0 s after the beginning the switch did not answer: vswitchd.ctl: no answer")
+
+
+def test_a_dut_that_is_silent_at_the_end_does_not_take_the_windows_with_it():
+    of_warm_up_and_begin = 3
+    result, kept, windows = soaked(Truth(5e6), Soak(1e6, 0.9, 5.0, 1.0), answers=(10**9, of_warm_up_and_begin))
+    assert result.outcome is Outcome.MEASURED
+    assert len(windows) == 5
+    assert kept[-1].validity is TrialValidity.ABORTED
+    assert any("no answer to version" in told for told in result.warnings)
+
+
+def test_a_dut_that_died_ends_the_soak_with_the_windows_so_far_and_resume_tells_of_it():
+    soak, dies = Soak(1e6, 0.9, 10.0, 1.0), Truth(5e6, failures=(PortFailure(2, "left", 3.5),))
+    with pytest.raises(DutError) as died:
+        soaked(dies, soak, answers=(10**9, 3), kept=(kept := []), windows=(windows := []))
+    assert died.value.__notes__ == ["3.5 s of the soak were measured"]
+    assert [one.account["span_s"] for one in windows] == pytest.approx([1, 1, 1, 0.5])
+    result, again, _ = soaked(Truth(5e6), soak, trials=kept, made=windows)
+    assert again[-1].duration_s == pytest.approx(6.5)
+    (told,) = result.warnings
+    assert "before the run was resumed: port left: its link went down" in told

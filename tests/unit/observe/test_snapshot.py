@@ -1,0 +1,20 @@
+"""What changed between readings, and over parts of time that follow each other."""
+
+from pinchpoint.observe.snapshot import Observation, Snapshot, difference, together
+
+
+def test_of_a_sparse_source_what_was_not_there_was_zero_and_of_others_it_is_unknown():
+    before = {"old": 5}
+    after = {"old": 7, "new": 3}
+    assert difference(Snapshot(0.0, before), Snapshot(1.0, after)).differences == {"old": 2}
+    found = difference(Snapshot(0.0, before, sparse=True), Snapshot(1.0, after, sparse=True))
+    assert found.differences == {"old": 2, "new": 3}
+
+
+def test_parts_add_up_and_the_last_one_tells_the_state():
+    first = Observation(1.0, {"ended": 10, "lasting": 1}, {"elapsed_s/cpu": 1.0, "host/process/lab/cpu": 0.0})
+    second = Observation(2.5, {"begun": 4, "lasting": 2}, {"elapsed_s/cpu": 2.5, "host/process/lab/cpu": 1.0})
+    found = together([first, second])
+    state = {"elapsed_s/cpu": 3.5, "host/process/lab/cpu": 1.0}
+    assert found == Observation(3.5, {"ended": 10, "lasting": 3, "begun": 4}, state)
+    assert together([first]) == first
