@@ -21,6 +21,7 @@ from pinchpoint.sweep.mode import Mode
 COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
 EPOCHS = 256  # one byte of the signature
 MOST_MOVES = 3  # of the cores between near and far, that a measure follows
+PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
@@ -125,6 +126,8 @@ class Measurer:
         self._count += 1
         trial_id = f"{self._scenario.name}-{self._count:04d}"
         self._listener.trial_begins(trial_id, duration_s, load_fps)
+        if burst_frames is not None:
+            self._prime()
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
@@ -153,6 +156,19 @@ class Measurer:
             self.trials.append(trial)
             raise died
         return trial
+
+    def _prime(self) -> None:
+        """A few frames, of no trial, before a burst.
+
+        A virtio port frees what the switch has taken of earlier frames when it sends the next ones: up to
+        0.1 ms in which the engine's core would stand still at the beginning of the burst.
+        """
+        request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
+        self._sending = True
+        try:
+            self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS, probe_cores=None))
+        finally:
+            self._sending = False
 
     def _send(self, request: TrialRequest, over_time: OverTime | None, samples: list[Sample]) -> EngineResult:
         """The engine's account; its samples go to `samples`.
