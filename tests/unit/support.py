@@ -13,7 +13,6 @@ from pinchpoint.scenario import parse
 RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
 
 
-
 def scenario_text(measure: str = "rates", more: str = "", datapath: str = "dpdk") -> str:
     """The smallest scenario that sends frames: one stream from left to right."""
     return f"""

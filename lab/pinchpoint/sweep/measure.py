@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
-from pinchpoint.diagnose.bursts import without_pauses
+from pinchpoint.diagnose.bursts import from_first_frame
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
@@ -141,13 +141,14 @@ class Measurer:
                 seen = self._bracket.close().flat()
         except DutError as error:
             died = error
-        if load_fps == HIGHEST_FPS and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
+        unpaced = load_fps == HIGHEST_FPS
+        if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
         if burst_frames is not None:
-            trial = without_pauses(replace(trial, burst_frames=burst_frames))
+            trial = from_first_frame(replace(trial, burst_frames=burst_frames), paced=not unpaced)
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
