@@ -12,26 +12,37 @@ from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
 from pinchpoint.model.trial import Drop, Trial, TrialValidity
 
-PAUSED = 0.05  # share of a burst that the engine may stand still: the DUT catches up meanwhile
+CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the engine stood still within it
+FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
 FASTER = 1.02  # times the DUT's throughput that a burst must at least have: below it nothing need be buffered
 MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
 
 
-def without_pauses(trial: Trial) -> Trial:
-    """The burst, or a noisy one if the engine stood still within it: what it shows is longer than the truth.
+def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
+    """The burst, timed from its first frames; a noisy one if the engine stood still too long after them.
 
-    Whatever it lost, so that setting aside favours neither answer.
+    Frames leave at the end of a turn of the engine's loop, and its first turn, through cold caches, takes as long
+    as several others: before it ends there is no burst. In a later pause the DUT catches up, at most with what was
+    sent before it: what such a burst shows may be longer by as much than the truth. That is judged by the pauses
+    alone, whatever was lost, so that setting aside favours neither answer.
     """
+    length_s = trial.sent_duration_s
+    gaps = [(at_s, ns / 1e9) for worker in trial.witness.workers for at_s, ns in worker.gaps_longest if at_s < length_s]
+    before_s = max((gap_s for at_s, gap_s in gaps if at_s < FIRST_TURN_S), default=0.0)
+    if before_s < length_s:
+        trial = replace(trial, sent_duration_s=length_s - before_s)
+        if not paced:  # nobody intended that load: it is as high as it is
+            trial = replace(trial, load_fps=trial.intended / trial.sent_duration_s)
     if trial.validity is not TrialValidity.VALID:
         return trial
-    length_s = trial.sent_duration_s
-    paused_s = sum(
-        gap_ns / 1e9 for worker in trial.witness.workers for at_s, gap_ns in worker.gaps_longest if at_s <= length_s
-    )
-    if paused_s <= PAUSED * length_s:
+    sent_fps = trial.offered_fps
+    later = [(at_s - before_s, gap_s) for at_s, gap_s in gaps if at_s >= FIRST_TURN_S]
+    caught_up = sum(min(at_s, gap_s) * sent_fps for at_s, gap_s in later)
+    if caught_up <= CAUGHT_UP * trial.offered:
         return trial
-    stood = f"the engine's core stood still for {units.seconds(paused_s)} of the {units.seconds(length_s)} of the burst"
-    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=stood)
+    stood = units.seconds(sum(gap_s for _, gap_s in later))
+    told = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
+    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=told)
 
 
 def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> str:

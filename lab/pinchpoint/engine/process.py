@@ -27,6 +27,9 @@ from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, Strea
 MAX_LINE_BYTES = 64 * 1024 * 1024
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
+TX_BURST_IN_BURSTS = (
+    32  # the first turn of its loop is slow: the fewer frames leave with it, the less of a lead they have
+)
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
@@ -268,7 +271,7 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         sample_interval_s=request.sample_s,
         probe_cores=request.probe_cores,
         verify_checksums=True,
-        tx_burst=TX_BURST,
+        tx_burst=TX_BURST if request.burst_frames is None else TX_BURST_IN_BURSTS,
         latency_every=1,
         loopback=True,
         capture=None,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
-from pinchpoint.diagnose.bursts import without_pauses
+from pinchpoint.diagnose.bursts import from_first_frame
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
@@ -21,6 +21,7 @@ from pinchpoint.sweep.mode import Mode
 COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
 EPOCHS = 256  # one byte of the signature
 MOST_MOVES = 3  # of the cores between near and far, that a measure follows
+PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
@@ -125,6 +126,8 @@ class Measurer:
         self._count += 1
         trial_id = f"{self._scenario.name}-{self._count:04d}"
         self._listener.trial_begins(trial_id, duration_s, load_fps)
+        if burst_frames is not None:
+            self._prime()
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
@@ -138,13 +141,14 @@ class Measurer:
                 seen = self._bracket.close().flat()
         except DutError as error:
             died = error
-        if load_fps == HIGHEST_FPS and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
+        unpaced = load_fps == HIGHEST_FPS
+        if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
             load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
         if burst_frames is not None:
-            trial = without_pauses(replace(trial, burst_frames=burst_frames))
+            trial = from_first_frame(replace(trial, burst_frames=burst_frames), paced=not unpaced)
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
@@ -153,6 +157,19 @@ class Measurer:
             self.trials.append(trial)
             raise died
         return trial
+
+    def _prime(self) -> None:
+        """A few frames, of no trial, before a burst.
+
+        A virtio port frees what the switch has taken of earlier frames when it sends the next ones: up to
+        0.1 ms in which the engine's core would stand still at the beginning of the burst.
+        """
+        request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
+        self._sending = True
+        try:
+            self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS, probe_cores=None))
+        finally:
+            self._sending = False
 
     def _send(self, request: TrialRequest, over_time: OverTime | None, samples: list[Sample]) -> EngineResult:
         """The engine's account; its samples go to `samples`.

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import trials
 
-from pinchpoint.diagnose.bursts import burst_result, not_faster, throughput, verdict, without_pauses
+from pinchpoint.diagnose.bursts import burst_result, from_first_frame, not_faster, throughput, verdict
 from pinchpoint.model.result import Limit, Rate, RateStatus
 from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.trial import TrialValidity
@@ -23,19 +23,34 @@ def ndr(status=RateStatus.FOUND, lower=4e6):
 
 
 def test_a_burst_in_which_the_engine_stood_still_is_set_aside_whatever_it_lost():
-    found = without_pauses(burst(((0.0004, 60_000),)))
+    found = from_first_frame(burst(((0.0004, 60_000),)), paced=True)
     assert found.validity is TrialValidity.NOISY_HOST
-    assert found.reason == "the engine's core stood still for 60.0 us of the 1.00 ms of the burst"
+    assert found.reason == "the engine's core stood still for 60.0 us within the 1.00 ms of the burst"
 
 
 @pytest.mark.parametrize("gaps", [(), ((0.0004, 40_000),), ((0.002, 5_000_000),)])
 def test_a_short_pause_or_one_after_the_burst_leaves_it_valid(gaps):
-    assert without_pauses(burst(gaps)).validity is TrialValidity.VALID
+    assert from_first_frame(burst(gaps), paced=True).validity is TrialValidity.VALID
+
+
+@pytest.mark.parametrize(("at_s", "valid"), [(0.00004, True), (0.0002, False)])
+def test_in_a_pause_the_dut_catches_up_with_no_more_than_was_sent_before(at_s, valid):
+    found = from_first_frame(burst(((at_s, 100_000),)), paced=True)
+    assert (found.validity is TrialValidity.VALID) == valid
+
+
+def test_what_passes_before_the_first_frames_leave_is_no_part_of_the_burst():
+    first_turn = burst(((0.0, 200_000),))
+    found = from_first_frame(first_turn, paced=False)
+    assert found.validity is TrialValidity.VALID
+    assert found.sent_duration_s == pytest.approx(0.0008)
+    assert found.load_fps == pytest.approx(first_turn.intended / 0.0008)
+    assert from_first_frame(first_turn, paced=True).load_fps == first_turn.load_fps
 
 
 def test_what_was_invalid_keeps_its_own_reason():
-    found = replace(burst(((0.0, 900_000),)), validity=TrialValidity.ABORTED, reason="gone")
-    assert without_pauses(found) == found
+    found = replace(burst(((0.0004, 900_000),)), validity=TrialValidity.ABORTED, reason="gone")
+    assert from_first_frame(found, paced=True) == found
 
 
 def test_the_buffer_is_what_was_not_forwarded_while_the_burst_came_in():

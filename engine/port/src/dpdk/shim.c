@@ -19,6 +19,9 @@
 #include <rte_prefetch.h>
 #include <rte_version.h>
 
+/* Taken descriptors from which on a virtio port frees them: one burst of ours. */
+#define PP_FREED 64
+
 struct pp_info {
 	uint16_t rx_ring;
 	uint16_t tx_ring;
@@ -159,6 +162,13 @@ int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t queues,
 		return rc;
 	txconf = dev.default_txconf;
 	txconf.offloads = conf.txmode.offloads;
+	/*
+	 * virtio frees what the switch has taken only when the ring is nearly
+	 * full, and then all of it at once: 0.2 ms for 1,024 frames, a pause
+	 * in every burst. With this threshold it frees as it sends.
+	 */
+	if (strcmp(dev.driver_name, "net_virtio_user") == 0 && tx_ring > 2 * PP_FREED)
+		txconf.tx_free_thresh = tx_ring - PP_FREED;
 	for (queue = 0; queue < queues; queue++) {
 		rc = rte_eth_rx_queue_setup(port, queue, rx_ring,
 					    rte_eth_dev_socket_id(port), NULL,
