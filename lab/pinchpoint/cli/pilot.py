@@ -22,7 +22,7 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.variance import (
     Allocation,
     Component,
@@ -202,17 +202,12 @@ def _judge(
     if not values:
         return Finding(metric, unit, None, None, None, reason, (), None)
     benches = [fmean([one for start in bench for one in start]) for bench in values]
-    estimate, n = median_interval(benches), len(benches)
-    few = n < FEWEST_FOR_INTERVAL
-    words = (
-        f"lowest and highest of {n} benches"
-        if few
-        else f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} benches"
-    )
+    estimate = median_interval(benches)
     known = components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
     if known:
         advice = for_half_width(known, costs, half_width) if time_s is None else for_time(known, costs, time_s)
+    words = estimate.words("benches")
     return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from pinchpoint.diagnose.median import median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Recovery
@@ -79,9 +79,9 @@ def metrics(found: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, 
     after = median_interval([float(one.lost_after) for one in found])
     before = median_interval([float(one.lost_before) for one in found])
     return (
-        Metric("recovery time", "s", times.centre, times.low, times.high, f"{times.words}; {within}"),
-        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words),
-        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words),
+        Metric("recovery time", "s", times.centre, times.low, times.high, f"{times.words()}; {within}"),
+        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words()),
+        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words()),
         Metric("throughput", "fps", throughput_fps, note="that the shares are of"),
     )
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pinchpoint.diagnose.change_points import FEWEST_VALUES
 from pinchpoint.diagnose.change_points import segments as cut
 from pinchpoint.diagnose.curves import of_repeats
-from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
@@ -194,13 +194,8 @@ def _distance_ns(run: _Measured) -> float:
 
 
 def _segment(points: Sequence[TrendRun], first: int, end: int) -> TrendSegment:
-    values = [point.value for point in points[first:end]]
-    found, n = median_interval(values), len(values)
-    few = n < FEWEST_FOR_INTERVAL
-    words = (
-        f"lowest and highest of {n} runs" if few else f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} runs"
-    )
-    return TrendSegment(first, end, found.centre, found.low, found.high, words)
+    found = median_interval([point.value for point in points[first:end]])
+    return TrendSegment(first, end, found.centre, found.low, found.high, found.words("runs"))
 
 
 def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:
