@@ -99,3 +99,13 @@ def test_two_runs_of_one_scenario_each_are_compared_whatever_they_are_called():
     other = replace(base(), name="mine", point=replace(base().point, group="mine"))
     comparison = of_runs(A, run([8e6] * 3, scenario=other))
     assert len(comparison.scenarios) == 1
+
+
+def test_a_setting_that_only_one_run_has_is_told_with_the_scenario():
+    tuned = replace(base(), dut=replace(base().dut, other_config={"emc-insert-inv-prob": "0"}))
+    for one, two, words in (
+        (A, run([8e6] * 3, scenario=tuned), ("none", "0")),
+        (run([8e6] * 3, scenario=tuned), A, ("0", "none")),
+    ):
+        (told,) = of_runs(one, two).scenarios[0].differences.scenario
+        assert (told.what, told.a, told.b) == ("dut.other_config.emc-insert-inv-prob", *words)
