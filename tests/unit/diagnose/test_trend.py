@@ -105,7 +105,7 @@ def test_keys_that_only_one_version_writes_are_no_difference_where_the_file_left
 
 def test_a_setting_that_only_one_run_has_is_another_scenario() -> None:
     runs = history([3e6] * 4)
-    dut = {**runs[1][0].scenarios[0]["dut"], "other_config": {"emc-insert-inv-prob": "0"}}  # type: ignore[dict-item]
+    dut = {**runs[1][0].scenarios[0]["dut"], "other_config": {"emc-insert-inv-prob": "0"}}
     runs[1] = written(runs[1], dut=dut)
     (found,) = trends(runs)
     assert found.left_out == ("forward-001: another scenario: dut.other_config.emc-insert-inv-prob 0, now none",)
@@ -123,16 +123,16 @@ def test_a_table_that_only_one_run_has_is_another_scenario() -> None:
 def test_rules_are_told_by_their_text() -> None:
     runs = history([3e6] * 3)
     dut = runs[0][0].scenarios[0]["dut"]
-    bridge = dut["bridges"][0]  # type: ignore[index]
+    bridge = dut["bridges"][0]
     longer = {**bridge, "rules": [*bridge["rules"], {"text": "priority=9,actions=drop", "line": 3}]}
-    runs[0] = written(runs[0], dut={**dut, "bridges": [longer]})  # type: ignore[dict-item]
+    runs[0] = written(runs[0], dut={**dut, "bridges": [longer]})
     (found,) = trends(runs)
     assert found.left_out == ("forward-000: another scenario: rules of br0 priority=9,actions=drop, now none",)
 
 
 def test_what_defines_a_number_is_told_as_another_definition() -> None:
     runs = history([3e6] * 3)
-    search = {**runs[0][0].scenarios[0]["search"], "trial_duration_s": 5.0}  # type: ignore[dict-item]
+    search = {**runs[0][0].scenarios[0]["search"], "trial_duration_s": 5.0}
     runs[0] = written(runs[0], search=search)
     (found,) = trends(runs)
     assert found.left_out == ("forward-000: another definition: search.trial_duration_s 5, now 1",)
