@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "lab" / "pinchpoint"
+ENGINE = Path(__file__).parents[2] / "engine"
+CRATES = sorted(path.parent for path in ENGINE.glob("*/Cargo.toml"))
 PARTS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists())
 
 MAY_IMPORT = {
@@ -28,6 +30,7 @@ DOES_NO_IO = ("model", "search", "diagnose", "report")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http", "os", "io", "mmap"}
 IO_CALLS = {"open", "print", "read_text", "read_bytes", "write_text", "write_bytes"}
 MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function
+MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
 STARTS_PROCESSES = {"bench/host.py", "bench/many.py", "engine/process.py", "observe/facts.py"}
@@ -136,8 +139,15 @@ def test_whatever_starts_a_process_is_noticed(text):
 def test_functions_fit_a_screen_and_files_an_idea():
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        assert text.count("\n") <= 500, path
+        assert text.count("\n") <= MOST_LINES, path
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno is not None
                 assert node.end_lineno - node.lineno < 60, f"{path}: {node.name}"
+
+
+def test_files_of_the_engine_fit_an_idea_its_tests_included():
+    files = [path for crate in CRATES for path in crate.rglob("*.rs")]
+    assert {path.parts[len(ENGINE.parts) + 1] for path in files} >= {"src", "tests"}
+    lines = {str(path.relative_to(ENGINE)): path.read_text().count("\n") for path in files}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
