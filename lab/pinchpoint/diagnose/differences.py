@@ -111,8 +111,9 @@ def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
     dut: Any = plain.get("dut") or {}
     found: dict[str, Counter[str]] = {}
     for bridge in dut.get("bridges", ()):
-        texts = Counter(str(rule["text"]) for rule in bridge["rules"])
-        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in bridge["rule_series"])
+        texts = Counter(str(rule["text"]) for rule in bridge.get("rules", ()))
+        series = bridge.get("rule_series", ())  # an older version knew none
+        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in series)
         found[str(bridge["name"])] = texts
     return found
 

@@ -51,6 +51,13 @@ def test_a_key_that_another_version_wrote_differs_unless_its_file_left_it_to_its
     assert told(older | {"defaulted": []}, newer) == []
 
 
+def test_a_bridge_that_a_version_without_series_of_rules_wrote_can_be_compared():
+    plain = to_plain(PLAIN)
+    (bridge,) = plain["dut"]["bridges"]
+    older = {key: value for key, value in bridge.items() if key != "rule_series"}
+    assert told(plain | {"dut": plain["dut"] | {"bridges": [older]}}, plain) == []
+
+
 def test_ranges_are_written_as_addresses():
     stream = PLAIN.streams[0]
     wider = changed(streams=(replace(stream, ipv4_dst=replace(stream.ipv4_dst, first=0x30000001, count=2)),))
