@@ -53,7 +53,12 @@ def test_the_level_that_varies_most_is_told_with_what_to_do(pilot, capsys):
     assert f"pinchpoint run {FILE} --repeats " in printed
 
 
-SETTINGS = ("dut.memory_mb=2048", "title=two words", 'dut.other_config={"emc-insert-inv-prob" = "0"}', "engine.cpus=[0]")
+SETTINGS = (
+    "dut.memory_mb=2048",
+    "title=two words",
+    'dut.other_config={"pmd-auto-lb" = "true"}',
+    "engine.cpus=[0]",
+)
 
 
 def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
@@ -68,7 +73,7 @@ def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
     assert dict(advised["settings"]) == {
         "dut.memory_mb": 2048,
         "title": "two words",
-        "dut.other_config": {"emc-insert-inv-prob": "0"},
+        "dut.other_config": {"pmd-auto-lb": "true"},
         "engine.cpus": [0],
     }
 

@@ -37,7 +37,7 @@ def test_keys_are_called_as_in_the_file():
 
 
 def test_a_key_of_ones_own_that_only_one_side_has_is_told_and_nothing_else():
-    tuned = with_dut(other_config={"pmd-auto-lb": "true"})
+    tuned = to_plain(base(dut__other_config={"pmd-auto-lb": "true"}))
     assert told(to_plain(PLAIN), tuned) == [("dut.other_config.pmd-auto-lb", "none", "true")]
     assert told(tuned, to_plain(PLAIN)) == [("dut.other_config.pmd-auto-lb", "true", "none")]
 

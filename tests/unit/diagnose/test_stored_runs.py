@@ -102,10 +102,10 @@ def test_two_runs_of_one_scenario_each_are_compared_whatever_they_are_called():
 
 
 def test_a_setting_that_only_one_run_has_is_told_with_the_scenario():
-    tuned = replace(base(), dut=replace(base().dut, other_config={"emc-insert-inv-prob": "0"}))
+    tuned = base(dut__other_config={"pmd-auto-lb": "true"})
     for one, two, words in (
-        (A, run([8e6] * 3, scenario=tuned), ("none", "0")),
-        (run([8e6] * 3, scenario=tuned), A, ("0", "none")),
+        (A, run([8e6] * 3, scenario=tuned), ("none", "true")),
+        (run([8e6] * 3, scenario=tuned), A, ("true", "none")),
     ):
         (told,) = of_runs(one, two).scenarios[0].differences.scenario
-        assert (told.what, told.a, told.b) == ("dut.other_config.emc-insert-inv-prob", *words)
+        assert (told.what, told.a, told.b) == ("dut.other_config.pmd-auto-lb", *words)

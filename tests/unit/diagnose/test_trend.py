@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 from stored_runs import HOST, VERSIONS, history, stored_run
+from sweeps import base
 
 from pinchpoint.diagnose.trend import StoredRun, trends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.scenario.plain import to_plain
 
 
 def test_runs_are_taken_in_the_order_of_their_start_and_a_fall_is_worse() -> None:
@@ -105,12 +107,11 @@ def test_keys_that_only_one_version_writes_are_no_difference_where_the_file_left
 
 def test_a_setting_that_only_one_run_has_is_another_scenario() -> None:
     runs = history([3e6] * 4)
-    dut = {**runs[1][0].scenarios[0]["dut"], "other_config": {"emc-insert-inv-prob": "0"}}
-    runs[1] = written(runs[1], dut=dut)
+    runs[1] = written(runs[1], **to_plain(base(dut__other_config={"pmd-auto-lb": "true"})))
     (found,) = trends(runs)
-    assert found.left_out == ("forward-001: another scenario: dut.other_config.emc-insert-inv-prob 0, now none",)
+    assert found.left_out == ("forward-001: another scenario: dut.other_config.pmd-auto-lb true, now none",)
     (found,) = trends(runs[:2])
-    assert found.left_out == ("forward-000: another scenario: dut.other_config.emc-insert-inv-prob none, now 0",)
+    assert found.left_out == ("forward-000: another scenario: dut.other_config.pmd-auto-lb none, now true",)
 
 
 def test_a_table_that_only_one_run_has_is_another_scenario() -> None:
@@ -122,20 +123,18 @@ def test_a_table_that_only_one_run_has_is_another_scenario() -> None:
 
 def test_rules_are_told_by_their_text() -> None:
     runs = history([3e6] * 3)
-    dut = runs[0][0].scenarios[0]["dut"]
-    bridge = dut["bridges"][0]
-    longer = {**bridge, "rules": [*bridge["rules"], {"text": "priority=9,actions=drop", "line": 3}]}
-    runs[0] = written(runs[0], dut={**dut, "bridges": [longer]})
+    both = "in_port={left},actions=output:{right}\npriority=9,actions=drop"
+    runs[0] = written(runs[0], **to_plain(base(dut__rules=both)))
     (found,) = trends(runs)
     assert found.left_out == ("forward-000: another scenario: rules of br0 priority=9,actions=drop, now none",)
 
 
 def test_what_defines_a_number_is_told_as_another_definition() -> None:
     runs = history([3e6] * 3)
-    search = {**runs[0][0].scenarios[0]["search"], "trial_duration_s": 5.0}
-    runs[0] = written(runs[0], search=search)
+    runs[0] = written(runs[0], **to_plain(base(search__trial_duration_s=0.5)))
     (found,) = trends(runs)
-    assert found.left_out == ("forward-000: another definition: search.trial_duration_s 5, now 1",)
+    now = f"{base().search.trial_duration_s:g}"
+    assert found.left_out == (f"forward-000: another definition: search.trial_duration_s 0.5, now {now}",)
 
 
 def test_unknown_names_and_no_runs_are_refused() -> None:
