@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -36,8 +37,11 @@ STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|s
 STARTS_PROCESSES = {"bench/host.py", "bench/many.py", "engine/process.py", "observe/facts.py"}
 
 
+parsed = cache(ast.parse)
+
+
 def imports_of(text):
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -59,7 +63,7 @@ def test_each_part_imports_only_what_it_may(part):
 
 def does_io(text, but_for=""):
     """The modules and calls by which a module could read or write, `but_for` one function."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     excused = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == but_for]
     calls = {called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     calls -= {called(node) for part in excused for node in ast.walk(part) if isinstance(node, ast.Call)}
@@ -78,7 +82,7 @@ def called(call):
 
 def starts_processes(text):
     """Whether a module could start a process: by a module made for it, or by calls and names of os."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     names = {
         f"{node.value.id}.{node.attr}"
         for node in ast.walk(tree)
@@ -140,7 +144,7 @@ def test_functions_fit_a_screen_and_files_an_idea():
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
         assert text.count("\n") <= MOST_LINES, path
-        for node in ast.walk(ast.parse(text)):
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno is not None
                 assert node.end_lineno - node.lineno < 60, f"{path}: {node.name}"
