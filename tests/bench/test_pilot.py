@@ -58,6 +58,8 @@ def test_a_pilot_measures_every_combination_and_tells_components_and_advice(noth
     assert result.finished
     assert len({(*one.levels.values(), one.repeat) for one in result.scenarios}) == 8
     assert len(RunFolder.open(folder).read_measurements()) == 8
+    program = RunFolder.open(folder).read_info().versions["switch program for af_packet"]
+    assert "Open vSwitch" in program and "sha256" in program
     assert told["costs"]["measurement_s"] > 0
     (judged,) = told["metrics"]
     assert judged["value"] > 0

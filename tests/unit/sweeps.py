@@ -7,15 +7,17 @@ from pathlib import Path
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Point, Sweep
-from pinchpoint.scenario import load
+from pinchpoint.scenario import load_sweep
 from pinchpoint.sweep.run import unmeasured
 
 ROOT = Path(__file__).parents[2]
 
 
-def base(file: str = "1-forward"):
-    """A shipped scenario."""
-    return load(ROOT / "studies" / "quickstart" / f"{file}.toml")
+def base(file: str = "1-forward", **changes: object):
+    """A shipped scenario, with keys of its file (`dut__smc`) changed as --set changes them."""
+    given = {key.replace("__", "."): value for key, value in changes.items()}
+    (scenario,) = load_sweep(ROOT / "studies" / "quickstart" / f"{file}.toml", False, given).scenarios
+    return scenario
 
 
 def factor(levels, name: str = "rules", falling: bool = False) -> Factor:

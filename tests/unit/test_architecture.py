@@ -2,11 +2,14 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "lab" / "pinchpoint"
+ENGINE = Path(__file__).parents[2] / "engine"
+CRATES = sorted(path.parent for path in ENGINE.glob("*/Cargo.toml"))
 PARTS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (path / "__init__.py").exists())
 
 MAY_IMPORT = {
@@ -28,13 +31,17 @@ DOES_NO_IO = ("model", "search", "diagnose", "report")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http", "os", "io", "mmap"}
 IO_CALLS = {"open", "print", "read_text", "read_bytes", "write_text", "write_bytes"}
 MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function
+MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
 STARTS_PROCESSES = {"bench/host.py", "bench/many.py", "engine/process.py", "observe/facts.py"}
 
 
+parsed = cache(ast.parse)
+
+
 def imports_of(text):
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parsed(text)):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -56,7 +63,7 @@ def test_each_part_imports_only_what_it_may(part):
 
 def does_io(text, but_for=""):
     """The modules and calls by which a module could read or write, `but_for` one function."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     excused = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == but_for]
     calls = {called(node) for node in ast.walk(tree) if isinstance(node, ast.Call)}
     calls -= {called(node) for part in excused for node in ast.walk(part) if isinstance(node, ast.Call)}
@@ -75,7 +82,7 @@ def called(call):
 
 def starts_processes(text):
     """Whether a module could start a process: by a module made for it, or by calls and names of os."""
-    tree = ast.parse(text)
+    tree = parsed(text)
     names = {
         f"{node.value.id}.{node.attr}"
         for node in ast.walk(tree)
@@ -136,8 +143,15 @@ def test_whatever_starts_a_process_is_noticed(text):
 def test_functions_fit_a_screen_and_files_an_idea():
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        assert text.count("\n") <= 500, path
-        for node in ast.walk(ast.parse(text)):
+        assert text.count("\n") <= MOST_LINES, path
+        for node in ast.walk(parsed(text)):
             if isinstance(node, ast.FunctionDef):
                 assert node.end_lineno is not None
                 assert node.end_lineno - node.lineno < 60, f"{path}: {node.name}"
+
+
+def test_files_of_the_engine_fit_an_idea_its_tests_included():
+    files = [path for crate in CRATES for path in crate.rglob("*.rs")]
+    assert {path.parts[len(ENGINE.parts) + 1] for path in files} >= {"src", "tests"}
+    lines = {str(path.relative_to(ENGINE)): path.read_text().count("\n") for path in files}
+    assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}

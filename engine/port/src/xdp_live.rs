@@ -403,5 +403,4 @@ impl Port for XdpLivePort {
 }
 
 #[cfg(test)]
-#[path = "xdp_live_tests.rs"]
 mod tests;

@@ -189,5 +189,5 @@ pub(crate) fn layout(spec: &StreamSpec) -> Result<Layout, SpecError> {
 mod tests;
 
 #[cfg(test)]
-#[path = "template_tests.rs"]
+#[path = "template_tests/mod.rs"]
 mod template_tests;

@@ -1,5 +1,6 @@
-"""Kinds of command line values: times, studies, groups; each completes itself in the shell."""
+"""Kinds of command line values: times, settings, studies, groups; what can be completed completes itself."""
 
+import json
 import re
 import tomllib
 from pathlib import Path
@@ -45,6 +46,24 @@ class Setting(click.ParamType[tuple[str, object]]):
             return key.strip(), tomllib.loads(f"value = {text}")["value"]
         except (tomllib.TOMLDecodeError, RecursionError):
             return key.strip(), text.strip()
+
+
+def setting_words(key: str, value: object) -> str:
+    """`KEY=VALUE` as `Setting` reads it, a text without quotation marks where it stays one."""
+    bare = f"{key}={value}"
+    if isinstance(value, str) and "\n" not in value and Setting().convert(bare, None, None) == (key, value):
+        return bare
+    return f"{key}={_toml(value)}"
+
+
+def _toml(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_toml(element) for element in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_toml(key)} = {_toml(element)}" for key, element in value.items()) + "}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else str(value)
 
 
 class StudyName(click.ParamType[str]):

@@ -1,7 +1,8 @@
 """`pinchpoint pilot`: at which level a scenario's numbers vary, and how often to repeat what."""
 
+import shlex
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -18,11 +19,11 @@ from rich.text import Text
 from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
-from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.parameters import Duration, Setting, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.variance import (
     Allocation,
     Component,
@@ -33,7 +34,7 @@ from pinchpoint.diagnose.variance import (
     varies_most,
 )
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, StoreError
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario.plain import to_plain
@@ -43,9 +44,38 @@ from pinchpoint.sweep.pilot import Size
 from pinchpoint.sweep.run import describe_run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from pinchpoint.model.result import ScenarioResult
+
+
+OUT = Path("runs")
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What is to be measured, and what is wished for."""
+
+    path: Path
+    quick: bool
+    changes: Mapping[str, object]  # key -> value
+    metrics: tuple[str, ...]
+    out: Path
+    within: float  # percent
+    time_s: float | None
+
+    def command(self, advice: Allocation) -> str:
+        """The command that does as was advised, with all that says what is measured."""
+        benches, starts, measurements = advice.counts
+        once = starts == measurements == 1
+        words = ["pinchpoint", "run" if once else "pilot", str(self.path), *(["--quick"] if self.quick else [])]
+        for key, value in self.changes.items():
+            words += ["--set", setting_words(key, value)]
+        if once:
+            words += ["--repeats", str(benches)]
+        else:
+            words += ["--benches", str(benches), "--starts", str(starts), "--measurements", str(measurements)]
+            for metric in self.metrics:
+                words += ["--metric", metric]
+        return shlex.join([*words, *([] if self.out == OUT else ["--out", str(self.out)])])
 
 
 @dataclass(frozen=True)
@@ -103,7 +133,7 @@ class Finding:
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
-    default="runs",
+    default=OUT,
     show_default=True,
     help="Folder below which the run folder is made.",
 )
@@ -128,7 +158,8 @@ def pilot(
     Prints how much each level varies, which one most, and how often to do what for the wished interval. With
     --starts 1 or --measurements 1 it measures as was advised, and prints the number with its interval.
     """
-    scenario, sources = _scenario(path, quick, dict(settings))
+    asked = Asked(path, quick, dict(settings), metrics, out, within, time_s)
+    scenario, sources = _scenario(asked)
     size = Size(benches, starts, measurements)
     requirements.require(scenario)
     with machine_lock():
@@ -137,37 +168,42 @@ def pilot(
         folder.write_info(describe_run(folder.run_id, sys.argv, plain, sources))
         found, costs = _run(scenario, size, folder, quiet)
     write_report(folder)
-    judged = [
-        _judge(metric, size, found, costs, within / 100, time_s) for metric in metrics or piloted.metrics_of(found)
-    ]
+    judged = [_judge(metric, size, found, costs, asked) for metric in metrics or piloted.metrics_of(found)]
     if as_json:
         click.echo(msgspec.json.encode({"run_id": folder.run_id, "costs": asdict(costs), "metrics": judged}))
     else:
         console = Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
         if any(one.components for one in judged):
             console.print(_table(judged))
-        for line in _lines(judged, path, costs, within, time_s):
-            console.print(Text(line))
+        for line in _lines(judged, asked, costs):
+            console.print(Text(line), soft_wrap=True)  # a command is to be copied
         console.print(Text(f"Report: {folder.path / 'report.html'}"))
-    return _failed(found)
+    return _exit_code(found)
 
 
-def _failed(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
-    """The exit code, and on stderr how many measurements yielded no number."""
-    lost = [one for one in found.values() if one.outcome is Outcome.FAILED]
-    if not lost:
-        return 0
-    reason = lost[0].reason.splitlines()[0]
-    click.echo(f"pinchpoint: {len(lost)} of {len(found)} measurements failed; the first: {reason}", err=True)
-    return BenchError.exit_code
+_WITHOUT_NUMBER = (
+    (Outcome.FAILED, "failed", BenchError.exit_code),
+    (Outcome.IMPOSSIBLE, "are impossible here", RequirementError.exit_code),
+)
 
 
-def _scenario(path: Path, quick: bool, changes: dict[str, object]) -> tuple[Scenario, dict[str, str]]:
-    wanted = program.of_paths([path], quick, changes)
+def _exit_code(found: "Mapping[tuple[int, int, int], ScenarioResult]") -> int:
+    """What the pilot ends with; on stderr how many measurements yielded no number, and why the first."""
+    codes: list[int] = []
+    for outcome, words, code in _WITHOUT_NUMBER:
+        if lost := [one for one in found.values() if one.outcome is outcome]:
+            first = lost[0].reason.partition("\n")[0]
+            click.echo(f"pinchpoint: {len(lost)} of {len(found)} measurements {words}; the first: {first}", err=True)
+            codes.append(code)
+    return codes[0] if codes else 0
+
+
+def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
+    wanted = program.of_paths([asked.path], asked.quick, asked.changes)
     scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
     if len(scenarios) != 1:
         hint = "--set KEY=VALUE, or a file without [sweep]"
-        raise InputError(f"{path}: a pilot is of one point, and this file sweeps over {len(scenarios)}", hint)
+        raise InputError(f"{asked.path}: a pilot is of one point, and this file sweeps over {len(scenarios)}", hint)
     return scenarios[0], wanted.sources
 
 
@@ -195,24 +231,19 @@ def _judge(
     size: Size,
     found: "Mapping[tuple[int, int, int], ScenarioResult]",
     costs: Costs,
-    half_width: float,
-    time_s: float | None,
+    asked: Asked,
 ) -> Finding:
     values, unit, reason = piloted.nested(metric, size, found)
     if not values:
         return Finding(metric, unit, None, None, None, reason, (), None)
     benches = [fmean([one for start in bench for one in start]) for bench in values]
-    estimate, n = median_interval(benches), len(benches)
-    few = n < FEWEST_FOR_INTERVAL
-    words = (
-        f"lowest and highest of {n} benches"
-        if few
-        else f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} benches"
-    )
+    estimate = median_interval(benches)
     known = components(values) if min(size.benches, size.starts, size.measurements) > 1 else ()
     advice = None
     if known:
-        advice = for_half_width(known, costs, half_width) if time_s is None else for_time(known, costs, time_s)
+        time_s = asked.time_s
+        advice = for_half_width(known, costs, asked.within / 100) if time_s is None else for_time(known, costs, time_s)
+    words = estimate.words("benches")
     return Finding(metric, unit, estimate.centre, estimate.low, estimate.high, words, known, advice)
 
 
@@ -238,7 +269,7 @@ def _table(judged: list[Finding]) -> Table:
     return table
 
 
-def _lines(judged: list[Finding], path: Path, costs: Costs, within: float, time_s: float | None) -> Iterator[str]:
+def _lines(judged: list[Finding], asked: Asked, costs: Costs) -> Iterator[str]:
     yield (
         f"a bench takes {units.seconds(costs.rebuild_s)} to build and remove, a start of the DUT "
         f"{units.seconds(costs.restart_s)}, a measurement {units.seconds(costs.measurement_s)}"
@@ -250,15 +281,15 @@ def _lines(judged: list[Finding], path: Path, costs: Costs, within: float, time_
         spread = f" ({units.quantity_range(one.low, one.high, one.unit)}: {one.interval})"
         yield f"{one.metric}: {units.quantity(one.value, one.unit)}{spread}"
         if one.components:
-            yield from _advice(one, path, within, time_s)
+            yield from _advice(one, asked)
 
 
-def _advice(one: Finding, path: Path, within: float, time_s: float | None) -> Iterator[str]:
+def _advice(one: Finding, asked: Asked) -> Iterator[str]:
     most = varies_most(one.components)
     if most.share:
         yield f"  varies most from one {most.level} to the next"
     if one.advice is None:
-        wish = f"+-{within:g} %" if time_s is None else f"an interval in {units.duration(time_s)}"
+        wish = f"+-{asked.within:g} %" if asked.time_s is None else f"an interval in {units.duration(asked.time_s)}"
         yield f"  no sensible number of repeats gives {wish}"
         return
     benches, starts, measurements = one.advice.counts
@@ -268,7 +299,4 @@ def _advice(one: Finding, path: Path, within: float, time_s: float | None) -> It
         f"  for +-{units.share(one.advice.half_width)}: {counted[0]}, {counted[1]} on each, "
         f"{counted[2]} after each start; about {units.duration(one.advice.time_s)}"
     )
-    if starts == measurements == 1:
-        yield f"  pinchpoint run {path} --repeats {benches}"
-    else:
-        yield f"  pinchpoint pilot {path} --benches {benches} --starts {starts} --measurements {measurements}"
+    yield f"  {asked.command(one.advice)}"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.diagnose.building import Carried, disturbance
-from pinchpoint.diagnose.median import median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.trial import TrialValidity
 
@@ -79,7 +79,7 @@ def together(made: Sequence[Measurement]) -> tuple[Metric, ...]:
     for name in NAMES:
         if name in values:
             middle = median_interval(values[name])
-            note = "; ".join(filter(None, (notes[name], middle.words)))
+            note = "; ".join(filter(None, (notes[name], middle.words())))
             found.append(Metric(name, units[name], middle.centre, middle.low, middle.high, note))
     return tuple(found)
 

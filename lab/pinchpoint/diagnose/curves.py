@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval, without_extremes
+from pinchpoint.diagnose.estimate import FEWEST_FOR_INTERVAL, median_interval, without_extremes
 from pinchpoint.diagnose.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
@@ -179,8 +179,6 @@ def _ends(
     n = len(values)
     if n == 1:
         return lows[0], highs[0], note or "of the one measurement"
-    low, high = median_interval(lows).low, median_interval(highs).high
-    if n < FEWEST_FOR_INTERVAL:
-        return low, high, f"lowest and highest of {n} repeats"
-    widened = ", widened by each one's own bounds" if list(lows) != list(highs) else ""
-    return low, high, f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} repeats{widened}"
+    low, high = median_interval(lows), median_interval(highs)
+    widened = n >= FEWEST_FOR_INTERVAL and list(lows) != list(highs)
+    return low.low, high.high, low.words() + (", widened by each one's own bounds" if widened else "")

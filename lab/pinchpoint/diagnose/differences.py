@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pinchpoint.model.comparison import Difference, Differences
-from pinchpoint.model.effective import flat
+from pinchpoint.model.effective import defaulted, flat, within
 from pinchpoint.model.result import RunInfo
 from pinchpoint.model.scenario import Range
 
@@ -34,14 +34,24 @@ def between(
 
 
 def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Difference, ...]:
-    """Keys whose values differ, or that one side lacks."""
-    keys = dict.fromkeys((*a, *b))
-    return tuple(Difference(key, a.get(key, NONE), b.get(key, NONE)) for key in keys if a.get(key) != b.get(key))
+    """Keys whose values differ, or that one side lacks: to lack one is to have none."""
+    pairs = ((key, a.get(key, NONE), b.get(key, NONE)) for key in dict.fromkeys((*a, *b)))
+    return tuple(Difference(key, mine, other) for key, mine, other in pairs if mine != other)
 
 
 def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
-    """Effective keys that differ. Rules are told by their text: where they stand in a list says little."""
-    told = mappings(_keys(a), _keys(b))
+    """Effective keys that differ. Rules are told by their text: where they stand in a list says little.
+
+    A key that one side lacks differs too, unless the other side's file left it to its default: another
+    version of Pinchpoint wrote it, and what it says is what was so before there was the key.
+    """
+    keys = _keys(a), _keys(b)
+    unset = defaulted(a), defaulted(b)
+    told = tuple(
+        one
+        for one in mappings(*keys)
+        if not any(one.what not in keys[1 - side] and within(one.what, unset[side]) for side in (0, 1))
+    )
     return (*told, *_rules(a, b))
 
 
@@ -101,8 +111,9 @@ def _rules_of(plain: Plain) -> dict[str, Counter[str]]:
     dut: Any = plain.get("dut") or {}
     found: dict[str, Counter[str]] = {}
     for bridge in dut.get("bridges", ()):
-        texts = Counter(str(rule["text"]) for rule in bridge["rules"])
-        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in bridge["rule_series"])
+        texts = Counter(str(rule["text"]) for rule in bridge.get("rules", ()))
+        series = bridge.get("rule_series", ())  # an older version knew none
+        texts.update(f"{one['count']:,} x {one['rule']} from i = {one['first']}" for one in series)
         found[str(bridge["name"])] = texts
     return found
 

@@ -2,38 +2,22 @@
 
 Losses come in bursts, so frames are no independent draws and no binomial interval holds for
 their share; trials are. The number of a point is the median of its trials, and its interval
-lies between two of them: that covers the median whatever the distribution, modes and zeros
-included (David and Nagaraja, Order Statistics, 7.1).
+rests on their ranks: that covers the median whatever the distribution, modes and zeros
+included (estimate.py).
 """
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from math import comb
 from statistics import median
 
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.trial import Trial
 
-CONFIDENCE = 0.95
 COLLAPSE = 0.95  # of the highest forwarded rate: a DUT that forwards less under more load loses by being overloaded
-
-
-def order_interval(values: Sequence[float]) -> tuple[float, float, float]:
-    """(low, high, share of samples in which they enclose the true median): two of the values.
-
-    The innermost pair that reaches 95 %; from less than six values the outermost, which then does not.
-    """
-    ranked, n = sorted(values), len(values)
-    below, rank = 0.5**n, 1  # P(fewer than `rank` of n values lie below the median)
-    while rank < n / 2:
-        further = below + comb(n, rank) * 0.5**n
-        if 1 - 2 * further < CONFIDENCE:
-            break
-        below, rank = further, rank + 1
-    return ranked[rank - 1], ranked[n - rank], max(0.0, 1 - 2 * below)
 
 
 def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -> LossPoint:
@@ -42,21 +26,21 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
         return unknown(share, load_fps, load_fps, reason)
     losses = [max(0.0, trial.loss_ratio) for trial in trials]
     forwarded = [trial.received / trial.sent_duration_s for trial in trials]
-    (loss_low, loss_high, covers), (low, high, _) = order_interval(losses), order_interval(forwarded)
-    n = len(trials)
+    loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
+    covers = units.share(min(loss.coverage, through.coverage))
     return LossPoint(
         share=share,
         load_fps=load_fps,
         offered_fps=median(trial.offered_fps for trial in trials),
-        loss=median(losses),
-        loss_low=loss_low,
-        loss_high=loss_high,
-        forwarded_fps=median(forwarded),
-        forwarded_low=low,
-        forwarded_high=high,
+        loss=loss.centre,
+        loss_low=loss.low,
+        loss_high=loss.high,
+        forwarded_fps=through.centre,
+        forwarded_low=through.low,
+        forwarded_high=through.high,
         trials=n,
         lossless=not any(trial.lost > 0 for trial in trials),
-        interval=f"median of {n} trials, and its {units.share(covers)} interval" if n > 1 else "one trial",
+        interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
         reason=reason,
         generator_limited=False,
     )

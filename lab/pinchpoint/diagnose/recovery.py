@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from pinchpoint.diagnose.median import median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Recovery
@@ -111,7 +111,7 @@ def _time(found: Sequence[Recovered]) -> Metric:
     """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
     ranked = sorted(found, key=lambda one: (one.still, one.time_s))
     times = median_interval([one.time_s for one in ranked])
-    notes = [times.words, f"each known to {units.nanoseconds(max(one.within_s for one in found) * 1e9)}"]
+    notes = [times.words(), f"each known to {units.nanoseconds(max(one.within_s for one in found) * 1e9)}"]
     unknown_s = min((one.time_s for one in found if one.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(found))
@@ -135,8 +135,8 @@ def metrics(found: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, 
     before = median_interval([float(one.lost_before) for one in found])
     return (
         _time(found),
-        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words),
-        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words),
+        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words()),
+        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words()),
         Metric("throughput", "fps", throughput_fps, note="that the shares are of"),
     )
 

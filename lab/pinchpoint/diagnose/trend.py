@@ -5,12 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
+from pinchpoint.diagnose import differences
 from pinchpoint.diagnose.change_points import FEWEST_VALUES
 from pinchpoint.diagnose.change_points import segments as cut
 from pinchpoint.diagnose.curves import of_repeats
-from pinchpoint.diagnose.estimate import CONFIDENCE, FEWEST_FOR_INTERVAL, median_interval
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.find_compare import less_is_better
-from pinchpoint.model import units
+from pinchpoint.model.comparison import Difference
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
@@ -18,7 +19,6 @@ from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 
 StoredRun = tuple[RunInfo, RunResult]
 
-_NO_CONTENT = frozenset({"name", "title", "path", "point", "defaulted", "line"})  # of a scenario: they change no figure
 _NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
 _MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
 _MOST_DIFFERENCES = 3  # told of one run
@@ -30,7 +30,7 @@ class _Measured:
 
     info: RunInfo
     repeats: tuple[ScenarioResult, ...]
-    content: Mapping[str, object]  # the scenario's keys and values
+    plain: differences.Plain  # the effective scenario
     found: Mapping[str, Estimate]  # by metric
     notes: Mapping[str, str]
 
@@ -74,31 +74,17 @@ def _by_scenario(stored: Sequence[StoredRun]) -> dict[str, list[_Measured]]:
         for one in result.scenarios:
             if one.outcome is Outcome.MEASURED:
                 points.setdefault(_name(one), []).append(one)
-        contents = {str(plain["name"]): dict(_leaves(plain)) for plain in info.scenarios}
+        plains = {str(plain.get("name")): plain for plain in info.scenarios}
         for name, repeats in points.items():
             estimates, notes = of_repeats(repeats)
-            content = contents.get(repeats[0].scenario, {})
-            found.setdefault(name, []).append(_Measured(info, tuple(repeats), content, estimates, notes))
+            plain = plains.get(repeats[0].scenario, {})
+            found.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, estimates, notes))
     return found
 
 
 def _name(one: ScenarioResult) -> str:
     """The name that all repeats of a point share: that of the first."""
     return one.scenario.removesuffix(f".r{one.repeat}") if one.repeat > 1 else one.scenario
-
-
-def _leaves(value: object, place: str = "") -> Iterator[tuple[str, object]]:
-    """Every value of plain data with its place, e.g. `dut.pmd_cpus`; lists of plain values whole."""
-    if isinstance(value, Mapping):
-        for key, inner in value.items():
-            if key not in _NO_CONTENT or (place and key == "name"):
-                yield from _leaves(inner, f"{place}.{key}" if place else str(key))
-    elif isinstance(value, list | tuple) and any(isinstance(one, Mapping) for one in value):
-        yield place, units.counted(len(value), "entry").replace("entrys", "entries")
-        for number, inner in enumerate(value):
-            yield from _leaves(inner, f"{place}[{number}]")
-    else:
-        yield place, tuple(value) if isinstance(value, list) else value
 
 
 def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Iterator[Trend]:
@@ -133,8 +119,11 @@ def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
 
 def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     """Why this run's number is no point of the newest one's series; empty if it is."""
-    if differing := _differences(run.content, newest.content):
-        return f"another scenario: {differing}"
+    if run.plain != newest.plain:  # seldom, and long to look through
+        if other := differences.defining(run.plain, newest.plain):
+            return f"another definition: {_told(other)}"
+        if other := differences.scenarios(run.plain, newest.plain):
+            return f"another scenario: {_told(other)}"
     mine, its = run.rates.get(metric), newest.rates.get(metric)
     if mine and its and mine.definition != its.definition:
         return f"another definition: {mine.definition}"
@@ -146,19 +135,10 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     return ""
 
 
-def _differences(before: Mapping[str, object], now: Mapping[str, object]) -> str:
-    """The keys that both know and that differ: what one version alone knows had no other value in the other."""
-    lines = [
-        f"{key} {_plain(before[key])}, now {_plain(now[key])}"
-        for key in before
-        if key in now and before[key] != now[key]
-    ]
+def _told(other: Sequence[Difference]) -> str:
+    lines = [f"{one.what} {one.a}, now {one.b}" for one in other]
     more = f" and {len(lines) - _MOST_DIFFERENCES} more" if len(lines) > _MOST_DIFFERENCES else ""
     return "; ".join(lines[:_MOST_DIFFERENCES]) + more
-
-
-def _plain(value: object) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _run(metric: str, run: _Measured, before: _Measured | None) -> TrendRun:
@@ -194,13 +174,8 @@ def _distance_ns(run: _Measured) -> float:
 
 
 def _segment(points: Sequence[TrendRun], first: int, end: int) -> TrendSegment:
-    values = [point.value for point in points[first:end]]
-    found, n = median_interval(values), len(values)
-    few = n < FEWEST_FOR_INTERVAL
-    words = (
-        f"lowest and highest of {n} runs" if few else f"{CONFIDENCE * 100:g} %, of the median by ranks over {n} runs"
-    )
-    return TrendSegment(first, end, found.centre, found.low, found.high, words)
+    found = median_interval([point.value for point in points[first:end]])
+    return TrendSegment(first, end, found.centre, found.low, found.high, found.words("runs"))
 
 
 def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:

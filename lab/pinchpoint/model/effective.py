@@ -1,6 +1,6 @@
 """An effective scenario, as run.json keeps it, as one row a key in the words of scenario files; pure."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 _FILE_WORDS = {"streams": "stream", "ports": "port", "tx_port": "from", "rx_port": "to"}
 
@@ -16,6 +16,17 @@ def flat(value: object, key: str = "") -> Iterator[tuple[str, str]]:
             yield from flat(item, f"{key}[{place}]")
     else:
         yield key, in_words(value)
+
+
+def defaulted(scenario: Mapping[str, object]) -> frozenset[str]:
+    """The keys that the file of an effective scenario left to their default, in the file's words."""
+    listed = scenario.get("defaulted")
+    return frozenset(str(key) for key in listed) if isinstance(listed, list | tuple | set | frozenset) else frozenset()
+
+
+def within(key: str, keys: Collection[str]) -> bool:
+    """Whether a key, as `flat` names it, is one of `keys` or belongs to one."""
+    return key in keys or any(key.startswith((f"{one}.", f"{one}[")) for one in keys)
 
 
 def in_words(value: object) -> str:

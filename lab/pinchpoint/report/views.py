@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import units
-from pinchpoint.model.effective import flat
+from pinchpoint.model.effective import defaulted, flat, within
 from pinchpoint.model.result import Rate, RunResult
 from pinchpoint.model.trial import Hop, PmdLoad, Trial, TrialValidity
 from pinchpoint.report import words
@@ -247,11 +247,6 @@ def settings(scenario: Mapping[str, object]) -> tuple[Setting, ...]:
 
     Array elements count from 1, as in the file's errors.
     """
-    listed = scenario.get("defaulted")
-    defaulted = {str(key) for key in listed} if isinstance(listed, list | tuple | set | frozenset) else set()
     rest = {key: value for key, value in scenario.items() if key != "defaulted"}
-    return tuple(Setting(key, value, _within(key, defaulted)) for key, value in flat(rest))
-
-
-def _within(key: str, defaulted: set[str]) -> bool:
-    return key in defaulted or any(key.startswith((f"{one}.", f"{one}[")) for one in defaulted)
+    unset = defaulted(scenario)
+    return tuple(Setting(key, value, within(key, unset)) for key, value in flat(rest))

@@ -11,6 +11,7 @@ from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.curves import of_repeats
 from pinchpoint.diagnose.variance import Costs
 from pinchpoint.dut.ovs import ends_with_the_switch
+from pinchpoint.dut.programs import program_facts
 from pinchpoint.dut.settings import in_force
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
@@ -112,7 +113,7 @@ class _Pilot:
         setup = prepare(self._scenario)
         record = self._record()
         record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
-        record.note_facts(setup.facts)
+        record.note_facts({**setup.facts, **program_facts(self._scenario)})
         began, inside_s = time.monotonic(), 0.0
         with standing_bench(setup, self._listener) as builder:
             stood = time.monotonic()

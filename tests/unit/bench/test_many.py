@@ -105,17 +105,23 @@ def test_one_that_ends_well_without_all_lines_has_failed():
         run_fed([*PYTHON, f"{WARNS}sys.stdin.readline()"], (str(n) for n in range(10**6)), (), lambda _: None)
 
 
-def test_one_that_warns_and_goes_on_can_be_left():
+SLEEPS = "open(sys.argv[1], 'w').close(); import time; time.sleep(60)"
+
+
+def leave_after(happened: Path, looks: int):
+    """Leaves when it has been called so often since the file is there."""
+    seen = iter(range(looks))
+    return lambda done: happened.exists() and next(seen, None) is None and leave(done)
+
+
+@pytest.mark.parametrize("does", [WARNS, "import os, sys; os.close(2); "])
+def test_one_that_warns_and_goes_on_can_be_left(tmp_path, does):
     began = time.monotonic()
-    sleeps = [*PYTHON, f"{WARNS}import time; time.sleep(60)"]
-    closes = [*PYTHON, "import os, time; os.close(2); time.sleep(60)"]
-    for argv in (sleeps, closes):
-        calls = iter(range(20))
+    for number, run in enumerate((lambda argv, look: run_fed(argv, (), (), look),
+                                  lambda argv, look: run_many([argv], 1, (), look))):  # fmt: skip
+        done = tmp_path / str(number)
         with pytest.raises(Left):
-            run_fed(argv, (), (), lambda _, calls=calls: None if next(calls) < 15 else leave(_))
-        calls = iter(range(20))
-        with pytest.raises(Left):
-            run_many([argv], 1, (), lambda _, calls=calls: None if next(calls) < 15 else leave(_))
+            run([*PYTHON, does + SLEEPS, str(done)], leave_after(done, 4))
     assert time.monotonic() - began < 20
 
 

@@ -1,7 +1,9 @@
 """`pinchpoint pilot`: its table, its advice and its refusals, with a pilot that was made up."""
 
 import json
+import shlex
 from contextlib import nullcontext
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,7 +11,9 @@ from sweeps import ROOT, measured
 
 from pinchpoint.cli import pilot as command
 from pinchpoint.cli.main import main
-from pinchpoint.diagnose.variance import Costs
+from pinchpoint.cli.pilot import Asked
+from pinchpoint.cli.run import run
+from pinchpoint.diagnose.variance import Allocation, Costs
 from pinchpoint.model.result import Outcome
 from pinchpoint.sweep.pilot import unit
 from pinchpoint.sweep.run import unmeasured
@@ -34,10 +38,10 @@ def pilot(monkeypatch, tmp_path):
     monkeypatch.setattr(command.requirements, "require", lambda _: None)
     monkeypatch.setattr(command, "machine_lock", nullcontext)
 
-    def run(*words):
+    def piloted(*words):
         return main(["pilot", *(words or (FILE,)), "--out", str(tmp_path), "--quiet"])
 
-    return run
+    return piloted
 
 
 def test_the_level_that_varies_most_is_told_with_what_to_do(pilot, capsys):
@@ -47,6 +51,43 @@ def test_the_level_that_varies_most_is_told_with_what_to_do(pilot, capsys):
     assert "3 independent differences" in printed
     assert "a bench takes 3.00 s to build and remove, a start of the DUT 1.00 s, a measurement 10.0 s" in printed
     assert f"pinchpoint run {FILE} --repeats " in printed
+
+
+SETTINGS = (
+    "dut.memory_mb=2048",
+    "title=two words",
+    'dut.other_config={"pmd-auto-lb" = "true"}',
+    "engine.cpus=[0]",
+)
+
+
+def test_the_advised_run_is_of_what_the_pilot_measured(pilot, capsys, tmp_path):
+    assert pilot(FILE, "--quick", *(word for one in SETTINGS for word in ("--set", one))) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("  pinchpoint ")]
+    program, name, *words = shlex.split(line)
+    assert (program, name) == ("pinchpoint", "run")
+    advised = run.make_context(name, words).params
+    assert advised["paths"] == (Path(FILE),)
+    assert (advised["quick"], advised["out"]) == (True, tmp_path)
+    assert advised["repeats"] >= 6
+    assert dict(advised["settings"]) == {
+        "dut.memory_mb": 2048,
+        "title": "two words",
+        "dut.other_config": {"pmd-auto-lb": "true"},
+        "engine.cpus": [0],
+    }
+
+
+def test_an_advised_pilot_is_of_the_same_scenario_and_metrics(tmp_path):
+    settings = (("dut.datapath", "af_xdp"), ("search.loss_ratios", [0, 0.005]), ("dut.smc", True), ("title", "3"))
+    asked = Asked(Path(FILE), True, dict(settings), ("NDR", "PDR 0.5 %"), Path("runs"), 1.0, None)
+    program, name, *words = shlex.split(asked.command(Allocation(8, 2, 5, 0.01, 100.0)))
+    assert (program, name) == ("pinchpoint", "pilot")
+    advised = command.pilot.make_context(name, words).params
+    assert (advised["benches"], advised["starts"], advised["measurements"]) == (8, 2, 5)
+    assert (advised["path"], advised["quick"], advised["out"]) == (Path(FILE), True, Path("runs"))
+    assert advised["metrics"] == ("NDR", "PDR 0.5 %")
+    assert advised["settings"] == settings
 
 
 def test_what_was_advised_is_measured_and_has_an_interval(pilot, capsys):
@@ -77,6 +118,21 @@ def test_failed_measurements_end_with_an_exit_code(pilot, capsys, monkeypatch):
     monkeypatch.setattr(command.piloted, "run_pilot", failing)
     assert pilot() == 4
     assert "24 of 24 measurements failed; the first: busy\n" in capsys.readouterr().err
+
+
+def test_impossible_measurements_end_with_the_exit_code_of_what_the_machine_lacks(pilot, capsys, monkeypatch):
+    def impossible(scenario, size, folder, listener, remember):
+        outcomes = [Outcome.MEASURED] + [Outcome.IMPOSSIBLE] * 23
+        found = {
+            at: unmeasured(unit(scenario, *at), outcome, "no burst is one to the DUT", 1.0)
+            for at, outcome in zip(size.every, outcomes, strict=True)
+        }
+        return found, Costs(3.0, 1.0, 10.0)
+
+    monkeypatch.setattr(command.piloted, "run_pilot", impossible)
+    assert pilot() == 3
+    told = "23 of 24 measurements are impossible here; the first: no burst is one to the DUT\n"
+    assert told in capsys.readouterr().err
 
 
 def test_a_file_that_sweeps_is_no_point(pilot, capsys):

@@ -54,7 +54,7 @@ def test_repeats_give_their_median_without_those_set_aside():
     metrics = {one.name: one for one in blocking.together(made)}
     blocked = metrics["blocked time"]
     assert (blocked.low, blocked.value, blocked.high) == pytest.approx((0.1, 0.2, 0.4))
-    assert "median of 3 repeats" in blocked.note
+    assert "lowest and highest of 3 repeats" in blocked.note
     assert blocking.warnings(made, 3) == ()
     assert blocking.warnings(made, 4) == ("3 of 4 repeats valid; busy.",)
 

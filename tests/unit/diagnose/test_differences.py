@@ -36,6 +36,28 @@ def test_keys_are_called_as_in_the_file():
     assert told(to_plain(PLAIN), changed(streams=(stream,)))[0][0] == "stream[1].frame_bytes"
 
 
+def test_a_key_of_ones_own_that_only_one_side_has_is_told_and_nothing_else():
+    tuned = to_plain(base(dut__other_config={"pmd-auto-lb": "true"}))
+    assert told(to_plain(PLAIN), tuned) == [("dut.other_config.pmd-auto-lb", "none", "true")]
+    assert told(tuned, to_plain(PLAIN)) == [("dut.other_config.pmd-auto-lb", "true", "none")]
+
+
+def test_a_key_that_another_version_wrote_differs_unless_its_file_left_it_to_its_default():
+    newer, older = to_plain(PLAIN), to_plain(PLAIN)
+    del older["numa"]
+    assert "numa" in PLAIN.defaulted
+    assert told(older, newer) == told(newer, older) == []
+    assert told(older, newer | {"defaulted": []}) == [("numa", "none", "any")]
+    assert told(older | {"defaulted": []}, newer) == []
+
+
+def test_a_bridge_that_a_version_without_series_of_rules_wrote_can_be_compared():
+    plain = to_plain(PLAIN)
+    (bridge,) = plain["dut"]["bridges"]
+    older = {key: value for key, value in bridge.items() if key != "rule_series"}
+    assert told(plain | {"dut": plain["dut"] | {"bridges": [older]}}, plain) == []
+
+
 def test_ranges_are_written_as_addresses():
     stream = PLAIN.streams[0]
     wider = changed(streams=(replace(stream, ipv4_dst=replace(stream.ipv4_dst, first=0x30000001, count=2)),))

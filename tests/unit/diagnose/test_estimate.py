@@ -38,8 +38,23 @@ def _modes(share: float) -> Shape:
     return draw
 
 
+def _zeros(share: float) -> Shape:
+    """Losses and times of rare events: this share of them is 0."""
+
+    def draw(numbers: np.random.Generator, shape: tuple[int, ...]) -> Values:
+        return numbers.exponential(1, shape) * (numbers.random(shape) >= share)
+
+    return draw
+
+
+def _counts(numbers: np.random.Generator, shape: tuple[int, ...]) -> Values:
+    """Lost frames: few, and many alike."""
+    return numbers.poisson(2.0, shape).astype(float)
+
+
 SHAPES = {
     "normal": _normal,
+    "exponential": _zeros(0),
     "skewed": _skewed,
     "contaminated": _contaminated,
     "modes 20:80": _modes(0.2),
@@ -47,6 +62,7 @@ SHAPES = {
     "modes 35:65": _modes(0.35),
     "modes 45:55": _modes(0.45),
 }
+IN_STEPS = {"half zeros": _zeros(0.52), "mostly zeros": _zeros(0.7), "counts": _counts}
 
 
 def _coverage(draw: Shape, n: int) -> float:
@@ -64,12 +80,43 @@ def test_the_interval_covers_the_median_in_95_of_100_runs(name: str, n: int) -> 
     assert 0.94 <= _coverage(SHAPES[name], n) <= (0.985 if name.startswith("modes") else 0.966)
 
 
+@pytest.mark.parametrize("n", [6, 7, 9, 10, 15, 20])
+@pytest.mark.parametrize("name", IN_STEPS)
+def test_of_values_in_steps_it_covers_the_median_at_least_as_often(name: str, n: int) -> None:
+    assert _coverage(IN_STEPS[name], n) >= 0.944
+
+
+@pytest.mark.parametrize(("n", "ranks"), [(6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (20, (6, 15))])
+def test_where_two_are_alike_or_one_is_zero_the_ends_are_ranks_of_the_sign_test(n: int, ranks: tuple[int, int]) -> None:
+    alike = [float(value) for value in range(1, n + 1)]
+    alike[n // 2] = alike[n // 2 - 1]
+    with_zero = [float(value) for value in range(n)]
+    for values in (alike, with_zero):
+        found = median_interval(values)
+        assert (found.low, found.high) == (values[ranks[0] - 1], values[ranks[1] - 1])
+        tail = sum(comb(n, k) for k in range(ranks[0])) / 2**n
+        assert found.coverage == pytest.approx(1 - 2 * tail)
+
+
+@pytest.mark.parametrize(
+    ("n", "words"),
+    [
+        (1, "a single value"),
+        (5, "lowest and highest of 5 runs"),
+        (6, "95 %, of the median by ranks over 6 runs"),
+    ],
+)
+def test_an_interval_says_what_it_is(n: int, words: str) -> None:
+    assert median_interval([float(value) for value in range(n)]).words("runs") == words
+
+
 @pytest.mark.parametrize("n", range(2, FEWEST_FOR_INTERVAL))
 def test_below_six_nothing_covers_95_and_the_range_is_told(n: int) -> None:
     values = [7.0, 3.0, 5.0, 4.0, 9.0][:n]
     found = median_interval(values)
     assert (found.centre, found.low, found.high) == (median(values), min(values), max(values))
-    assert _coverage(_normal, n) == pytest.approx(1 - 2 ** (1 - n), abs=0.015)
+    assert found.coverage == 1 - 2 ** (1 - n)
+    assert _coverage(_normal, n) == pytest.approx(found.coverage, abs=0.015)
 
 
 def _yuens_coverage(draw: Shape, n: int) -> float:
@@ -91,7 +138,8 @@ def test_yuens_interval_covers_one_mode_but_not_two_and_is_hardly_narrower(n: in
 
 
 def test_one_value_is_its_own_interval() -> None:
-    assert (median_interval([4.0]).low, median_interval([4.0]).high) == (4.0, 4.0)
+    found = median_interval([4.0])
+    assert (found.low, found.high, found.coverage) == (4.0, 4.0, 0.0)
     with pytest.raises(ValueError, match="no values"):
         median_interval([])
 
@@ -102,6 +150,8 @@ def test_large_samples_agree_with_the_binomial() -> None:
     assert 40 <= found.low <= 41
     assert 60 <= found.high <= 61
     assert found.low + found.high == pytest.approx(101)
+    nightly_for_years = median_interval([float(value) for value in range(1, 1201)])
+    assert nightly_for_years.low == pytest.approx(600.5 - 1.96 * 1200**0.5 / 2, abs=1)
 
 
 def test_one_disturbed_repeat_of_nine_moves_neither_the_median_nor_its_interval() -> None:

@@ -1,32 +1,8 @@
-"""Points of a loss curve: intervals that cover, warnings that tell."""
+"""Points of a loss curve: what they are made of, warnings that tell."""
 
 from dataclasses import replace
-from math import comb
-from random import Random
 
-import pytest
-
-from pinchpoint.diagnose.loss_curve import order_interval, point, unknown, warnings
-
-
-@pytest.mark.parametrize(("n", "ranks"), [(5, (1, 5)), (6, (1, 6)), (8, (1, 8)), (9, (2, 8)), (20, (6, 15))])
-def test_the_interval_lies_between_the_ranks_of_the_sign_test(n, ranks):
-    low, high, covers = order_interval([float(value) for value in range(1, n + 1)])
-    assert (low, high) == ranks
-    tail = sum(comb(n, k) for k in range(ranks[0])) / 2**n
-    assert covers == pytest.approx(1 - 2 * tail)
-
-
-@pytest.mark.parametrize("draw", [lambda r: r.expovariate(1.0), lambda r: float(r.random() < 0.3) * r.random(),
-                                  lambda r: r.choice([0.1, 0.9]) + 0.01 * r.random()])  # fmt: skip
-def test_it_covers_the_median_of_skewed_bimodal_and_mostly_zero_losses(draw):
-    random = Random(2544)
-    truth = sorted(draw(random) for _ in range(100_001))[50_000]
-    hits = 0
-    for _ in range(2000):
-        low, high, covers = order_interval([draw(random) for _ in range(10)])
-        hits += low <= truth <= high
-    assert hits / 2000 >= covers - 0.01
+from pinchpoint.diagnose.loss_curve import point, unknown, warnings
 
 
 def known(share, forwarded):

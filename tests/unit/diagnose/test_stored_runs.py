@@ -99,3 +99,13 @@ def test_two_runs_of_one_scenario_each_are_compared_whatever_they_are_called():
     other = replace(base(), name="mine", point=replace(base().point, group="mine"))
     comparison = of_runs(A, run([8e6] * 3, scenario=other))
     assert len(comparison.scenarios) == 1
+
+
+def test_a_setting_that_only_one_run_has_is_told_with_the_scenario():
+    tuned = base(dut__other_config={"pmd-auto-lb": "true"})
+    for one, two, words in (
+        (A, run([8e6] * 3, scenario=tuned), ("none", "true")),
+        (run([8e6] * 3, scenario=tuned), A, ("true", "none")),
+    ):
+        (told,) = of_runs(one, two).scenarios[0].differences.scenario
+        assert (told.what, told.a, told.b) == ("dut.other_config.pmd-auto-lb", *words)

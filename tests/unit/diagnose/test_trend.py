@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import pytest
 from stored_runs import HOST, VERSIONS, history, stored_run
+from sweeps import base
 
-from pinchpoint.diagnose.trend import trends
+from pinchpoint.diagnose.trend import StoredRun, trends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.scenario.plain import to_plain
 
 
 def test_runs_are_taken_in_the_order_of_their_start_and_a_fall_is_worse() -> None:
@@ -51,7 +53,7 @@ def test_another_scenario_is_left_out_and_what_differs_is_told() -> None:
     runs = [*history([3e6] * 10), stored_run(3, 9e6, ring=64)]
     (found,) = trends(runs)
     assert len(found.runs) == 10
-    assert found.left_out == ("forward-003: another scenario: ports[0].ring 64, now 4096; ports[1].ring 64, now 4096",)
+    assert found.left_out == ("forward-003: another scenario: port[1].ring 64, now 4,096; port[2].ring 64, now 4,096",)
 
 
 def test_another_definition_of_the_rate_is_left_out() -> None:
@@ -86,13 +88,53 @@ def test_host_switch_and_modes_of_the_cores_are_told_where_they_change() -> None
     assert not any(run.changed for run in found.runs if run.run_id != found.changes[0].run_id)
 
 
-def test_keys_that_only_one_version_writes_are_no_difference() -> None:
+def written(run: StoredRun, **changes: object) -> StoredRun:
+    """The run of a scenario with other values; None: without the key, as a version writes it that has no such key."""
+    info, result = run
+    plain = {key: value for key, value in {**info.scenarios[0], **changes}.items() if value is not None}
+    return replace(info, scenarios=(plain,)), result
+
+
+def test_keys_that_only_one_version_writes_are_no_difference_where_the_file_left_them_to_their_default() -> None:
     runs = history([3e6] * 3)
-    info, result = runs[0]
-    plain = {key: value for key, value in info.scenarios[0].items() if key != "numa"}
-    runs[0] = (replace(info, scenarios=(plain,)), result)
+    runs[0] = written(runs[0], numa=None)
     (found,) = trends(runs)
     assert found.left_out == ()
+    chosen = [written(run, numa="same", defaulted=[]) for run in runs[1:]]
+    (found,) = trends([runs[0], *chosen])
+    assert found.left_out == ("forward-000: another scenario: numa none, now same",)
+
+
+def test_a_setting_that_only_one_run_has_is_another_scenario() -> None:
+    runs = history([3e6] * 4)
+    runs[1] = written(runs[1], **to_plain(base(dut__other_config={"pmd-auto-lb": "true"})))
+    (found,) = trends(runs)
+    assert found.left_out == ("forward-001: another scenario: dut.other_config.pmd-auto-lb true, now none",)
+    (found,) = trends(runs[:2])
+    assert found.left_out == ("forward-000: another scenario: dut.other_config.pmd-auto-lb none, now true",)
+
+
+def test_a_table_that_only_one_run_has_is_another_scenario() -> None:
+    runs = history([3e6] * 3)
+    runs[2] = written(runs[2], soak={"share": 0.9})
+    (found,) = trends(runs)
+    assert found.left_out[0] == "forward-000: another scenario: soak.share none, now 0.9"
+
+
+def test_rules_are_told_by_their_text() -> None:
+    runs = history([3e6] * 3)
+    both = "in_port={left},actions=output:{right}\npriority=9,actions=drop"
+    runs[0] = written(runs[0], **to_plain(base(dut__rules=both)))
+    (found,) = trends(runs)
+    assert found.left_out == ("forward-000: another scenario: rules of br0 priority=9,actions=drop, now none",)
+
+
+def test_what_defines_a_number_is_told_as_another_definition() -> None:
+    runs = history([3e6] * 3)
+    runs[0] = written(runs[0], **to_plain(base(search__trial_duration_s=0.5)))
+    (found,) = trends(runs)
+    now = f"{base().search.trial_duration_s:g}"
+    assert found.left_out == (f"forward-000: another definition: search.trial_duration_s 0.5, now {now}",)
 
 
 def test_unknown_names_and_no_runs_are_refused() -> None:

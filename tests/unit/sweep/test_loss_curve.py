@@ -6,7 +6,9 @@ import pytest
 from support import TWO_PORTS as SCENARIO
 from support import Truth
 
+from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import LossCurve, MeasureKind
 from pinchpoint.observe.bracket import Bracket
@@ -54,8 +56,9 @@ def test_the_interval_is_that_of_the_median_over_trials():
     result, kept = measured(Truth(2e6, noise=0.05, seed=2))
     top = result.loss_curve[0]
     losses = sorted(trial.loss_ratio for trial in kept if trial.load_fps == 4e6)
-    assert (top.loss_low, top.loss_high) == (losses[0], losses[-1])
-    assert top.interval == "median of 6 trials, and its 96.9 % interval"
+    found = median_interval(losses)
+    assert (top.loss_low, top.loss, top.loss_high) == (found.low, found.centre, found.high)
+    assert top.interval == f"median of 6 trials, and its {units.share(found.coverage)} interval"
     assert top.loss_low < top.loss < top.loss_high
 
 

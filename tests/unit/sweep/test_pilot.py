@@ -1,12 +1,17 @@
 """What a pilot makes of its measurements, without a bench."""
 
+from contextlib import nullcontext
+
+from comparisons import run_info
 from sweeps import base, measured
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut.ovs import ends_with_the_switch
 from pinchpoint.model.result import Outcome
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep import pilot
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.pilot import Size, Spent, metrics_of, nested, restart_dut, unit
+from pinchpoint.sweep.pilot import Size, Spent, metrics_of, nested, restart_dut, run_pilot, unit
 from pinchpoint.sweep.run import unmeasured
 from pinchpoint.sweep.setup import prepare
 
@@ -60,3 +65,27 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
     without, whole = applied
     assert [one for one in whole if one not in without] == ending
     assert tuple(whole) == setup.resources
+
+
+def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
+    class Control:
+        def __init__(self, _path):
+            pass
+
+        def close(self):
+            pass
+
+    program = {"switch program for dpdk": "/usr/sbin/ovs-vswitchd: 3.1.0, sha256 aa"}
+    monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
+    monkeypatch.setattr(pilot, "find_engine", lambda: None)
+    monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
+    monkeypatch.setattr(pilot, "Unixctl", Control)
+    monkeypatch.setattr(pilot, "in_force", lambda *_: {})
+    monkeypatch.setattr(pilot, "program_facts", lambda _: program)
+    monkeypatch.setattr(pilot, "MEASURES", {base().measure: lambda bench: measured(bench.setup.scenario, 3e6)})
+    size = Size(benches=1, starts=1, measurements=2)
+    folder = RunFolder.create(tmp_path, "pilot")
+    folder.write_info(run_info([unit(base(), *place) for place in size.every]))
+    found, _ = run_pilot(base(), size, folder, Listener(), lambda _: None)
+    assert list(found) == [(1, 1, 1), (1, 1, 2)]
+    assert program.items() <= folder.read_info().versions.items()

@@ -1,0 +1,102 @@
+//! The command form between namespaces.
+
+use super::{Veth, ip};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+/// The last line that the command form prints.
+fn command(args: &[&str]) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+        .args(args)
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{args:?}: {errors}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn commands_send_listen_and_transact_between_namespaces() {
+    let veth = Veth::new().addressed();
+    let left = format!("af_packet:end@{}", veth.left);
+    let right = format!("af_packet:end@{}", veth.right);
+    let path = ["send", "--from", &left, "--to", &right, "--both-ways"];
+    let load = ["--rate", "1k", "--time", "500ms", "--flows", "100"];
+    let result = command(&[&path[..], &load, &["--json"]].concat());
+    for k in [0, 1] {
+        assert_eq!(result["streams"][k]["lost"], 0, "{result}");
+        assert!(result["streams"][k]["received"].as_u64() > Some(0));
+    }
+    let listen = ["listen", &right, "--time", "2s", "--json"];
+    let heard = std::thread::scope(|scope| {
+        let listening = scope.spawn(|| command(&listen));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        let sent = command(&[&["send", "--from", &left, "--json"], &load[..]].concat());
+        (sent, listening.join().unwrap())
+    });
+    let (sent, heard) = heard;
+    // Neighbours' own frames may come on top.
+    let count = |key: &str| heard["ports"][0][key].as_u64().unwrap();
+    let sent = sent["streams"][0]["sent"].as_u64().unwrap();
+    assert!(
+        sent > 0 && count("late") + count("foreign") >= sent,
+        "{heard}"
+    );
+    let places = ["--client", &veth.left, "--server", &veth.right];
+    let rr = ["rr", "--address", "10.78.0.2", "--time", "200ms", "--json"];
+    let result = command(&[&rr[..], &places].concat());
+    assert_eq!(result["runs"][0]["failed"], 0, "{result}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_relay_joins_two_links_for_frames_of_every_size_and_for_tcp() {
+    let (one, two) = (Veth::named("one"), Veth::named("two"));
+    let outer = [&one, &two].map(|veth| format!("af_packet:end@{}", veth.right));
+    let inner = [&one, &two].map(|veth| format!("af_packet:end@{}", veth.left));
+    let mut child = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+        .args(["relay", &outer[0], &outer[1], "--json"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    let path = [
+        "send",
+        "--from",
+        &inner[0],
+        "--to",
+        &inner[1],
+        "--both-ways",
+    ];
+    let load = ["--rate", "2k", "--time", "500ms", "--size", "64-1518"];
+    let result = command(&[&path[..], &load, &["--drain", "1s", "--json"]].concat());
+    for k in [0, 1] {
+        assert_eq!(result["streams"][k]["lost"], 0, "{result}");
+        assert_eq!(result["streams"][k]["reordered"], 0, "{result}");
+        assert_eq!(result["streams"][k]["corrupt"], 0, "{result}");
+    }
+    for (veth, host) in [(&one, 1), (&two, 2)] {
+        let netns = &veth.left;
+        ip(&format!("-n {netns} address add 10.78.1.{host}/24 dev end"));
+        let words = ["netns", "exec", netns, "ethtool", "-K", "end", "tx", "off"];
+        let mut ethtool = Command::new("ip");
+        let status = ethtool.args(words).stdout(Stdio::null()).status();
+        assert!(status.unwrap().success());
+    }
+    let places = ["--client", &one.left, "--server", &two.left];
+    let crr = ["crr", "--address", "10.78.1.2", "--time", "200ms", "--json"];
+    let result = command(&[&crr[..], &places].concat());
+    assert_eq!(result["runs"][0]["failed"], 0, "{result}");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGTERM).unwrap();
+    let account: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    for way in account["directions"].as_array().unwrap() {
+        assert!(way["sent"].as_u64() > Some(900), "{account}");
+        assert_eq!(way["received"], way["sent"], "{account}");
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}

@@ -1,0 +1,191 @@
+//! Ports of DPDK.
+
+use super::common::{Engine, assert_identities, open, port, run, stream};
+use serde_json::{Value, json};
+
+const EAL: [&str; 5] = [
+    "--no-pci",
+    "--in-memory",
+    "--single-file-segments",
+    "-m",
+    "256",
+];
+
+fn dpdk_port(name: &str, device: &str) -> Value {
+    port(name, "dpdk", device)
+}
+
+#[test]
+#[ignore = "needs root and hugepages"]
+fn net_null_takes_everything_and_says_so() {
+    let mut engine = Engine::start();
+    let ports = [dpdk_port("left", "net_null0,no-rx=1")];
+    let answer = engine.ask(&open(&ports, &EAL));
+    assert_eq!(answer["ports"][0]["mode"], "net_null", "{answer}");
+    let result = engine.ask(&run(0.2, &[stream(0, "left", "left", Value::Null)]));
+    assert_identities(&result);
+    let sent = &result["streams"][0]["sent"];
+    assert_eq!(&result["ports"][0]["stats"]["tx_good_packets"], sent);
+    assert!(result["ports"][0]["rx_missed"].is_null());
+    engine.bye();
+}
+
+#[test]
+#[ignore = "needs root and hugepages"]
+fn net_ring_brings_every_frame_back_in_order_and_intact() {
+    let mut engine = Engine::start();
+    assert_eq!(
+        engine.ask(&open(&[dpdk_port("loop", "net_ring0")], &EAL))["type"],
+        "open"
+    );
+    for (epoch, frame_bytes, rate) in [(1, 64, Value::Null), (2, 1518, json!(1e5))] {
+        let mut stream = stream(0, "loop", "loop", rate);
+        stream["size"] = json!({"fixed": frame_bytes});
+        let mut request = run(0.2, &[stream]);
+        request["epoch"] = json!(epoch);
+        let result = engine.ask(&request);
+        assert_identities(&result);
+        let account = &result["streams"][0];
+        for key in ["lost", "corrupt", "duplicated", "reordered"] {
+            assert_eq!(account[key], 0, "{key}");
+        }
+    }
+    engine.bye();
+}
+
+/// A vhost-user switch in the engine's own process: DPDK's vhost driver is
+/// the client of the server port. What one sends the other receives.
+#[test]
+#[ignore = "needs root and hugepages"]
+fn vhost_user_meets_virtio_user() {
+    let socket = std::env::temp_dir().join(format!("pp-test-{}.sock", std::process::id()));
+    let socket = socket.display();
+    let ports = [
+        dpdk_port("switch", &format!("net_vhost0,iface={socket},client=1")),
+        dpdk_port(
+            "guest",
+            &format!("net_virtio_user0,path={socket},server=1,queues=1,queue_size=1024"),
+        ),
+    ];
+    let mut engine = Engine::start();
+    let answer = engine.ask(&open(&ports, &EAL));
+    assert_eq!(answer["ports"][1]["rx_ring"], 1024, "{answer}");
+    let there = stream(0, "guest", "switch", json!(100_000.0));
+    let back = stream(1, "switch", "guest", json!(100_000.0));
+    let result = engine.ask(&run(0.2, &[there, back]));
+    assert_identities(&result);
+    for k in [0, 1] {
+        let account = &result["streams"][k];
+        assert!(account["received"].as_u64().unwrap() > 0, "{account}");
+        for key in ["lost", "corrupt", "duplicated", "reordered"] {
+            assert_eq!(account[key], 0, "{key}");
+        }
+    }
+    engine.bye();
+}
+
+#[test]
+#[ignore = "needs root and hugepages"]
+fn a_server_port_without_a_client_gives_up_in_time_and_cleans_up() {
+    let socket = std::env::temp_dir().join(format!("pp-alone-{}.sock", std::process::id()));
+    let device = format!("net_virtio_user0,path={},server=1", socket.display());
+    let mut engine = Engine::start();
+    let mut request = open(&[dpdk_port("left", &device)], &EAL);
+    request["link_timeout_s"] = json!(0.3);
+    for _ in 0..2 {
+        let answer = engine.ask(&request);
+        assert_eq!(answer["code"], "link_down", "{answer}");
+        assert!(!socket.exists());
+    }
+    engine.send(&request);
+    engine.close_input();
+    assert_eq!(engine.wait().code(), Some(0));
+}
+
+#[test]
+#[ignore = "needs root and hugepages"]
+fn a_device_that_does_not_exist_is_named() {
+    let mut engine = Engine::start();
+    let answer = engine.ask(&open(&[dpdk_port("left", "net_nothing0")], &EAL));
+    assert_eq!(answer["code"], "port_open");
+    assert!(
+        answer["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("left: attach net_nothing0: ")
+    );
+    engine.bye();
+}
+
+/// `net_ring` with two workers: each has a queue of its own.
+#[test]
+#[ignore = "needs root and hugepages"]
+fn two_workers_drive_two_queues_of_one_device() {
+    let mut engine = Engine::start();
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 3}));
+    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
+        return;
+    };
+    let mut request = open(&[dpdk_port("null", "net_null0,no-rx=1")], &EAL);
+    request["workers"] =
+        json!([{"core": one, "ports": ["null"]}, {"core": other, "ports": ["null"]}]);
+    let answer = engine.ask(&request);
+    assert_eq!(answer["ports"][0]["queues"], 2, "{answer}");
+    let mut sink = stream(0, "null", "null", Value::Null);
+    sink["rx_port"] = Value::Null;
+    let result = engine.ask(&run(0.2, &[sink]));
+    assert_identities(&result);
+    let sent = &result["streams"][0]["sent"];
+    assert_eq!(&result["ports"][0]["stats"]["tx_good_packets"], sent);
+    let workers = result["witness"]["workers"].as_array().unwrap();
+    assert!(
+        workers
+            .iter()
+            .all(|worker| worker["busy_share"].as_f64().unwrap() > 0.5)
+    );
+    engine.bye();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn no_hugepages_are_needed() {
+    let mut engine = Engine::start();
+    let eal = ["--no-pci", "--no-huge", "-m", "256"];
+    let answer = engine.ask(&open(&[dpdk_port("loop", "net_ring0")], &eal));
+    assert_eq!(answer["type"], "open", "{answer}");
+    let result = engine.ask(&run(0.1, &[stream(0, "loop", "loop", json!(50_000.0))]));
+    assert_identities(&result);
+    assert_eq!(result["streams"][0]["lost"], 0);
+    engine.bye();
+}
+
+/// The other end hangs up in the middle of a trial.
+#[test]
+#[ignore = "needs root and hugepages"]
+fn a_peer_that_hangs_up_ends_the_trial_as_aborted() {
+    let socket = std::env::temp_dir().join(format!("pp-gone-{}.sock", std::process::id()));
+    let path = socket.display();
+    let guest = format!("net_virtio_user0,path={path},server=1,queues=1,queue_size=1024");
+    let switch = format!("net_vhost0,iface={path},client=1");
+    let mut peer = Engine::start();
+    let mut engine = Engine::start();
+    engine.send(&open(&[dpdk_port("guest", &guest)], &EAL));
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(
+        peer.ask(&open(&[dpdk_port("switch", &switch)], &EAL))["type"],
+        "open"
+    );
+    assert_eq!(engine.receive()["type"], "open");
+    let mut out = stream(0, "guest", "guest", json!(1000.0));
+    out["rx_port"] = Value::Null;
+    engine.send(&run(30.0, &[out]));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    peer.bye();
+    let result = engine.receive();
+    assert_eq!(
+        (&result["status"], &result["reason"]),
+        (&json!("aborted"), &json!("guest: its link went down"))
+    );
+    assert_identities(&result);
+    engine.bye();
+}

@@ -1,0 +1,119 @@
+//! Runs as a whole: streams, stops, repeats, threads, what they leave open.
+
+use super::{MS, completed, outcome, work};
+use pinchpoint_sockets::{Kind, Live, Run, Status, Transport, Wait, Workload, run};
+use std::thread;
+use std::time::{Duration, Instant};
+
+#[test]
+fn streams_are_counted_where_they_arrive() {
+    for connections in [1, 3] {
+        let work = Workload {
+            connections,
+            ..work(Kind::Stream, Transport::Tcp)
+        };
+        let run = completed(&work);
+        assert_eq!(run.transactions, 0);
+        assert!(run.connections.iter().all(|one| one.received_bytes > 0));
+        let each = run.connections.iter().map(|one| one.received_bytes);
+        assert_eq!(each.sum::<u64>(), run.received_bytes);
+        assert_eq!(run.per_second.iter().sum::<u64>(), run.received_bytes);
+        assert!(run.connections.iter().all(|one| one.retransmits.is_some()));
+        assert!(run.goodput_bps() > 0.0);
+    }
+}
+
+#[test]
+fn a_stop_ends_every_kind_at_once_with_the_counts_so_far() {
+    for (kind, connections) in [
+        (Kind::Rr, 1),
+        (Kind::Rr, 4),
+        (Kind::Crr, 1),
+        (Kind::Crr, 4),
+        (Kind::Stream, 2),
+    ] {
+        let work = Workload {
+            connections,
+            duration: Duration::from_secs(600),
+            ..work(kind, Transport::Tcp)
+        };
+        let live = Live::default();
+        let outcome = thread::scope(|scope| {
+            let runs = scope.spawn(|| run(&work, &live).unwrap());
+            let begun = || live.sample().transactions + live.sample().received_bytes >= 10;
+            while !begun() && !runs.is_finished() {
+                thread::yield_now();
+            }
+            thread::sleep(50 * MS);
+            live.stop();
+            runs.join().unwrap()
+        });
+        assert_eq!(outcome.status, Status::Stopped);
+        assert!(outcome.runs[0].duration_ns < 600_000_000_000);
+    }
+}
+
+#[test]
+fn repeats_have_an_interval() {
+    let work = Workload {
+        repeats: 3,
+        warm_up: Duration::ZERO,
+        duration: 20 * MS,
+        ..Workload::loopback(Kind::Rr, Transport::Tcp)
+    };
+    let outcome = outcome(&work);
+    assert_eq!(outcome.runs.len(), 3);
+    let summary = outcome.transactions_per_s.unwrap();
+    assert_eq!(summary.n, 3);
+    let rates = outcome.runs.iter().map(Run::transactions_per_s);
+    assert!((summary.mean - rates.sum::<f64>() / 3.0).abs() < 1e-6);
+    assert!(summary.ci95.unwrap() > 0.0);
+    for pair in outcome.runs.windows(2) {
+        let end_ns = pair[0].began_ns + pair[0].duration_ns;
+        assert!(pair[0].began_ns > 0 && pair[1].began_ns >= end_ns);
+    }
+}
+
+#[test]
+fn threads_that_spin_do_not_sleep() {
+    if nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))
+        .is_ok_and(|set| !set.is_set(1).unwrap_or(false))
+    {
+        return; // a single core
+    }
+    for (kind, connections) in [
+        (Kind::Rr, 1),
+        (Kind::Rr, 3),
+        (Kind::Crr, 1),
+        (Kind::Stream, 1),
+    ] {
+        let mut work = Workload {
+            wait: Wait::Spin,
+            connections,
+            ..work(kind, Transport::Tcp)
+        };
+        work.server.core = 1;
+        let run = completed(&work);
+        assert!(run.received_bytes > 0);
+        assert!(run.client.usage.voluntary_switches < 20, "{:?}", run.client);
+        assert!(run.cache_line_ns[0].is_some() || run.cache_line_ns[1].is_some());
+    }
+}
+
+#[test]
+fn nothing_stays_open() {
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    // Other tests run beside this one, so the count is taken where it can
+    // only be too low by chance: over many connections.
+    let before = files();
+    let work = Workload {
+        connections: 500,
+        ..work(Kind::Rr, Transport::Tcp)
+    };
+    completed(&work);
+    let begun = Instant::now();
+    while files() > before + 200 && begun.elapsed() < Duration::from_secs(10) {
+        thread::sleep(10 * MS);
+    }
+    assert!(files() <= before + 200);
+}

@@ -1,0 +1,64 @@
+"""The commands that the documents show are commands, with these options; their exit codes are those of the help."""
+
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from pinchpoint.cli.main import EPILOG, cli
+
+ROOT = Path(__file__).parents[3]
+DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"^ *```\w*\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
+INLINE = re.compile(r"`(pinchpoint [^`]+)`")
+
+
+def shown(text):
+    """Every command line of pinchpoint in a document, without the comment behind it."""
+    lines = [line.strip() for block in BLOCK.findall(text) for line in block.splitlines()]
+    lines += [" ".join(found.split()) for found in INLINE.findall(BLOCK.sub("", text))]
+    return [line.partition(" #")[0].strip() for line in lines if line.startswith("pinchpoint ")]
+
+
+def wrong(line):
+    """What a command line has that there is not; empty if it is all there."""
+    words = shlex.split(re.sub(r"[][|]", " ", line))[1:]
+    command = cli
+    while isinstance(command, click.Group) and words and not words[0].startswith("-"):
+        name = words.pop(0)
+        if name not in command.commands:
+            return f"no command {name}"
+        command = command.commands[name]
+    known = {"--help"} | {option for param in command.params for option in param.opts}
+    return ", ".join(word for word in words if word.startswith("-") and word.partition("=")[0] not in known)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_command_that_a_document_shows_exists_with_its_options(path):
+    assert {line: wrong(line) for line in shown(path.read_text()) if wrong(line)} == {}
+
+
+def test_commands_are_found_and_what_is_not_there_is_noticed():
+    text = "See `pinchpoint trend\nRUNS`.\n\n```\npinchpoint run FILE --quick  # short\nls\n```\n"
+    assert shown(text) == ["pinchpoint run FILE --quick", "pinchpoint trend RUNS"]
+    assert [wrong(line) for line in shown(text)] == ["", ""]
+    assert wrong("pinchpoint rum FILE") == "no command rum"
+    assert wrong("pinchpoint study run NAME [--quik | --only GROUP]") == "--quik"
+    assert len(shown((ROOT / "README.md").read_text())) > 10
+
+
+def test_exit_codes_of_the_help_are_those_of_the_table():
+    told = re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE)
+    table = (ROOT / "docs" / "results.md").read_text().partition("## Exit codes")[2].partition("\n## ")[0]
+    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == told
+    assert len(told) == 10
+
+
+@pytest.mark.parametrize("name", ["compare", "trend", "repeats"])
+def test_pages_of_commands_with_codes_of_their_own_name_codes_of_the_table(name):
+    table = (ROOT / "docs" / f"{name}.md").read_text().partition("| exit code |")[2].partition("\n\n")[0]
+    codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
+    assert codes[:2] == ["0", "2"]
+    assert set(codes) <= set(re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE))
