@@ -80,8 +80,8 @@ class Goal:
 
     def _within(self, lower: float, middle: float, upper: float, reach_fps: float) -> Interval:
         least = self._search.min_load_fps
-        ends = (min(max(end, least), reach_fps) for end in (lower, middle, upper))
-        return Interval(*ends, upper >= reach_fps, middle <= least)
+        ends = [min(max(end, least), reach_fps) for end in (lower, middle, upper)]
+        return Interval(ends[0], ends[1], ends[2], reaches_top=upper >= reach_fps, reaches_bottom=middle <= least)
 
     def is_done(self, reach_fps: float) -> bool:
         """Whether the interval is as narrow as was asked for, or there will be none."""

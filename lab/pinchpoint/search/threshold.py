@@ -5,10 +5,10 @@ The rate for loss ratio r is the load at which half of the valid trials of searc
 `floor` says whether an NDR means anything; here they become rates. Every end of a search is told:
 
 * found: the interval of search.confidence is at most search.relative_width wide;
-* found, with a reason: a budget ended first, but the interval is narrow enough to be of use. Where the trials may
-  well contradict one threshold (two modes, slow periods) it is the one that holds those of single trials;
+* found, with a reason: a budget ended first, but the interval is narrow enough to be of use;
 * at least: the threshold lies within reach of the generator's ceiling or the search's maximum;
-* refused: anything else.
+* refused: anything else, with the interval as far as there is one. Where the trials may well contradict one threshold
+  (two modes, slow periods) that is the one in which those of single trials lie.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
 NARROW = 0.03  # relative width of an interval that is told as it is when a budget has ended
-OF_USE = 0.67  # and of the widest that is told at all: its upper end is three times the lower
+OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
 ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
@@ -155,10 +155,7 @@ class _Teller:
         if interval.width <= self._search.relative_width:
             return RateStatus.FOUND, ""
         why = self._stopped or "this mode of the cores was not met longer"
-        told = f"{why}: the interval is {interval.width * 100:.2g} % wide"
-        if self._is_contradicted(goal, interval):
-            told += ", since the trials contradict each other, as with two modes or slow periods"
-        return RateStatus.FOUND, told
+        return RateStatus.FOUND, f"{why}: the interval is {interval.width * 100:.2g} % wide"
 
     def _refusal(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
         """Why no rate is given; empty if one is."""
@@ -171,8 +168,10 @@ class _Teller:
         if goal.is_arbitrary:
             return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
         ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        if interval.width > max(OF_USE, self._search.relative_width):
+        if goal.interval(self._watch.reach_fps).width > max(OF_USE, self._search.relative_width):
             return f"{why}; the interval reached is {ends}"
+        if self._is_contradicted(goal, interval):
+            return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 
 
