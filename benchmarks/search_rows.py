@@ -138,7 +138,7 @@ def _row(same: Sequence[Search], number: int) -> Row:
 
 
 def missed(table: Sequence[Row]) -> list[str]:
-    """The aims of issue 5 that our own search misses, in words."""
+    """The aims that our own search misses, in words."""
     ours = [row for row in table if row.method == "ours"]
     return [words for row in ours for words in _missed(row)] + (_missed_together(ours) if ours else [])
 

@@ -60,6 +60,11 @@ def number(
     return Estimate(unit, value, low, high, n, "95 %", bound=bound)
 
 
+def within(low: float, high: float) -> Estimate:
+    """Ends of a number that was refused."""
+    return Estimate("fps", (low * high) ** 0.5, low, high, 3, "refused a number", bound=Bound.BETWEEN)
+
+
 def curve(
     estimates: Mapping[Level, Mapping[str, Estimate]],
     group: str = "base",

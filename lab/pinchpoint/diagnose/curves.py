@@ -74,7 +74,7 @@ def metrics_of(one: ScenarioResult) -> list[Metric]:
         if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None
     ]
     refused = [
-        Metric(rate.name, "fps", 0.0, note=f"refused: {rate.reason}")
+        Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, f"refused: {rate.reason}")
         for rate in silent
         if rate.status is RateStatus.REFUSED
     ]
@@ -95,8 +95,10 @@ def of_repeats(measured: Sequence[ScenarioResult]) -> tuple[dict[str, Estimate],
         contradiction = _contradiction(usable)
         if usable and not contradiction:
             found[name] = estimate(usable)
+        elif not usable and (within := _between(metrics)):
+            found[name] = within
         told = [_refusals(metrics), contradiction, _left_out(numbers, usable)]
-        told += _notes(usable, found[name]) if name in found else []
+        told += _notes(usable, found[name]) if usable and name in found else []
         if note := "; ".join(dict.fromkeys(one for one in told if one)):
             notes[name] = note
     return found, notes
@@ -109,6 +111,17 @@ def _refusals(metrics: Sequence[Metric]) -> str:
     share = f" in {len(refused)} of {len(metrics)} repeats" if len(metrics) > 1 else ""
     reason = refused[0].note.removeprefix("refused").removeprefix(": ")
     return f"refused{share}" + (f": {reason}" if reason else "")
+
+
+def _between(refused: Sequence[Metric]) -> Estimate | None:
+    """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if none has both."""
+    ends = [(one.low, one.high) for one in refused if one.low is not None and one.high is not None]
+    if not ends:
+        return None
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    words = f"refused a number: from the lowest to the highest end over {units.counted(len(ends), 'repeat')}"
+    middle = (low * high) ** 0.5
+    return Estimate(refused[0].unit, middle, low, high, n=len(ends), interval=words, bound=Bound.BETWEEN)
 
 
 def _contradiction(usable: Sequence[Metric]) -> str:

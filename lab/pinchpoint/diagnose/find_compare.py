@@ -141,6 +141,8 @@ def _explained(mine: Series, other: Series, level: Level | None, metric: str, pr
     if slow is None or fast is None or measured is None or predicted.value <= 0:
         return ""
     text = f"; the cycles predict a {metric} {predicted} lower, measured: {measured} lower"
+    if measured.bound is Bound.BETWEEN:
+        return f"{text} (a rate that was refused a number stays open, and with it how much they explain)"
     if measured.bound is not Bound.FOUND:
         return f"{text} (the generator ended first, so how much they explain stays open)"
     if measured.value <= 1 or predicted.value <= 1:

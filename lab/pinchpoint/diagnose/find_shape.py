@@ -30,7 +30,12 @@ def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]
 
 
 def said(estimate: Estimate) -> str:
-    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 to 3.20 Mpps, n = 3]`."""
+    """An estimate with its bounds, e.g. `at least 3.10 Mpps`, `3.10 Mpps [3.05 to 3.20 Mpps, n = 3]`.
+
+    One that was refused a number: `somewhere in 3.05 to 3.20 Mpps`.
+    """
+    if estimate.bound is Bound.BETWEEN and estimate.low is not None and estimate.high is not None:
+        return f"somewhere in {units.quantity_range(estimate.low, estimate.high, estimate.unit)}"
     lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(estimate.bound, "")
     spread = ""
     if estimate.low is not None and estimate.high is not None:
@@ -45,7 +50,8 @@ def refused_rate(point: CurvePoint) -> str:
 
     Without an NDR no trial is known to be at the limit, so its cycles and caches say little.
     """
-    note = "" if "NDR" in point.estimates else point.notes.get("NDR", "")
+    found = point.estimates.get("NDR")
+    note = "" if found and found.bound is not Bound.BETWEEN else point.notes.get("NDR", "")
     return note.removeprefix("refused").removeprefix(": ").rstrip(".") if note.startswith("refused") else ""
 
 

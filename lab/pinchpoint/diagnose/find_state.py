@@ -117,7 +117,8 @@ def _refused(curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[F
 
 
 def _is_refused(point: CurvePoint, name: str, asked: str) -> bool:
-    refused = name not in point.estimates and point.notes[name].startswith("refused")
+    found = point.estimates.get(name)
+    refused = (found is None or found.bound is Bound.BETWEEN) and point.notes[name].startswith("refused")
     return refused and name != "" and asked in ("", name)
 
 

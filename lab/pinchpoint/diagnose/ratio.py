@@ -13,14 +13,16 @@ class Ratio:
     value: float
     low: float | None
     high: float | None
-    bound: Bound = Bound.FOUND  # AT_LEAST: the true ratio is no smaller; BELOW: no larger
+    bound: Bound = Bound.FOUND  # AT_LEAST: the true ratio is no smaller; BELOW: no larger; BETWEEN: only the ends count
 
     def __str__(self) -> str:
-        """E.g. `2.04 x [1.90 .. 2.20]`, `at least 2.04 x`."""
+        """E.g. `2.04 x [1.90 .. 2.20]`, `at least 2.04 x`, `between 1.9 and 2.2 x`."""
         lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "at most "}.get(self.bound, "")
         spread = ""
         if self.low is not None and self.high is not None:
             low, high = units.times(self.low).removesuffix(" x"), units.times(self.high).removesuffix(" x")
+            if self.bound is Bound.BETWEEN:
+                return f"between {low} and {high} x"
             spread = f" [{low} .. {high}]"
         return f"{lead}{units.times(self.value)}{spread}"
 

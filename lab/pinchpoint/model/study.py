@@ -26,6 +26,7 @@ class Bound(StrEnum):
     FOUND = "found"
     AT_LEAST = "at_least"  # something else ended first, e.g. the traffic generator
     BELOW = "below"  # even the lowest load was too much
+    BETWEEN = "between"  # refused as a number, but it lies between two ends
     REFUSED = "refused"  # the bench could not support a number
 
 
@@ -34,7 +35,7 @@ class Estimate:
     """One metric at one point, all repeats together."""
 
     unit: str
-    value: float  # the median of the repeats
+    value: float  # the median of the repeats; of BETWEEN the middle, for drawing only
     low: float | None
     high: float | None
     n: int  # repeats it rests on

@@ -17,7 +17,11 @@ from pinchpoint.report.figures import Figure, layout_of, wrapped
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
 _DASHES: Final = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-_SYMBOLS: Final = {Bound.AT_LEAST: "triangle-up-open", Bound.BELOW: "triangle-down-open"}
+_SYMBOLS: Final = {
+    Bound.AT_LEAST: "triangle-up-open",
+    Bound.BELOW: "triangle-down-open",
+    Bound.BETWEEN: "line-ew-open",
+}
 _SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind")
 _MOST_TRACES: Final = 12
 _MOST_STACKS: Final = 4
@@ -76,13 +80,16 @@ def _main(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Panel:
 def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     found = [point.estimates[name] for point in curve.points for name in metrics if name in point.estimates]
     intervals = list(dict.fromkeys(one.interval for one in found if one.interval and one.bound is Bound.FOUND))
-    bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else "No interval is known. "
     open_above = "Open triangles pointing up are “at least”: something else ended first. "
     open_below = "Open triangles pointing down are “below”. "
+    no_number = "Bars without a marker were refused a number: it lies somewhere within. "
     bounds = {one.bound for one in found}
     any_minded = any(cautions(note) for point in curve.points for note in point.notes.values())
     open_else = "Other open markers have a note to mind, under the pointer and in the table. " if any_minded else ""
-    marks = (open_above if Bound.AT_LEAST in bounds else "") + (open_below if Bound.BELOW in bounds else "") + open_else
+    unknown = "" if Bound.BETWEEN in bounds else "No interval is known. "
+    bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else unknown
+    said = ((Bound.AT_LEAST, open_above), (Bound.BELOW, open_below), (Bound.BETWEEN, no_number))
+    marks = "".join(words for bound, words in said if bound in bounds) + open_else
     return f"{bars}{marks}Point at a marker for its verdict."
 
 

@@ -231,9 +231,9 @@ def _bands(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
         stroke = {"color": colour, "width": 1.5, "dash": dash}
         fill = {"fillcolor": colour, "opacity": 0.25, "line": {"width": 0}}
         band = {"type": "rect", "x0": low, "x1": high} | fill
-        at = (rate.quoted_fps or 0.0) / 1e6
+        at = (rate.quoted_fps or rate.lower_fps or 0.0) / 1e6
         edge = {"type": "line", "x0": at, "x1": at, "line": stroke}
-        shapes += [band | across, edge | across]
+        shapes += [band | across] if rate.quoted_fps is None else [band | across, edge | across]
         notes.append(
             {
                 "x": at, "xref": "x", "y": 1, "yref": "paper", "yshift": 4 + 16 * place, "showarrow": False,

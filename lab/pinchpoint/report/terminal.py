@@ -18,7 +18,7 @@ from pinchpoint.report.metric_views import metrics_view
 
 STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
 
-_BOUNDS = {"found": "bold", "at_least": "yellow", "below": "yellow", "refused": "red"}
+_BOUNDS = {"found": "bold", "at_least": "yellow", "below": "yellow", "between": "yellow", "refused": "red"}
 _MOST_COLUMNS = 3  # of metrics, so that a line fits a terminal
 
 

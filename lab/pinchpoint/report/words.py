@@ -116,13 +116,17 @@ def _known(rate: Rate) -> str:
 
 
 def estimated(found: Estimate) -> str:
-    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`."""
+    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps` or `below 10.0 kpps`; else `3.05 to 3.20 Mpps`."""
+    if found.bound is Bound.BETWEEN and found.low is not None and found.high is not None:
+        return units.quantity_range(found.low, found.high, found.unit)
     lead = {Bound.AT_LEAST: "at least ", Bound.BELOW: "below "}.get(found.bound, "")
     return f"{lead}{units.quantity(found.value, found.unit)}"
 
 
 def spread(found: Estimate) -> str:
-    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends."""
+    """The interval, e.g. `3.10 to 3.12 Mpps`; empty if it has not two ends; `no number` where it stands for one."""
+    if found.bound is Bound.BETWEEN:
+        return "no number"
     if found.low is None or found.high is None or found.low == found.high:
         return ""
     return units.quantity_range(found.low, found.high, found.unit)

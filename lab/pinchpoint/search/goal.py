@@ -10,6 +10,7 @@ DECIDED = 0.995  # a load is above or below the threshold with this probability:
 ARBITRARY = 0.5
 VAGUE = 0.13  # probability
 CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
+SCATTER = 0.025  # of single trials' thresholds lie beyond either end of what is told of a vague goal
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
@@ -64,11 +65,23 @@ class Goal:
 
     def interval(self, reach_fps: float) -> Interval:
         """Of search.confidence at least, equal-tailed."""
+        return self._within(*self._ends_fps(), reach_fps)
+
+    def scatter(self, reach_fps: float) -> Interval:
+        """Where the thresholds of single trials lie: that of a device with two modes, or slow periods, is in each."""
+        lower, middle, upper = self._ends_fps()
+        least, most = (self.posterior.single_fps(share) for share in (SCATTER, 1 - SCATTER))
+        return self._within(min(lower, least), middle, max(upper, most), reach_fps)
+
+    def _ends_fps(self) -> tuple[float, float, float]:
         tail = CAUTION * (1 - self._search.confidence) / 2
+        lower, middle, upper = (self.posterior.quantile_fps(share) for share in (tail, 0.5, 1 - tail))
+        return lower, middle, upper
+
+    def _within(self, lower: float, middle: float, upper: float, reach_fps: float) -> Interval:
         least = self._search.min_load_fps
-        ends = [self.posterior.quantile_fps(share) for share in (tail, 0.5, 1 - tail)]
-        lower, middle, upper = (min(max(end, least), reach_fps) for end in ends)
-        return Interval(lower, middle, upper, ends[2] >= reach_fps, ends[1] <= least)
+        ends = [min(max(end, least), reach_fps) for end in (lower, middle, upper)]
+        return Interval(ends[0], ends[1], ends[2], reaches_top=upper >= reach_fps, reaches_bottom=middle <= least)
 
     def is_done(self, reach_fps: float) -> bool:
         """Whether the interval is as narrow as was asked for, or there will be none."""

@@ -89,6 +89,15 @@ class Posterior:
         """The load below which theta lies with this probability."""
         return float(np.exp(self._quantile(share)))
 
+    def single_fps(self, share: float) -> float:
+        """The load at which an undisturbed trial exceeds the ratio with this probability, whatever theta and noise are.
+
+        Between two of these lie the thresholds of single trials, as far as the noise is known: a prediction.
+        """
+        exceeding = self._exceeding(self._edges[:, None] - self._x[None, :])
+        chance = np.einsum("etn,tn->e", exceeding, self._weights)
+        return float(np.exp(np.interp(share, np.maximum.accumulate(chance), self._edges)))
+
     def above(self, load_fps: float) -> float:
         """The probability that theta lies above a load."""
         return float(1.0 - np.interp(np.log(load_fps), self._edges, self._cumulative))

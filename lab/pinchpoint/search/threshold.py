@@ -7,7 +7,8 @@ The rate for loss ratio r is the load at which half of the valid trials of searc
 * found: the interval of search.confidence is at most search.relative_width wide;
 * found, with a reason: a budget ended first, but the interval is narrow enough to be of use;
 * at least: the threshold lies within reach of the generator's ceiling or the search's maximum;
-* refused: anything else.
+* refused: anything else, with the interval as far as there is one. Where the trials may well contradict one threshold
+  (two modes, slow periods) that is the one in which those of single trials lie.
 """
 
 from collections.abc import Callable
@@ -21,7 +22,7 @@ from pinchpoint.search.goal import Goal, Interval
 from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
+NARROW = 0.03  # relative width of an interval that is told as it is when a budget has ended
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
 ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
@@ -111,7 +112,7 @@ class _Teller:
         return tuple(found)
 
     def _rate(self, mode: ModeSearch, goal: Goal) -> Rate:
-        interval = goal.interval(self._watch.reach_fps)
+        interval = self._interval(goal)
         status, reason = self._status(mode, goal, interval)
         ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
         if mode.trials and not goal.refused:
@@ -133,6 +134,14 @@ class _Teller:
             method=SearchMethod.THRESHOLD,
             **ends,
         )
+
+    def _interval(self, goal: Goal) -> Interval:
+        """Of one threshold, if the trials agree on one; else of those of single trials."""
+        interval = goal.interval(self._watch.reach_fps)
+        return goal.scatter(self._watch.reach_fps) if self._is_contradicted(goal, interval) else interval
+
+    def _is_contradicted(self, goal: Goal, interval: Interval) -> bool:
+        return interval.width > max(NARROW, self._search.relative_width) and goal.is_vague
 
     def _status(self, mode: ModeSearch, goal: Goal, interval: Interval) -> tuple[RateStatus, str]:
         refusal = self._refusal(mode, goal, interval)
@@ -159,9 +168,9 @@ class _Teller:
         if goal.is_arbitrary:
             return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
         ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        if interval.width > max(OF_USE, self._search.relative_width):
+        if goal.interval(self._watch.reach_fps).width > max(OF_USE, self._search.relative_width):
             return f"{why}; the interval reached is {ends}"
-        if interval.width > max(NARROW, self._search.relative_width) and goal.is_vague:
+        if self._is_contradicted(goal, interval):
             return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 

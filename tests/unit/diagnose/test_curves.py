@@ -100,8 +100,20 @@ def test_one_repeat_at_its_ceiling_leaves_the_estimate_open_above() -> None:
 
 def test_a_refused_number_is_never_shown_as_found() -> None:
     point = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6, "refused: no quiet trial")])).points[0]
-    assert "NDR" not in point.estimates
+    found = point.estimates["NDR"]
+    assert (found.bound, found.low, found.high) == (Bound.BETWEEN, 3.1e6, 3.2e6)
     assert point.notes["NDR"] == "refused: no quiet trial"
+
+
+def test_numbers_refused_in_all_repeats_lie_between_their_lowest_and_highest_end() -> None:
+    refused = [
+        ndr(3.1e6, 3.2e6, "refused: two modes"),
+        ndr(1.5e6, 2e6, "refused: two modes"),
+        ndr(0.0, None, "refused: no"),
+    ]
+    ran = [result({"five-tuples": 512}, [one], repeat=number) for number, one in enumerate(refused, start=1)]
+    found = _one(*ran).points[0].estimates["NDR"]
+    assert (found.bound, found.low, found.high, found.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
 
 
 def test_a_refused_repeat_is_not_averaged_and_is_told() -> None:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from points import curve, number, point, published, study
+from points import curve, number, point, published, study, within
 
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.diagnose.findings import KINDS, findings
@@ -240,6 +240,16 @@ def test_refused_numbers_are_told_and_not_counted_as_found() -> None:
         "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
     )
     assert counted.text == "base: of 2 points with a verdict, PMD core at 2."
+
+
+def test_of_rates_that_were_refused_a_number_the_change_lies_between_two_ends() -> None:
+    (found,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(1e6, 2e6)}})])
+    assert (
+        "the NDR falls between 2.00 and 8.00 x, somewhere in 4.00 to 8.00 Mpps to somewhere in 1.00 to 2.00 Mpps"
+        in (found.text)
+    )
+    (found,) = findings(study("fall"), [curve({1: {"NDR": within(4e6, 8e6)}, 64: {"NDR": within(3e6, 5e6)}})])
+    assert "does not change beyond its interval" in found.text
 
 
 def test_every_limit_has_words() -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from points import curve, number, point
+from points import curve, number, point, within
 from sample_study import study_run
 
 from pinchpoint.model.scenario import Factor
@@ -28,6 +28,14 @@ def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
 def test_a_bound_is_said_to_be_one() -> None:
     cell = VIEWS["raw"].rows[0].cells[0]
     assert (cell.text, cell.spread, cell.bound) == ("at least 7.10 Mpps", "", "at_least")
+
+
+def test_a_number_that_was_refused_stands_as_its_ends() -> None:
+    one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, notes={"NDR": "refused: two modes"})
+    (view,) = curve_views([one], None)
+    cell = view.rows[1].cells[0]
+    assert (cell.text, cell.spread, cell.bound) == ("1.00 to 4.00 Mpps", "no number", "between")
+    assert "line-ew-open" in str(view.panels[0].figure) and "somewhere within" in view.panels[0].about
 
 
 def test_a_refused_number_is_a_word_with_its_reason() -> None:
