@@ -44,7 +44,8 @@ def median_interval(values: Sequence[float]) -> Interval:
     The ends lie between two order statistics, at the share that Hettmansperger and Sheather (1986) give. They are the
     outer one, which is enough for any distribution (David and Nagaraja, "Order Statistics", 7.1), where the inner is
     far off, and where values come in steps: where two are alike, or one is 0, as losses and times of rare
-    events often are. Raises ValueError for no values.
+    events often are. Of a value that is only known to be larger than all others (math.inf) nothing is interpolated
+    either. Raises ValueError for no values.
     """
     if not values:
         raise ValueError("an interval of no values")
@@ -59,7 +60,7 @@ def median_interval(values: Sequence[float]) -> Interval:
 
     def end(first: int, step: int) -> float:
         gap = ranked[first + step] - ranked[first]
-        return ranked[first] if abs(gap) > far else ranked[first] + inwards * gap
+        return ranked[first] + inwards * gap if inwards and abs(gap) < far else ranked[first]
 
     covered = CONFIDENCE if inwards else _coverages(n)[outer - 1]
     return Interval(centre, end(outer - 1, 1), end(n - outer, -1), covered, n)

@@ -1,5 +1,6 @@
 """Intervals cover what they promise, checked by simulation on the shapes that repeats have."""
 
+import math
 from collections.abc import Callable
 from math import comb
 from statistics import median
@@ -165,6 +166,15 @@ def test_between_two_modes_the_interval_reaches_over_the_gap() -> None:
     found = median_interval([50.0, 51.0, 98.0, 99.0, 100.0, 101.0, 102.0])
     assert found.low < 51
     assert median_interval([50.0, 98.0, 99.0, 100.0, 101.0, 102.0, 103.0]).low == 50
+
+
+@pytest.mark.parametrize("open_ended", [1, 2, 5])
+def test_values_that_are_only_known_to_be_larger_leave_the_interval_open(open_ended: int) -> None:
+    known = [float(value) for value in range(1, 9 - open_ended)]
+    found = median_interval([*known, *[math.inf] * open_ended])
+    assert found.high == math.inf
+    assert 1 <= found.low < 2
+    assert found.centre == (4.5 if open_ended < 4 else math.inf)
 
 
 def test_the_published_mean_drops_one_at_each_end_and_needs_five() -> None:
