@@ -8,6 +8,7 @@ long, so such times stand behind all others and the median needs no model of the
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
+from statistics import median
 
 from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
@@ -110,15 +111,16 @@ def _longest_pause_s(trial: Trial, from_s: float) -> float:
 def _time(found: Sequence[Recovered]) -> Metric:
     """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
     ranked = sorted(found, key=lambda one: (one.still, one.time_s))
-    times = median_interval([one.time_s for one in ranked])
+    times = median_interval([inf if one.still else one.time_s for one in ranked])
     notes = [times.words(), f"each known to {units.nanoseconds(max(one.within_s for one in found) * 1e9)}"]
     unknown_s = min((one.time_s for one in found if one.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(found))
     if at_least := ranked[len(ranked) // 2].still:
         notes[0] = f"at least: {notes[0]}"
-    known = not at_least and times.high < unknown_s
-    return Metric("recovery time", "s", times.centre, times.low, times.high if known else None, "; ".join(notes))
+    centre = median(one.time_s for one in found)
+    low = min(times.low, unknown_s)
+    return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes))
 
 
 def _not_recovered(found: Sequence[Recovered]) -> str:

@@ -8,8 +8,8 @@ from pathlib import Path, PurePosixPath
 import msgspec
 
 from pinchpoint.bench import numa
-from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.host import NR_HUGEPAGES
+from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import HUGEPAGES, queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk import needs

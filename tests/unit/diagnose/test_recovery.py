@@ -75,11 +75,11 @@ def times(*seconds):
 @pytest.mark.parametrize(
     ("found", "value", "high", "begins"),
     [
-        ((0.1, 0.2, 0.3), 0.2, 0.3, "median of 3"),
-        ((0.1, 0.2, None), 0.2, None, "1 of 3 repeats not recovered within 1.00 s; median of 3"),
-        ((0.1, None, None), 1.0, None, "at least: 2 of 3 repeats not recovered within 1.00 s; median"),
+        ((0.1, 0.2, 0.3), 0.2, 0.3, "lowest and highest of 3"),
+        ((0.1, 0.2, None), 0.2, None, "1 of 3 repeats not recovered within 1.00 s; lowest and highest of 3"),
+        ((0.1, None, None), 1.0, None, "at least: 2 of 3 repeats not recovered within 1.00 s; lowest"),
         ((0.1, None), 0.55, None, "at least: 1 of 2 repeats not recovered"),
-        ((None,), 1.0, None, "at least: 1 of 1 repeats not recovered within 1.00 s; of one repeat"),
+        ((None,), 1.0, None, "at least: 1 of 1 repeats not recovered within 1.00 s; a single value"),
     ],
 )
 def test_what_did_not_recover_stands_behind_all_others_and_has_no_upper_end(found, value, high, begins):
