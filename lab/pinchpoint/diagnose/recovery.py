@@ -116,7 +116,7 @@ def _time(found: Sequence[Recovered]) -> Metric:
     unknown_s = min((one.time_s for one in found if one.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(found))
-    if at_least := ranked[len(ranked) // 2].still:
+    if ranked[len(ranked) // 2].still:
         notes[0] = f"at least: {notes[0]}"
     centre = median(one.time_s for one in found)
     low = min(times.low, unknown_s)
