@@ -76,15 +76,18 @@ class ModeSearch:
     @property
     def is_done(self) -> bool:
         """Whether every loss ratio has its rate, or will have none."""
-        is_known = all(goal.is_done(self.reach.top_fps) for goal in self.goals)
-        return self._floor_load_fps() is None and is_known and not self._lacks_top()
+        if self._floor_load_fps() is not None or self._confirming_load_fps() is not None:
+            return False
+        return all(goal.is_done(self.reach.top_fps) for goal in self.goals)
 
     def next_load_fps(self) -> float:
         """The load to try, at most the reach's top."""
-        load_fps = self._floor_load_fps()
-        if load_fps is None:
-            load_fps = self.reach.top_fps if self._lacks_top() else self._most_telling()
+        load_fps = self._floor_load_fps() or self._confirming_load_fps() or self._most_telling()
         return _rounded(load_fps, self.reach.top_fps)
+
+    def knows_floor(self, goal: Goal) -> bool:
+        """Whether the floor test of a goal has come to its end."""
+        return bool(self._floors) and self._wanted_fps(self.goals.index(goal)) is None
 
     def clean_at_top(self, goal: Goal) -> int:
         """How many trials within the goal's width of the reach's top lost no more than its ratio."""
@@ -97,19 +100,21 @@ class ModeSearch:
         1 - search.confidence of the posterior (Beta, uniform before: 2 ** -(n + 1))."""
         return max(FEWEST_AT_TOP, math.ceil(-math.log2(1 - self._search.confidence) - 1))
 
-    def _lacks_top(self) -> bool:
-        """Whether a rate would be told as at least the top by too few trials there.
+    def _confirming_load_fps(self) -> float | None:
+        """What would confirm an interval that is narrow enough; None if nothing lacks confirmation.
 
-        The model alone would believe one, after a few clean ones at much lower loads.
+        The model alone would believe in the top after a few clean trials at much lower loads.
         """
         top_fps = self.reach.top_fps
-        return any(
-            not goal.refused
-            and goal.is_done(top_fps)
-            and goal.interval(top_fps).reaches_top
-            and self.clean_at_top(goal) < self.fewest_at_top
-            for goal in self.goals
-        )
+        for goal in self.goals:
+            if goal.refused:
+                continue
+            reaches_top = goal.is_narrow(top_fps) and goal.interval(top_fps).reaches_top
+            if reaches_top and self.clean_at_top(goal) < self.fewest_at_top:
+                return top_fps
+            if (load_fps := goal.to_confirm_fps(top_fps)) is not None:
+                return load_fps
+        return None
 
     def _floor_load_fps(self) -> float | None:
         """What the floor tests want to try next; None when they have ended. They begin once there is an estimate.
@@ -123,9 +128,15 @@ class ModeSearch:
             estimate_fps = min(hint_fps or top_fps, top_fps)
             least_fps = self._search.min_load_fps
             self._floors = tuple(Floor(estimate_fps, goal.loss_ratio, least_fps) for goal in self.goals)
-        open_floors = (floor for goal, floor in zip(self.goals, self._floors, strict=True) if not goal.refused)
-        wanted = (floor.next_load_fps(self.trials) for floor in open_floors)
+        wanted = (self._wanted_fps(number) for number in range(len(self.goals)))
         return next((load_fps for load_fps in wanted if load_fps is not None), None)
+
+    def _wanted_fps(self, number: int) -> float | None:
+        """The load that the floor test of one goal wants; None when it has ended."""
+        if self.goals[number].refused:
+            return None
+        is_doubted = any(goal.refused or goal.is_arbitrary for goal in self.goals[:number])
+        return self._floors[number].next_load_fps(self.trials, is_doubted)
 
     def _most_telling(self) -> float:
         """The load of which a trial tells most about all goals that are still open."""

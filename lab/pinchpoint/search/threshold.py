@@ -18,12 +18,11 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, ModeRates, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import Trial
-from pinchpoint.search.goal import Goal, Interval
+from pinchpoint.search.goal import NARROW, Goal, Interval
 from pinchpoint.search.mode import ModeSearch
 from pinchpoint.search.reach import same_mode
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
@@ -174,6 +173,11 @@ class _Teller:
             return f"{why}; the interval reached is {ends}"
         if interval.width > max(NARROW, self._search.relative_width) and goal.is_vague:
             return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
+        if not mode.knows_floor(goal):
+            return f"{why}; whether most trials lose {_lost(goal)} also well below {ends} is not known"
+        if side := goal.unconfirmed(mode.reach.top_fps):
+            where, what = ("below", "exceed") if side.is_below else ("above", "keep")
+            return f"{why}; {side.contrary} of {side.trials} trials {where} {ends} {what} the loss ratio too"
         if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
             clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
             return f"{why}; at {top}, the highest load that may be tried, there were only {clean}"
