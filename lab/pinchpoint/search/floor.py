@@ -1,9 +1,10 @@
 """Whether there is a rate without loss at all: short of that, no search for one.
 
-Trials at a tenth and at half of the first estimate come before the search. More of them follow
+Trials at half of the first estimate come before the search, and at a tenth of it if those lost frames. More follow
 only while most of those at a load lost frames, until it is certain that most do (a sequential test: an error
-of at most 4 % against a fair coin) or MOST_TRIALS have not made it so. A host that disturbs every trial, or a DUT that loses the same share of
-frames at any load, has no NDR that means anything: it would tell how long a trial is, not what the DUT can do.
+of at most 4 % against a fair coin), or MOST_TRIALS have not made it so. A host that disturbs every trial, or a DUT that
+loses the same share of frames at any load, has no NDR that means anything: it would tell how long a trial is, not what
+the DUT can do. Where that is so, a PDR is looked for only once it is as certain that most trials keep its ratio there.
 """
 
 from collections.abc import Sequence
@@ -37,16 +38,22 @@ class Floor:
         if not self._is_possible:
             return None
         low, half, high = self._loads
-        for load_fps in (low, half):
-            there = _near(trials, load_fps)
-            is_open = _most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)
-            if not there or (is_open and (is_doubted or len(there) < MOST_TRIALS)):
-                return load_fps
-            if _most(there, self._loss_ratio):
-                break
-        else:
-            return half if is_doubted and not _certain_that_few(there, self._loss_ratio) else None
-        return high if load_fps == half and not _between(trials, half, high) else None
+        at_half = _near(trials, half)
+        if self._is_open(at_half, is_doubted):
+            return half
+        if not _most(at_half, self._loss_ratio):
+            return half if is_doubted and not _certain_that_few(at_half, self._loss_ratio) else None
+        at_low = _near(trials, low)
+        if self._is_open(at_low, is_doubted):
+            return low
+        return None if _most(at_low, self._loss_ratio) or _between(trials, half, high) else high
+
+    def _is_open(self, there: Sequence[Trial], is_doubted: bool) -> bool:
+        """Whether more trials are needed at a load to tell whether most of them lose."""
+        if not there:
+            return True
+        is_open = _most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)
+        return is_open and (is_doubted or len(there) < MOST_TRIALS)
 
     def refusal(self, trials: Sequence[Trial], duration_s: float) -> str:
         """Why there is no rate at this loss ratio; empty if there may be one."""
