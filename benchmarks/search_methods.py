@@ -5,7 +5,7 @@ from functools import partial
 
 from search_duts import RATIOS, TRIAL_S, Simulated
 
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
@@ -42,7 +42,8 @@ CSIT = goals(SearchMethod.MLRSEARCH, WIDTH, 60.0)
 
 def by_library(search: Search, bench: Simulated) -> SearchOutcome:
     """Either of the two methods that a scenario may name."""
-    return find_rates(bench.measure, search, bench.now_s, ceiling_fps=bench.dut.ceiling_fps, mode_of=bench.mode_of)
+    known = () if bench.dut.ceiling_fps is None else (Ceiling(bench.dut.ceiling_fps, "", "", None),)
+    return find_rates(bench.measure, search, bench.now_s, ceilings=known, mode_of=bench.mode_of)
 
 
 def binary(trial_s: float, bench: Simulated) -> SearchOutcome:

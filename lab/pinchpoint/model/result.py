@@ -78,6 +78,7 @@ class ModeRates:
     trials: int  # valid ones
     traffic_s: float
     rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
+    most_offered_fps: float | None = None  # in a valid trial: by an engine that kept up
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,7 @@ class ScenarioResult:
     settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
     ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
+    most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst
     loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first
 
@@ -211,3 +213,4 @@ class RunInfo:
     study: Study | None = None
     budget_s: float | None = None  # what the run may take; None: as long as it needs
     comparison: ComparisonRequest | None = None  # two groups measured in turns, A B B A
+    ceilings: Mapping[str, tuple[Ceiling, ...]] = field(default_factory=dict)  # scenario -> those its search began with

@@ -1,7 +1,8 @@
 """NDR and PDR: knows only `measure(duration_s, load_fps) -> Trial`.
 
 `rates`      the entrance: one call, by the method that is asked for
-`watch`      valid trials only, in time, below what the generator can offer
+`watch`      valid trials only, and in time
+`reach`      the highest load that may be tried: what the generator can offer in a mode of the cores
 `repeat`     invalid trials are repeated, within a bound, and never judged
 `library`    MLRsearch (IETF BMWG), behind an interface of our own
 `mlrsearch`  what its bounds mean, and what is said when there are none

@@ -1,9 +1,10 @@
 """Whether there is a rate without loss at all: short of that, no search for one.
 
-Trials at a tenth and at half of the first estimate come before the search. More of them follow
+Trials at half of the first estimate come before the search, and at a tenth of it if those lost frames. More follow
 only while most of those at a load lost frames, until it is certain that most do (a sequential test: an error
-of at most 4 % against a fair coin). A host that disturbs every trial, or a DUT that loses the same share of
-frames at any load, has no NDR that means anything: it would tell how long a trial is, not what the DUT can do.
+of at most 4 % against a fair coin), or MOST_TRIALS have not made it so. A host that disturbs every trial, or a DUT that
+loses the same share of frames at any load, has no NDR that means anything: it would tell how long a trial is, not what
+the DUT can do. Where that is so, a PDR is looked for only once it is as certain that most trials keep its ratio there.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ SHARES = (0.1, 0.5)  # of the first estimate
 HIGH_SHARE = 0.9  # a load that is compared with half the estimate, to see whether the loss grows
 SAME = 0.15  # relative: trials this near to a floor load stand for it
 ERROR = 0.01
+MOST_TRIALS = 12  # at one load: where as many lose as do not, no test would end
 CONSTANT = 4.0  # loss ratios within this factor at very different loads are one constant
 UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
 
@@ -27,20 +29,31 @@ class Floor:
         self._is_possible = self._loads[0] >= min_load_fps  # else no load is low enough to tell anything
         self._loss_ratio = loss_ratio
 
-    def next_load_fps(self, trials: Sequence[Trial]) -> float | None:
-        """The load to try next; None when the test has ended (see `refusal`)."""
+    def next_load_fps(self, trials: Sequence[Trial], is_doubted: bool = False) -> float | None:
+        """The load to try next; None when the test has ended (see `refusal`).
+
+        `is_doubted`: of a stricter loss ratio so many trials are spoilt that it has no rate, whatever the load.
+        Then it must be certain that they keep this ratio, however many trials that takes.
+        """
         if not self._is_possible:
             return None
         low, half, high = self._loads
-        for load_fps in (low, half):
-            there = _near(trials, load_fps)
-            if not there or (_most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)):
-                return load_fps
-            if _most(there, self._loss_ratio):
-                break
-        else:
-            return None
-        return high if load_fps == half and not _between(trials, half, high) else None
+        at_half = _near(trials, half)
+        if self._is_open(at_half, is_doubted):
+            return half
+        if not _most(at_half, self._loss_ratio):
+            return half if is_doubted and not _certain_that_few(at_half, self._loss_ratio) else None
+        at_low = _near(trials, low)
+        if self._is_open(at_low, is_doubted):
+            return low
+        return None if _most(at_low, self._loss_ratio) or _between(trials, half, high) else high
+
+    def _is_open(self, there: Sequence[Trial], is_doubted: bool) -> bool:
+        """Whether more trials are needed at a load to tell whether most of them lose."""
+        if not there:
+            return True
+        is_open = _most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)
+        return is_open and (is_doubted or len(there) < MOST_TRIALS)
 
     def refusal(self, trials: Sequence[Trial], duration_s: float) -> str:
         """Why there is no rate at this loss ratio; empty if there may be one."""
@@ -87,6 +100,12 @@ def _certain(trials: Sequence[Trial], loss_ratio: float) -> bool:
     """Whether the chance of losing is above one half for all but ERROR of its posterior (uniform before)."""
     losing = len(_losing(trials, loss_ratio))
     return at_most_half(losing, len(trials) - losing) < ERROR
+
+
+def _certain_that_few(trials: Sequence[Trial], loss_ratio: float) -> bool:
+    """Whether the chance of losing is below one half, as certain."""
+    losing = len(_losing(trials, loss_ratio))
+    return at_most_half(len(trials) - losing, losing) < ERROR
 
 
 def at_most_half(losing: int, clean: int) -> float:

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial
+from pinchpoint.search.floor import at_most_half
 from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
@@ -11,6 +12,9 @@ ARBITRARY = 0.5
 VAGUE = 0.13  # probability
 CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
 SCATTER = 0.025  # of single trials' thresholds lie beyond either end of what is told of a vague goal
+NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
+UNSURE = 1 / 8  # probability
+ASIDE = 0.03  # relative: so far from an interval a trial shows whether the load decides
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
@@ -30,6 +34,16 @@ class Interval:
         return (self.upper_fps - self.lower_fps) / self.upper_fps
 
 
+@dataclass(frozen=True)
+class Unconfirmed:
+    """Trials on one side of an interval that do not say by themselves that the rate lies in it."""
+
+    load_fps: float  # that would tell more
+    is_below: bool  # the interval
+    trials: int
+    contrary: int  # of them: beyond the ratio below the interval, or within it above
+
+
 class Goal:
     """The search for the load at which half of the trials lose more than `loss_ratio`."""
 
@@ -41,6 +55,7 @@ class Goal:
         self._clear_loss = max(CLEAR_LOSS, 4 * self.loss_ratio)
         self._forwarded_fps: float | None = None
         self._overload_fps = float("inf")
+        self._tried: list[tuple[float, bool]] = []  # load, whether it exceeded the ratio
 
     def add(self, trial: Trial) -> None:
         """One more valid trial."""
@@ -48,6 +63,7 @@ class Goal:
         if trial.loss_ratio > self.loss_ratio:
             seen = Seen.OVERLOADED if trial.loss_ratio > self._clear_loss else Seen.EXCEEDED
         self.posterior.add(trial.load_fps, seen)
+        self._tried.append((trial.load_fps, seen is not Seen.WITHIN))
         self.look_at(trial)
 
     def look_at(self, trial: Trial) -> None:
@@ -83,10 +99,45 @@ class Goal:
         ends = [min(max(end, least), reach_fps) for end in (lower, middle, upper)]
         return Interval(ends[0], ends[1], ends[2], reaches_top=upper >= reach_fps, reaches_bottom=middle <= least)
 
+    def is_narrow(self, reach_fps: float) -> bool:
+        """Whether the interval is as narrow as was asked for, and not by disturbances alone."""
+        return self.interval(reach_fps).width <= self._search.relative_width and not self.is_arbitrary
+
     def is_done(self, reach_fps: float) -> bool:
-        """Whether the interval is as narrow as was asked for, or there will be none."""
-        is_narrow = self.interval(reach_fps).width <= self._search.relative_width
-        return bool(self.refused) or (is_narrow and not self.is_arbitrary)
+        """Whether the interval is narrow and confirmed, or there will be none."""
+        return bool(self.refused) or (self.is_narrow(reach_fps) and self.unconfirmed(reach_fps) is None)
+
+    def unconfirmed(self, reach_fps: float) -> Unconfirmed | None:
+        """The side of the interval that is not confirmed; None if both are, or cannot be tried.
+
+        A sign test beside the model, which may be wrong (modes that no probe shows, slow periods, trials that are
+        spoilt more often than not): most trials below the interval are within the ratio, and most above it are not,
+        for all but UNSURE of the posterior of their share (uniform before). Two trials that come out as expected
+        are enough, which a search has tried anyway; it takes more where some did not.
+        """
+        interval = self.interval(reach_fps)
+        if interval.lower_fps > self._search.min_load_fps:
+            below = [exceeded for load, exceeded in self._tried if load <= interval.lower_fps]
+            if at_most_half(below.count(False), below.count(True)) > UNSURE:
+                load_fps = max((1 - ASIDE) * interval.lower_fps, self._search.min_load_fps)
+                return Unconfirmed(load_fps, True, len(below), below.count(True))
+        if interval.upper_fps < reach_fps:
+            above = [exceeded for load, exceeded in self._tried if load >= interval.upper_fps]
+            if at_most_half(above.count(True), above.count(False)) > UNSURE:
+                load_fps = min((1 + ASIDE) * interval.upper_fps, reach_fps)
+                return Unconfirmed(load_fps, False, len(above), above.count(False))
+        return None
+
+    def to_confirm_fps(self, reach_fps: float) -> float | None:
+        """The load to try for the sake of `unconfirmed`; None while that would be too early, and when it is done.
+
+        Once the interval is narrow; where trials came out otherwise than expected, as soon as it would be told:
+        they leave no time for it at the end.
+        """
+        is_narrow, side = self.is_narrow(reach_fps), self.unconfirmed(reach_fps)
+        if side is None or not (is_narrow or (side.contrary and self.interval(reach_fps).width <= NARROW)):
+            return None
+        return side.load_fps
 
     @property
     def is_arbitrary(self) -> bool:

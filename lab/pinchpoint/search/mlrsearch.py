@@ -13,27 +13,28 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Search
 from pinchpoint.search.library import Bounds, LibraryError, LossRatioSearch
+from pinchpoint.search.reach import Reach
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
 
-def find(watch: Watch) -> tuple[Rate, ...]:
+def find(watch: Watch, reach: Reach) -> tuple[Rate, ...]:
     """NDR and PDRs by MLRsearch, the lowest loss ratio first. Raises only what a trial raises."""
     search = watch.search
-    if watch.reach_fps <= search.min_load_fps:
-        judge = _Judge(search, watch, watch.fell_short())
+    if reach.is_empty:
+        judge = _Judge(search, watch, reach, reach.fell_short())
         return tuple(judge.rate(Bounds(ratio, None, None)) for ratio in sorted(search.loss_ratios))
     while True:
-        attempt = LossRatioSearch(search, watch.reach_fps)
+        attempt = LossRatioSearch(search, reach.top_fps)
         stopped = ""
         try:
             attempt.run(watch.measure)
         except GeneratorLimitedError as error:
-            if watch.lower(error.trial):
+            if reach.lower(error.trial):
                 continue
-            stopped = watch.fell_short()
+            stopped = reach.fell_short()
         except (StoppedError, LibraryError) as error:
             stopped = str(error)
-        judge = _Judge(search, watch, stopped)
+        judge = _Judge(search, watch, reach, stopped)
         return _never_falling(judge.rate(bounds) for bounds in attempt.bounds())
 
 
@@ -58,6 +59,7 @@ class _Judge:
 
     search: Search
     watch: Watch
+    reach: Reach
     stopped: str  # why the search ended early; empty if it did not
 
     def rate(self, bounds: Bounds) -> Rate:
@@ -78,8 +80,8 @@ class _Judge:
 
     def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:
         lower, upper = bounds.lower_fps, bounds.upper_fps
-        if upper is None and lower is not None and lower >= self.watch.reach_fps:
-            return RateStatus.AT_LEAST, self.watch.ceiling() or "search.max_load_fps reached"
+        if upper is None and lower is not None and lower >= self.reach.top_fps:
+            return RateStatus.AT_LEAST, self.reach.limit()
         if lower is None and upper is not None and upper <= self.search.min_load_fps:
             lost = "a frame" if bounds.loss_ratio == 0 else f"more than {units.loss(bounds.loss_ratio)}"
             minimum = units.fps(self.search.min_load_fps)

@@ -6,74 +6,84 @@ The rate for loss ratio r is the load at which half of the valid trials of searc
 
 * found: the interval of search.confidence is at most search.relative_width wide;
 * found, with a reason: a budget ended first, but the interval is narrow enough to be of use;
-* at least: the threshold lies within reach of the generator's ceiling or the search's maximum;
+* at least: the threshold may lie beyond the generator's ceiling or the search's maximum, and enough trials there
+  were clean;
 * refused: anything else, with the interval as far as there is one. Where the trials may well contradict one threshold
   (two modes, slow periods) that is the one in which those of single trials lie.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pinchpoint.model import units
-from pinchpoint.model.result import ModeRates, Rate, RateStatus
+from pinchpoint.model.result import Ceiling, ModeRates, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import Trial
-from pinchpoint.search.goal import Goal, Interval
+from pinchpoint.search.goal import NARROW, Goal, Interval
 from pinchpoint.search.mode import ModeSearch
+from pinchpoint.search.reach import same_mode
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
-NARROW = 0.03  # relative width of an interval that is told as it is when a budget has ended
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
-ONE_MODE = 2.0  # distances of the cores within this factor belong together
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
 ModeOf = Callable[[Trial], float | None]
 
 
-def find(watch: Watch, mode_of: ModeOf) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
+def find(
+    watch: Watch, mode_of: ModeOf, ceilings: Sequence[Ceiling] = ()
+) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
     """The rates, and those of each mode if the cores were probed. Raises only what a trial raises."""
-    modes = [ModeSearch(watch.search)]
-    if watch.reach_fps <= watch.search.min_load_fps:
-        return _Teller(watch, watch.fell_short()).rates(modes[0]), ()
-    teller = _Teller(watch, _run(watch, mode_of, modes))
-    modes.sort(key=lambda mode: (not mode.is_done(watch.reach_fps), -len(mode.trials)))
-    if modes[0].distance_ns is None:
-        return teller.rates(modes[0]), ()
-    told = tuple(teller.mode(mode) for mode in modes)
+    modes = [ModeSearch(watch.search, ceilings)]
+    teller = _Teller(watch, _run(watch, mode_of, modes, ceilings))
+    met = [mode for mode in modes if mode.trials] or modes[:1]
+    met.sort(key=lambda mode: (not mode.is_done, -len(mode.trials)))
+    if met[0].distance_ns is None or not met[0].trials:
+        return teller.rates(met[0]), ()
+    told = tuple(teller.mode(mode) for mode in met)
     return told[0].rates, told
 
 
-def _run(watch: Watch, mode_of: ModeOf, modes: list[ModeSearch]) -> str:
+def _run(watch: Watch, mode_of: ModeOf, modes: list[ModeSearch], ceilings: Sequence[Ceiling]) -> str:
     """Trials until one mode is done; why they ended early, or nothing. New modes are added to `modes`."""
     search, current = watch.search, modes[0]
-    while not current.is_done(watch.reach_fps):
+    while not current.is_done:
+        if current.reach.is_empty:
+            return current.reach.fell_short()
         if watch.traffic_s >= search.max_traffic_s:
             return f"search.max_traffic_s = {search.max_traffic_s:g} s reached after {watch.valid} valid trials"
         try:
-            trial = watch.measure(search.trial_duration_s, current.next_load_fps(watch.reach_fps), _is_overloaded)
+            trial = watch.measure(search.trial_duration_s, current.next_load_fps(), _is_overloaded)
         except GeneratorLimitedError as error:
+            if _moved(error.trial):
+                continue  # it was of neither mode
+            current = _mode(modes, mode_of(error.trial), search, ceilings)
             current.look_at(error.trial)
-            if not watch.lower(error.trial):
-                return watch.fell_short()
+            if not current.reach.lower(error.trial):
+                return current.reach.fell_short()
             continue
         except StoppedError as error:
             return str(error)
-        distance_ns = mode_of(trial)
-        current = _mode(modes, distance_ns, search)
-        current.add(trial, distance_ns)
+        current = _mode(modes, mode_of(trial), search, ceilings)
+        current.add(trial)
     return ""
 
 
-def _mode(modes: list[ModeSearch], distance_ns: float | None, search: Search) -> ModeSearch:
+def _mode(
+    modes: list[ModeSearch], distance_ns: float | None, search: Search, ceilings: Sequence[Ceiling]
+) -> ModeSearch:
     """The mode that this distance of the cores belongs to; a new one if they were never so far apart."""
-    for mode in modes:
-        known_ns = mode.distance_ns
-        if known_ns is None or distance_ns is None:
-            return mode
-        if max(known_ns, distance_ns) < ONE_MODE * min(known_ns, distance_ns):
-            return mode
-    modes.append(ModeSearch(search))
-    return modes[-1]
+    mode = next((mode for mode in modes if mode.fits(distance_ns)), None)
+    if mode is None:
+        mode = ModeSearch(search, ceilings)
+        modes.append(mode)
+    mode.meet(distance_ns)
+    return mode
+
+
+def _moved(trial: Trial) -> bool:
+    """Whether the cores moved meanwhile: a valid trial's did not (diagnose/validity.py)."""
+    return not same_mode(trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
 
 
 def _is_overloaded(trial: Trial) -> bool:
@@ -94,7 +104,7 @@ class _Teller:
         rates = self.rates(mode)
         distance_ns = mode.distance_ns
         return ModeRates(f"cores {units.nanoseconds(distance_ns)} apart", distance_ns, len(mode.trials),
-                         mode.traffic_s, rates)  # fmt: skip
+                         mode.traffic_s, rates, mode.most_offered_fps)  # fmt: skip
 
     def rates(self, mode: ModeSearch) -> tuple[Rate, ...]:
         """One for each loss ratio, the lowest first, none lower than a stricter one's."""
@@ -112,10 +122,11 @@ class _Teller:
         return tuple(found)
 
     def _rate(self, mode: ModeSearch, goal: Goal) -> Rate:
-        interval = self._interval(goal)
+        interval = self._interval(mode, goal)
         status, reason = self._status(mode, goal, interval)
         ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
-        if mode.trials and not goal.refused:
+        is_known = not goal.refused and not goal.is_arbitrary and mode.knows_floor(goal)
+        if mode.trials and (is_known or status is not RateStatus.REFUSED):
             share = self._watch.offered_share(interval.median_fps)
             if status is not RateStatus.BELOW_MINIMUM:
                 ends["lower_fps"] = share * interval.lower_fps
@@ -135,10 +146,12 @@ class _Teller:
             **ends,
         )
 
-    def _interval(self, goal: Goal) -> Interval:
+    def _interval(self, mode: ModeSearch, goal: Goal) -> Interval:
         """Of one threshold, if the trials agree on one; else of those of single trials."""
-        interval = goal.interval(self._watch.reach_fps)
-        return goal.scatter(self._watch.reach_fps) if self._is_contradicted(goal, interval) else interval
+        top_fps = mode.reach.top_fps
+        interval = goal.interval(top_fps)
+        is_one = goal.unconfirmed(top_fps) is None and not self._is_contradicted(goal, interval)
+        return interval if is_one else goal.scatter(top_fps)
 
     def _is_contradicted(self, goal: Goal, interval: Interval) -> bool:
         return interval.width > max(NARROW, self._search.relative_width) and goal.is_vague
@@ -147,15 +160,15 @@ class _Teller:
         refusal = self._refusal(mode, goal, interval)
         if refusal:
             return RateStatus.REFUSED, refusal
+        is_narrow = interval.width <= self._search.relative_width
+        why = self._stopped or "this mode of the cores was not met longer"
+        wide = "" if is_narrow else f"{why}: the interval is {interval.width * 100:.2g} % wide"
         if interval.reaches_top:
-            return RateStatus.AT_LEAST, self._watch.ceiling() or "search.max_load_fps reached"
+            return RateStatus.AT_LEAST, "; ".join(filter(None, (mode.reach.limit(), wide)))
         if interval.reaches_bottom:
             minimum = units.fps(self._search.min_load_fps)
             return RateStatus.BELOW_MINIMUM, f"most trials lost {_lost(goal)} even at search.min_load_fps = {minimum}"
-        if interval.width <= self._search.relative_width:
-            return RateStatus.FOUND, ""
-        why = self._stopped or "this mode of the cores was not met longer"
-        return RateStatus.FOUND, f"{why}: the interval is {interval.width * 100:.2g} % wide"
+        return RateStatus.FOUND, wide
 
     def _refusal(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
         """Why no rate is given; empty if one is."""
@@ -168,10 +181,18 @@ class _Teller:
         if goal.is_arbitrary:
             return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
         ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        if goal.interval(self._watch.reach_fps).width > max(OF_USE, self._search.relative_width):
+        if goal.interval(mode.reach.top_fps).width > max(OF_USE, self._search.relative_width):
             return f"{why}; the interval reached is {ends}"
         if self._is_contradicted(goal, interval):
             return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
+        if not mode.knows_floor(goal):
+            return f"{why}; whether most trials lose {_lost(goal)} also well below {ends} is not known"
+        if side := goal.unconfirmed(mode.reach.top_fps):
+            where, what = ("below", "exceed") if side.is_below else ("above", "keep")
+            return f"{why}; {side.contrary} of {side.trials} trials {where} {ends} {what} the loss ratio too"
+        if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
+            clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
+            return f"{why}; at {top}, the highest load that may be tried, there were only {clean}"
         return ""
 
 

@@ -10,6 +10,7 @@ is a lower bound for sending and receiving together.
 import math
 import secrets
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -19,7 +20,7 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import differ
-from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode
+from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_the_rates_alone
 from pinchpoint.diagnose.validity import frames_in_gaps
 from pinchpoint.dut.back_to_back import back_to_back
@@ -34,6 +35,7 @@ from pinchpoint.observe import facts
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.setup import backend, engine_request, hugepage_pool
+from pinchpoint.sweep.standing import Stoppable, Undoable
 
 PHASE = "ceiling"
 TRIAL_S = 0.2
@@ -237,11 +239,13 @@ class CeilingTest:
         self._now = now
         self._unwritten: list[Ceiling] = []  # that the file did not take
         self._failed: dict[str, str] = {}  # by key: not tried again in this run
+        self._surpassed: set[Ceiling] = set()  # that the engine was seen to surpass: not believed, wherever they stand
 
     def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
         """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
         key = key_of(scenario, self._engine_version())
-        return tuple(one for one in (*self._kept(), *self._unwritten) if one.key == key)
+        found = (*self._kept(), *self._unwritten)
+        return tuple(one for one in found if one.key == key and one not in self._surpassed)
 
     def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
         """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
@@ -250,12 +254,26 @@ class CeilingTest:
         known = self.known(scenario)
         return (known, "") if known else self.anew(scenario, listener)
 
-    def after(self, scenario: Scenario, result: ScenarioResult, listener: Listener) -> ScenarioResult:
-        """The result held against the ceiling of its own mode, if that was not known before."""
+    def after(
+        self,
+        scenario: Scenario,
+        result: ScenarioResult,
+        listener: Listener,
+        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    ) -> ScenarioResult:
+        """The result held against the ceiling of its own mode, if that was not known before.
+
+        What the result has surpassed is forgotten. `on_stoppable` is handed what ends this test by KeyboardInterrupt.
+        """
+        known = self.known(scenario)
+        self._forget([one for one in known if _is_surpassed(one, known, result)])
         found = [rate for rate in result.rates if rate.status is RateStatus.FOUND]
         if result.ceiling is not None or not found or not self.known(scenario):
             return result
+        undoable = Undoable()
+        on_stoppable(undoable)
         ceilings, why = self.anew(scenario, listener)
+        undoable.end()
         held = held_result(result, ceilings)
         if held.ceiling is not None:
             return held
@@ -284,6 +302,18 @@ class CeilingTest:
         except InputError:
             return ()  # it is only a cache, and is written anew
 
+    def _forget(self, surpassed: Sequence[Ceiling]) -> None:
+        """No more of these. What is surpassed a second time in a run shows that the test finds too little here."""
+        for one in surpassed:
+            if any(one.key == other.key for other in self._surpassed):
+                self._failed[one.key] = (
+                    "no ceiling of the generator is known: twice the engine offered more than its test had found"
+                )
+        self._surpassed.update(surpassed)
+        if surpassed:
+            with suppress(StoreError):  # then it is only this run that knows
+                kept.write(self._path, [one for one in self._kept() if one not in self._surpassed])
+
     def _keep(self, key: str, found: Sequence[Ceiling]) -> None:
         """Those replace what was known of their modes."""
 
@@ -306,22 +336,42 @@ def _verdict(result: ScenarioResult, rates: Sequence[Rate]) -> Verdict | None:
 
 
 def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
-    """The same result, its rates held against the ceiling of their mode."""
-    seen_fps = result.generator_ceiling_fps
+    """The same result, the rates of every mode held against the ceiling in that mode."""
 
-    def held(rates: Sequence[Rate], distance_ns: float | None) -> tuple[Rate, ...]:
+    def held(rates: Sequence[Rate], distance_ns: float | None, seen_fps: float | None) -> tuple[Rate, ...]:
         return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
 
-    distance_ns = result.modes[0].distance_ns if result.modes else None
-    if distance_ns is None and result.cache_line is not None:
-        distance_ns = result.cache_line.median_ns
-    rates = held(result.rates, distance_ns)
+    rates = held(result.rates, _distance_ns(result), result.most_offered_fps)
     anew = {metric.name: metric for metric in of_the_rates_alone(rates)}
     return replace(
         result,
         rates=rates,
         metrics=tuple(anew.get(metric.name, metric) for metric in result.metrics),
         verdict=_verdict(result, rates),
-        modes=tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in result.modes),
-        ceiling=in_mode(ceilings, distance_ns),
+        modes=tuple(
+            replace(mode, rates=held(mode.rates, mode.distance_ns, mode.most_offered_fps)) for mode in result.modes
+        ),
+        ceiling=in_mode(ceilings, _distance_ns(result)),
+    )
+
+
+def _distance_ns(result: ScenarioResult) -> float | None:
+    """Of the cores, in the mode that a result's rates are of."""
+    if result.modes:
+        return result.modes[0].distance_ns
+    return result.cache_line.median_ns if result.cache_line else None
+
+
+def _is_surpassed(ceiling: Ceiling, known: Sequence[Ceiling], result: ScenarioResult) -> bool:
+    """Whether the engine was seen to offer more than this, in the mode of the cores in which it was measured.
+
+    Trials that nobody probed say nothing of a ceiling whose mode is known.
+    """
+    met = [(_distance_ns(result), result.most_offered_fps)]
+    met += [(mode.distance_ns, mode.most_offered_fps) for mode in result.modes]
+    return any(
+        in_mode(known, distance_ns) == ceiling
+        and (distance_ns is not None or ceiling.distance_ns is None)
+        and surpassed(ceiling, seen_fps)
+        for distance_ns, seen_fps in met
     )

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.findings import findings
-from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import Ceiling, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.store.codec import SCHEMA
@@ -47,6 +47,10 @@ class Growing:
     def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:
         """What the bench of a scenario is built of."""
         self._change(replace(self.info, plans={**self.info.plans, scenario: plan}))
+
+    def note_ceilings(self, scenario: str, ceilings: tuple[Ceiling, ...]) -> None:
+        """What was known of the generator when the search of a scenario began, so that it can be retraced."""
+        self._change(replace(self.info, ceilings={**self.info.ceilings, scenario: ceilings}))
 
     def note_facts(self, found: Mapping[str, str]) -> None:
         """Versions, and what could not be observed. Raises InputError if a program is not the one of the record."""

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
@@ -65,6 +66,7 @@ class Measurer:
         self._keep = keep
         self._listener = listener
         self._recorded = [trial for trial in recorded if _answers(trial)]
+        self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
         self._count = len(recorded)
         self.trials: list[Trial] = []
         self.mode = Mode()
@@ -107,6 +109,13 @@ class Measurer:
         if self.stop_requested:
             raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
         return trial
+
+    @property
+    def latest(self) -> Trial | None:
+        """The last trial; after a warm-up, that of the run whose trials are about to be retraced, if there is one."""
+        if self._recorded_warm_up and self._recorded and all(trial.phase == WARM_UP for trial in self.trials):
+            return self._recorded_warm_up[-1]
+        return self.trials[-1] if self.trials else None
 
     def burst(self, phase: str, frames: int, rate_fps: float | None) -> Trial:
         """One burst of so many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""

@@ -33,7 +33,6 @@ from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
 MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
-CEILING_HEADROOM = 1.1  # over the known ceiling: a test of two seconds may have met a slow moment
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,14 @@ class _Found:
             return self.outcome.modes[0].distance_ns
         cores = distance([trial for trial in self.searched if trial.validity is TrialValidity.VALID])
         return cores.median_ns if cores else None
+
+    @property
+    def most_offered_fps(self) -> float | None:
+        """In the rates' mode, by a generator that kept up. Without modes all valid trials are of one."""
+        if self.outcome.modes:
+            return self.outcome.modes[0].most_offered_fps
+        valid = (trial.offered_fps for trial in self.searched if trial.validity is TrialValidity.VALID)
+        return max(valid, default=None)
 
     @property
     def own(self) -> Sequence[Trial]:
@@ -83,27 +90,18 @@ def measure_scenario(
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
     """The search's outcome and its trials. Our own search tells the modes of the cores apart by itself."""
-    limit_fps = _limit_fps(measurer.trials, ceilings)
     if scenario.search.method is SearchMethod.MLRSEARCH:
-        return _mlrsearch(scenario, measurer, limit_fps)
+        return _mlrsearch(scenario, measurer, ceilings)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps, any_mode=True)
 
     first = len(measurer.trials)
-    outcome = find_rates(measure, scenario.search, time.monotonic, ceiling_fps=limit_fps, mode_of=of_trial)
+    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings, mode_of=of_trial)
     return _Found(outcome, measurer.trials[first:])
 
 
-def _limit_fps(warmed_up: Sequence[Trial], ceilings: Sequence[Ceiling]) -> float | None:
-    """Above which no load need be tried; None if the ceiling in the mode that the cores are in is not known."""
-    here_ns = of_trial(warmed_up[-1]) if warmed_up else None
-    if in_mode(ceilings, here_ns) is None:
-        return None
-    return CEILING_HEADROOM * max(ceiling.fps for ceiling in ceilings)
-
-
-def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) -> _Found:
+def _mlrsearch(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
     """MLRsearch knows no modes: it is kept to one, and begun anew when the cores have moved for good."""
 
     def measure(duration_s: float, load_fps: float) -> Trial:
@@ -112,7 +110,9 @@ def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) 
     search, began = scenario.search, time.monotonic()
 
     def attempt() -> SearchOutcome:
-        return find_rates(measure, search, time.monotonic, ceiling_fps=limit_fps, began_s=began)
+        here_ns = of_trial(measurer.latest) if measurer.latest else None
+        fitting = [one for one in ceilings if in_mode([one], here_ns)]
+        return find_rates(measure, search, time.monotonic, ceilings=fitting, began_s=began)
 
     return _Found(*in_one_mode(measurer, search.max_repeats, attempt))
 
@@ -120,19 +120,15 @@ def _mlrsearch(scenario: Scenario, measurer: Measurer, limit_fps: float | None) 
 def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
     """The same, the rates of every mode held against the ceiling in that mode."""
 
-    def held(rates: Sequence[Rate], distance_ns: float | None) -> tuple[Rate, ...]:
-        seen_fps = _most_offered(of_mode(found.searched, distance_ns))
+    def held(rates: Sequence[Rate], distance_ns: float | None, seen_fps: float | None) -> tuple[Rate, ...]:
         return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
 
-    modes = tuple(replace(mode, rates=held(mode.rates, mode.distance_ns)) for mode in found.outcome.modes)
-    rates = held(found.outcome.rates, found.distance_ns)
+    modes = tuple(
+        replace(mode, rates=held(mode.rates, mode.distance_ns, mode.most_offered_fps)) for mode in found.outcome.modes
+    )
+    rates = held(found.outcome.rates, found.distance_ns, found.most_offered_fps)
     outcome = replace(found.outcome, rates=rates, modes=modes)
     return replace(found, outcome=outcome, ceiling=in_mode(ceilings, found.distance_ns))
-
-
-def _most_offered(trials: Sequence[Trial]) -> float | None:
-    """By a generator that kept up."""
-    return max((trial.offered_fps for trial in trials if trial.validity is TrialValidity.VALID), default=None)
 
 
 def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
@@ -216,6 +212,7 @@ def _summary(
         warnings=_warnings(found, cores, rejections, scenario),
         modes=outcome.modes,
         ceiling=found.ceiling,
+        most_offered_fps=found.most_offered_fps,
     )
 
 
@@ -236,11 +233,11 @@ def _of_modes(outcome: SearchOutcome) -> tuple[str, ...]:
 
 
 def _of_ceiling(found: _Found) -> str:
-    if found.ceiling is None or not surpassed(found.ceiling, _most_offered(found.own)):
+    if found.ceiling is None or not surpassed(found.ceiling, found.most_offered_fps):
         return ""
     return (
         f"the engine offered more here than without the device ({units.fps(found.ceiling.fps)}): "
-        "that ceiling is only a lower bound, and no rate was held against it"
+        "that ceiling is only a lower bound: no rate was held against it, and it is not kept"
     )
 
 

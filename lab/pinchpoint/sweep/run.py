@@ -32,7 +32,7 @@ from pinchpoint.sweep.growing import Clock, Growing
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.same import DifferentError
 from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.standing import Record, Recorded, Stoppable
+from pinchpoint.sweep.standing import Record, Recorded, Stoppable, Undoable
 
 RunOne = Callable[..., ScenarioResult]
 Kept = TypeVar("Kept", Trial, Measurement)
@@ -137,7 +137,8 @@ class _Run:
         for number, unit in enumerate(self._units, start=1):
             if unit.name in self._done:
                 continue
-            recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()))
+            ceilings = self._files.info.ceilings.get(unit.name)
+            recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()), ceilings)
             found = self._left_out(unit) or self._measured(unit, number, recorded)
             self._done[unit.name] = found
             self._learn(unit, found)
@@ -160,7 +161,7 @@ class _Run:
         return found
 
     def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
-        self._on_stoppable(_Unbuilt())
+        self._on_stoppable(Undoable())
         left = (one for one in self._units if one.name not in self._done and one.name not in self._alike)
         self._listener.run_left(self._forecast.left_s(left))
         self._listener.scenario_begins(unit, number, len(self._units))
@@ -201,6 +202,7 @@ class _Run:
             self._files.note_facts,
             self._attach,
             self._folder.path / "engine.log",
+            self._files.note_ceilings,
         )
         began = time.monotonic()
         found = self._run_one(unit, record, self._listener, recorded, self._on_stoppable)
@@ -212,13 +214,6 @@ class _Run:
     def _learn(self, unit: Scenario, found: ScenarioResult) -> None:
         if found.outcome is Outcome.MEASURED:
             self._forecast.finished(unit, found.wall_s)
-
-
-class _Unbuilt:
-    """What a signal finds between two units, and while a bench is being built: nothing to lose."""
-
-    def stop(self) -> None:
-        raise KeyboardInterrupt
 
 
 def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> ScenarioResult:

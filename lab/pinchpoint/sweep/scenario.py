@@ -15,7 +15,7 @@ from pinchpoint.dut.settings import in_force
 from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.sweep.blocked import measure_blocked
 from pinchpoint.sweep.build import measure_build
@@ -86,7 +86,9 @@ def run_scenario(
     began = time.monotonic()
     engine = [find_engine()]  # before anything is built
     setup = prepare(scenario)
-    ceilings, no_ceiling = ceiling_test.before(setup.scenario, listener) if ceiling_test else ((), "")
+    ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
+    if scenario.measure is MeasureKind.RATES:
+        record.note_ceilings(scenario.name, ceilings)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     record.note_facts({**setup.facts, **program_facts(scenario)})
     with standing_bench(setup, listener):
@@ -102,11 +104,24 @@ def run_scenario(
         finally:
             control.close()
     if ceiling_test:
-        result = ceiling_test.after(setup.scenario, result, listener)
+        result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
     listener.scenario_ends(result)
     return result
+
+
+def ceilings_of(
+    scenario: Scenario, recorded: Recorded, ceiling_test: CeilingTest | None, listener: Listener
+) -> tuple[tuple[Ceiling, ...], str]:
+    """What is known of the generator as the search begins; and why nothing is, empty if something is.
+
+    A search that an earlier run began goes on with what it knew then: its recorded trials answer
+    no other questions than it asked with that.
+    """
+    if recorded.trials and recorded.ceilings is not None:
+        return recorded.ceilings, ""
+    return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 
 
 def _attach_flows(bench: Standing) -> None:

@@ -21,6 +21,22 @@ class Stoppable(Protocol):
         """End what runs; the measure then raises Interrupted once its account is kept."""
 
 
+class Undoable:
+    """What a signal finds while something is built or tried that leaves nothing to keep: KeyboardInterrupt ends it."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def stop(self) -> None:
+        """Raise KeyboardInterrupt from whatever runs; nothing any more once it is over."""
+        if not self._is_over:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """What follows must not be cut short, such as the storing of a result."""
+        self._is_over = True
+
+
 @dataclass(frozen=True)
 class Record:
     """Where a scenario's findings go as they are made."""
@@ -31,6 +47,7 @@ class Record:
     note_facts: Callable[[Mapping[str, str]], None]
     attach: Callable[[str, str], None]
     engine_log: Path | None
+    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = lambda scenario, ceilings: None
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,7 @@ class Recorded:
 
     trials: Sequence[Trial] = ()
     measurements: Sequence[Measurement] = ()
+    ceilings: tuple[Ceiling, ...] | None = None  # that its search began with; None: that is not recorded
 
 
 @dataclass(frozen=True)

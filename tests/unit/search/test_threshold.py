@@ -10,10 +10,11 @@ from support import Bench, search_with
 
 from pinchpoint.engine.simulated import CoreDistance, RandomLoss, StallKind, Stalls, Truth
 from pinchpoint.model import units
-from pinchpoint.model.result import RateStatus
+from pinchpoint.model.result import Ceiling, RateStatus
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
+from pinchpoint.search.reach import HEADROOM
 
 CAPACITY = 5e6
 QUIET = Truth(CAPACITY, dips=0.0015, stalls=(Stalls(StallKind.DUT, 0.02, 0.0003),))
@@ -22,7 +23,12 @@ QUIET = Truth(CAPACITY, dips=0.0015, stalls=(Stalls(StallKind.DUT, 0.02, 0.0003)
 def searched(bench: Bench, ceiling_fps: float | None = None, **changes: object) -> SearchOutcome:
     wanted: dict[str, object] = {"method": SearchMethod.THRESHOLD, "relative_width": 0.01}
     search = search_with(**(wanted | changes))
-    return find_rates(bench.measure, search, bench.now_s, ceiling_fps=ceiling_fps)
+    known = () if ceiling_fps is None else (Ceiling(ceiling_fps, "2026-01-02T03:00:00+00:00", "a key", None),)
+    return find_rates(bench.measure, search, bench.now_s, ceilings=known)
+
+
+def distance_of(trial: Trial) -> float | None:
+    return trial.witness.cache_line_before_ns
 
 
 @pytest.mark.parametrize("capacity_fps", [50_000.0, 777_777.0, 5e6, 18e6])
@@ -73,6 +79,38 @@ def test_a_rate_beyond_the_generators_ceiling_is_told_as_at_least(share: float, 
         assert rate.upper_fps is None and rate.estimate_fps is None
 
 
+@pytest.mark.parametrize(("confidence", "fewest"), [(0.5, 3), (0.9, 3), (0.95, 4), (0.99, 6)])
+def test_at_least_rests_on_as_many_clean_trials_at_the_top_as_the_confidence_asks_for(
+    confidence: float, fewest: int
+) -> None:
+    bench = Bench(Truth(3 * CAPACITY))
+    rates = searched(bench, max_load_fps=CAPACITY, confidence=confidence).rates
+    assert [(rate.status, rate.reason) for rate in rates] == [(RateStatus.AT_LEAST, "search.max_load_fps reached")] * 2
+    assert sum(trial.load_fps == CAPACITY for trial in bench.trials) >= fewest
+
+
+def test_a_disturbed_trial_at_the_top_is_made_up_for_by_more_clean_ones() -> None:
+    bench, spoilt = Bench(Truth(3 * CAPACITY)), Bench(Truth(3 * CAPACITY, loss_ratio=0.01))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return (spoilt if len(bench.trials) == 3 and not spoilt.trials else bench).measure(duration_s, load_fps)
+
+    search = search_with(method=SearchMethod.THRESHOLD, max_load_fps=CAPACITY, relative_width=0.01)
+    for rate in find_rates(measure, search, bench.now_s).rates:
+        assert rate.status is RateStatus.AT_LEAST
+        assert rate.lower_fps is not None and rate.lower_fps >= 0.99 * CAPACITY
+    assert len(spoilt.trials) == 1
+    assert sum(trial.load_fps >= 0.99 * CAPACITY for trial in bench.trials) >= 4
+
+
+@pytest.mark.parametrize("max_traffic_s", range(1, 5))
+def test_a_search_that_is_stopped_before_the_top_is_sure_does_not_say_that_it_was_reached(max_traffic_s: int) -> None:
+    bench = Bench(Truth(3 * CAPACITY))
+    for rate in searched(bench, max_load_fps=CAPACITY, max_traffic_s=float(max_traffic_s)).rates:
+        assert rate.status is RateStatus.REFUSED
+        assert rate.reason.startswith(f"search.max_traffic_s = {max_traffic_s} s reached after ")
+
+
 def test_an_overloaded_device_tells_where_to_look_without_the_ceiling_being_sought() -> None:
     bench = Bench(Truth(CAPACITY, ceiling_fps=11e6))
     assert searched(bench).rates[0].status is RateStatus.FOUND
@@ -110,7 +148,7 @@ def test_a_constant_share_of_lost_frames_is_no_ndr(seed: int) -> None:
 def test_each_mode_of_the_cores_has_rates_of_its_own() -> None:
     bench = Bench(replace(QUIET, core_distance=CoreDistance(dwell_s=8.0), seed=2))
     search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01)
-    outcome = find_rates(bench.measure, search, bench.now_s, mode_of=lambda trial: trial.witness.cache_line_before_ns)
+    outcome = find_rates(bench.measure, search, bench.now_s, mode_of=distance_of)
     assert len(outcome.modes) == 2
     assert outcome.rates == outcome.modes[0].rates
     valid = sum(trial.validity is TrialValidity.VALID for trial in bench.trials)
@@ -122,6 +160,39 @@ def test_each_mode_of_the_cores_has_rates_of_its_own() -> None:
             assert rate.status in (RateStatus.FOUND, RateStatus.REFUSED)
             if rate.status is RateStatus.FOUND:
                 assert rate.estimate_fps == pytest.approx(truth, rel=0.02)
+
+
+def test_a_generator_that_falls_short_in_one_mode_bounds_no_other_mode() -> None:
+    far = Bench(Truth(50e6, ceiling_fps=2e6, core_distance=CoreDistance(160.0, 160.0, far_capacity=1.0)))
+    near = Bench(replace(QUIET, core_distance=CoreDistance(30.0, 30.0, far_capacity=1.0)))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return (far if len(far.trials) < 4 else near).measure(duration_s, load_fps)
+
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01)
+    outcome = find_rates(measure, search, near.now_s, mode_of=distance_of)
+    assert outcome.modes[0].distance_ns == 30.0
+    assert [rate.status for rate in outcome.rates] == [RateStatus.FOUND] * 2
+    assert outcome.rates[0].estimate_fps == pytest.approx(CAPACITY, rel=0.01)
+    assert [mode.most_offered_fps for mode in outcome.modes] == [
+        max(trial.offered_fps for trial in bench.trials if trial.validity is TrialValidity.VALID)
+        for bench in (near, far)
+    ]
+
+
+def test_each_mode_is_tried_up_to_the_ceiling_of_its_own() -> None:
+    bench = Bench(Truth(50e6, ring=64, core_distance=CoreDistance(dwell_s=6.0, far_capacity=1.0), seed=4))
+    known = [Ceiling(fps, "2026-01-02T03:00:00+00:00", "a key", distance_ns)
+             for fps, distance_ns in ((8e6, 30.0), (3e6, 160.0))]  # fmt: skip
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01)
+    outcome = find_rates(bench.measure, search, bench.now_s, ceilings=known, mode_of=distance_of)
+    assert any(rate.status is RateStatus.AT_LEAST for mode in outcome.modes for rate in mode.rates)
+    for mode in outcome.modes:
+        own = next(one for one in known if one.distance_ns == mode.distance_ns)
+        for rate in mode.rates:
+            if rate.status is RateStatus.AT_LEAST:
+                assert rate.lower_fps == pytest.approx(HEADROOM * own.fps, rel=0.01)
+                assert f"offered {units.fps(own.fps)} (cores {units.nanoseconds(own.distance_ns)} apart)" in rate.reason
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -73,6 +74,25 @@ def test_a_folder_that_takes_nothing_is_named(tmp_path):
         ceilings.write(blocked / "ceilings.json", [ceiling()])
     with pytest.raises(InputError):
         ceilings.read(blocked / "ceilings.json", NOW)
+
+
+def test_a_link_that_waits_where_a_process_would_write_is_not_followed(tmp_path):
+    path, victim = tmp_path / "ceilings.json", tmp_path / "victim"
+    victim.write_text("untouched")
+    foreseen = tmp_path / f"{path.name}.{os.getpid()}"
+    foreseen.symlink_to(victim)
+    ceilings.write(path, [ceiling()])
+    assert victim.read_text() == "untouched"
+    assert ceilings.read(path, NOW) == (ceiling(),)
+    assert {one.name for one in tmp_path.iterdir()} == {path.name, victim.name, foreseen.name}
+
+
+def test_what_could_not_be_put_in_place_is_removed(tmp_path):
+    path = tmp_path / "ceilings.json"
+    path.mkdir()
+    with pytest.raises(StoreError, match=r"ceilings\.json"):
+        ceilings.write(path, [ceiling()])
+    assert [one.name for one in tmp_path.iterdir()] == [path.name]
 
 
 def test_the_cache_stands_where_the_desktop_says():

@@ -7,15 +7,18 @@ import pytest
 from support import RULES, TWO_PORTS, request
 from trials import trial
 
+from pinchpoint.cli.run import _Stopper
 from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
-from pinchpoint.model.errors import BenchError, RequirementError
-from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.errors import BenchError, RequirementError, StoreError
+from pinchpoint.model.result import Ceiling, ModeRates, Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.run import unmeasured
+from pinchpoint.sweep.scenario import ceilings_of
+from pinchpoint.sweep.standing import Recorded, Undoable
 
 NOW = datetime(2026, 1, 2, 12, tzinfo=UTC)
 
@@ -76,13 +79,13 @@ class Measuring:
     """In the place of a real measurement: counts its calls."""
 
     def __init__(self, error=None, distance_ns=30.0):
-        self.calls, self.error, self.distance_ns = 0, error, distance_ns
+        self.calls, self.error, self.distance_ns, self.fps = 0, error, distance_ns, CEILING.fps
 
     def __call__(self, scenario, key, listener):
         self.calls += 1
         if self.error:
             raise self.error
-        return (replace(CEILING, key=key, distance_ns=self.distance_ns),)
+        return (replace(CEILING, fps=self.fps, key=key, distance_ns=self.distance_ns),)
 
 
 @pytest.fixture
@@ -146,11 +149,11 @@ def test_measures_without_a_search_have_none(path):
     assert measure.calls == 0
 
 
-def result(fps=9.9e6, distance_ns=30.0) -> ScenarioResult:
+def result(fps=9.9e6, distance_ns=30.0, most_offered_fps=None) -> ScenarioResult:
     empty = unmeasured(TWO_PORTS, Outcome.MEASURED, "", 1.0)
     rate = Rate(0.0, RateStatus.FOUND, fps, 1.01 * fps, 1.0, 0.0, "")
     cores = None if distance_ns is None else distance([trial(cache_line=(distance_ns, distance_ns))])
-    return replace(empty, rates=(rate,), generator_ceiling_fps=fps, cache_line=cores)
+    return replace(empty, rates=(rate,), generator_ceiling_fps=fps, cache_line=cores, most_offered_fps=most_offered_fps)
 
 
 def test_a_result_of_a_mode_without_a_ceiling_is_held_against_a_new_one(path):
@@ -180,6 +183,120 @@ def test_a_result_that_was_held_already_is_left_alone(path):
     assert done.rates[0].status is RateStatus.AT_LEAST
     assert test.after(TWO_PORTS, done, Listener()) is done
     assert measure.calls == 1
+
+
+def test_each_mode_is_held_against_what_was_offered_in_it():
+    near, far = CEILING, replace(CEILING, fps=5e6, distance_ns=160.0)
+    modes = tuple(
+        ModeRates("", ceiling.distance_ns, 9, 9.0, result(0.99 * ceiling.fps).rates, seen * ceiling.fps)
+        for ceiling, seen in ((near, 1.06), (far, 1.0))
+    )
+    held = held_result(replace(result(9.9e6), modes=modes, most_offered_fps=10.6e6), [near, far])
+    assert held.rates[0].status is RateStatus.FOUND, "the near ceiling was surpassed, and bounds nothing"
+    assert [mode.rates[0].status for mode in held.modes] == [RateStatus.FOUND, RateStatus.AT_LEAST]
+
+
+def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
+    measure = Measuring()
+    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    for calls in (1, 2):
+        before, why = test.before(TWO_PORTS, Listener())
+        assert (len(before), why, measure.calls) == (1, "", calls)
+        done = held_result(result(most_offered_fps=10.6e6), before)
+        assert test.after(TWO_PORTS, done, Listener()) is done
+        assert test.known(TWO_PORTS) == kept.read(path, NOW) == ()
+        measure.fps += 1e5
+    assert test.before(TWO_PORTS, Listener()) == (
+        (),
+        "no ceiling of the generator is known: twice the engine offered more than its test had found",
+    )
+    assert measure.calls == 2
+
+
+@pytest.mark.parametrize(
+    ("fps", "distance_ns"), [(10.2e6, 30.0), (10.4e6, 160.0), (10.4e6, None)], ids=["no", "other mode", "not probed"]
+)
+def test_a_ceiling_that_was_not_surpassed_for_certain_is_kept(path, fps, distance_ns):
+    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    before, _ = test.before(TWO_PORTS, Listener())
+    refused = replace(result(distance_ns=distance_ns, most_offered_fps=fps), rates=())
+    test.after(TWO_PORTS, refused, Listener())
+    assert test.known(TWO_PORTS) == kept.read(path, NOW) == before
+
+
+def test_a_surpassed_ceiling_that_the_file_does_not_let_go_is_not_used_all_the_same(path, monkeypatch):
+    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    before, _ = test.before(TWO_PORTS, Listener())
+
+    def full(path, ceilings):
+        raise StoreError(f"{path}: no space left")
+
+    monkeypatch.setattr(kept, "write", full)
+    test.after(TWO_PORTS, held_result(result(most_offered_fps=10.4e6), before), Listener())
+    assert kept.read(path, NOW) == before
+    assert test.known(TWO_PORTS) == ()
+
+
+class Pressed(Measuring):
+    """The user presses Ctrl-C while it measures."""
+
+    def __init__(self, stopper):
+        super().__init__(distance_ns=160.0)
+        self.stopper = stopper
+
+    def __call__(self, scenario, key, listener):
+        self.stopper.handle(2, None)
+        return super().__call__(scenario, key, listener)
+
+
+class Finished:
+    """A measurer whose trials are over: stopping it ends nothing."""
+
+    def stop(self):
+        return
+
+
+def test_ctrl_c_ends_a_test_after_the_trials_at_once(path):
+    CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
+    stopper = _Stopper()
+    stopper.remember(Finished())
+    pressed = Pressed(stopper)
+    test = CeilingTest(lambda: "1.0", path, pressed, lambda: NOW)
+    with pytest.raises(KeyboardInterrupt):
+        test.after(TWO_PORTS, result(distance_ns=160.0), Listener(), stopper.remember)
+    assert pressed.calls == 0
+
+
+def test_ctrl_c_once_the_test_is_over_does_not_cut_the_storing_of_the_result_short(path):
+    CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW).before(TWO_PORTS, Listener())
+    stopper = _Stopper()
+    test = CeilingTest(lambda: "1.0", path, Measuring(distance_ns=160.0), lambda: NOW)
+    held = test.after(TWO_PORTS, result(distance_ns=160.0), Listener(), stopper.remember)
+    assert held.ceiling is not None
+    stopper.handle(2, None)
+    with pytest.raises(KeyboardInterrupt):
+        stopper.remember(Undoable())
+
+
+KNOWN = (replace(CEILING, key="what the search began with"),)
+
+
+@pytest.mark.parametrize("ceilings", [(), KNOWN])
+def test_a_resumed_search_goes_on_with_the_ceilings_that_it_began_with(path, ceilings):
+    measure = Measuring()
+    test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
+    recorded = Recorded(trials=[trial()], ceilings=ceilings)
+    assert ceilings_of(TWO_PORTS, recorded, test, Listener()) == (ceilings, "")
+    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == (ceilings, "")
+    assert measure.calls == 0
+
+
+@pytest.mark.parametrize("recorded", [Recorded(ceilings=KNOWN), Recorded(trials=[trial()])], ids=["no trial", "old"])
+def test_without_a_record_the_ceilings_are_those_of_today(path, recorded):
+    test = CeilingTest(lambda: "1.0", path, Measuring(), lambda: NOW)
+    ((ceiling,), why) = ceilings_of(TWO_PORTS, recorded, test, Listener())
+    assert (ceiling.fps, why) == (10e6, "")
+    assert ceilings_of(TWO_PORTS, recorded, None, Listener()) == ((), "")
 
 
 def test_a_bench_that_breaks_costs_the_run_nothing_but_a_warning(path):

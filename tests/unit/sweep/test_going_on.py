@@ -12,7 +12,7 @@ from sweeps import base, factor, measured, sweep
 from pinchpoint.bench import numa
 from pinchpoint.cli.program import Program
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
-from pinchpoint.model.result import Outcome
+from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.model.study import FindingRequest, Study
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -211,6 +211,30 @@ def test_an_interrupted_run_goes_on_with_the_unit_it_was_interrupted_in(tmp_path
     again = Bench()
     assert run(folder, again).finished
     assert again.ran == ["g-rules-2", "g-rules-3"]
+
+
+class Searching(Bench):
+    """Knows ceilings of the generator, and remembers which those of the record were."""
+
+    def __init__(self, ceilings, **more):
+        super().__init__(**more)
+        self.ceilings, self.recorded = ceilings, []
+
+    def run_one(self, unit, record, listener, recorded, on_stoppable):
+        self.recorded.append(recorded.ceilings)
+        record.note_ceilings(unit.name, self.ceilings)
+        return super().run_one(unit, record, listener, recorded, on_stoppable)
+
+
+@pytest.mark.parametrize("ceilings", [(), (Ceiling(9e6, "2026-01-02T03:00:00+00:00", "a key", 30.0),)])
+def test_what_was_known_of_the_generator_when_a_search_began_is_known_when_it_is_resumed(tmp_path, ceilings):
+    folder = folder_of(tmp_path, [THREE])
+    first = Searching(ceilings, errors={"g-rules-2": Interrupted("interrupted")})
+    with pytest.raises(Interrupted):
+        run(folder, first)
+    again = Searching(())
+    run(folder, again)
+    assert (first.recorded, again.recorded) == ([None, None], [ceilings, None])
 
 
 def test_a_signal_between_two_units_ends_the_run_there(tmp_path):

@@ -62,15 +62,15 @@ TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=4.0, far_capacity=0
 NEAR_FPS = 5e6
 
 
-def measured(monkeypatch, truth, ceilings=(), **search):
-    """The measure over a simulated bench, in virtual time."""
+def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
+    """The measure over a simulated bench, in virtual time; `recorded` are trials of an interrupted run."""
     length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0}
     changes = {**length, "relative_width": 0.02, "max_repeats": 15} | search
     scenario = replace(SCENARIO, search=search_with(**changes), latency=Latency((0.5,), 0.2))
     instrument = SimulatedInstrument(truth)
     instrument.open()
     monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
-    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener())
+    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener(), recorded)
     return rates.measure_scenario(scenario, measurer, Listener(), 0.0, ceilings), measurer.trials
 
 
@@ -130,10 +130,36 @@ def test_a_rate_well_below_the_ceiling_is_found(monkeypatch, method):
     assert max(one.load_fps for one in trials_made if one.phase == "search") <= ceiling.fps * 1.1
 
 
-def test_a_ceiling_of_another_mode_bounds_nothing(monkeypatch):
-    far = Ceiling(NEAR_FPS / 2, "2026-01-02T03:00:00+00:00", "a key", 160.0)
-    near_only = CoreDistance(near_ns=30.0, far_ns=30.0, dwell_s=1e6, far_capacity=1.0)
-    truth = Truth(NEAR_FPS, core_distance=near_only)
-    result, _ = measured(monkeypatch, truth, (far,), method=SearchMethod.THRESHOLD)
+FAR = Ceiling(NEAR_FPS / 2, "2026-01-02T03:00:00+00:00", "a key", 160.0)
+
+
+def always(distance_ns):
+    """Cores that never move."""
+    return CoreDistance(distance_ns, distance_ns, dwell_s=1e6, far_capacity=1.0)
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_ceiling_of_another_mode_bounds_nothing(monkeypatch, method):
+    truth = Truth(NEAR_FPS, core_distance=always(30.0))
+    result, _ = measured(monkeypatch, truth, (FAR,), method=method)
     assert result.rates[0].status is RateStatus.FOUND
     assert result.ceiling is None
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_a_resumed_search_retraces_its_trials_in_whatever_mode_the_cores_are_now(monkeypatch, method, count):
+    near = Truth(NEAR_FPS, core_distance=always(30.0))
+    _, made = measured(monkeypatch, near, (FAR,), method=method)
+    first = next(number for number, one in enumerate(made) if one.phase == "search")
+    far = Truth(NEAR_FPS, core_distance=always(160.0))
+    _, again = measured(monkeypatch, far, (FAR,), made[: first + count], method=method)
+    searched = [one for one in again if one.phase == "search"]
+    assert searched[:count] == made[first : first + count]
+    assert of_trial(searched[count]) == 160.0, "from there on trials are new"
+
+
+def test_a_ceiling_that_the_engine_surpasses_bounds_no_rate_and_is_told():
+    found = rates._Found(SearchOutcome((), None), [trials.trial(1e6)], Ceiling(0.9e6, "", "", None))
+    assert "offered more here than without the device (900 kpps)" in rates._of_ceiling(found)
+    assert rates._of_ceiling(replace(found, ceiling=Ceiling(0.98e6, "", "", None))) == ""
