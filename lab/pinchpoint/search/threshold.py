@@ -180,20 +180,31 @@ class _Teller:
         why = self._stopped or "this mode of the cores was not met long enough"
         if goal.is_arbitrary:
             return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
+        doubt = self._doubt(mode, goal, interval) or _unproven(mode, goal, interval)
+        return f"{why}; {doubt}" if doubt else ""
+
+    def _doubt(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
+        """Why the model itself supports no number; empty if it does."""
         ends = units.fps_range(interval.lower_fps, interval.upper_fps)
         if goal.interval(mode.reach.top_fps).width > max(OF_USE, self._search.relative_width):
-            return f"{why}; the interval reached is {ends}"
+            return f"the interval reached is {ends}"
         if self._is_contradicted(goal, interval):
-            return f"{why}; the trials contradict each other between {ends}, as with two modes or slow periods"
-        if not mode.knows_floor(goal):
-            return f"{why}; whether most trials lose {_lost(goal)} also well below {ends} is not known"
-        if side := goal.unconfirmed(mode.reach.top_fps):
-            where, what = ("below", "exceed") if side.is_below else ("above", "keep")
-            return f"{why}; {side.contrary} of {side.trials} trials {where} {ends} {what} the loss ratio too"
-        if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
-            clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
-            return f"{why}; at {top}, the highest load that may be tried, there were only {clean}"
+            return f"the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
+
+
+def _unproven(mode: ModeSearch, goal: Goal, interval: Interval) -> str:
+    """Which trials do not bear the model out; empty if enough do."""
+    ends = units.fps_range(interval.lower_fps, interval.upper_fps)
+    if not mode.knows_floor(goal):
+        return f"whether most trials lose {_lost(goal)} also well below {ends} is not known"
+    if side := goal.unconfirmed(mode.reach.top_fps):
+        where, what = ("below", "exceed") if side.is_below else ("above", "keep")
+        return f"{side.contrary} of {side.trials} trials {where} {ends} {what} the loss ratio too"
+    if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
+        clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
+        return f"at {top}, the highest load that may be tried, there were only {clean}"
+    return ""
 
 
 def _lost(goal: Goal) -> str:
