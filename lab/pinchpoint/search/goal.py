@@ -13,7 +13,7 @@ VAGUE = 0.13  # probability
 CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
 SCATTER = 0.025  # of single trials' thresholds lie beyond either end of what is told of a vague goal
 NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
-UNSURE = 1 / 8  # probability
+UNSURE = 0.2  # probability
 ASIDE = 0.03  # relative: so far from an interval a trial shows whether the load decides
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 

@@ -96,8 +96,10 @@ class ModeSearch:
 
     @property
     def fewest_at_top(self) -> int:
-        """Clean trials that "at least" rests on: so many in a row that most trials there are clean, for all but
-        1 - search.confidence of the posterior (Beta, uniform before: 2 ** -(n + 1)).
+        """Clean trials that "at least" rests on.
+
+        So many in a row that most trials there are clean, for all but 1 - search.confidence of the posterior
+        (Beta, uniform before: 2 ** -(n + 1)).
         """
         return max(FEWEST_AT_TOP, math.ceil(-math.log2(1 - self._search.confidence) - 1))
 

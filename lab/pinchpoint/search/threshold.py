@@ -178,29 +178,31 @@ class _Teller:
         if not mode.trials:
             return self._stopped
         why = self._stopped or "this mode of the cores was not met long enough"
-        if goal.is_arbitrary:
-            return f"{why}; nearly half of the trials lose {_lost(goal)} also well below any threshold"
-        doubt = self._doubt(mode, goal, interval) or _unproven(mode, goal, interval)
+        ends = units.fps_range(interval.lower_fps, interval.upper_fps)
+        doubt = self._of_width(mode, goal, ends) or _unproven(mode, goal, interval, ends)
         return f"{why}; {doubt}" if doubt else ""
 
-    def _doubt(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
-        """Why the model itself supports no number; empty if it does."""
-        ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        if goal.interval(mode.reach.top_fps).width > max(OF_USE, self._search.relative_width):
+    def _of_width(self, mode: ModeSearch, goal: Goal, ends: str) -> str:
+        """Why the model's own interval is of no use; empty if it is."""
+        interval = goal.interval(mode.reach.top_fps)
+        if goal.is_arbitrary:
+            return f"nearly half of the trials lose {_lost(goal)} also well below any threshold"
+        if interval.width > max(OF_USE, self._search.relative_width):
             return f"the interval reached is {ends}"
         if self._is_contradicted(goal, interval):
             return f"the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 
 
-def _unproven(mode: ModeSearch, goal: Goal, interval: Interval) -> str:
-    """Which trials do not bear the model out; empty if enough do."""
-    ends = units.fps_range(interval.lower_fps, interval.upper_fps)
+def _unproven(mode: ModeSearch, goal: Goal, interval: Interval, ends: str) -> str:
+    """Which trials are lacking that would show by themselves, without the model, where the rate lies; empty if none."""
     if not mode.knows_floor(goal):
         return f"whether most trials lose {_lost(goal)} also well below {ends} is not known"
     if side := goal.unconfirmed(mode.reach.top_fps):
-        where, what = ("below", "exceed") if side.is_below else ("above", "keep")
-        return f"{side.contrary} of {side.trials} trials {where} {ends} {what} the loss ratio too"
+        where, what = (
+            ("below", f"lost {_lost(goal)} too") if side.is_below else ("above", f"did not lose {_lost(goal)}")
+        )
+        return f"{side.contrary} of {side.trials} trials {where} {ends} {what}"
     if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
         clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
         return f"at {top}, the highest load that may be tried, there were only {clean}"

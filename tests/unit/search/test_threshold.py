@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Bench, search_with
 
-from pinchpoint.engine.simulated import CoreDistance, RandomLoss, StallKind, Stalls, Truth
+from pinchpoint.engine.simulated import CoreDistance, RandomLoss, SlowPeriods, StallKind, Stalls, Truth
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, RateStatus
 from pinchpoint.model.scenario import SearchMethod
@@ -134,6 +134,15 @@ def test_where_most_trials_exceed_a_pdr_at_any_load_there_is_none_near_the_capac
     """Two stalls cost more than 0.5 %, and 59 % of the trials have two, from a seventh of the capacity upwards."""
     hostile = Truth(CAPACITY, dips=0.02, stalls=(Stalls(StallKind.DUT, 2.0, 0.004),), seed=seed)
     for rate in searched(Bench(hostile), max_traffic_s=50.0).rates:
+        assert rate.status is RateStatus.REFUSED
+
+
+@pytest.mark.parametrize("seed", [6000170, 6000179, 6000376, 6000034, 6000205, 6000254, 6000269])
+def test_a_few_lucky_trials_of_a_device_that_loses_frames_in_most_make_no_rate(seed: int) -> None:
+    """By the model alone, these were told a rate: a clean trial at half load, or some where the search went."""
+    slow = SlowPeriods(0.8, 20.0, 3.0)
+    hostile = Truth(CAPACITY, dips=0.02, stalls=(Stalls(StallKind.DUT, 2.0, 0.004),), slow=slow, seed=seed)
+    for rate in searched(Bench(hostile), max_traffic_s=50.0, max_duration_s=3600.0).rates:
         assert rate.status is RateStatus.REFUSED
 
 
