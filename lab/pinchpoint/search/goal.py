@@ -14,7 +14,7 @@ CAUTION = 0.85  # of the share outside of the interval: a search that ends once 
 SCATTER = 0.025  # of single trials' thresholds lie beyond either end of what is told of a vague goal
 NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
 UNSURE = 0.2  # probability
-ASIDE = 0.03  # relative: so far from an interval a trial shows whether the load decides
+ASIDE = 0.1  # relative: so far from an interval a trial shows whether the load decides, or a disturbance
 CLEAR_LOSS = 0.02  # a trial that lost more was overloaded: what it forwarded tells where to look
 
 
