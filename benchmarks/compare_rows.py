@@ -211,7 +211,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=TRIALS, help=f"whose median is a measurement ({TRIALS})")
     parser.add_argument("--disturbed", action="store_true", help="count trials that the host disturbed: alarms must "
                         "not rise by that, intervals do")  # fmt: skip
-    parser.add_argument("--more", default="mod_dl_dst:02:00:00:00:00:99", help="B's further OpenFlow actions")
+    parser.add_argument(
+        "--more", default="mod_dl_dst:02:00:00:00:00:99,mod_nw_tos:8", help="B's further OpenFlow actions"
+    )
     parser.add_argument("--json", action="store_true", help="print every pair instead of the table")
     return parser.parse_args()
 
