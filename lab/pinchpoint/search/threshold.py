@@ -167,16 +167,16 @@ class _Teller:
             return self._stopped
         why = self._stopped or "this mode of the cores was not met long enough"
         ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        doubt = self._of_width(goal, interval, ends) or _unproven(mode, goal, interval, ends)
+        doubt = self._of_width(mode, goal, interval, ends) or _unproven(mode, goal, interval, ends)
         return f"{why}; {doubt}" if doubt else ""
 
-    def _of_width(self, goal: Goal, interval: Interval, ends: str) -> str:
+    def _of_width(self, mode: ModeSearch, goal: Goal, interval: Interval, ends: str) -> str:
         """Why the model's own interval is of no use; empty if it is."""
         if goal.is_arbitrary:
             return f"nearly half of the trials lose {_lost(goal)} also well below any threshold"
         if interval.width > max(OF_USE, self._search.relative_width):
             return f"the interval reached is {ends}"
-        if interval.width > max(NARROW, self._search.relative_width) and goal.is_vague:
+        if interval.width > max(NARROW, self._search.relative_width) and goal.is_vague(mode.is_doubted(goal)):
             return f"the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 
