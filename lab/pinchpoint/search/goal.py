@@ -9,7 +9,8 @@ from pinchpoint.search.posterior import Posterior, Seen
 
 DECIDED = 0.995  # a load is above or below the threshold with this probability: no trial is spent on it
 ARBITRARY = 0.5
-VAGUE = 0.13  # probability
+VAGUE = 0.5  # probability
+VAGUE_IN_DOUBT = 0.13
 CAUTION = 0.85  # of the share outside of the interval: a search that ends once it is narrow ends rather by luck
 SCATTER = 0.025  # of single trials' thresholds lie beyond either end of what is told of a vague goal
 NARROW = 0.03  # relative width of an interval that is always told when a budget has ended
@@ -144,10 +145,13 @@ class Goal:
         """Whether nearly half of the trials exceed the ratio for a reason that is not the load."""
         return self.posterior.disturbed > ARBITRARY
 
-    @property
-    def is_vague(self) -> bool:
-        """Whether the trials may well contradict one threshold: a wide interval between modes holds none of them."""
-        return self.posterior.doubtful > VAGUE
+    def is_vague(self, is_doubted: bool) -> bool:
+        """Whether the trials may well contradict one threshold: a wide interval between modes holds none of them.
+
+        `is_doubted`: a stricter ratio has no rate for its disturbances, so less is forgiven. Without that, rates of
+        a DUT whose loss begins gradually would be told only where chance made it look sudden.
+        """
+        return self.posterior.doubtful > (VAGUE_IN_DOUBT if is_doubted else VAGUE)
 
     def is_decided(self, load_fps: float) -> bool:
         """Whether this load is known to be above or below the threshold."""

@@ -89,6 +89,11 @@ class ModeSearch:
         """Whether the floor test of a goal has come to its end."""
         return bool(self._floors) and self._wanted_fps(self.goals.index(goal)) is None
 
+    def is_doubted(self, goal: Goal) -> bool:
+        """Whether a stricter loss ratio has no rate, for trials that are spoilt whatever the load."""
+        stricter = (other for other in self.goals if other.loss_ratio < goal.loss_ratio)
+        return any(other.refused or other.is_arbitrary for other in stricter)
+
     def clean_at_top(self, goal: Goal) -> int:
         """How many trials within the goal's width of the reach's top lost no more than its ratio."""
         least_fps = (1 - self._search.relative_width) * self.reach.top_fps
@@ -138,8 +143,7 @@ class ModeSearch:
         """The load that the floor test of one goal wants; None when it has ended."""
         if self.goals[number].refused:
             return None
-        is_doubted = any(goal.refused or goal.is_arbitrary for goal in self.goals[:number])
-        return self._floors[number].next_load_fps(self.trials, is_doubted)
+        return self._floors[number].next_load_fps(self.trials, self.is_doubted(self.goals[number]))
 
     def _most_telling(self) -> float:
         """The load of which a trial tells most about all goals that are still open."""

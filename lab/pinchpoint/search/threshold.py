@@ -150,11 +150,12 @@ class _Teller:
         """Of one threshold, if the trials agree on one; else of those of single trials."""
         top_fps = mode.reach.top_fps
         interval = goal.interval(top_fps)
-        is_one = goal.unconfirmed(top_fps) is None and not self._is_contradicted(goal, interval)
+        is_one = goal.unconfirmed(top_fps) is None and not self._is_contradicted(mode, goal, interval)
         return interval if is_one else goal.scatter(top_fps)
 
-    def _is_contradicted(self, goal: Goal, interval: Interval) -> bool:
-        return interval.width > max(NARROW, self._search.relative_width) and goal.is_vague
+    def _is_contradicted(self, mode: ModeSearch, goal: Goal, interval: Interval) -> bool:
+        is_wide = interval.width > max(NARROW, self._search.relative_width)
+        return is_wide and goal.is_vague(mode.is_doubted(goal))
 
     def _status(self, mode: ModeSearch, goal: Goal, interval: Interval) -> tuple[RateStatus, str]:
         refusal = self._refusal(mode, goal, interval)
@@ -189,7 +190,7 @@ class _Teller:
             return f"nearly half of the trials lose {_lost(goal)} also well below any threshold"
         if interval.width > max(OF_USE, self._search.relative_width):
             return f"the interval reached is {ends}"
-        if self._is_contradicted(goal, interval):
+        if self._is_contradicted(mode, goal, interval):
             return f"the trials contradict each other between {ends}, as with two modes or slow periods"
         return ""
 

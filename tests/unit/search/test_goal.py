@@ -1,5 +1,7 @@
 """One loss ratio of a search: when the interval of its model is believed."""
 
+from types import SimpleNamespace
+
 import pytest
 from support import search_with
 from trials import stream_counts, trial
@@ -90,3 +92,10 @@ def test_before_the_interval_is_narrow_only_trials_against_it_are_followed_up():
     assert to_confirm(*one, relative_width=0.01) is None
     assert to_confirm(*two, relative_width=0.01) == pytest.approx(0.9 * 0.99e6)
     assert to_confirm(*two, kind=Wide) is None, "an interval of 4 % need not be told"
+
+
+def test_less_noise_is_forgiven_where_a_stricter_ratio_has_no_rate():
+    goal = goal_after()
+    goal.posterior = SimpleNamespace(doubtful=0.3)
+    assert not goal.is_vague(is_doubted=False)
+    assert goal.is_vague(is_doubted=True)
