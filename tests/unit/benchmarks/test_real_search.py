@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from real_search import Found, rows, standing
 
-QUIET = Found(1, "threshold", "nothing", 30.0, (4.9e6, 5e6, 5.1e6), (5e6, 5.1e6, 5.2e6), "", 10.0, 12.0, 0.1, ())
+QUIET = Found(1, "threshold", "nothing", 30.0, (4.9e6, 5e6, 5.1e6), (5e6, 5.1e6, 5.2e6), False, "", 10.0, 12.0, 0.1, ())
 HOGGED = replace(QUIET, hog="engine's core", set_aside=0.8)
 LOWER = replace(HOGGED, ndr=(4.0e6, 4.1e6, 4.2e6))
 
