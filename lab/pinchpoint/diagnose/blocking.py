@@ -42,6 +42,7 @@ def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
             engine_gaps_s=whole.engine_gaps_s + part.engine_gaps_s,
             longest_silence_s=max(silent_s, whole.longest_silence_s or 0.0, part.longest_silence_s or 0.0),
             engine_longest_s=max(whole.engine_longest_s, part.engine_longest_s),
+            parts=whole.parts + part.parts,
         )
     return whole
 
@@ -58,8 +59,10 @@ def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
     figures.insert(0, Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note))
     if (silence_s := one.during.longest_silence_s) is not None:
         least_s = max(0.0, silence_s - one.during.engine_longest_s)
-        note = "in which a port delivered nothing; the interval leaves out the engine's longest pause"
-        figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s, note))
+        closed = one.during.parts == 1
+        before = "" if closed else ", what passed before its link went not counted"
+        note = f"in which a port delivered nothing{before}; the interval leaves out the engine's longest pause"
+        figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s if closed else None, note))
     if found.longest_gap_s is not None:
         figures.append(Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence"))
     return tuple(figures), ""

@@ -57,6 +57,7 @@ class Carried:
     engine_gaps_s: float  # in which cores of the engine stood still, those for longer than their rings absorb
     longest_silence_s: float | None = None  # in which a port delivered nothing; None: not countable
     engine_longest_s: float = 0.0  # the longest pause of a core of the engine
+    parts: int = 1  # transmissions that follow each other
 
     @property
     def lost(self) -> int:

@@ -37,7 +37,7 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
         return trial
     sent_fps = trial.offered_fps
     later = [(at_s - before_s, gap_s) for at_s, gap_s in gaps if at_s >= FIRST_TURN_S]
-    caught_up = sum(min(at_s, gap_s) * sent_fps for at_s, gap_s in later)
+    caught_up = sum(max(0.0, min(at_s, gap_s)) * sent_fps for at_s, gap_s in later)
     if caught_up <= CAUGHT_UP * trial.offered:
         return trial
     stood = units.seconds(sum(gap_s for _, gap_s in later))

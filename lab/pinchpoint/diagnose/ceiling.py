@@ -40,6 +40,8 @@ def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
 
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:
+    if rate.status is RateStatus.REFUSED and (rate.upper_fps or 0.0) >= (1 - REACH) * ceiling.fps:
+        return replace(rate, upper_fps=None)  # an end that is the generator's
     quoted = rate.quoted_fps
     told = rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST)
     if not told or quoted is None or quoted < (1 - REACH) * ceiling.fps:

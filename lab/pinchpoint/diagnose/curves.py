@@ -114,7 +114,9 @@ def _refusals(metrics: Sequence[Metric]) -> str:
 
 
 def _between(refused: Sequence[Metric]) -> Estimate | None:
-    """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if none has both."""
+    """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if one is open."""
+    if any((one.low is None) != (one.high is None) for one in refused):
+        return None
     ends = [(one.low, one.high) for one in refused if one.low is not None and one.high is not None]
     if not ends:
         return None
@@ -171,14 +173,17 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     bound = next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND)
     n = len(values)
     known = n > 1 or metrics[0].low is not None or metrics[0].high is not None
+    # One repeat with one end only is open at the other, and so is the median of all.
+    open_above = Bound.AT_LEAST in bounds or any(one.high is None and one.low is not None for one in metrics)
+    open_below = Bound.BELOW in bounds or any(one.low is None and one.high is not None for one in metrics)
     low, high, words = _ends(values, lows, highs, metrics[0].note)
     if min(lows) >= 0:
         low = max(low, 0.0)
     return Estimate(
         unit=metrics[0].unit,
         value=median_interval(values).centre,
-        low=low if known and Bound.BELOW not in bounds else None,
-        high=high if known and Bound.AT_LEAST not in bounds else None,
+        low=low if known and not open_below else None,
+        high=high if known and not open_above else None,
         n=n,
         interval=words if known else "",
         trimmed_mean=without_extremes(values),

@@ -89,7 +89,9 @@ def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) ->
     """Of two bounds nothing can be told; of a zero the change, but no ratio."""
     if before.bound is not Bound.FOUND and after.bound is not Bound.FOUND:
         both = f"{said(before)} and {said(after)}"
-        text = f"{span} the change of {metric} cannot be told: something else ended first at both ends, {both}."
+        refused = Bound.BETWEEN in (before.bound, after.bound)
+        why = "a number was refused" if refused else "something else ended first at both ends"
+        text = f"{span} the change of {metric} cannot be told: {why}, {both}."
         return Finding(text, warning=True)
     if before.value == after.value:
         return Finding(f"{span} the {metric} stays at {said(before)}.", warning=False)
@@ -148,7 +150,7 @@ def _steps(found: Sequence[tuple[Level, Estimate]]) -> Iterator[tuple[Level, Lev
         if isinstance(first, str | bool) or isinstance(last, str | bool) or first <= 0 or last <= first:
             continue
         lost = ratio(before, after)
-        if lost is not None and lost.value > 1 and lost.bound is not Bound.BELOW:
+        if lost is not None and lost.value > 1 and lost.bound not in (Bound.BELOW, Bound.BETWEEN):
             yield first, last, lost, math.log2(last / first)
 
 

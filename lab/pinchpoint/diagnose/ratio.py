@@ -41,6 +41,8 @@ def ratio(over: Estimate | None, under: Estimate | None) -> Ratio | None:
         return None
     low = over.low / under.high if over.low is not None and under.high else None
     high = over.high / under.low if over.high is not None and under.low else None
+    if bound is Bound.BETWEEN and (low is None or high is None):
+        return None
     return Ratio(over.value / under.value, low, high, bound)
 
 

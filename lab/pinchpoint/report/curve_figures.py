@@ -152,6 +152,10 @@ def _trace(part: Series, name: str, x: LevelAxis, divisor: float, place: int, le
     }  # fmt: skip
 
 
+def _is_number(found: Estimate) -> bool:
+    return found.value > 0 and found.bound is not Bound.BETWEEN
+
+
 def _low(found: Estimate) -> float:
     return found.value if found.low is None else found.low
 
@@ -201,7 +205,7 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
         for one, every in published_for(published, part):
             points = [(level, value) for level, value in every if value > 0]
             metric = one.metric if part.having(one.metric) else ""
-            ours = [(level, found) for level, found in part.having(metric) if found.value > 0] if metric else []
+            ours = [(level, found) for level, found in part.having(metric) if _is_number(found)] if metric else []
             if len(ours) < 2 or len(points) < 2:
                 continue
             common = next((level for level, _ in ours if level in dict(points)), None)

@@ -128,9 +128,12 @@ class _Teller:
         is_known = not goal.refused and not goal.is_arbitrary and mode.knows_floor(goal)
         if mode.trials and (is_known or status is not RateStatus.REFUSED):
             share = self._watch.offered_share(interval.median_fps)
-            if status is not RateStatus.BELOW_MINIMUM:
+            # An end where trying stopped is none of the rate's.
+            is_refused = status is RateStatus.REFUSED
+            open_below = is_refused and interval.lower_fps <= self._search.min_load_fps
+            if status is not RateStatus.BELOW_MINIMUM and not open_below:
                 ends["lower_fps"] = share * interval.lower_fps
-            if status is not RateStatus.AT_LEAST:
+            if status is not RateStatus.AT_LEAST and not (is_refused and interval.reaches_top):
                 # As intended: between the engine's pauses, where a DUT loses, the load is that.
                 ends["upper_fps"] = interval.upper_fps
             if status is RateStatus.FOUND:

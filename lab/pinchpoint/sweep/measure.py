@@ -177,6 +177,9 @@ class Measurer:
         self._sending = True
         try:
             self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS, probe_cores=None))
+        except EngineError:
+            self._bracket.open()  # a switch that died says so here
+            raise
         finally:
             self._sending = False
 

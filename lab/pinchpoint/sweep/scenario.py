@@ -120,7 +120,8 @@ def ceilings_of(
     no other questions than it asked with that.
     """
     if recorded.trials and recorded.ceilings is not None:
-        return recorded.ceilings, ""
+        unknown = ceiling_test is not None and scenario.measure is MeasureKind.RATES and not recorded.ceilings
+        return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
     return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 
 

@@ -28,8 +28,13 @@ def test_a_rate_within_reach_of_the_ceiling_is_at_least(fps, status):
 
 @pytest.mark.parametrize("status", [RateStatus.REFUSED, RateStatus.BELOW_MINIMUM])
 def test_what_is_no_rate_stays_as_it_is(status):
-    rate = replace(found(9.9e6), status=status)
+    rate = replace(found(7e6), status=status)
     assert held_against([rate], NEAR, None) == (rate,)
+
+
+def test_a_refused_rate_has_no_upper_end_that_is_the_generators():
+    (held,) = held_against([replace(found(9.9e6), status=RateStatus.REFUSED)], NEAR, None)
+    assert (held.status, held.upper_fps) == (RateStatus.REFUSED, None)
 
 
 def test_a_ceiling_that_the_engine_was_seen_to_surpass_says_nothing():

@@ -109,11 +109,18 @@ def test_numbers_refused_in_all_repeats_lie_between_their_lowest_and_highest_end
     refused = [
         ndr(3.1e6, 3.2e6, "refused: two modes"),
         ndr(1.5e6, 2e6, "refused: two modes"),
-        ndr(0.0, None, "refused: no"),
+        replace(ndr(0.0, None, "refused: no"), low=None),
     ]
     ran = [result({"five-tuples": 512}, [one], repeat=number) for number, one in enumerate(refused, start=1)]
     found = _one(*ran).points[0].estimates["NDR"]
     assert (found.bound, found.low, found.high, found.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
+    open_above = result({"five-tuples": 512}, [ndr(3e6, None, "refused: at the ceiling")], repeat=4)
+    assert "NDR" not in _one(*ran, open_above).points[0].estimates
+
+
+def test_a_repeat_with_one_end_leaves_the_median_open_at_the_other() -> None:
+    found = estimate([ndr(3.0e6, 3.1e6), replace(ndr(3.0e6, None), note=""), ndr(3.0e6, 3.1e6)])
+    assert (found.bound, found.low, found.high) == (Bound.FOUND, 3.0e6, None)
 
 
 def test_a_refused_repeat_is_not_averaged_and_is_told() -> None:
