@@ -18,6 +18,8 @@ from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
 NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
+FREE_HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+FREED_TIMEOUT_S = 5.0
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
@@ -151,6 +153,7 @@ def _(resource: r.MarkedProcesses) -> None:
 def _(resource: r.Hugepages) -> None:
     _set_hugepages(resource.after)
     if _read_hugepages() >= resource.after:
+        _wait_for_free(resource.after - resource.before)
         return
     Path("/proc/sys/vm/compact_memory").write_text("1")
     _set_hugepages(resource.after)
@@ -160,6 +163,13 @@ def _(resource: r.Hugepages) -> None:
             f"the kernel gave {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
             f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
         )
+
+
+def _wait_for_free(pages: int) -> None:
+    """Until so many are free: some may still be given back by a process of an earlier bench that is just ending."""
+    deadline = time.monotonic() + FREED_TIMEOUT_S
+    while int(FREE_HUGEPAGES.read_text()) < pages and time.monotonic() < deadline:
+        time.sleep(0.01)
 
 
 @remove.register

@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -107,6 +108,20 @@ def test_hugepages_are_given_back_but_never_more_than_were_taken(tmp_path, monke
     monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
     host.remove(Hugepages(before=10, after=522))
     assert int(pool.read_text()) == left
+
+
+def test_hugepages_that_an_ending_process_still_holds_are_waited_for(tmp_path, monkeypatch):
+    pool, free = tmp_path / "nr_hugepages", tmp_path / "free_hugepages"
+    pool.write_text("10")
+    free.write_text("400")
+    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
+    monkeypatch.setattr(host, "FREE_HUGEPAGES", free)
+    whole = tmp_path / "whole"
+    whole.write_text("512")
+    given_back = threading.Timer(0.2, whole.replace, [free])
+    given_back.start()
+    host.create(Hugepages(before=10, after=522))
+    assert (pool.read_text(), free.read_text()) == ("522", "512")
 
 
 def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeypatch, tmp_path):
