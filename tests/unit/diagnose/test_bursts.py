@@ -48,6 +48,14 @@ def test_what_passes_before_the_first_frames_leave_is_no_part_of_the_burst():
     assert from_first_frame(first_turn, paced=True).load_fps == first_turn.load_fps
 
 
+def test_a_pause_of_one_core_before_anothers_first_frames_makes_up_for_no_later_one():
+    found = burst(((0.0, 200_000), (0.0006, 60_000)))
+    other = replace(trials.worker(), core=2, gaps_longest=((0.000002, 150_000),))
+    both = replace(found, witness=replace(found.witness, workers=(*found.witness.workers, other)))
+    assert from_first_frame(found, paced=True).validity is TrialValidity.NOISY_HOST
+    assert from_first_frame(both, paced=True).validity is TrialValidity.NOISY_HOST
+
+
 def test_what_was_invalid_keeps_its_own_reason():
     found = replace(burst(((0.0004, 900_000),)), validity=TrialValidity.ABORTED, reason="gone")
     assert from_first_frame(found, paced=True) == found

@@ -252,6 +252,14 @@ def test_of_rates_that_were_refused_a_number_the_change_lies_between_two_ends() 
     assert "does not change beyond its interval" in found.text
 
 
+def test_no_sentence_rests_on_the_middle_of_a_refused_number() -> None:
+    refused = curve({1: {"NDR": number(9e6)}, 1024: {"NDR": within(1e6, 4e6)}})
+    assert findings(study("knee"), [refused]) == ()
+    ceiling = number(9e6, bound=Bound.AT_LEAST)
+    (lost,) = findings(study("fall"), [curve({1: {"NDR": ceiling}, 64: {"NDR": within(1e6, 2e6)}})])
+    assert lost.warning and "cannot be told: a number was refused" in lost.text
+
+
 def test_every_limit_has_words() -> None:
     assert set(LIMITS) == set(Limit)
 
