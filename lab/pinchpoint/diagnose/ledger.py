@@ -37,7 +37,8 @@ _TRANSMIT = (
     _Source("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", "dut"),
     _Source("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", "dut"),
 )
-_COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
+_RULE_DROPS = "ovs/coverage/drop_action_"  # the switch did as it was told
+_COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", _RULE_DROPS)
 
 
 def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
@@ -99,13 +100,17 @@ def _read(seen: Seen, ports: Sequence[str], datapath: Datapath) -> int | None:
 
 def _datapath(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
     drops = tuple(
-        Drop(counter.rpartition("/")[2].replace("_", " "), int(frames), counter, "dut")
+        Drop(counter.rpartition("/")[2].replace("_", " "), int(frames), counter, _who(counter))
         for counter, frames in sorted(seen.items())
         if counter.startswith(_COVERAGE_DROPS) and frames > 0
     )
     sent = _total(seen, ports, "ovs/port/{port}/tx_pkts")
     dropped = _total(seen, ports, "ovs/port/{port}/tx_drop") or 0
     return Hop("datapath", _read(seen, ports, datapath), None if sent is None else sent + dropped, drops)
+
+
+def _who(counter: str) -> str:
+    return "rules" if counter.startswith(_RULE_DROPS) else "dut"
 
 
 def _transmit(seen: Seen, ports: Sequence[str]) -> Hop:

@@ -50,8 +50,27 @@ def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
 def _refused(rate: Rate, trials: Sequence[Trial]) -> Verdict:
     invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
     evidence = tuple(f"{count} trials were {validity.value}" for validity, count in invalid.most_common())
+    losing = _losing(rate, trials)
+    if losing and (told := _from_rules(losing)):
+        return Verdict(Limit.NAMED_DROP, f"{told}; {rate.reason}", evidence, (), tuple(trial.id for trial in losing))
     noisy = invalid[TrialValidity.NOISY_HOST] > 0
     return Verdict(Limit.HOST if noisy else Limit.UNEXPLAINED, rate.reason, evidence, (), ())
+
+
+def _from_rules(losing: Sequence[Trial]) -> str:
+    """The drop that the switch's own rules ask for, if most of the frames were lost to one; else empty.
+
+    Told whatever else disturbs the trials: no quieter host would mend it.
+    """
+    lost = sum(trial.lost for trial in losing)
+    asked: Counter[str] = Counter()
+    for drop in (drop for trial in losing for hop in trial.ledger.hops for drop in hop.drops):
+        if drop.limits == "rules":
+            asked[drop.name] += drop.frames
+    name, frames = asked.most_common(1)[0] if asked else ("", 0)
+    if frames < MAJORITY * lost or not frames:
+        return ""
+    return f"{name}: the switch's own rules drop {units.frames(frames)} of {units.frames(lost)} lost frames"
 
 
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:

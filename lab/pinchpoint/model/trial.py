@@ -22,7 +22,7 @@ class Drop:
     name: str  # e.g. "receive ring of left full"
     frames: int
     counter: str  # where the count was read, e.g. "engine refused", "ovs_tx_failure_drops"
-    limits: str  # who could not keep up: "dut", "engine" or "host"
+    limits: str  # who could not keep up: "dut", "engine" or "host"; or the "rules" that say so
 
 
 @dataclass(frozen=True)

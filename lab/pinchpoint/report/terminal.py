@@ -184,7 +184,7 @@ def _engines_own(result: RunResult) -> list[Text]:
 
 
 def _latency_cells(point: LatencyPoint) -> tuple[str, ...]:
-    load = f"{units.fps(point.load_fps)} ({point.share:.0%})"
+    load = f"{units.fps(point.load_fps) if point.load_fps else '-'} ({point.share:.0%})"
     found = point.latency
     if found is None:
         return load, "-", "-", "-", "-"

@@ -33,6 +33,7 @@ SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",
     "engine": "the engine could not keep up",
     "host": "the host could not keep up",
+    "rules": "the DUT's rules ask for it",
 }
 
 UNLIMITED: Final = ("load", "build", "soak", "recovery", "blocked")

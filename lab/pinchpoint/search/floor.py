@@ -17,6 +17,7 @@ HIGH_SHARE = 0.9  # a load that is compared with half the estimate, to see wheth
 SAME = 0.15  # relative: trials this near to a floor load stand for it
 ERROR = 0.01
 MOST_TRIALS = 12  # at one load: where as many lose as do not, no test would end
+MOST_DOUBTED = 24  # and where it must be certain
 CONSTANT = 4.0  # loss ratios within this factor at very different loads are one constant
 UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
 
@@ -33,7 +34,7 @@ class Floor:
         """The load to try next; None when the test has ended (see `refusal`).
 
         `is_doubted`: of a stricter loss ratio so many trials are spoilt that it has no rate, whatever the load.
-        Then it must be certain that they keep this ratio, however many trials that takes.
+        Then it must be certain that they keep this ratio; if MOST_DOUBTED trials do not show it, it is refused.
         """
         if not self._is_possible:
             return None
@@ -42,7 +43,7 @@ class Floor:
         if self._is_open(at_half, is_doubted):
             return half
         if not _most(at_half, self._loss_ratio):
-            return half if is_doubted and not _certain_that_few(at_half, self._loss_ratio) else None
+            return half if is_doubted and self._is_undecided(at_half) and len(at_half) < MOST_DOUBTED else None
         at_low = _near(trials, low)
         if self._is_open(at_low, is_doubted):
             return low
@@ -53,10 +54,13 @@ class Floor:
         if not there:
             return True
         is_open = _most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)
-        return is_open and (is_doubted or len(there) < MOST_TRIALS)
+        return is_open and len(there) < (MOST_DOUBTED if is_doubted else MOST_TRIALS)
 
-    def refusal(self, trials: Sequence[Trial], duration_s: float) -> str:
-        """Why there is no rate at this loss ratio; empty if there may be one."""
+    def _is_undecided(self, there: Sequence[Trial]) -> bool:
+        return not _certain(there, self._loss_ratio) and not _certain_that_few(there, self._loss_ratio)
+
+    def refusal(self, trials: Sequence[Trial], duration_s: float, is_doubted: bool = False) -> str:
+        """Why there is no rate at this loss ratio; empty if there may be one. `is_doubted`: as for the next load."""
         if not self._is_possible:
             return ""
         low, half, high = self._loads
@@ -65,6 +69,9 @@ class Floor:
         if _certain(at_low, self._loss_ratio):
             share = len(_losing(at_low, self._loss_ratio)) / len(at_low)
             return f"{share:.0%} of {duration_s:g} s trials at {SHARES[0]:.0%} load lose {what}"
+        if is_doubted and len(at_half) >= MOST_DOUBTED and self._is_undecided(at_half):
+            losing = len(_losing(at_half, self._loss_ratio))
+            return f"{losing} of {len(at_half)} {duration_s:g} s trials at {SHARES[1]:.0%} load lose {what}"
         if not _certain(at_half, self._loss_ratio):
             return ""
         ratio, ratio_high = _pooled(at_half), _pooled(_between(trials, half, high))

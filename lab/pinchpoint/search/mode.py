@@ -66,7 +66,8 @@ class ModeSearch:
         for goal in self.goals:
             goal.add(trial)
         for goal, floor in zip(self.goals, self._floors, strict=False):
-            goal.refused = goal.refused or floor.refusal(self.trials, self._search.trial_duration_s)
+            is_doubted = self.is_doubted(goal)
+            goal.refused = goal.refused or floor.refusal(self.trials, self._search.trial_duration_s, is_doubted)
 
     def look_at(self, trial: Trial) -> None:
         """Take a trial that the generator limited as a hint."""

@@ -118,6 +118,23 @@ def test_a_refused_rate_on_a_noisy_host_names_the_host():
     assert found.headline == rate.reason
 
 
+def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "100% of 1 s trials at 10% load lose frames")
+    trials = [losing("drop action of pipeline", "rules", lost=5), trial(validity=TrialValidity.NOISY_HOST)]
+    found = verdict(rate, trials)
+    assert found.limit is Limit.NAMED_DROP
+    assert "drop action of pipeline: the switch's own rules drop 5 of 5 lost frames" in found.headline
+    assert rate.reason in found.headline
+    mixed = [losing("drop action of pipeline", "rules", lost=5, named=2), trials[1]]
+    assert verdict(rate, mixed).limit is Limit.HOST
+
+
+def test_frames_that_the_rules_drop_are_no_pauses():
+    found = verdict(FOUND, [losing("drop action of pipeline", "rules", pmds=[pmd(0.6)])])
+    assert found.limit is Limit.NAMED_DROP
+    assert not any("pause" in line for line in found.evidence)
+
+
 def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():
     quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000)])
     stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000, steal_s={1: 0.02})])

@@ -3,7 +3,7 @@
 import pytest
 from trials import stream_counts, trial
 
-from pinchpoint.search.floor import MOST_TRIALS, Floor
+from pinchpoint.search.floor import MOST_DOUBTED, MOST_TRIALS, Floor
 
 ESTIMATE_FPS = 1e6
 LOW, HALF, HIGH = 0.1e6, 0.5e6, 0.9e6
@@ -58,6 +58,16 @@ def test_small_losses_are_within_a_larger_ratio():
     assert wanted((HALF, "xxxxxx"), loss_ratio=0.005, is_doubted=True) is None
 
 
-def test_a_doubted_ratio_is_tested_until_it_is_certain_one_way_or_the_other():
-    undecided = "xx." + "x." * MOST_TRIALS
-    assert wanted((HALF, undecided), is_doubted=True) == HALF
+def test_a_doubted_ratio_is_tested_longer_but_not_for_ever():
+    undecided = "xx." + "x." * MOST_DOUBTED
+    assert wanted((HALF, undecided[: MOST_DOUBTED - 1]), is_doubted=True) == HALF
+    assert wanted((HALF, undecided[:MOST_DOUBTED]), is_doubted=True) != HALF
+
+
+def test_a_doubted_ratio_that_as_many_trials_exceed_as_keep_has_no_rate():
+    """As where a rule drops just that share of the frames: counted in a window, it is now above, now below."""
+    floor = Floor(ESTIMATE_FPS, 0.0, 1000.0)
+    undecided = trials_of(HALF, "x." * (MOST_DOUBTED // 2))
+    assert floor.refusal(undecided, 1.0, is_doubted=True) == "12 of 24 1 s trials at 50% load lose frames"
+    assert floor.refusal(undecided[:-1], 1.0, is_doubted=True) == "", "not yet"
+    assert floor.refusal(undecided, 1.0) == "", "without doubt the search itself will tell"
