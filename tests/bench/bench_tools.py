@@ -78,6 +78,7 @@ initial_trial_duration_s = {trial_s}
 duration_sum_s = {trial_s}
 preceding_targets = 1
 relative_width = 0.3
+max_duration_s = 60
 loss_ratios = [0, 0.005]
 max_repeats = 20
 [latency]
