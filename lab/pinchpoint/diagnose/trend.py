@@ -8,13 +8,14 @@ from itertools import pairwise
 from pinchpoint.diagnose import differences
 from pinchpoint.diagnose.change_points import FEWEST_VALUES
 from pinchpoint.diagnose.change_points import segments as cut
-from pinchpoint.diagnose.curves import of_repeats
+from pinchpoint.diagnose.curves import metrics_of, of_repeats
 from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.model.comparison import Difference
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
+from pinchpoint.model.terms import disturbed
 from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 
 StoredRun = tuple[RunInfo, RunResult]
@@ -132,7 +133,13 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
         return run.notes.get(metric) or "not measured"
     if found.bound is not Bound.FOUND:
         return run.notes.get(metric) or str(found.bound).replace("_", " ")
-    return ""
+    return run.notes[metric] if _is_disturbed(metric, run) else ""
+
+
+def _is_disturbed(metric: str, run: _Measured) -> bool:
+    """Whether no undisturbed trial is behind any repeat: an estimate rests on such numbers only for want of others."""
+    notes = [one.note for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
+    return all(disturbed(note) for note in notes)
 
 
 def _told(other: Sequence[Difference]) -> str:

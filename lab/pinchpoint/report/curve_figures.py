@@ -1,6 +1,6 @@
 """The plots of one curve: the metric that was looked for, its published shape, and what the DUT did meanwhile."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any, Final
@@ -99,11 +99,12 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     estimates = [one for part, name in drawn for _, one in part.having(name)]
     y = value_axis(estimates[0].unit if estimates else "", [one.value for one in estimates])
     data = [
-        _trace(part, name, x, y.divisor, place, _legend(part, name, len(parts), len(metrics)))
+        trace
         for place, (part, name) in enumerate(drawn)
+        for trace in _traces(part, name, x, y.divisor, place, _legend(part, name, len(parts), len(metrics)))
     ]
-    layout = layout_of(height=height + 18 * ((len(data) - 1) // 3), top=12)
-    layout["margin"]["b"] = 92 + 18 * ((len(data) - 1) // 3)
+    layout = layout_of(height=height + 18 * ((len(drawn) - 1) // 3), top=12)
+    layout["margin"]["b"] = 92 + 18 * ((len(drawn) - 1) // 3)
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
     title = escape(", ".join(part for part in (name, y.label) if part))
@@ -112,7 +113,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
         "rangemode": "tozero",
     }
     _log_if_wide(layout, [one.value for one in estimates])
-    layout["showlegend"] = len(data) > 1
+    layout["showlegend"] = len(drawn) > 1
     return {"data": data, "layout": layout}
 
 
@@ -127,20 +128,35 @@ def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
     return part.label if metrics == 1 else f"{part.label}: {name}"
 
 
-def _trace(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Figure:
+def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Iterator[Figure]:
+    """A line through the numbers, broken where one was refused; there only its range stands, on no line.
+
+    A line through the middles of ranges would show a shape that nobody measured.
+    """
     found = part.having(name)
+    colour = COLOURS[place % len(COLOURS)]
+    line = {"color": colour, "width": 2, "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]}
+    numbers = [(level, one) for level, one in found if one.bound is not Bound.BETWEEN]
+    ranges = [(level, one) for level, one in found if one.bound is Bound.BETWEEN]
+    common = {"type": "scatter", "name": escape(legend), "legendgroup": str(place)}
+    if numbers:
+        places = {"x": [x.place(level) for level, _ in found],
+                  "y": [None if one.bound is Bound.BETWEEN else one.value / divisor for _, one in found]}  # fmt: skip
+        yield common | {"mode": "lines+markers", "line": line} | _marked(part, name, found, divisor, place) | places
+    if ranges:
+        places = {"x": [x.place(level) for level, _ in ranges], "y": [one.value / divisor for _, one in ranges]}
+        marked = _marked(part, name, ranges, divisor, place)
+        yield common | {"mode": "markers", "showlegend": not numbers} | marked | places
+
+
+def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
+    """Markers, error bars and what the pointer shows."""
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
     ups = [max(0.0, _high(one) - one.value) / divisor for _, one in found]
     downs = [max(0.0, one.value - _low(one)) / divisor for _, one in found]
     return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": escape(legend),
-        "x": [x.place(level) for level, _ in found],
-        "y": [one.value / divisor for _, one in found],
         "text": [hover(part, level, name, one) for level, one in found],
         "hovertemplate": "%{text}<extra></extra>",
-        "line": {"color": colour, "width": 2, "dash": _DASHES[place // len(COLOURS) % len(_DASHES)]},
         "marker": {
             "color": colour,
             "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],

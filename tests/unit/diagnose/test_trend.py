@@ -75,6 +75,19 @@ def test_a_rate_that_is_a_bound_or_refused_is_no_point() -> None:
     assert found.left_out == ("forward-004: at least: the generator offered no more",)
 
 
+def test_a_number_without_an_undisturbed_trial_behind_it_is_no_point() -> None:
+    """As `compare` has it: an alarm of the host's own would be told as the switch's."""
+    runs = []
+    for number, (info, result) in enumerate(history([3e6] * 10)):
+        (one,) = result.scenarios
+        note = "the host was disturbed in all 3 trials" if number == 9 else ""
+        metric = Metric("cycles per packet", "cycles", 900.0 if number == 9 else 100.0, note=note)
+        runs.append((info, replace(result, scenarios=(replace(one, metrics=(*one.metrics, metric)),))))
+    (found,) = trends(runs, metrics=["cycles per packet"])
+    assert [run.value for run in found.runs] == [100.0] * 9
+    assert found.left_out == ("forward-009: the host was disturbed in all 3 trials",)
+
+
 def test_host_switch_and_modes_of_the_cores_are_told_where_they_change() -> None:
     runs = history([3e6] * 10)
     later = {"host": {**HOST, "kernel": "6.2.0", "memory": "15.5 GiB"}, "versions": {**VERSIONS, "switch br": "3.2.0"}}

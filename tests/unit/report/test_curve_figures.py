@@ -54,6 +54,16 @@ def test_what_is_only_a_bound_is_marked_as_one() -> None:
     assert "at least 7.00 Mpps" in trace["text"][0] and "below 10.0 kpps" in trace["text"][2]
 
 
+def test_no_line_runs_through_a_range_in_which_no_number_was_found() -> None:
+    within = replace(number(2e6, bound=Bound.BETWEEN), low=1e6, high=4e6)
+    panel = _panels(curve({1: {"NDR": number(7e6)}, 2: {"NDR": within}, 4: {"NDR": number(3e6)}}))["main"]
+    line, ranges = panel.figure["data"]
+    assert (line["mode"], line["y"]) == ("lines+markers", [7.0, None, 3.0])
+    assert (ranges["mode"], ranges["y"], ranges["showlegend"]) == ("markers", [2.0], False)
+    assert ranges["error_y"]["array"] == [2.0] and ranges["error_y"]["arrayminus"] == [1.0]
+    assert "it lies somewhere within" in panel.about
+
+
 def test_points_without_a_number_are_not_drawn() -> None:
     both = curve({1: {"NDR": number(3e6)}, 2: {"NDR": number(2e6)}})
     lost = point({"five-tuples": 4}, {}, outcome="impossible", reason="one NUMA node")
