@@ -8,7 +8,7 @@ the time until its first frame came through.
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -31,6 +31,7 @@ SAMPLE_S = 0.1
 STARTS_WITHIN_S = 30.0  # of being asked: links may have to come up
 LONGEST_S = 3600.0  # of a build that traffic goes through
 RENEWED_S = 120.0  # of what is sent once links are up again
+STOPPED_AGAIN_S = 0.2
 PROBE_EACH_FPS = 100.0  # of every probed rule, if they are few
 PROBES_FPS = 10_000.0  # of all together, at most
 PROBE_SOURCE = "198.18.0.1"  # of the block that RFC 2544 reserves for benchmarks
@@ -118,9 +119,8 @@ class Background:
             while time.monotonic() < until:
                 check()
                 time.sleep(LOOK_S)
-        self._ending = True
-        self._instrument.stop()
-        result = self._wait(self._future, check)
+        self._end(self._future, check)
+        result = self._future.result()
         parts = [*self._ended, (self._beginning(result), result)]
         taken = first_taken(result.streams[-1], self._probes, parts[-1][0] - began_s) if self._probes else ()
         carried = [(part_s, self._carried(part)) for part_s, part in parts]
@@ -128,9 +128,8 @@ class Background:
 
     def abandon(self) -> None:
         """End it whatever it does; may be called twice."""
-        self._ending = True
-        if self._future is not None and not self._future.done():
-            self._instrument.stop()
+        if self._future is not None:
+            self._end(self._future, lambda: None)
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _send(self, trial: str, duration_s: float, *, with_probes: bool) -> "Future[protocol.Result]":
@@ -164,6 +163,14 @@ class Background:
         if isinstance(sample, protocol.Sample):
             began_s = time.monotonic() - sample.elapsed_s
             self._began_s = began_s if self._began_s is None else min(self._began_s, began_s)
+
+    def _end(self, future: "Future[protocol.Result]", check: Callable[[], None]) -> None:
+        """Stop what is being sent; asked again until it has ended, since what is sent anew may begin just after."""
+        self._ending = True
+        while not future.done():
+            self._instrument.stop()
+            wait([future], timeout=STOPPED_AGAIN_S)
+            check()
 
     def _wait(self, future: "Future[protocol.Result]", check: Callable[[], None]) -> protocol.Result:
         while not future.done():

@@ -94,3 +94,22 @@ def test_links_that_stay_down_are_an_error_with_the_engines_words():
     engine = Engine(down=(3,), refuses=(4,))
     with pytest.raises(EngineError, match="left: the link is down"):
         sent(engine)
+
+
+class DeafToTheFirstStop(Engine):
+    """Its link goes down, and the first stop comes between that transmission and the next: an idle engine's is lost."""
+
+    def __init__(self):
+        super().__init__(down=(3,))
+        self.stops = 0
+
+    def stop(self):
+        self.stops += 1
+        if self.stops > 1:
+            super().stop()
+
+
+def test_a_stop_that_comes_between_two_transmissions_is_repeated():
+    engine = DeafToTheFirstStop()
+    assert sent(engine).building.received == 400 + 200
+    assert engine.stops > 1
