@@ -117,15 +117,19 @@ def test_a_port_that_fails_because_the_dut_died_is_the_duts_death():
     ]
 
 
-@pytest.mark.parametrize(("dies_at", "error"), [(2, DutError), (None, EngineError)], ids=["dut", "engine"])
-def test_an_engine_that_cannot_begin_is_its_own_fault_only_if_the_dut_lives(dies_at, error, monkeypatch):
+@pytest.mark.parametrize(
+    ("burst_frames", "dies_at", "error"),
+    [(None, 2, DutError), (None, None, EngineError), (1000, 1, DutError), (1000, None, EngineError)],
+    ids=["dut", "engine", "dut before a burst", "engine before a burst"],
+)
+def test_an_engine_that_cannot_begin_is_its_own_fault_only_if_the_dut_lives(burst_frames, dies_at, error, monkeypatch):
     def refuse(self, request):
         raise EngineError("engine: left: its link is down")
 
     measurer, kept = bench([], dies_at=dies_at)
     monkeypatch.setattr(Recording, "run", refuse)
     with pytest.raises(error):
-        measurer.trial("search", 1.0, 1e6)
+        measurer.trial("search", 1.0, 1e6, burst_frames=burst_frames)
     assert kept == []
 
 
