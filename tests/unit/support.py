@@ -10,7 +10,7 @@ from pinchpoint.model.scenario import Range, Search, SearchMethod, Stream, Valid
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
 from pinchpoint.scenario import parse
 
-RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_frames=0)
 
 
 def scenario_text(measure: str = "rates", more: str = "", datapath: str = "dpdk") -> str:

@@ -78,6 +78,7 @@ def trial(
     cache_line: tuple[float | None, float | None] = (None, None),
     steal_s: Mapping[int, float] | None = None,
     run_delay_ns: int | None = None,
+    ipc: Mapping[int, tuple[float | None, float | None]] | None = None,
     number: int = 1,
 ) -> Trial:
     """A search trial of one second."""
@@ -98,7 +99,7 @@ def trial(
         received=account.received,
         streams=(account,),
         ledger=Ledger(account.offered, account.received, tuple(hops)),
-        witness=Witness((worker(engine_busy),), threads, steal_s or {}, *cache_line),
+        witness=Witness((worker(engine_busy),), threads, steal_s or {}, *cache_line, ipc=ipc or {}),
         pmds=tuple(pmds),
         observed={},
         validity=validity,

@@ -16,7 +16,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -120,6 +120,7 @@ message! {
         sample_interval_s: Option<f64>,
         #[serde(deserialize_with = "present")]
         probe_cores: Option<[usize; 2]>,
+        quiet_within_s: f64,
         verify_checksums: bool,
         tx_burst: usize,
         latency_every: u64,
@@ -321,6 +322,8 @@ message! {
         before_ns: Option<f64>,
         #[serde(deserialize_with = "present")]
         after_ns: Option<f64>,
+        ipc_before: [Option<f64>; 2],
+        ipc_after: [Option<f64>; 2],
         occupied_ns: [u64; 2],
     }
 

@@ -15,6 +15,7 @@ use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
 use pinchpoint_worker::{Outcome, probe};
+use std::time::Duration;
 
 /// Flows with losses that a result lists.
 const MAX_LOSSES: usize = 1000;
@@ -65,13 +66,20 @@ pub fn opened(specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> OpenReply {
     }
 }
 
-/// The distance of `cores` before a trial.
-pub fn cache_line_before(cores: [usize; 2]) -> CacheLine {
-    let before = probe::distance(cores);
+/// The distance of `cores` before a trial, in a moment in which nobody else
+/// uses the second one if there is such a moment within `patience`.
+pub fn cache_line_before(
+    cores: [usize; 2],
+    patience: Duration,
+    widest: &mut probe::Widest,
+) -> CacheLine {
+    let before = probe::quiet_distance(cores, patience, widest);
     CacheLine {
         cores,
         before_ns: before.one_way_ns,
         after_ns: None,
+        ipc_before: before.ipc,
+        ipc_after: [None, None],
         occupied_ns: before.occupied_ns,
     }
 }
@@ -80,6 +88,7 @@ pub fn cache_line_before(cores: [usize; 2]) -> CacheLine {
 pub fn cache_line_after(mut line: CacheLine) -> CacheLine {
     let after = probe::distance(line.cores);
     line.after_ns = after.one_way_ns;
+    line.ipc_after = after.ipc;
     line.occupied_ns[0] += after.occupied_ns[0];
     line.occupied_ns[1] += after.occupied_ns[1];
     line

@@ -12,7 +12,7 @@ use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
-use pinchpoint_worker::{Clock, Live, Running, WorkersPorts, loopback};
+use pinchpoint_worker::{Clock, Live, Running, WorkersPorts, loopback, probe};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -65,6 +65,7 @@ struct Session {
     trial: Option<Trial>,
     workload: Option<Workload>,
     leave: Option<Leave>,
+    widest: probe::Widest,
 }
 
 /// Runs the conversation to its end; returns the exit status.
@@ -81,6 +82,7 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
         trial: None,
         workload: None,
         leave: None,
+        widest: probe::Widest::default(),
     };
     let result = session.converse();
     if let Some(trial) = session.trial.take() {
@@ -338,7 +340,10 @@ impl Session {
         let loopback = request
             .loopback
             .then(|| loopback::measure(&plan, &self.clock));
-        let cache_line = request.probe_cores.map(report::cache_line_before);
+        let quiet_within = Duration::from_secs_f64(request.quiet_within_s);
+        let cache_line = request
+            .probe_cores
+            .map(|cores| report::cache_line_before(cores, quiet_within, &mut self.widest));
         let live = Arc::new(Live::new(plan.workers.len()));
         let ended = self.events.sender.clone();
         let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);

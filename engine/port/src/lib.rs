@@ -31,6 +31,7 @@ pub mod sched;
 pub mod tcp;
 #[cfg(test)]
 mod testing;
+pub mod width;
 pub mod xdp_live;
 pub mod xdp_sink;
 

@@ -2,11 +2,13 @@
 //!
 //! In a virtual machine the same two cores may be near or far, changing within
 //! seconds and without any other sign; everything that crosses them follows.
-//! So the distance is measured before and after a trial, never during it.
+//! So the distance is measured before and after a trial, never during it, and
+//! with it what each core has to give ([`width`]).
 
 use nix::sys::time::TimeValLike;
 use nix::time::{ClockId, clock_gettime};
-use pinchpoint_port::sched;
+use pinchpoint_port::{sched, width};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,6 +20,12 @@ const ROUND_TRIPS: u32 = 200;
 const DEADLINE: Duration = Duration::from_millis(20);
 /// How long a side may take to run at all.
 const GIVE_UP: Duration = Duration::from_millis(200);
+/// Share of the most that a core was seen to execute: probes of a core that
+/// nobody else uses differ by less.
+const WHOLE: f64 = 0.95;
+/// A neighbour stays for a tenth of a second and longer, and each probe takes
+/// some time of whatever polls there.
+const BETWEEN_PROBES: Duration = Duration::from_millis(20);
 
 /// The line that is bounced, alone on its (doubled) cache line. The asking
 /// side writes odd numbers, the other answers with the next even one.
@@ -38,6 +46,8 @@ pub struct Distance {
     /// One way, in nanoseconds: half the round trip, the median of several
     /// batches. None if a core could not be used or did not answer in 20 ms.
     pub one_way_ns: Option<f64>,
+    /// Instructions a cycle that each core executed, None if it could not be used.
+    pub ipc: [Option<f64>; 2],
     /// Processor time the probe took on each core: whatever polls there had
     /// to wait for as long.
     pub occupied_ns: [u64; 2],
@@ -51,6 +61,7 @@ pub struct Distance {
 pub fn distance(cores: [usize; 2]) -> Distance {
     let nothing = Distance {
         one_way_ns: None,
+        ipc: [None, None],
         occupied_ns: [0, 0],
     };
     if cores[0] == cores[1] {
@@ -69,17 +80,58 @@ pub fn distance(cores: [usize; 2]) -> Distance {
     });
     let answers = [asked, echoed].map(|side| side?.recv_timeout(GIVE_UP).ok());
     shared.end.store(true, Ordering::Release);
-    let [Some((one_way_ns, asking_ns)), Some((_, echoing_ns))] = answers else {
+    let [Some(asking), Some(echoing)] = answers else {
         return nothing;
     };
     Distance {
-        one_way_ns,
-        occupied_ns: [asking_ns, echoing_ns],
+        one_way_ns: asking.one_way_ns,
+        ipc: [asking.ipc, echoing.ipc],
+        occupied_ns: [asking.occupied_ns, echoing.occupied_ns],
     }
 }
 
-/// What one side found, and its processor time.
-type Answer = (Option<f64>, u64);
+/// The most instructions a cycle that each core was seen to execute.
+#[derive(Debug, Default)]
+pub struct Widest(BTreeMap<usize, f64>);
+
+impl Widest {
+    /// Takes note of what a probe saw; whether none of the core was missing.
+    /// It is if nobody saw it, since waiting would not help.
+    fn is_whole(&mut self, core: usize, ipc: Option<f64>) -> bool {
+        let Some(ipc) = ipc else { return true };
+        let most = self.0.entry(core).or_insert(ipc);
+        *most = most.max(ipc);
+        ipc >= WHOLE * *most
+    }
+}
+
+/// The distance between `cores` in the first moment, within `patience`, in
+/// which nobody else uses the second one; after that as it is. What all
+/// probes took is in `occupied_ns`.
+pub fn quiet_distance(cores: [usize; 2], patience: Duration, widest: &mut Widest) -> Distance {
+    let begun = Instant::now();
+    let mut occupied_ns = [0, 0];
+    loop {
+        let found = distance(cores);
+        for (sum, ns) in occupied_ns.iter_mut().zip(found.occupied_ns) {
+            *sum += ns;
+        }
+        if widest.is_whole(cores[1], found.ipc[1]) || begun.elapsed() >= patience {
+            return Distance {
+                occupied_ns,
+                ..found
+            };
+        }
+        std::thread::sleep(BETWEEN_PROBES.min(patience));
+    }
+}
+
+/// What one side found.
+struct Answer {
+    one_way_ns: Option<f64>,
+    ipc: Option<f64>,
+    occupied_ns: u64,
+}
 
 /// Has a thread on `core` do its part once the other side is there too.
 fn side(
@@ -91,13 +143,21 @@ fn side(
     let shared = Arc::clone(shared);
     let thread = std::thread::Builder::new().name("probe".to_owned());
     let run = move || {
-        let found = meets(&shared, core).then(|| part(&shared)).flatten();
+        let is_there = meets(&shared, core);
+        let one_way_ns = is_there.then(|| part(&shared)).flatten();
+        // One side after the other: two hardware threads of one core would
+        // slow each other. The echo ends once it is told to.
+        let ipc = is_there.then(width::instructions_per_cycle).flatten();
         // Without an answer the other side waits no longer.
-        if found.is_some() {
+        if one_way_ns.is_some() {
             shared.end.store(true, Ordering::Release);
         }
         let _ = sched::leave_realtime();
-        let _ = sender.send((found, thread_time_ns()));
+        let _ = sender.send(Answer {
+            one_way_ns,
+            ipc,
+            occupied_ns: thread_time_ns(),
+        });
     };
     thread.spawn(run).ok().map(|_| receiver)
 }
@@ -207,7 +267,32 @@ mod tests {
         let found = std::thread::spawn(probes).join().expect("no panic");
         let found = found.expect("a distance");
         assert!(found.one_way_ns.is_some_and(|ns| ns > 0.0));
+        if cfg!(target_arch = "x86_64") {
+            assert!(found.ipc.iter().all(|ipc| ipc.is_some_and(|ipc| ipc > 1.0)));
+        }
         assert!(found.occupied_ns.iter().all(|ns| *ns > 0));
+    }
+
+    #[test]
+    fn a_core_is_whole_while_it_executes_as_much_as_it_ever_did() {
+        let mut widest = Widest::default();
+        assert!(widest.is_whole(1, Some(2.4)), "nothing else was seen");
+        assert!(widest.is_whole(1, Some(4.0)));
+        assert!(!widest.is_whole(1, Some(2.4)));
+        assert!(widest.is_whole(1, Some(3.9)));
+        assert!(widest.is_whole(2, Some(2.4)), "another core");
+        assert!(widest.is_whole(1, None), "nobody can tell");
+    }
+
+    #[test]
+    fn patience_has_an_end() {
+        let mut widest = Widest(BTreeMap::from([(1, f64::INFINITY)]));
+        let begun = Instant::now();
+        let patience = Duration::from_millis(30);
+        let found = quiet_distance([0, 1], patience, &mut widest);
+        // Where the cores cannot be probed there is nothing to wait for.
+        assert!(found.ipc[1].is_none() || begun.elapsed() >= patience);
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 
     #[test]

@@ -25,7 +25,7 @@ from pinchpoint.model.comparison import (
     Side,
 )
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import disturbed
 
@@ -141,8 +141,8 @@ def _pair(
 
 def _chosen(side: Sequence[Reading], mode: str, modes: Mapping[str, tuple[float, float]]) -> Reading | None:
     """The number of this mode; else what says that there is none in any."""
-    inside = next((one for one in side if in_mode(one, mode, modes)), None)
-    return inside or next((one for one in side if one.why_not and one.distance_ns is None), None)
+    there = sorted((one for one in side if in_mode(one, mode, modes)), key=lambda one: bool(one.why_not))
+    return next(iter(there), None) or next((one for one in side if one.why_not and one.distance_ns is None), None)
 
 
 def _why_not(label: str, side: Sequence[Reading], chosen: Reading | None) -> str:
@@ -156,9 +156,7 @@ def readings(found: ScenarioResult, name: str) -> tuple[Reading, ...]:
     if found.outcome is not Outcome.MEASURED:
         return (Reading(Metric(name, "", 0.0), None, found.outcome.value),)
     by_mode = tuple(
-        Reading(
-            metric, mode.distance_ns, "was refused a number" if rate.status is RateStatus.REFUSED else unusable(metric)
-        )
+        Reading(metric, mode.distance_ns, _why_unusable(mode, rate) or unusable(metric))
         for mode in found.modes
         for rate in mode.rates
         if rate.name == name
@@ -173,6 +171,12 @@ def readings(found: ScenarioResult, name: str) -> tuple[Reading, ...]:
         for metric in metrics_of(found)
         if metric.name == name
     )
+
+
+def _why_unusable(mode: ModeRates, rate: Rate) -> str:
+    if mode.slowed:
+        return "was slowed by a neighbour"  # whose load nobody knows, nor whether it was the same twice
+    return "was refused a number" if rate.status is RateStatus.REFUSED else ""
 
 
 def _of_rate(rate: Rate) -> Metric:

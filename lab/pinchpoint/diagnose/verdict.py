@@ -18,13 +18,13 @@ MAJORITY = 0.5  # share of the losses that one reason must explain to be called 
 NEAR_LIMIT = 1.1  # losing trials up to this multiple of the failed bound are evidence
 
 
-def verdict(rate: Rate, trials: Sequence[Trial], ring: int) -> Verdict:
+def verdict(rate: Rate, trials: Sequence[Trial], ring: int, neighbour: str = "") -> Verdict:
     """What limited `rate`, a search's NDR, judged from that search's trials.
 
-    `ring` is the smallest ring between engine and DUT, in frames.
+    `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed.
     """
     if rate.status is RateStatus.REFUSED:
-        return _refused(rate, trials)
+        return _refused(rate, trials, neighbour)
     losing = _losing(rate, trials)
     if rate.status is RateStatus.AT_LEAST:
         return _not_reached(rate, trials)
@@ -47,13 +47,14 @@ def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
     return [trial for trial in losing if bound_fps <= trial.load_fps <= bound_fps * NEAR_LIMIT]
 
 
-def _refused(rate: Rate, trials: Sequence[Trial]) -> Verdict:
+def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
     invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
     evidence = tuple(f"{count} trials were {validity.value}" for validity, count in invalid.most_common())
     losing = _losing(rate, trials)
     if losing and (told := _from_rules(losing)):
         return Verdict(Limit.NAMED_DROP, f"{told}; {rate.reason}", evidence, (), tuple(trial.id for trial in losing))
-    noisy = invalid[TrialValidity.NOISY_HOST] > 0
+    noisy = invalid[TrialValidity.NOISY_HOST] > 0 or neighbour
+    evidence = (*evidence, neighbour) if neighbour else evidence
     return Verdict(Limit.HOST if noisy else Limit.UNEXPLAINED, rate.reason, evidence, (), ())
 
 

@@ -44,6 +44,7 @@ class TrialRequest:
     probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
     step: Step | None = None  # None: one load all along
     sample_s: float | None = None  # seconds between two samples; None: none are taken
+    quiet_within_s: float = 0.0  # at most, waited for a moment in which nobody else uses the second of probe_cores
     burst_frames: int | None = None
     """So many frames and no others, all due at the start, as fast as the engine presents them. `duration_s` and
     `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
@@ -78,6 +79,7 @@ class EngineResult:
     cache_line_before_ns: float | None
     cache_line_after_ns: float | None
     pacing: Mapping[str, float] = field(default_factory=dict)  # largest_burst (frames), latest_ns
+    ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)  # by core: before, after
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
     reason: str | None = None  # why it could not go on; None: it ended at its time, or was told to stop
     loopback: Loopback | None = None

@@ -270,6 +270,7 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         # Where nobody listens there are none: writing one wakes a thread on a measuring core.
         sample_interval_s=request.sample_s,
         probe_cores=request.probe_cores,
+        quiet_within_s=request.quiet_within_s,
         verify_checksums=True,
         tx_burst=TX_BURST if request.burst_frames is None else TX_BURST_IN_BURSTS,
         latency_every=1,
@@ -317,10 +318,15 @@ def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequ
         cache_line_before_ns=cache_line.before_ns if cache_line else None,
         cache_line_after_ns=cache_line.after_ns if cache_line else None,
         pacing=_pacing(result.pacing),
+        ipc=_ipc(cache_line) if cache_line else {},
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
         reason=result.reason,
         loopback=_loopback(loopback) if loopback else None,
     )
+
+
+def _ipc(probed: protocol.CacheLineResult) -> dict[int, tuple[float | None, float | None]]:
+    return dict(zip(probed.cores, zip(probed.ipc_before, probed.ipc_after, strict=True), strict=True))
 
 
 def _port_counts(port: protocol.PortResult) -> PortCounts:

@@ -6,7 +6,7 @@ from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 3
+PROTOCOL_VERSION = 4
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
 ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
@@ -161,6 +161,8 @@ class CacheLineResult(Part, frozen=True):
     cores: tuple[int, int]
     before_ns: float | None
     after_ns: float | None
+    ipc_before: tuple[float | None, float | None]
+    ipc_after: tuple[float | None, float | None]
     occupied_ns: tuple[int, int]
 
 
@@ -278,6 +280,7 @@ class Run(Message, frozen=True, tag="run"):
     drain_s: float
     sample_interval_s: float | None
     probe_cores: tuple[int, int] | None
+    quiet_within_s: float
     verify_checksums: bool
     tx_burst: int
     latency_every: int

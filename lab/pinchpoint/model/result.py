@@ -79,6 +79,7 @@ class ModeRates:
     traffic_s: float
     rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
     most_offered_fps: float | None = None  # in a valid trial: by an engine that kept up
+    slowed: bool = False  # by a neighbour on the switch's core (diagnose/neighbour.py)
 
 
 @dataclass(frozen=True)

@@ -234,6 +234,7 @@ class Validity:
     shortfall_ratio: float  # offered may fall short of intended by this share though the engine's core ran
     gap_shortfall_ratio: float  # and by this share in all, if the host took the engine's core meanwhile
     unexplained_frames: int  # the ledger may miss this many frames (counter read skew)
+    quiet_within_s: float  # at most, waited before a trial for a moment in which no neighbour slows the DUT's core
 
 
 @dataclass(frozen=True)

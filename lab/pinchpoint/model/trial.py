@@ -1,7 +1,7 @@
 """One trial: what was asked, what was sent, what came back, and who saw it happen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -165,6 +165,8 @@ class Witness:
     cache_line_before_ns: float | None  # engine core to PMD core, one way
     cache_line_after_ns: float | None
     loopback: Loopback | None = None
+    ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)
+    """By core, before and after: instructions a cycle that it executed, fewer while another thread shares it."""
 
 
 @dataclass(frozen=True)

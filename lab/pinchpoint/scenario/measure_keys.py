@@ -142,6 +142,12 @@ VALIDITY = Table(
             "Frames that the ledger may leave unexplained.",
             0,
         ),
+        Key(
+            "quiet_within_s",
+            kinds.number(0, 10),
+            "Before a trial, wait at most so long for no neighbour to slow the switch's core, seconds.",
+            0.3,
+        ),
     ),
 )
 

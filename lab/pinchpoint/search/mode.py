@@ -23,8 +23,9 @@ FEWEST_AT_TOP = 3  # clean trials at the highest load, whatever confidence is as
 class ModeSearch:
     """What is known in one mode, and which load would tell most next."""
 
-    def __init__(self, search: Search, ceilings: Sequence[Ceiling] = ()) -> None:
-        """`ceilings` are the generator's own, of any mode."""
+    def __init__(self, search: Search, ceilings: Sequence[Ceiling] = (), *, is_slowed: bool = False) -> None:
+        """`ceilings` are the generator's own, of any mode. `is_slowed`: by a neighbour on the DUT's core."""
+        self.is_slowed = is_slowed
         self.goals = [Goal(loss_ratio, search) for loss_ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []
         self.reach = Reach(search, ceilings)

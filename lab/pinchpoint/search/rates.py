@@ -28,6 +28,7 @@ def find_rates(
     *,
     ceilings: Sequence[Ceiling] = (),
     mode_of: Callable[[Trial], float | None] = lambda trial: None,
+    is_slowed: Callable[[Trial], bool] = lambda trial: False,
     began_s: float | None = None,
 ) -> SearchOutcome:
     """NDR and PDR of whatever `measure` measures, within search.max_duration_s by the clock `now_s`.
@@ -35,7 +36,8 @@ def find_rates(
     `search` holds what a scenario may hold (minimum below maximum, and so on). `ceilings` are the
     generator's own highest rates, as far as known: no load far above that of the same mode of the cores is tried
     (any mode's, where there is no telling). `mode_of` tells the distance of the cores during a trial, ns;
-    None: not probed. MLRsearch takes its trials to be of one mode. The same trials lead to the same loads.
+    None: not probed. `is_slowed` tells whether a neighbour slowed the DUT's core. MLRsearch takes its trials to be
+    of one mode. The same trials lead to the same loads.
     `began_s` is when search.max_duration_s began to count, if that was before the call.
     Raises only what `measure` raises; every other end is told by the rates' status and reason.
     """
@@ -43,6 +45,6 @@ def find_rates(
     if search.method is SearchMethod.THRESHOLD:
         from pinchpoint.search import threshold  # numpy: only where it is needed
 
-        rates, modes = threshold.find(watch, mode_of, ceilings)
+        rates, modes = threshold.find(watch, threshold.Cores(mode_of, is_slowed), ceilings)
         return SearchOutcome(rates, watch.ceiling_fps, modes)
     return SearchOutcome(mlrsearch.find(watch, Reach(search, ceilings)), watch.ceiling_fps)

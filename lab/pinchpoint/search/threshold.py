@@ -13,7 +13,7 @@ The rate for loss ratio r is the load at which half of the valid trials of searc
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling, ModeRates, Rate, RateStatus
@@ -25,26 +25,33 @@ from pinchpoint.search.reach import same_mode
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
+SCARCE = 10  # times as many trials beside a neighbour as alone: then a search goes on with those
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
-ModeOf = Callable[[Trial], float | None]
+
+@dataclass(frozen=True)
+class Cores:
+    """What tells the modes of the machine's cores apart, trial by trial."""
+
+    distance_ns: Callable[[Trial], float | None]
+    is_slowed: Callable[[Trial], bool]  # whether a neighbour slowed the DUT's core
 
 
 def find(
-    watch: Watch, mode_of: ModeOf, ceilings: Sequence[Ceiling] = ()
+    watch: Watch, cores: Cores, ceilings: Sequence[Ceiling] = ()
 ) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
     """The rates, and those of each mode if the cores were probed. Raises only what a trial raises."""
     modes = [ModeSearch(watch.search, ceilings)]
-    teller = _Teller(watch, _run(watch, mode_of, modes, ceilings))
+    teller = _Teller(watch, _run(watch, cores, modes, ceilings))
     met = [mode for mode in modes if mode.trials] or modes[:1]
-    met.sort(key=lambda mode: (not mode.is_done, -len(mode.trials)))
+    met.sort(key=lambda mode: (not mode.is_done, -len(mode.trials) * (1 if mode.is_slowed else SCARCE)))
     if met[0].distance_ns is None or not met[0].trials:
         return teller.rates(met[0]), ()
     told = tuple(teller.mode(mode) for mode in met)
     return told[0].rates, told
 
 
-def _run(watch: Watch, mode_of: ModeOf, modes: list[ModeSearch], ceilings: Sequence[Ceiling]) -> str:
+def _run(watch: Watch, cores: Cores, modes: list[ModeSearch], ceilings: Sequence[Ceiling]) -> str:
     """Trials until one mode is done; why they ended early, or nothing. New modes are added to `modes`."""
     search, current = watch.search, modes[0]
     while not current.is_done:
@@ -57,28 +64,53 @@ def _run(watch: Watch, mode_of: ModeOf, modes: list[ModeSearch], ceilings: Seque
         except GeneratorLimitedError as error:
             if _moved(error.trial):
                 continue  # it was of neither mode
-            current = _mode(modes, mode_of(error.trial), search, ceilings)
-            current.look_at(error.trial)
-            if not current.reach.lower(error.trial):
+            met = _mode(modes, error.trial, cores, search, ceilings)
+            current = _served(modes, met, search, ceilings)
+            for mode in {id(one): one for one in (met, current)}.values():
+                mode.look_at(error.trial)
+                can_go_on = mode.reach.lower(error.trial)
+            if not can_go_on:
                 return current.reach.fell_short()
             continue
         except StoppedError as error:
             return str(error)
-        current = _mode(modes, mode_of(trial), search, ceilings)
-        current.add(trial)
+        met = _mode(modes, trial, cores, search, ceilings)
+        met.add(trial)
+        current = _served(modes, met, search, ceilings)
     return ""
 
 
 def _mode(
-    modes: list[ModeSearch], distance_ns: float | None, search: Search, ceilings: Sequence[Ceiling]
+    modes: list[ModeSearch], trial: Trial, cores: Cores, search: Search, ceilings: Sequence[Ceiling]
 ) -> ModeSearch:
-    """The mode that this distance of the cores belongs to; a new one if they were never so far apart."""
-    mode = next((mode for mode in modes if mode.fits(distance_ns)), None)
-    if mode is None:
-        mode = ModeSearch(search, ceilings)
-        modes.append(mode)
-    mode.meet(distance_ns)
+    """The mode that a trial was made in; a new one if the cores were never so far apart, or never so slow."""
+    mode = _fitting(modes, cores.distance_ns(trial), cores.is_slowed(trial), search, ceilings)
+    mode.meet(cores.distance_ns(trial))
     return mode
+
+
+def _fitting(
+    modes: list[ModeSearch], distance_ns: float | None, is_slowed: bool, search: Search, ceilings: Sequence[Ceiling]
+) -> ModeSearch:
+    mode = next((mode for mode in modes if mode.is_slowed is is_slowed and mode.fits(distance_ns)), None)
+    if mode is None:
+        mode = ModeSearch(search, ceilings, is_slowed=is_slowed)
+        modes.append(mode)
+    return mode
+
+
+def _served(modes: list[ModeSearch], met: ModeSearch, search: Search, ceilings: Sequence[Ceiling]) -> ModeSearch:
+    """The mode that the next load is for: that of the trial before, since modes last.
+
+    But neighbours come and go, each with a load of its own, and a rate beside them says little: a slowed mode is
+    served only where the same cores are hardly ever met alone.
+    """
+    if not met.is_slowed:
+        return met
+    alone = _fitting(modes, met.distance_ns, False, search, ceilings)
+    if alone.distance_ns is None:
+        alone.meet(met.distance_ns)
+    return met if len(met.trials) >= SCARCE * (len(alone.trials) + 1) else alone
 
 
 def _moved(trial: Trial) -> bool:
@@ -103,8 +135,11 @@ class _Teller:
         """What was found in one mode of the cores."""
         rates = self.rates(mode)
         distance_ns = mode.distance_ns
-        return ModeRates(f"cores {units.nanoseconds(distance_ns)} apart", distance_ns, len(mode.trials),
-                         mode.traffic_s, rates, mode.most_offered_fps)  # fmt: skip
+        label = f"cores {units.nanoseconds(distance_ns)} apart"
+        if mode.is_slowed:
+            label += ", the switch's slowed by a neighbour"
+        return ModeRates(label, distance_ns, len(mode.trials), mode.traffic_s, rates, mode.most_offered_fps,
+                         mode.is_slowed)  # fmt: skip
 
     def rates(self, mode: ModeSearch) -> tuple[Rate, ...]:
         """One for each loss ratio, the lowest first, none lower than a stricter one's."""

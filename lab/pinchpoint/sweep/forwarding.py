@@ -277,6 +277,7 @@ def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[Str
         drain_s=DRAIN_S,
         sample_interval_s=SAMPLE_S,
         probe_cores=None,
+        quiet_within_s=0.0,
         verify_checksums=True,
         tx_burst=64,
         latency_every=1,

@@ -214,6 +214,7 @@ class Measurer:
             load_fps=load_fps,
             streams=scenario.streams,
             probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
+            quiet_within_s=scenario.validity.quiet_within_s,
             burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 
@@ -284,6 +285,7 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
         cache_line_before_ns=result.cache_line_before_ns,
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
+        ipc=result.ipc,
     )
 
 

@@ -10,6 +10,7 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
 from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.diagnose.neighbour import Widths, of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
@@ -42,6 +43,7 @@ class _Found:
     outcome: SearchOutcome
     searched: Sequence[Trial]  # of all modes
     ceiling: Ceiling | None = None  # in the mode of the rates
+    slowed: frozenset[str] = frozenset()  # trials beside a neighbour on the DUT's core
 
     @property
     def distance_ns(self) -> float | None:
@@ -62,7 +64,11 @@ class _Found:
     @property
     def own(self) -> Sequence[Trial]:
         """The trials of the rates' mode."""
-        return of_mode(self.searched, self.distance_ns) if self.outcome.modes else self.searched
+        if not self.outcome.modes:
+            return self.searched
+        is_slowed = self.outcome.modes[0].slowed
+        of_distance = of_mode(self.searched, self.distance_ns)
+        return [trial for trial in of_distance if (trial.id in self.slowed) is is_slowed]
 
 
 def measure_rates(bench: Standing) -> ScenarioResult:
@@ -96,9 +102,12 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps, any_mode=True)
 
-    first = len(measurer.trials)
-    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings, mode_of=of_trial)
-    return _Found(outcome, measurer.trials[first:])
+    first, widths = len(measurer.trials), Widths()
+    outcome = find_rates(
+        measure, scenario.search, time.monotonic, ceilings=ceilings, mode_of=of_trial, is_slowed=widths.is_slowed
+    )
+    searched = measurer.trials[first:]
+    return _Found(outcome, searched, slowed=frozenset(trial.id for trial in searched if widths.is_slowed(trial)))
 
 
 def _mlrsearch(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
@@ -202,7 +211,12 @@ def _summary(
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
-        verdict=verdict(outcome.rates[0], searched, ring=min(port.ring for port in scenario.ports)),
+        verdict=verdict(
+            outcome.rates[0],
+            searched,
+            ring=min(port.ring for port in scenario.ports),
+            neighbour=of_trials(found.searched).sentence,
+        ),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),
         invalid_trials=dict(invalid),
@@ -220,7 +234,9 @@ def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, sc
     """What a reader of the rates must know beside them."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.own, quoted_fps, scenario.search.relative_width)
-    every = (cores.note if cores else "", *_of_modes(found.outcome), *rejections.warnings, held, _of_ceiling(found))
+    neighbour = of_trials(found.searched).sentence
+    every = (cores.note if cores else "", neighbour, *_of_modes(found.outcome), *rejections.warnings, held,
+             _of_ceiling(found))  # fmt: skip
     return tuple(filter(None, every))
 
 

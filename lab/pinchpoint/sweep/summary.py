@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pinchpoint.diagnose.cache_line import distance
+from pinchpoint.diagnose.neighbour import of_trials
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -49,7 +50,7 @@ def result_of(
         traffic_s=sum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
-        warnings=tuple(filter(None, (cores.note if cores else "", *found.warnings))),
+        warnings=tuple(filter(None, (cores.note if cores else "", of_trials(trials).sentence, *found.warnings))),
     )
 
 

@@ -138,6 +138,23 @@ def test_rates_of_a_search_that_met_two_modes_are_paired_within_each():
     assert far.better is False
 
 
+def test_rates_beside_a_neighbour_are_not_compared():
+    def of(alone, beside):
+        rates = [(Rate(0.0, RateStatus.FOUND, fps, fps, 1.0, 21.0, "", estimate_fps=fps),) for fps in (beside, alone)]
+        modes = (
+            ModeRates("cores 25 ns apart, the switch's slowed by a neighbour", 25.0, 30, 30.0, rates[0], slowed=True),
+            ModeRates("cores 25 ns apart", 25.0, 9, 9.0, rates[1]),
+        )
+        return replace(found(unit, beside, 25.0, "NDR"), rates=modes[0].rates, modes=modes[: 2 if alone else 1])
+
+    (unit,) = side("A").scenarios
+    a = {n: of(8e6 + n if n < 8 else 0.0, 4e6) for n in range(1, 9)}
+    b = {n: of(7e6 + n, 5e6) for n in range(1, 9)}
+    (one,) = paired("NDR", a, b)
+    assert one.decision is Decision.LOWER, "of those measured alone"
+    assert one.left_out == {"A was slowed by a neighbour": 1}
+
+
 def test_metrics_that_nobody_asked_for_are_told_but_not_judged():
     info, result = paired_run(A, A[::-1])
     more = tuple(

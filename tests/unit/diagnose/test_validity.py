@@ -60,7 +60,7 @@ def verdict(**changes: Any) -> tuple[TrialValidity, str]:
         "load_fps": LOAD,
         "duration_s": 1.0,
         "ring": RING,
-        "rules": Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0),
+        "rules": Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_frames=0),
     }
     return judge(**(facts | changes))
 
@@ -105,7 +105,7 @@ def test_a_mismatch_comes_before_a_shortfall() -> None:
 
 
 def test_as_many_unexplained_frames_as_the_scenario_allows_are_no_mismatch() -> None:
-    rules = Validity(0.001, 0.05, unexplained_frames=5)
+    rules = Validity(0.001, 0.05, unexplained_frames=5, quiet_within_s=0.0)
     assert verdict(ledger=ledger(unexplained=5), rules=rules)[0] is TrialValidity.VALID
     assert verdict(ledger=ledger(unexplained=6), rules=rules)[0] is TrialValidity.COUNTER_MISMATCH
 

@@ -118,6 +118,14 @@ def test_a_refused_rate_on_a_noisy_host_names_the_host():
     assert found.headline == rate.reason
 
 
+def test_a_refused_rate_beside_a_neighbour_names_the_host():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "the trials contradict each other")
+    found = diagnosis.verdict(rate, [trial(1000.0)], RING, "a neighbour slowed the switch's core in 60 % of 50 trials")
+    assert found.limit is Limit.HOST
+    assert found.evidence == ("a neighbour slowed the switch's core in 60 % of 50 trials",)
+    assert diagnosis.verdict(rate, [trial(1000.0)], RING).limit is Limit.UNEXPLAINED
+
+
 def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
     rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "100% of 1 s trials at 10% load lose frames")
     trials = [losing("drop action of pipeline", "rules", lost=5), trial(validity=TrialValidity.NOISY_HOST)]

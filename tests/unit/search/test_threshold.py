@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from random import Random
 
 import pytest
 from hypothesis import given, settings
@@ -169,6 +170,51 @@ def test_each_mode_of_the_cores_has_rates_of_its_own() -> None:
             assert rate.status in (RateStatus.FOUND, RateStatus.REFUSED)
             if rate.status is RateStatus.FOUND:
                 assert rate.estimate_fps == pytest.approx(truth, rel=0.02)
+
+
+def beside_a_neighbour(share: float, seed: int = 1, *, left: float = 0.6) -> tuple[SearchOutcome, list[Trial]]:
+    """A search while a neighbour slows the DUT's core, for some trials in a row; and the trials beside it."""
+    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
+    alone, beside = (Bench(replace(QUIET, capacity_fps=part * CAPACITY, core_distance=cores)) for part in (1.0, left))
+    chance, slowed = Random(seed), list[Trial]()
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        if chance.random() >= share:
+            return alone.measure(duration_s, load_fps)
+        slowed.append(beside.measure(duration_s, load_fps))
+        return slowed[-1]
+
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
+    outcome = find_rates(
+        measure,
+        search,
+        lambda: alone.now_s() + beside.now_s(),
+        mode_of=distance_of,
+        is_slowed=lambda trial: any(trial is one for one in slowed),
+    )
+    return outcome, slowed
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+def test_trials_that_a_neighbour_slowed_do_not_move_the_rates_of_those_that_none_did(share: float) -> None:
+    outcome, slowed = beside_a_neighbour(share)
+    assert slowed
+    first = outcome.modes[0]
+    assert (first.slowed, first.label) == (False, "cores 30.0 ns apart")
+    for rate in outcome.rates:
+        assert rate.status is RateStatus.FOUND
+        assert rate.estimate_fps == pytest.approx(CAPACITY, rel=0.01)
+    (other,) = outcome.modes[1:]
+    assert (other.slowed, other.label) == (True, "cores 30.0 ns apart, the switch's slowed by a neighbour")
+    assert other.trials == len(slowed)
+
+
+def test_where_a_neighbour_never_leaves_its_mode_is_told_as_that() -> None:
+    outcome, slowed = beside_a_neighbour(0.99)
+    assert outcome.modes[0].slowed
+    assert outcome.rates[0].status is RateStatus.FOUND
+    assert outcome.rates[0].estimate_fps == pytest.approx(0.6 * CAPACITY, rel=0.01)
+    assert outcome.modes[0].trials == len(slowed)
 
 
 def test_a_generator_that_falls_short_in_one_mode_bounds_no_other_mode() -> None:

@@ -323,6 +323,15 @@ fn remarks(result: &TrialResult) -> String {
             line.cores[1],
             told(line.after_ns)
         ));
+        let told =
+            |ipc: Option<f64>| ipc.map_or_else(|| "unknown".to_owned(), |ipc| format!("{ipc:.1}"));
+        for (place, core) in line.cores.iter().enumerate() {
+            lines.push(format!(
+                "core {core} executed {} instructions a cycle (before), {} (after)\n",
+                told(line.ipc_before[place]),
+                told(line.ipc_after[place])
+            ));
+        }
     }
     if !result.streams.is_empty() {
         let latest = result.pacing.latest_ns;

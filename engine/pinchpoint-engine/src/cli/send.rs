@@ -104,6 +104,7 @@ fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> R
         drain_s: measure.drain,
         sample_interval_s: Some(1.0),
         probe_cores: None,
+        quiet_within_s: 0.0,
         verify_checksums: !measure.no_verify,
         tx_burst: 64,
         latency_every: measure.latency_every,
