@@ -1,12 +1,15 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 import time
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
 from pinchpoint.diagnose.cache_line import apart, of_mode, of_trial
+from pinchpoint.diagnose.neighbour import Widths
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -29,19 +32,39 @@ class _Rate:
     trials: tuple[Trial, ...]  # valid ones, of one mode of the cores
     why_not: str  # empty if there are as many as the scenario asks for
     left_out: int = 0  # valid ones of other modes
+    slowed: bool = False  # made beside a neighbour on the switch's core, for want of others
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a reader of its figures must know."""
-        told = (
-            f"load at {units.fps(self.at_fps)}: {units.counted(self.left_out, 'trial')} left out, made in another mode"
+        left_out = units.counted(self.left_out, "trial")
+        others = (
+            f"load at {units.fps(self.at_fps)}: {left_out} left out, made in another mode of the cores, or beside a "
+            f"neighbour, than the {len(self.trials)} that the figures are of ({apart(self._distance_ns)})"
         )
-        others = f"{told} of the cores than the {len(self.trials)} that the figures are of ({apart(self._distance_ns)})"
         return tuple(filter(None, (self.why_not, others if self.left_out else "")))
 
     @property
     def _distance_ns(self) -> float | None:
         return of_trial(self.trials[0]) if self.trials else None
+
+    @property
+    def figures(self) -> Iterator[Metric]:
+        """Its metrics; those beside a neighbour are told to be nothing that may be compared."""
+        for one in metrics.of_load(self.at_fps, self.trials):
+            note = f"disturbed by the host, whose neighbour slowed the switch's core; {one.note}"
+            yield replace(one, note=note) if self.slowed else one
+
+
+class _Mode:
+    """Trials at one rate that were made in one mode of the cores."""
+
+    def __init__(self, first: Trial, is_slowed: bool) -> None:
+        self.trials = [first]
+        self.is_slowed = is_slowed
+
+    def fits(self, trial: Trial, is_slowed: bool) -> bool:
+        return is_slowed is self.is_slowed and bool(of_mode([trial], of_trial(self.trials[0])))
 
 
 def measure_load(bench: Standing) -> ScenarioResult:
@@ -56,13 +79,17 @@ def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listen
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase(PHASE, len(load.at_fps) * load.repeats)
-    rates = [_at(at_fps, scenario, measurer) for at_fps in load.at_fps]
+    widths = Widths()
+    rates = [_at(at_fps, scenario, measurer, widths) for at_fps in load.at_fps]
     return _summary(scenario, measurer, rates, not_learnt, time.monotonic() - began)
 
 
-def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
-    """Trials until one mode of the cores has as many as asked for: a figure that mixed two would be of neither."""
-    load, modes = scenario.load, list[list[Trial]]()
+def _at(at_fps: float, scenario: Scenario, measurer: Measurer, widths: Widths) -> _Rate:
+    """Trials until one mode of the cores has as many as asked for: a figure that mixed two would be of neither.
+
+    One in which no neighbour slows the switch's core, if there are as many of it in time.
+    """
+    load, modes = scenario.load, list[_Mode]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial(PHASE, duration_s, load_fps, any_mode=True)
@@ -73,19 +100,21 @@ def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
         if trial.validity is not TrialValidity.VALID:
             why_not = trial.reason
             break
-        alike = next((mode for mode in modes if of_mode([trial], of_trial(mode[0]))), None)
+        is_slowed = widths.is_slowed(trial)
+        alike = next((mode for mode in modes if mode.fits(trial, is_slowed)), None)
         if alike is None:
-            modes.append([trial])
+            modes.append(_Mode(trial, is_slowed))
         else:
-            alike.append(trial)
-        if max(map(len, modes)) == load.repeats:
+            alike.trials.append(trial)
+        if any(len(mode.trials) >= load.repeats and not mode.is_slowed for mode in modes):
             break
-    modes.sort(key=len, reverse=True)
-    found = tuple(modes[0]) if modes else ()
+    modes.sort(key=lambda mode: (-min(len(mode.trials), load.repeats), mode.is_slowed))
+    found = tuple(modes[0].trials[: load.repeats]) if modes else ()
     if len(found) < load.repeats:
         last = why_not or "the cores kept changing between their modes"
         why_not = f"load at {units.fps(at_fps)}: {len(found)} of {load.repeats} trials valid; last: {last}"
-    return _Rate(at_fps, found, why_not, sum(map(len, modes[1:])))
+    others = sum(len(mode.trials) for mode in modes) - len(found)
+    return _Rate(at_fps, found, why_not, others, slowed=bool(modes) and modes[0].is_slowed)
 
 
 def _summary(
@@ -97,7 +126,7 @@ def _summary(
     highest = max(valid, key=lambda trial: trial.load_fps, default=None)
     told = Found(
         (
-            *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
+            *(one for rate in rates for one in rate.figures),
             *(metrics.of_trial(highest) if highest else ()),
         ),
         (not_learnt, *(one for rate in rates for one in rate.warnings)),

@@ -9,6 +9,7 @@ from support import Truth
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Load, MeasureKind
+from pinchpoint.model.terms import disturbed
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.load import measure_rates_given
@@ -56,3 +57,40 @@ def test_what_an_interrupted_run_recorded_is_not_measured_again():
     _, again = measured((100_000.0,), recorded=kept)
     assert [trial.phase for trial in kept] == ["warm-up", "load", "load", "load"]
     assert [trial.phase for trial in again] == ["warm-up"], "a new bench needs its own; the rest was answered"
+
+
+class BesideANeighbour(SimulatedInstrument):
+    """A neighbour takes part of the switch's core in those trials, counted from the warm-up."""
+
+    def __init__(self, truth, slowed):
+        super().__init__(truth)
+        self._slowed, self._number = slowed, -1
+
+    def run(self, request, heard=None):
+        self._number += 1
+        left = 2.0 if self._number in self._slowed else 4.0
+        return replace(super().run(request, heard), ipc={1: (4.0, left)})
+
+
+def beside(slowed, repeats=3):
+    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load((100_000.0,), 0.2, repeats))
+    instrument = BesideANeighbour(Truth(2e6), slowed)
+    instrument.open()
+    kept = []
+    measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener())
+    return measure_rates_given(scenario, measurer, Listener(), began=0.0), kept
+
+
+def test_figures_are_of_trials_that_no_neighbour_slowed_if_there_are_as_many():
+    result, kept = beside(slowed=(1, 3, 4))
+    assert len(kept) == 1 + 6
+    assert not any(disturbed(one.note) for one in result.metrics)
+    assert any("3 trials left out" in warning for warning in result.warnings)
+    assert any("a neighbour slowed the switch's core in 42.9 % of 7 trials" in warning for warning in result.warnings)
+
+
+def test_figures_beside_a_neighbour_say_so_and_are_compared_with_nothing():
+    result, _ = beside(slowed=range(1, 100))
+    assert result.outcome is Outcome.MEASURED
+    at_rate = [one for one in result.metrics if one.name.endswith("at 100 kpps")]
+    assert at_rate and all(disturbed(one.note) for one in at_rate)
