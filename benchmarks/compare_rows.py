@@ -88,7 +88,7 @@ class Pairs:
             port: Measurer(_sending(setup.scenario, port), instrument, bracket, _forget, Listener())
             for port in (PLAIN, CHANGED)
         }
-        self._widths = {port: Widths() for port in self._measurers}
+        self._widths = Widths()
         for measurer in self._measurers.values():
             warm_up(self._scenario, measurer)
 
@@ -108,7 +108,7 @@ class Pairs:
     def _measured(self, port: int) -> ScenarioResult:
         """The median of some short trials; a result without number if the host allows none."""
         trials = [self._trial(port) for _ in range(self._how.trials)]
-        valid = [trial for trial in trials if self._counts(port, trial)]
+        valid = [trial for trial in trials if self._counts(trial)]
         if not valid:
             return unmeasured(self._scenario, Outcome.FAILED, trials[-1].reason, 0.0)
         found = unmeasured(self._scenario, Outcome.MEASURED, "", 0.0)
@@ -121,12 +121,12 @@ class Pairs:
             measurer.mode.forget()  # pairs are sorted by mode afterwards
             trial = measurer.trial("load", load.duration_s, load.at_fps[0])
             measurer.trials.clear()
-            if self._counts(port, trial):
+            if self._counts(trial):
                 break
         return trial
 
-    def _counts(self, port: int, trial: Trial) -> bool:
-        if self._widths[port].is_slowed(trial):
+    def _counts(self, trial: Trial) -> bool:
+        if self._widths.is_slowed(trial):
             return False  # how much a neighbour costs differs from one trial to the next
         noisy = self._how.disturbed and trial.validity is TrialValidity.NOISY_HOST and trial.received > 0
         return noisy or trial.validity is TrialValidity.VALID

@@ -105,6 +105,7 @@ def trial(
         duration_s=duration_s,
         drain_s=drain_s,
         sample_interval_s=None,
+        quiet_within_s=0.0,
         probe_cores=probe_cores,
         verify_checksums=verify_checksums,
         tx_burst=TX_BURST,

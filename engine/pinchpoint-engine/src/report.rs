@@ -85,8 +85,8 @@ pub fn cache_line_before(
 }
 
 /// The same after the trial.
-pub fn cache_line_after(mut line: CacheLine) -> CacheLine {
-    let after = probe::distance(line.cores);
+pub fn cache_line_after(mut line: CacheLine, widest: &mut probe::Widest) -> CacheLine {
+    let after = probe::quiet_distance(line.cores, Duration::ZERO, widest);
     line.after_ns = after.one_way_ns;
     line.ipc_after = after.ipc;
     line.occupied_ns[0] += after.occupied_ns[0];

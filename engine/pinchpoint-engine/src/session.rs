@@ -416,7 +416,9 @@ impl Session {
         let reply = match (trial.running.join(), &mut self.open) {
             (Some((ports, Ok(outcome))), Some(open)) => {
                 open.ports = ports;
-                let cache_line = trial.cache_line.map(report::cache_line_after);
+                let cache_line = trial
+                    .cache_line
+                    .map(|line| report::cache_line_after(line, &mut self.widest));
                 let capture = trial.capture;
                 let beside = Beside {
                     cache_line,

@@ -111,13 +111,16 @@ impl Widest {
 pub fn quiet_distance(cores: [usize; 2], patience: Duration, widest: &mut Widest) -> Distance {
     let begun = Instant::now();
     let mut occupied_ns = [0, 0];
+    let mut one_way_ns = None;
     loop {
         let found = distance(cores);
+        one_way_ns = found.one_way_ns.or(one_way_ns);
         for (sum, ns) in occupied_ns.iter_mut().zip(found.occupied_ns) {
             *sum += ns;
         }
         if widest.is_whole(cores[1], found.ipc[1]) || begun.elapsed() >= patience {
             return Distance {
+                one_way_ns,
                 occupied_ns,
                 ..found
             };

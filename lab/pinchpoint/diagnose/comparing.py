@@ -142,7 +142,7 @@ def _pair(
 def _chosen(side: Sequence[Reading], mode: str, modes: Mapping[str, tuple[float, float]]) -> Reading | None:
     """The number of this mode; else what says that there is none in any."""
     there = sorted((one for one in side if in_mode(one, mode, modes)), key=lambda one: bool(one.why_not))
-    return next(iter(there), None) or next((one for one in side if one.why_not and one.distance_ns is None), None)
+    return next(iter(there), None) or next((one for one in side if one.why_not), None)
 
 
 def _why_not(label: str, side: Sequence[Reading], chosen: Reading | None) -> str:

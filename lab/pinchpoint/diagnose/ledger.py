@@ -34,11 +34,12 @@ _RECEIVE_FROM_KERNEL = {
 _TRANSMIT = (
     _Source("ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", "engine"),
     _Source("ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", "dut"),
-    _Source("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", "dut"),
+    _Source("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", "rules"),
     _Source("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", "dut"),
 )
-_RULE_DROPS = "ovs/coverage/drop_action_"  # the switch did as it was told
-_COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", _RULE_DROPS)
+_COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
+# The switch did as it was told. Other drop_action_ counters are of rules that it could not follow.
+_RULE_DROPS = ("ovs/coverage/drop_action_of_pipeline", "ovs/coverage/datapath_drop_meter")
 
 
 def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
@@ -110,7 +111,7 @@ def _datapath(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
 
 
 def _who(counter: str) -> str:
-    return "rules" if counter.startswith(_RULE_DROPS) else "dut"
+    return "rules" if counter in _RULE_DROPS else "dut"
 
 
 def _transmit(seen: Seen, ports: Sequence[str]) -> Hop:

@@ -1,7 +1,8 @@
-"""Whether a neighbour slowed the DUT's core: another hardware thread of it, which no counter in this machine shows.
+"""Whether a neighbour slowed the DUT's core: whatever runs on the core's other hardware thread.
 
 The engine probes how many instructions a cycle a core executes, before and after each trial (protocol/README.md:
-`ipc_before`). The most that a core was seen to execute is all of it; less is what a neighbour left.
+`ipc_before`). The most that a core was seen to execute is all of it; less is what a neighbour left. So what is known
+of a trial may change with a later one that saw more.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,34 +13,38 @@ from pinchpoint.model.trial import Trial
 
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
 TELLING = 0.1  # share of trials from which the reader is told
+NOTE = "disturbed by the host: a neighbour slowed the switch's core"
+"""Of figures that are of slowed trials for want of others: they are compared with nothing (model/terms.py)."""
 
 
 class Widths:
-    """What was left of the DUT's cores, trial by trial, held against the most that was seen of each until then."""
+    """The most that each core of the DUT was seen to execute, and trials held against it."""
 
     def __init__(self) -> None:
         self._most: dict[int, float] = {}
-        self.left: dict[str, float] = {}
-        """By trial: the lower of the probes before and after, as a share. Trials without a probe are absent."""
+
+    def note(self, trial: Trial) -> None:
+        """Take what was seen before and after a trial."""
+        for core, ipc in _probes(trial):
+            self._most[core] = max(ipc, self._most.get(core, 0.0))
+
+    def left(self, trial: Trial) -> float | None:
+        """The share of its core that the DUT had, the lower of the probes; None if none was made."""
+        return min((ipc / self._most.get(core, ipc) for core, ipc in _probes(trial)), default=None)
 
     def is_slowed(self, trial: Trial) -> bool:
-        """Whether a trial, the next one, was slowed; asked again of one, the same."""
-        if trial.id not in self.left:
-            engine = {worker.core for worker in trial.witness.workers}
-            probes = [(core, ipc) for core, ipc in _probes(trial) if core not in engine]
-            for core, ipc in probes:
-                self._most[core] = max(ipc, self._most.get(core, 0.0))
-            if not probes:
-                return False
-            self.left[trial.id] = min(ipc / self._most[core] for core, ipc in probes)
-        return self.left[trial.id] < ALONE
+        """Whether a trial, noted herewith, was slowed as far as is known by now."""
+        self.note(trial)
+        left = self.left(trial)
+        return left is not None and left < ALONE
 
 
 @dataclass(frozen=True)
 class Neighbour:
     """How the DUT's cores fared over trials."""
 
-    trials: int  # in which one was probed
+    cores: tuple[int, ...]  # that were probed
+    trials: int  # in which one was
     slowed: int  # of them
     least: float  # share of a core that was left, in the worst
 
@@ -53,20 +58,27 @@ class Neighbour:
         """For whoever reads the numbers; empty if there is nothing to tell."""
         if self.share < TELLING:
             return ""
+        where = f"core {', '.join(map(str, self.cores))}"
         return (
-            f"a neighbour slowed the switch's core in {units.share(self.share)} of {self.trials} trials, to as little "
-            f"as {units.share(self.least)} of what it executes alone: most likely another virtual machine on the "
-            "core's other hardware thread, which no counter in this one shows"
+            f"a neighbour slowed the switch's {where} in {units.share(self.share)} of {self.trials} trials, to as "
+            f"little as {units.share(self.least)} of what it executes alone: something else runs on the core's other "
+            "hardware thread, in another virtual machine or on a CPU of this one"
         )
 
 
 def of_trials(trials: Sequence[Trial]) -> Neighbour:
-    """Over all trials in which a core of the DUT was probed, in their order."""
+    """Over all trials in which a core of the DUT was probed, held against the most that was seen in any."""
     widths = Widths()
-    slowed = sum([widths.is_slowed(trial) for trial in trials])
-    return Neighbour(len(widths.left), slowed, min(widths.left.values(), default=1.0))
+    for trial in trials:
+        widths.note(trial)
+    left = [share for trial in trials if (share := widths.left(trial)) is not None]
+    cores = sorted({core for trial in trials for core, _ in _probes(trial)})
+    return Neighbour(tuple(cores), len(left), sum(share < ALONE for share in left), min(left, default=1.0))
 
 
 def _probes(trial: Trial) -> Iterator[tuple[int, float]]:
+    """Of cores that are not the engine's."""
+    engine = {worker.core for worker in trial.witness.workers}
     for core, probes in trial.witness.ipc.items():
-        yield from ((core, ipc) for ipc in probes if ipc is not None)
+        if core not in engine:
+            yield from ((core, ipc) for ipc in probes if ipc is not None)

@@ -8,7 +8,7 @@ from itertools import pairwise
 from pinchpoint.diagnose import differences
 from pinchpoint.diagnose.change_points import FEWEST_VALUES
 from pinchpoint.diagnose.change_points import segments as cut
-from pinchpoint.diagnose.curves import metrics_of, of_repeats
+from pinchpoint.diagnose.curves import bound_of, metrics_of, of_repeats
 from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.model.comparison import Difference
@@ -139,7 +139,7 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
 def _is_disturbed(metric: str, run: _Measured) -> bool:
     """Whether no undisturbed trial is behind any repeat: an estimate rests on such numbers only for want of others."""
     notes = [one.note for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
-    return all(disturbed(note) for note in notes)
+    return all(disturbed(note) for note in notes if bound_of(note) is not Bound.REFUSED)
 
 
 def _told(other: Sequence[Difference]) -> str:

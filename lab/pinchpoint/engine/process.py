@@ -229,7 +229,7 @@ class ProcessInstrument(EngineProcess):
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial, drain and cache-line probes included."""
         # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + request.duration_s + request.drain_s
+        timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s + request.drain_s
         progress = _pass_over if heard is None else _to(heard)
         result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
         if result.trial != request.trial_id:

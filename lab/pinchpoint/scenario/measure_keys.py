@@ -144,7 +144,7 @@ VALIDITY = Table(
         ),
         Key(
             "quiet_within_s",
-            kinds.number(0, 10),
+            kinds.number(0, 2),
             "Before a trial, wait at most so long for no neighbour to slow the switch's core, seconds.",
             0.3,
         ),

@@ -15,6 +15,7 @@ from pinchpoint.model.trial import Trial
 SHARES = (0.1, 0.5)  # of the first estimate
 HIGH_SHARE = 0.9  # a load that is compared with half the estimate, to see whether the loss grows
 SAME = 0.15  # relative: trials this near to a floor load stand for it
+OWN = 1e-3  # and these were made for its sake, their loads being rounded
 ERROR = 0.01
 MOST_TRIALS = 12  # at one load: where as many lose as do not, no test would end
 MOST_DOUBTED = 24  # and where it must be certain
@@ -40,12 +41,12 @@ class Floor:
             return None
         low, half, high = self._loads
         at_half = _near(trials, half)
-        if self._is_open(at_half, is_doubted):
+        if self._is_open(at_half, is_doubted) and not _spent(trials, half):
             return half
         if not _most(at_half, self._loss_ratio):
-            return half if is_doubted and self._is_undecided(at_half) and len(at_half) < MOST_DOUBTED else None
+            return half if is_doubted and self._is_undecided(at_half) and not _spent(trials, half) else None
         at_low = _near(trials, low)
-        if self._is_open(at_low, is_doubted):
+        if self._is_open(at_low, is_doubted) and not _spent(trials, low):
             return low
         return None if _most(at_low, self._loss_ratio) or _between(trials, half, high) else high
 
@@ -54,7 +55,7 @@ class Floor:
         if not there:
             return True
         is_open = _most(there, self._loss_ratio) and not _certain(there, self._loss_ratio)
-        return is_open and len(there) < (MOST_DOUBTED if is_doubted else MOST_TRIALS)
+        return is_open and (is_doubted or len(there) < MOST_TRIALS)
 
     def _is_undecided(self, there: Sequence[Trial]) -> bool:
         return not _certain(there, self._loss_ratio) and not _certain_that_few(there, self._loss_ratio)
@@ -69,9 +70,11 @@ class Floor:
         if _certain(at_low, self._loss_ratio):
             share = len(_losing(at_low, self._loss_ratio)) / len(at_low)
             return f"{share:.0%} of {duration_s:g} s trials at {SHARES[0]:.0%} load lose {what}"
-        if is_doubted and len(at_half) >= MOST_DOUBTED and self._is_undecided(at_half):
-            losing = len(_losing(at_half, self._loss_ratio))
-            return f"{losing} of {len(at_half)} {duration_s:g} s trials at {SHARES[1]:.0%} load lose {what}"
+        for load, share in ((low, SHARES[0]), (half, SHARES[1])) if is_doubted else ():
+            there = _near(trials, load, OWN)
+            if _spent(trials, load) and self._is_undecided(there):
+                losing = len(_losing(there, self._loss_ratio))
+                return f"{losing} of {len(there)} {duration_s:g} s trials at {share:.0%} load lose {what}"
         if not _certain(at_half, self._loss_ratio):
             return ""
         ratio, ratio_high = _pooled(at_half), _pooled(_between(trials, half, high))
@@ -86,8 +89,13 @@ class Floor:
         )
 
 
-def _near(trials: Sequence[Trial], load_fps: float) -> list[Trial]:
-    return [trial for trial in trials if abs(trial.load_fps - load_fps) <= SAME * load_fps]
+def _near(trials: Sequence[Trial], load_fps: float, width: float = SAME) -> list[Trial]:
+    return [trial for trial in trials if abs(trial.load_fps - load_fps) <= width * load_fps]
+
+
+def _spent(trials: Sequence[Trial], load_fps: float) -> bool:
+    """Whether as many trials were made for the sake of a floor load as it is worth at most."""
+    return len(_near(trials, load_fps, OWN)) >= MOST_DOUBTED
 
 
 def _between(trials: Sequence[Trial], half: float, high: float) -> list[Trial]:

@@ -53,6 +53,11 @@ class ModeSearch:
         """Whether a trial with the cores so far apart belongs to this mode."""
         return same_mode(self.distance_ns, distance_ns)
 
+    @property
+    def times_met(self) -> int:
+        """Trials of this mode of which the distance was probed, valid or not."""
+        return len(self._distances_ns)
+
     def meet(self, distance_ns: float | None) -> None:
         """A trial belongs to this mode, valid or not; the first that was probed tells which ceiling is this mode's."""
         if distance_ns is None:

@@ -25,7 +25,7 @@ from pinchpoint.search.reach import same_mode
 from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 
 OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
-SCARCE = 10  # times as many trials beside a neighbour as alone: then a search goes on with those
+SCARCE = 4  # times as many trials beside a neighbour as alone: then a search goes on with those
 OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
 
 
@@ -41,20 +41,20 @@ def find(
     watch: Watch, cores: Cores, ceilings: Sequence[Ceiling] = ()
 ) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
     """The rates, and those of each mode if the cores were probed. Raises only what a trial raises."""
-    modes = [ModeSearch(watch.search, ceilings)]
-    teller = _Teller(watch, _run(watch, cores, modes, ceilings))
-    met = [mode for mode in modes if mode.trials] or modes[:1]
-    met.sort(key=lambda mode: (not mode.is_done, -len(mode.trials) * (1 if mode.is_slowed else SCARCE)))
+    modes = _Modes(watch.search, cores, ceilings)
+    teller = _Teller(watch, _run(watch, modes))
+    met = modes.best_first()
     if met[0].distance_ns is None or not met[0].trials:
         return teller.rates(met[0]), ()
     told = tuple(teller.mode(mode) for mode in met)
     return told[0].rates, told
 
 
-def _run(watch: Watch, cores: Cores, modes: list[ModeSearch], ceilings: Sequence[Ceiling]) -> str:
-    """Trials until one mode is done; why they ended early, or nothing. New modes are added to `modes`."""
-    search, current = watch.search, modes[0]
-    while not current.is_done:
+def _run(watch: Watch, modes: "_Modes") -> str:
+    """Trials until the mode that is searched is done; why they ended early, or nothing."""
+    search = watch.search
+    while not modes.searched.is_done:
+        current = modes.searched
         if current.reach.is_empty:
             return current.reach.fell_short()
         if watch.traffic_s >= search.max_traffic_s:
@@ -64,53 +64,81 @@ def _run(watch: Watch, cores: Cores, modes: list[ModeSearch], ceilings: Sequence
         except GeneratorLimitedError as error:
             if _moved(error.trial):
                 continue  # it was of neither mode
-            met = _mode(modes, error.trial, cores, search, ceilings)
-            current = _served(modes, met, search, ceilings)
-            for mode in {id(one): one for one in (met, current)}.values():
-                mode.look_at(error.trial)
-                can_go_on = mode.reach.lower(error.trial)
-            if not can_go_on:
-                return current.reach.fell_short()
+            if not modes.limited(error.trial):
+                return modes.searched.reach.fell_short()
             continue
         except StoppedError as error:
             return str(error)
-        met = _mode(modes, trial, cores, search, ceilings)
-        met.add(trial)
-        current = _served(modes, met, search, ceilings)
+        modes.add(trial)
     return ""
 
 
-def _mode(
-    modes: list[ModeSearch], trial: Trial, cores: Cores, search: Search, ceilings: Sequence[Ceiling]
-) -> ModeSearch:
-    """The mode that a trial was made in; a new one if the cores were never so far apart, or never so slow."""
-    mode = _fitting(modes, cores.distance_ns(trial), cores.is_slowed(trial), search, ceilings)
-    mode.meet(cores.distance_ns(trial))
-    return mode
+class _Modes:
+    """The modes of the machine's cores that were met, and the one that is searched."""
 
+    def __init__(self, search: Search, cores: Cores, ceilings: Sequence[Ceiling]) -> None:
+        self._search, self._cores, self._ceilings = search, cores, ceilings
+        self._seen: list[tuple[Trial, bool, bool]] = []  # whether the generator limited it, and a neighbour slowed it
+        self._modes = [ModeSearch(search, ceilings)]
+        self.searched = self._modes[0]
+        """That of the trial before, since modes last; of one beside a neighbour rather that of the cores alone."""
 
-def _fitting(
-    modes: list[ModeSearch], distance_ns: float | None, is_slowed: bool, search: Search, ceilings: Sequence[Ceiling]
-) -> ModeSearch:
-    mode = next((mode for mode in modes if mode.is_slowed is is_slowed and mode.fits(distance_ns)), None)
-    if mode is None:
-        mode = ModeSearch(search, ceilings, is_slowed=is_slowed)
-        modes.append(mode)
-    return mode
+    def add(self, trial: Trial) -> None:
+        """One more valid trial."""
+        self._see(trial, is_limited=False)
 
+    def limited(self, trial: Trial) -> bool:
+        """One that the generator could not keep up with; False if there is nothing left to try."""
+        return self._see(trial, is_limited=True)
 
-def _served(modes: list[ModeSearch], met: ModeSearch, search: Search, ceilings: Sequence[Ceiling]) -> ModeSearch:
-    """The mode that the next load is for: that of the trial before, since modes last.
+    def best_first(self) -> list[ModeSearch]:
+        """Those that have trials, or the only one. A slowed one comes after its cores alone, if those were met."""
+        met = [mode for mode in self._modes if mode.trials] or self._modes[:1]
+        return sorted(met, key=lambda mode: (self._served(mode) is not mode, not mode.is_done, -len(mode.trials)))
 
-    But neighbours come and go, each with a load of its own, and a rate beside them says little: a slowed mode is
-    served only where the same cores are hardly ever met alone.
-    """
-    if not met.is_slowed:
-        return met
-    alone = _fitting(modes, met.distance_ns, False, search, ceilings)
-    if alone.distance_ns is None:
-        alone.meet(met.distance_ns)
-    return met if len(met.trials) >= SCARCE * (len(alone.trials) + 1) else alone
+    def _see(self, trial: Trial, *, is_limited: bool) -> bool:
+        slowed = self._cores.is_slowed(trial)
+        if any(self._cores.is_slowed(one) is not was for one, _, was in self._seen):
+            # The core was seen to execute more than ever: what passed for all of it was beside a neighbour.
+            before = [(one, limited) for one, limited, _ in self._seen]
+            self._seen, self._modes = [], [ModeSearch(self._search, self._ceilings)]
+            for one, limited in before:
+                self._take(one, limited, self._cores.is_slowed(one))
+        return self._take(trial, is_limited, slowed)
+
+    def _take(self, trial: Trial, is_limited: bool, is_slowed: bool) -> bool:
+        self._seen.append((trial, is_limited, is_slowed))
+        distance_ns = self._cores.distance_ns(trial)
+        met = self._fitting(distance_ns, is_slowed)
+        met.meet(distance_ns)
+        if not is_limited:
+            met.add(trial)
+        self.searched = self._served(met)
+        if not is_limited:
+            return True
+        met.look_at(trial)
+        # What the engine offers a slowed DUT, whose rings are full, says nothing of what it offers the other.
+        return met.reach.lower(trial) if met is self.searched else True
+
+    def _fitting(self, distance_ns: float | None, is_slowed: bool) -> ModeSearch:
+        mode = next((mode for mode in self._modes if mode.is_slowed is is_slowed and mode.fits(distance_ns)), None)
+        if mode is None:
+            mode = ModeSearch(self._search, self._ceilings, is_slowed=is_slowed)
+            self._modes.append(mode)
+        return mode
+
+    def _served(self, met: ModeSearch) -> ModeSearch:
+        """The mode that loads are chosen for, after a trial in this one.
+
+        Neighbours come and go, each with a load of its own, and a rate beside them says little: a slowed mode is
+        searched only where the same cores are hardly ever met alone.
+        """
+        if not met.is_slowed:
+            return met
+        alone = self._fitting(met.distance_ns, False)
+        if alone.distance_ns is None:
+            alone.meet(met.distance_ns)
+        return met if met.times_met >= SCARCE * (alone.times_met + 1) else alone
 
 
 def _moved(trial: Trial) -> bool:

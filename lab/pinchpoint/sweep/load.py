@@ -1,13 +1,13 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
 from pinchpoint.diagnose.cache_line import apart, of_mode, of_trial
-from pinchpoint.diagnose.neighbour import Widths
+from pinchpoint.diagnose.neighbour import NOTE, Widths
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
@@ -52,19 +52,11 @@ class _Rate:
     def figures(self) -> Iterator[Metric]:
         """Its metrics; those beside a neighbour are told to be nothing that may be compared."""
         for one in metrics.of_load(self.at_fps, self.trials):
-            note = f"disturbed by the host, whose neighbour slowed the switch's core; {one.note}"
-            yield replace(one, note=note) if self.slowed else one
+            yield self.noted(one)
 
-
-class _Mode:
-    """Trials at one rate that were made in one mode of the cores."""
-
-    def __init__(self, first: Trial, is_slowed: bool) -> None:
-        self.trials = [first]
-        self.is_slowed = is_slowed
-
-    def fits(self, trial: Trial, is_slowed: bool) -> bool:
-        return is_slowed is self.is_slowed and bool(of_mode([trial], of_trial(self.trials[0])))
+    def noted(self, one: Metric) -> Metric:
+        """A figure of its trials, told to be disturbed if they are."""
+        return replace(one, note="; ".join(filter(None, (one.note, NOTE)))) if self.slowed else one
 
 
 def measure_load(bench: Standing) -> ScenarioResult:
@@ -89,7 +81,7 @@ def _at(at_fps: float, scenario: Scenario, measurer: Measurer, widths: Widths) -
 
     One in which no neighbour slows the switch's core, if there are as many of it in time.
     """
-    load, modes = scenario.load, list[_Mode]()
+    load, valid = scenario.load, list[Trial]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial(PHASE, duration_s, load_fps, any_mode=True)
@@ -100,34 +92,45 @@ def _at(at_fps: float, scenario: Scenario, measurer: Measurer, widths: Widths) -
         if trial.validity is not TrialValidity.VALID:
             why_not = trial.reason
             break
-        is_slowed = widths.is_slowed(trial)
-        alike = next((mode for mode in modes if mode.fits(trial, is_slowed)), None)
-        if alike is None:
-            modes.append(_Mode(trial, is_slowed))
-        else:
-            alike.trials.append(trial)
-        if any(len(mode.trials) >= load.repeats and not mode.is_slowed for mode in modes):
+        valid.append(trial)
+        found, is_slowed = _largest_mode(valid, load.repeats, widths)
+        if len(found) == load.repeats and not is_slowed:
             break
-    modes.sort(key=lambda mode: (-min(len(mode.trials), load.repeats), mode.is_slowed))
-    found = tuple(modes[0].trials[: load.repeats]) if modes else ()
+    found, is_slowed = _largest_mode(valid, load.repeats, widths)
     if len(found) < load.repeats:
         last = why_not or "the cores kept changing between their modes"
         why_not = f"load at {units.fps(at_fps)}: {len(found)} of {load.repeats} trials valid; last: {last}"
-    others = sum(len(mode.trials) for mode in modes) - len(found)
-    return _Rate(at_fps, found, why_not, others, slowed=bool(modes) and modes[0].is_slowed)
+    return _Rate(at_fps, found, why_not, len(valid) - len(found), is_slowed)
+
+
+def _largest_mode(valid: Sequence[Trial], wanted: int, widths: Widths) -> tuple[tuple[Trial, ...], bool]:
+    """The first `wanted` trials of the mode that has most, made alone if there are as many; and whether they are not.
+
+    Judged anew with every trial: what a core executes alone is known the better the longer it was watched.
+    """
+    modes = list[tuple[list[Trial], bool]]()
+    for trial in valid:
+        is_slowed = widths.is_slowed(trial)
+        alike = (trials for trials, slowed in modes if slowed is is_slowed and of_mode([trial], of_trial(trials[0])))
+        if (mode := next(alike, None)) is not None:
+            mode.append(trial)
+        else:
+            modes.append(([trial], is_slowed))
+    trials, slowed = min(modes, key=lambda mode: (-min(len(mode[0]), wanted), mode[1]), default=([], False))
+    return tuple(trials[:wanted]), slowed
 
 
 def _summary(
     scenario: Scenario, measurer: Measurer, rates: list[_Rate], not_learnt: str, wall_s: float
 ) -> ScenarioResult:
     valid = [trial for rate in rates for trial in rate.trials]
+    highest = max((rate for rate in rates if rate.trials), key=lambda rate: rate.at_fps, default=None)
     reasons = "; ".join(rate.why_not for rate in rates)
     hint = "a quieter machine, or lower load.at_fps"
-    highest = max(valid, key=lambda trial: trial.load_fps, default=None)
     told = Found(
         (
             *(one for rate in rates for one in rate.figures),
-            *(metrics.of_trial(highest) if highest else ()),
+            *((highest.noted(one) for one in metrics.of_trial(highest.trials[0])) if highest else ()),
         ),
         (not_learnt, *(one for rate in rates for one in rate.warnings)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",

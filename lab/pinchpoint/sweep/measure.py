@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.bursts import from_first_frame
+from pinchpoint.diagnose.neighbour import Widths
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
@@ -23,6 +24,7 @@ COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a 
 EPOCHS = 256  # one byte of the signature
 MOST_MOVES = 3  # of the cores between near and far, that a measure follows
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
+WAITING_FPS, WAITING_S = 10_000, 0.001
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
@@ -72,6 +74,8 @@ class Measurer:
         self.mode = Mode()
         self.stop_requested = False
         self._sending = False
+        self._widths = Widths()
+        self._is_slowed = False  # the latest trial, by a neighbour
 
     def stop(self) -> None:
         """End the running trial and raise Interrupted from it; for signal handlers."""
@@ -135,6 +139,8 @@ class Measurer:
         self._count += 1
         trial_id = f"{self._scenario.name}-{self._count:04d}"
         self._listener.trial_begins(trial_id, duration_s, load_fps)
+        if self._is_slowed and self._scenario.validity.quiet_within_s:
+            self._await_quiet()
         if burst_frames is not None:
             self._prime()
         started, began = datetime.now(UTC), time.monotonic()
@@ -156,6 +162,7 @@ class Measurer:
         trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
         wall_s = time.monotonic() - began
         trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
+        self._is_slowed = self._widths.is_slowed(trial)
         if burst_frames is not None:
             trial = from_first_frame(replace(trial, burst_frames=burst_frames), paced=not unpaced)
         if died is not None:
@@ -174,9 +181,22 @@ class Measurer:
         0.1 ms in which the engine's core would stand still at the beginning of the burst.
         """
         request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
+        self._run_aside(replace(request, probe_cores=None))
+
+    def _await_quiet(self) -> None:
+        """Wait for the neighbour to leave, which slowed the trial before: neighbours stay for a while.
+
+        In a run of its own, so that nothing that happens meanwhile is taken for a disturbance of the trial.
+        """
+        request = self._request("waiting", WAITING_S, WAITING_FPS, None)
+        patience_s = self._scenario.validity.quiet_within_s
+        self._run_aside(replace(request, drain_s=WAITING_S, quiet_within_s=patience_s))
+
+    def _run_aside(self, request: TrialRequest) -> None:
+        """Some frames of no trial, told apart from the next trial's by the epoch."""
         self._sending = True
         try:
-            self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS, probe_cores=None))
+            self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
         except EngineError:
             self._bracket.open()  # a switch that died says so here
             raise
@@ -214,7 +234,6 @@ class Measurer:
             load_fps=load_fps,
             streams=scenario.streams,
             probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
-            quiet_within_s=scenario.validity.quiet_within_s,
             burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 

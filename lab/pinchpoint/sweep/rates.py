@@ -3,17 +3,18 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
 from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_rates
-from pinchpoint.diagnose.neighbour import Widths, of_trials
+from pinchpoint.diagnose.neighbour import NOTE, Widths, of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import (
     CacheLine,
     Ceiling,
@@ -43,7 +44,7 @@ class _Found:
     outcome: SearchOutcome
     searched: Sequence[Trial]  # of all modes
     ceiling: Ceiling | None = None  # in the mode of the rates
-    slowed: frozenset[str] = frozenset()  # trials beside a neighbour on the DUT's core
+    widths: Widths = field(default_factory=Widths)  # which tell the trials beside a neighbour
 
     @property
     def distance_ns(self) -> float | None:
@@ -66,9 +67,13 @@ class _Found:
         """The trials of the rates' mode."""
         if not self.outcome.modes:
             return self.searched
-        is_slowed = self.outcome.modes[0].slowed
         of_distance = of_mode(self.searched, self.distance_ns)
-        return [trial for trial in of_distance if (trial.id in self.slowed) is is_slowed]
+        return [trial for trial in of_distance if self.widths.is_slowed(trial) is self.is_slowed]
+
+    @property
+    def is_slowed(self) -> bool:
+        """Whether the rates are of trials beside a neighbour, for want of others."""
+        return bool(self.outcome.modes) and self.outcome.modes[0].slowed
 
 
 def measure_rates(bench: Standing) -> ScenarioResult:
@@ -107,7 +112,7 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
         measure, scenario.search, time.monotonic, ceilings=ceilings, mode_of=of_trial, is_slowed=widths.is_slowed
     )
     searched = measurer.trials[first:]
-    return _Found(outcome, searched, slowed=frozenset(trial.id for trial in searched if widths.is_slowed(trial)))
+    return _Found(outcome, searched, widths=widths)
 
 
 def _mlrsearch(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
@@ -167,7 +172,7 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
 
     def measure(duration_s: float, load: float) -> Trial:
         trial = measurer.trial("latency", duration_s, load, any_mode=followed)
-        return _in_mode(trial, found.distance_ns) if followed else trial
+        return _in_mode(trial, found) if followed else trial
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
@@ -179,14 +184,17 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     )
 
 
-def _in_mode(trial: Trial, wanted_ns: float | None) -> Trial:
+def _in_mode(trial: Trial, found: _Found) -> Trial:
     """The same trial, or one to be repeated if it was of another mode than the NDR."""
-    own_ns = of_trial(trial)
+    own_ns, wanted_ns = of_trial(trial), found.distance_ns
     if trial.validity is not TrialValidity.VALID or own_ns is None or wanted_ns is None:
         return trial
-    if not differ(own_ns, wanted_ns):
+    if differ(own_ns, wanted_ns):
+        reason = f"{apart(own_ns)}, those of the NDR {units.nanoseconds(wanted_ns)}"
+    elif found.widths.is_slowed(trial) and not found.is_slowed:
+        reason = "a neighbour slowed the switch's core, and not for the NDR"
+    else:
         return trial
-    reason = f"{apart(own_ns)}, those of the NDR {units.nanoseconds(wanted_ns)}"
     return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason)
 
 
@@ -207,7 +215,7 @@ def _summary(
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=(*of_rates(outcome.rates, latency, limit, scenario.streams), *rejections.metrics),
+        metrics=(*_noted(of_rates(outcome.rates, latency, limit, scenario.streams), found), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
@@ -228,6 +236,12 @@ def _summary(
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
     )
+
+
+def _noted(metrics: Sequence[Metric], found: _Found) -> Iterator[Metric]:
+    """Those of slowed trials are told to be disturbed, so that nothing is compared with them."""
+    for one in metrics:
+        yield replace(one, note="; ".join(filter(None, (one.note, NOTE)))) if found.is_slowed else one
 
 
 def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:

@@ -73,6 +73,17 @@ def test_datapath_drops_come_from_coverage_counters():
     assert [(drop.name, drop.frames) for drop in drops] == [("datapath drop upcall error", 7)]
 
 
+def test_only_what_the_rules_ask_for_is_put_down_to_them():
+    counters = ("drop_action_of_pipeline", "drop_action_recursion_too_deep", "datapath_drop_meter")
+    seen = SEEN | {f"ovs/coverage/{name}": 7 for name in counters}
+    drops = hop(ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK), "datapath").drops
+    assert {drop.name: drop.limits for drop in drops} == {
+        "drop action of pipeline": "rules",
+        "drop action recursion too deep": "dut",
+        "datapath drop meter": "rules",
+    }
+
+
 def test_what_cannot_be_counted_is_none_and_never_zero():
     account = ledger.build(lossy_engine(), {}, PORTS, Datapath.DPDK)
     assert hop(account, "switch receives").frames_in is None

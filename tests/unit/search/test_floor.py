@@ -71,3 +71,11 @@ def test_a_doubted_ratio_that_as_many_trials_exceed_as_keep_has_no_rate():
     assert floor.refusal(undecided, 1.0, is_doubted=True) == "12 of 24 1 s trials at 50% load lose frames"
     assert floor.refusal(undecided[:-1], 1.0, is_doubted=True) == "", "not yet"
     assert floor.refusal(undecided, 1.0) == "", "without doubt the search itself will tell"
+    at_low = trials_of(LOW, "x." * (MOST_DOUBTED // 2))
+    assert floor.refusal(at_low, 1.0, is_doubted=True) == "12 of 24 1 s trials at 10% load lose frames"
+
+
+def test_trials_of_the_search_itself_do_not_refuse_a_doubted_ratio():
+    """A threshold near half the estimate: of trials on both sides of it about half exceed the ratio."""
+    floor = Floor(ESTIMATE_FPS, 0.0, 1000.0)
+    assert floor.refusal(trials_of(0.47e6, "x." * MOST_DOUBTED), 1.0, is_doubted=True) == ""

@@ -195,7 +195,7 @@ def beside_a_neighbour(share: float, seed: int = 1, *, left: float = 0.6) -> tup
     return outcome, slowed
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.65])
 def test_trials_that_a_neighbour_slowed_do_not_move_the_rates_of_those_that_none_did(share: float) -> None:
     outcome, slowed = beside_a_neighbour(share)
     assert slowed
@@ -207,6 +207,58 @@ def test_trials_that_a_neighbour_slowed_do_not_move_the_rates_of_those_that_none
     (other,) = outcome.modes[1:]
     assert (other.slowed, other.label) == (True, "cores 30.0 ns apart, the switch's slowed by a neighbour")
     assert other.trials == len(slowed)
+
+
+def test_a_neighbour_that_leaves_late_was_there_all_the_time() -> None:
+    """What it left passes for the whole core until it is gone; the trials until then are told apart all the same."""
+    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
+    alone, beside = (Bench(replace(QUIET, capacity_fps=part * CAPACITY, core_distance=cores)) for part in (1.0, 0.6))
+    made, slowed = list[Trial](), list[Trial]()
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        is_slowed = len(made) < 12
+        made.append((beside if is_slowed else alone).measure(duration_s, load_fps))
+        slowed.extend(made[-1:] if is_slowed else [])
+        return made[-1]
+
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
+    outcome = find_rates(
+        measure,
+        search,
+        lambda: alone.now_s() + beside.now_s(),
+        mode_of=distance_of,
+        is_slowed=lambda trial: len(made) > len(slowed) and any(trial is one for one in slowed),
+    )
+    assert [(mode.slowed, mode.trials) for mode in outcome.modes] == [(False, len(made) - 12), (True, 12)]
+    assert outcome.rates[0].status is RateStatus.FOUND
+    assert outcome.rates[0].estimate_fps == pytest.approx(CAPACITY, rel=0.01)
+
+
+def test_a_generator_that_falls_short_of_a_slowed_device_does_not_bound_the_other() -> None:
+    """A slowed device keeps all rings full, and that slows the generator too."""
+    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
+    alone = Bench(replace(QUIET, core_distance=cores))
+    beside = Bench(replace(QUIET, capacity_fps=2e6, ceiling_fps=2.5e6, core_distance=cores))
+    slowed = list[Trial]()
+    count = iter(range(10_000))
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        if next(count) % 3:
+            return alone.measure(duration_s, load_fps)
+        slowed.append(beside.measure(duration_s, load_fps))
+        return slowed[-1]
+
+    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
+    outcome = find_rates(
+        measure,
+        search,
+        lambda: alone.now_s() + beside.now_s(),
+        mode_of=distance_of,
+        is_slowed=lambda trial: any(trial is one for one in slowed),
+    )
+    assert not outcome.modes[0].slowed
+    assert outcome.rates[0].status is RateStatus.FOUND
+    assert outcome.rates[0].estimate_fps == pytest.approx(CAPACITY, rel=0.01)
 
 
 def test_where_a_neighbour_never_leaves_its_mode_is_told_as_that() -> None:

@@ -65,32 +65,43 @@ class BesideANeighbour(SimulatedInstrument):
     def __init__(self, truth, slowed):
         super().__init__(truth)
         self._slowed, self._number = slowed, -1
+        self.waits = []
 
     def run(self, request, heard=None):
+        if request.quiet_within_s:
+            self.waits.append((self._number, request.quiet_within_s))
+            return super().run(request, heard)
         self._number += 1
         left = 2.0 if self._number in self._slowed else 4.0
         return replace(super().run(request, heard), ipc={1: (4.0, left)})
 
 
 def beside(slowed, repeats=3):
-    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load((100_000.0,), 0.2, repeats))
+    patient = replace(SCENARIO.validity, quiet_within_s=0.3)
+    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load((100_000.0,), 0.2, repeats), validity=patient)
     instrument = BesideANeighbour(Truth(2e6), slowed)
     instrument.open()
     kept = []
     measurer = Measurer(scenario, instrument, Bracket([]), kept.append, Listener())
-    return measure_rates_given(scenario, measurer, Listener(), began=0.0), kept
+    return measure_rates_given(scenario, measurer, Listener(), began=0.0), kept, instrument.waits
 
 
 def test_figures_are_of_trials_that_no_neighbour_slowed_if_there_are_as_many():
-    result, kept = beside(slowed=(1, 3, 4))
+    result, kept, _ = beside(slowed=(1, 3, 4))
     assert len(kept) == 1 + 6
     assert not any(disturbed(one.note) for one in result.metrics)
     assert any("3 trials left out" in warning for warning in result.warnings)
-    assert any("a neighbour slowed the switch's core in 42.9 % of 7 trials" in warning for warning in result.warnings)
+    assert any("a neighbour slowed the switch's core 1 in 42.9 % of 7 trials" in warning for warning in result.warnings)
 
 
 def test_figures_beside_a_neighbour_say_so_and_are_compared_with_nothing():
-    result, _ = beside(slowed=range(1, 100))
+    result, _, _ = beside(slowed=range(1, 100))
     assert result.outcome is Outcome.MEASURED
     at_rate = [one for one in result.metrics if one.name.endswith("at 100 kpps")]
     assert at_rate and all(disturbed(one.note) for one in at_rate)
+
+
+def test_after_a_trial_beside_a_neighbour_its_leaving_is_waited_for():
+    _, kept, waits = beside(slowed=(1, 3, 4))
+    assert waits == [(1, 0.3), (3, 0.3), (4, 0.3)]
+    assert not any(trial.id == "waiting" for trial in kept)

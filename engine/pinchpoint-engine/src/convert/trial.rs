@@ -21,7 +21,7 @@ use std::sync::Arc;
 const MAX_STREAMS: usize = 256;
 const MAX_DURATION_S: f64 = 86_400.0;
 const MAX_DRAIN_S: f64 = 60.0;
-const MOST_PATIENCE_S: f64 = 10.0;
+const MOST_PATIENCE_S: f64 = 2.0;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
 /// What is kept takes up to 9,216 bytes a frame.
 const MAX_CAPTURE: usize = 10_000;
@@ -345,7 +345,7 @@ fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), Er
     check(
         (0.0..=MOST_PATIENCE_S).contains(&request.quiet_within_s),
         "quiet_within_s",
-        "expected 0 to 10 seconds",
+        "expected 0 to 2 seconds",
     )?;
     check(
         (1..=BURST).contains(&request.tx_burst),
