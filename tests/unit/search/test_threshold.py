@@ -1,5 +1,6 @@
 """Our own search on the simulated bench: what it finds, what it refuses, and how far its intervals may be trusted."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -172,32 +173,42 @@ def test_each_mode_of_the_cores_has_rates_of_its_own() -> None:
                 assert rate.estimate_fps == pytest.approx(truth, rel=0.02)
 
 
-def beside_a_neighbour(share: float, seed: int = 1, *, left: float = 0.6) -> tuple[SearchOutcome, list[Trial]]:
-    """A search while a neighbour slows the DUT's core, for some trials in a row; and the trials beside it."""
-    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
-    alone, beside = (Bench(replace(QUIET, capacity_fps=part * CAPACITY, core_distance=cores)) for part in (1.0, left))
-    chance, slowed = Random(seed), list[Trial]()
+def beside_a_neighbour(
+    is_slowed: Callable[[int], bool], *, knows: Callable[[int], bool] = lambda made: True, **slowed_truth: object
+) -> tuple[SearchOutcome, list[Trial], list[Trial]]:
+    """A search while a neighbour slows the DUT's core in some trials, by number; all trials, and those beside it.
+
+    `knows`: whether slowed trials can be told from others once so many were made.
+    """
+    alone_truth = replace(QUIET, core_distance=CoreDistance(30.0, 30.0, far_capacity=1.0))
+    changes: dict[str, object] = {"capacity_fps": 0.6 * CAPACITY} | slowed_truth
+    alone, beside = Bench(alone_truth), Bench(replace(alone_truth, **changes))  # type: ignore[arg-type]
+    made, slowed = list[Trial](), list[Trial]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        if chance.random() >= share:
-            return alone.measure(duration_s, load_fps)
-        slowed.append(beside.measure(duration_s, load_fps))
-        return slowed[-1]
+        bench = beside if is_slowed(len(made)) else alone
+        made.append(bench.measure(duration_s, load_fps))
+        slowed.extend(made[-1:] if bench is beside else [])
+        return made[-1]
 
-    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
     outcome = find_rates(
         measure,
-        search,
+        search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0),
         lambda: alone.now_s() + beside.now_s(),
         mode_of=distance_of,
-        is_slowed=lambda trial: any(trial is one for one in slowed),
+        is_slowed=lambda trial: knows(len(made)) and any(trial is one for one in slowed),
     )
-    return outcome, slowed
+    return outcome, made, slowed
+
+
+def by_chance(share: float) -> Callable[[int], bool]:
+    chance = Random(1)
+    return lambda number: chance.random() < share
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.65])
 def test_trials_that_a_neighbour_slowed_do_not_move_the_rates_of_those_that_none_did(share: float) -> None:
-    outcome, slowed = beside_a_neighbour(share)
+    outcome, _, slowed = beside_a_neighbour(by_chance(share))
     assert slowed
     first = outcome.modes[0]
     assert (first.slowed, first.label) == (False, "cores 30.0 ns apart")
@@ -211,24 +222,7 @@ def test_trials_that_a_neighbour_slowed_do_not_move_the_rates_of_those_that_none
 
 def test_a_neighbour_that_leaves_late_was_there_all_the_time() -> None:
     """What it left passes for the whole core until it is gone; the trials until then are told apart all the same."""
-    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
-    alone, beside = (Bench(replace(QUIET, capacity_fps=part * CAPACITY, core_distance=cores)) for part in (1.0, 0.6))
-    made, slowed = list[Trial](), list[Trial]()
-
-    def measure(duration_s: float, load_fps: float) -> Trial:
-        is_slowed = len(made) < 12
-        made.append((beside if is_slowed else alone).measure(duration_s, load_fps))
-        slowed.extend(made[-1:] if is_slowed else [])
-        return made[-1]
-
-    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
-    outcome = find_rates(
-        measure,
-        search,
-        lambda: alone.now_s() + beside.now_s(),
-        mode_of=distance_of,
-        is_slowed=lambda trial: len(made) > len(slowed) and any(trial is one for one in slowed),
-    )
+    outcome, made, _ = beside_a_neighbour(lambda number: number < 12, knows=lambda made: made > 12)
     assert [(mode.slowed, mode.trials) for mode in outcome.modes] == [(False, len(made) - 12), (True, 12)]
     assert outcome.rates[0].status is RateStatus.FOUND
     assert outcome.rates[0].estimate_fps == pytest.approx(CAPACITY, rel=0.01)
@@ -236,33 +230,14 @@ def test_a_neighbour_that_leaves_late_was_there_all_the_time() -> None:
 
 def test_a_generator_that_falls_short_of_a_slowed_device_does_not_bound_the_other() -> None:
     """A slowed device keeps all rings full, and that slows the generator too."""
-    cores = CoreDistance(30.0, 30.0, far_capacity=1.0)
-    alone = Bench(replace(QUIET, core_distance=cores))
-    beside = Bench(replace(QUIET, capacity_fps=2e6, ceiling_fps=2.5e6, core_distance=cores))
-    slowed = list[Trial]()
-    count = iter(range(10_000))
-
-    def measure(duration_s: float, load_fps: float) -> Trial:
-        if next(count) % 3:
-            return alone.measure(duration_s, load_fps)
-        slowed.append(beside.measure(duration_s, load_fps))
-        return slowed[-1]
-
-    search = search_with(method=SearchMethod.THRESHOLD, relative_width=0.01, max_traffic_s=120.0)
-    outcome = find_rates(
-        measure,
-        search,
-        lambda: alone.now_s() + beside.now_s(),
-        mode_of=distance_of,
-        is_slowed=lambda trial: any(trial is one for one in slowed),
-    )
+    outcome, *_ = beside_a_neighbour(lambda number: number % 3 == 0, capacity_fps=1e6, ceiling_fps=2.5e6)
     assert not outcome.modes[0].slowed
     assert outcome.rates[0].status is RateStatus.FOUND
     assert outcome.rates[0].estimate_fps == pytest.approx(CAPACITY, rel=0.01)
 
 
 def test_where_a_neighbour_never_leaves_its_mode_is_told_as_that() -> None:
-    outcome, slowed = beside_a_neighbour(0.99)
+    outcome, _, slowed = beside_a_neighbour(by_chance(0.99))
     assert outcome.modes[0].slowed
     assert outcome.rates[0].status is RateStatus.FOUND
     assert outcome.rates[0].estimate_fps == pytest.approx(0.6 * CAPACITY, rel=0.01)
