@@ -6,15 +6,21 @@ of a trial may change with a later one that saw more.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
 from pinchpoint.model.trial import Trial
 
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
 TELLING = 0.1  # share of trials from which the reader is told
 NOTE = "disturbed by the host: a neighbour slowed the switch's core"
 """Of figures that are of slowed trials for want of others: they are compared with nothing (model/terms.py)."""
+
+
+def noted(figure: Metric) -> Metric:
+    """A figure that is of slowed trials, told to be disturbed."""
+    return replace(figure, note="; ".join(filter(None, (figure.note, NOTE))))
 
 
 class Widths:

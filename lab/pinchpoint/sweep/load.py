@@ -1,13 +1,13 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
 from pinchpoint.diagnose.cache_line import apart, of_mode, of_trial
-from pinchpoint.diagnose.neighbour import NOTE, Widths
+from pinchpoint.diagnose.neighbour import Widths, noted
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
@@ -49,14 +49,13 @@ class _Rate:
         return of_trial(self.trials[0]) if self.trials else None
 
     @property
-    def figures(self) -> Iterator[Metric]:
+    def figures(self) -> Iterable[Metric]:
         """Its metrics; those beside a neighbour are told to be nothing that may be compared."""
-        for one in metrics.of_load(self.at_fps, self.trials):
-            yield self.noted(one)
+        return self.noted(metrics.of_load(self.at_fps, self.trials))
 
-    def noted(self, one: Metric) -> Metric:
-        """A figure of its trials, told to be disturbed if they are."""
-        return replace(one, note="; ".join(filter(None, (one.note, NOTE)))) if self.slowed else one
+    def noted(self, figures: Iterable[Metric]) -> Iterable[Metric]:
+        """Figures of its trials, told to be disturbed if they are."""
+        return map(noted, figures) if self.slowed else figures
 
 
 def measure_load(bench: Standing) -> ScenarioResult:
@@ -130,7 +129,7 @@ def _summary(
     told = Found(
         (
             *(one for rate in rates for one in rate.figures),
-            *((highest.noted(one) for one in metrics.of_trial(highest.trials[0])) if highest else ()),
+            *(highest.noted(metrics.of_trial(highest.trials[0])) if highest else ()),
         ),
         (not_learnt, *(one for rate in rates for one in rate.warnings)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",

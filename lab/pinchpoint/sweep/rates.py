@@ -3,18 +3,17 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
 from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_rates
-from pinchpoint.diagnose.neighbour import NOTE, Widths, of_trials
+from pinchpoint.diagnose.neighbour import Widths, noted, of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import (
     CacheLine,
     Ceiling,
@@ -206,6 +205,7 @@ def _summary(
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(found.searched)
+    figures = of_rates(outcome.rates, latency, limit, scenario.streams)
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -215,7 +215,7 @@ def _summary(
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=(*_noted(of_rates(outcome.rates, latency, limit, scenario.streams), found), *rejections.metrics),
+        metrics=(*(map(noted, figures) if found.is_slowed else figures), *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
@@ -236,12 +236,6 @@ def _summary(
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
     )
-
-
-def _noted(metrics: Sequence[Metric], found: _Found) -> Iterator[Metric]:
-    """Those of slowed trials are told to be disturbed, so that nothing is compared with them."""
-    for one in metrics:
-        yield replace(one, note="; ".join(filter(None, (one.note, NOTE)))) if found.is_slowed else one
 
 
 def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:

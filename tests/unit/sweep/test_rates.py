@@ -9,8 +9,9 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth, search_with
 
 from pinchpoint.diagnose.cache_line import of_trial
+from pinchpoint.diagnose.neighbour import Widths
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
-from pinchpoint.model.result import Ceiling, Rate, RateStatus
+from pinchpoint.model.result import Ceiling, ModeRates, Rate, RateStatus
 from pinchpoint.model.scenario import Latency, SearchMethod
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
@@ -163,3 +164,16 @@ def test_a_ceiling_that_the_engine_surpasses_bounds_no_rate_and_is_told():
     found = rates._Found(SearchOutcome((), None), [trials.trial(1e6)], Ceiling(0.9e6, "", "", None))
     assert "offered more here than without the device (900 kpps)" in rates._of_ceiling(found)
     assert rates._of_ceiling(replace(found, ceiling=Ceiling(0.98e6, "", "", None))) == ""
+
+
+def test_latency_beside_a_neighbour_is_not_that_of_a_rate_found_alone():
+    def made(left, number):
+        return trials.trial(1e6, cache_line=(30.0, 30.0), ipc={1: (left, left)}, number=number)
+
+    widths = Widths()
+    widths.note(made(4.0, 1))
+    for slowed, told in ((False, "a neighbour slowed the switch's core, and not for the NDR"), (True, "")):
+        mode = ModeRates("cores 30 ns apart", 30.0, 9, 9.0, (), slowed=slowed)
+        found = rates._Found(SearchOutcome((), None, (mode,)), [], widths=widths)
+        assert rates._in_mode(made(2.4, 2), found).reason == told
+        assert rates._in_mode(made(4.0, 3), found).reason == ""
