@@ -190,7 +190,7 @@ class Measurer:
         """
         request = self._request("waiting", WAITING_S, WAITING_FPS, None)
         patience_s = self._scenario.validity.quiet_within_s
-        self._run_aside(replace(request, drain_s=WAITING_S, quiet_within_s=patience_s))
+        self._run_aside(replace(request, quiet_within_s=patience_s))  # drained: its frames are in no account
 
     def _run_aside(self, request: TrialRequest) -> None:
         """Some frames of no trial, told apart from the next trial's by the epoch."""
