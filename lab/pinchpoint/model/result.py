@@ -18,7 +18,28 @@ class RateStatus(StrEnum):
     FOUND = "found"  # between lower_fps and upper_fps
     AT_LEAST = "at_least"  # the generator's ceiling or the search's maximum came first
     BELOW_MINIMUM = "below_minimum"  # even the lowest load lost too much
+    LOSES_ALWAYS = "loses_always"  # frames are lost at any load: the loss ratio (`floor`) is the number
     REFUSED = "refused"  # the bench could not support a number; see reason
+
+
+@dataclass(frozen=True)
+class Band:
+    """Where the momentary rate lay while it was measured; frames per second, offered."""
+
+    low_fps: float  # the momentary rate was below it for 5 % of the time
+    high_fps: float  # and below it for 95 % of the time
+    best_fps: float  # best sustained: reached for a tenth of the time
+
+
+@dataclass(frozen=True)
+class LossFloor:
+    """The share of frames that a DUT loses however low the load is."""
+
+    loss_ratio: float  # lost over offered, all trials at load_fps together
+    lower: float  # of its interval at the search's confidence
+    upper: float
+    load_fps: float  # the lowest load tried
+    trials: int
 
 
 @dataclass(frozen=True)
@@ -40,6 +61,8 @@ class Rate:
     estimate_fps: float | None = None  # None: the method gives bounds only
     confidence: float | None = None  # that the rate lies between the bounds; None: the method does not say
     method: SearchMethod = SearchMethod.MLRSEARCH
+    band: Band | None = None  # None: the method knows no time, or there is no rate
+    floor: LossFloor | None = None  # with LOSES_ALWAYS
 
     @property
     def quoted_fps(self) -> float | None:
@@ -80,6 +103,8 @@ class ModeRates:
     rates: tuple[Rate, ...]  # NDR first; REFUSED where the mode was not met long enough
     most_offered_fps: float | None = None  # in a valid trial: by an engine that kept up
     slowed: bool = False  # by a neighbour on the switch's core (diagnose/neighbour.py)
+    share: float | None = None  # of the search's trials that were in this mode; None: a run stored before bands
+    median_fps: float | None = None  # of the momentary NDR in this mode; None: too few trials
 
 
 @dataclass(frozen=True)
