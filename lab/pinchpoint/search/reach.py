@@ -7,7 +7,7 @@ another. What is known only saves trials: a generator that falls short is notice
 from collections.abc import Sequence
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling
+from pinchpoint.model.result import Ceiling, Limit
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial
 
@@ -65,6 +65,12 @@ class Reach:
         if self.is_empty:
             return f"{self.limit()}, below search.min_load_fps"
         return f"{self.limit()}, and fell short of ever lower loads, last {units.fps(self.top_fps)}"
+
+    @property
+    def limited_by(self) -> Limit:
+        """What bounds the reach."""
+        is_generator = self._offered_fps or self._known is not None
+        return Limit.GENERATOR if is_generator else Limit.SEARCH_MAXIMUM
 
     def limit(self) -> str:
         """What bounds the reach, as it was measured."""

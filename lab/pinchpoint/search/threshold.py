@@ -209,7 +209,10 @@ class _Teller:
             reason=reason,
             confidence=self._search.confidence,
             method=SearchMethod.THRESHOLD,
-            **ends,
+            lower_fps=ends["lower_fps"],
+            estimate_fps=ends["estimate_fps"],
+            upper_fps=ends["upper_fps"],
+            limited_by=mode.reach.limited_by if status is RateStatus.AT_LEAST else None,
         )
 
     def _interval(self, mode: ModeSearch, goal: Goal) -> Interval:

@@ -15,13 +15,12 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose import soak as diagnosis
 from pinchpoint.diagnose.load import pmd_loads
 from pinchpoint.diagnose.soak import Window
-from pinchpoint.diagnose.validity import told_to_stop
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
-from pinchpoint.model.trial import Sample, Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.sweep.frames import measuring
@@ -210,7 +209,7 @@ def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, lis
 def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
     for one in earlier:
-        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and not told_to_stop(one):
+        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and one.cause is not Cause.STOPPED:
             yield f"{one.id}, before the run was resumed: {one.reason}"
     if windows.unanswered:
         yield f"{windows.unanswered}; windows from then on are without counters of switch and host"

@@ -196,4 +196,4 @@ def test_a_dut_that_died_ends_the_soak_with_the_windows_so_far_and_resume_tells_
     result, again, _ = soaked(Truth(5e6), soak, trials=kept, made=windows)
     assert again[-1].duration_s == pytest.approx(6.5)
     (told,) = result.warnings
-    assert "before the run was resumed: port left: its link went down" in told
+    assert "before the run was resumed: left: its link went down" in told
