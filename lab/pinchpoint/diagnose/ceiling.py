@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling, Rate, RateStatus
+from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus
 
 REACH = 0.03
 """How near to its ceiling a rate may be the generator's own: as exactly as a test of two seconds finds a ceiling."""
@@ -50,4 +50,5 @@ def _held(rate: Rate, ceiling: Ceiling) -> Rate:
         f"generator-limited: within {units.share(REACH)} of the {units.fps(ceiling.fps)} that the engine "
         "offers without the device"
     )
-    return replace(rate, status=RateStatus.AT_LEAST, upper_fps=None, estimate_fps=None, reason=reason)
+    rate = replace(rate, status=RateStatus.AT_LEAST, limited_by=Limit.GENERATOR, reason=reason)
+    return replace(rate, upper_fps=None, estimate_fps=None)

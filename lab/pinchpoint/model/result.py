@@ -22,6 +22,21 @@ class RateStatus(StrEnum):
     REFUSED = "refused"  # the bench could not support a number; see reason
 
 
+class Limit(StrEnum):
+    """What pinched the number."""
+
+    GENERATOR = "generator"
+    SEARCH_MAXIMUM = "search_maximum"
+    HOST = "host"
+    PMD_CORE = "pmd_core"
+    SENDER_CORE = "sender_core"  # of a socket workload's client
+    RECEIVER_CORE = "receiver_core"  # of its server
+    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
+    PLANNED_RATE = "planned_rate"  # the scenario asked for no more
+    NAMED_DROP = "named_drop"
+    UNEXPLAINED = "unexplained"
+
+
 @dataclass(frozen=True)
 class Band:
     """Where the momentary rate lay while it was measured; frames per second, offered."""
@@ -63,6 +78,7 @@ class Rate:
     method: SearchMethod = SearchMethod.MLRSEARCH
     band: Band | None = None  # None: the method knows no time, or there is no rate
     floor: LossFloor | None = None  # with LOSES_ALWAYS
+    limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
 
     @property
     def quoted_fps(self) -> float | None:
@@ -125,21 +141,6 @@ class Outcome(StrEnum):
     IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
     SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
-
-
-class Limit(StrEnum):
-    """What pinched the number."""
-
-    GENERATOR = "generator"
-    SEARCH_MAXIMUM = "search_maximum"
-    HOST = "host"
-    PMD_CORE = "pmd_core"
-    SENDER_CORE = "sender_core"  # of a socket workload's client
-    RECEIVER_CORE = "receiver_core"  # of its server
-    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
-    PLANNED_RATE = "planned_rate"  # the scenario asked for no more
-    NAMED_DROP = "named_drop"
-    UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True)

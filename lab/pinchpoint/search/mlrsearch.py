@@ -76,6 +76,7 @@ class _Judge:
             trial_duration_s=self.search.trial_duration_s,
             duration_sum_s=self.search.duration_sum_s,
             reason=reason,
+            limited_by=self.reach.limited_by if status is RateStatus.AT_LEAST else None,
         )
 
     def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
+from pinchpoint.diagnose.cache_line import distance, of_mode, of_trial
 from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.neighbour import Widths, noted, of_trials
@@ -29,11 +29,11 @@ from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
+from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
-MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
+MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
         return _mlrsearch(scenario, measurer, ceilings)
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial("search", duration_s, load_fps, any_mode=True)
+        return measurer.trial("search", duration_s, load_fps)
 
     first, widths = len(measurer.trials), Widths()
     outcome = find_rates(
@@ -115,19 +115,16 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
 
 
 def _mlrsearch(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
-    """MLRsearch knows no modes: it is kept to one, and begun anew when the cores have moved for good."""
+    """MLRsearch knows no modes: its rates are of all trials."""
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps)
 
-    search, began = scenario.search, time.monotonic()
-
-    def attempt() -> SearchOutcome:
-        here_ns = of_trial(measurer.latest) if measurer.latest else None
-        fitting = [one for one in ceilings if in_mode([one], here_ns)]
-        return find_rates(measure, search, time.monotonic, ceilings=fitting, began_s=began)
-
-    return _Found(*in_one_mode(measurer, search.max_repeats, attempt))
+    first = len(measurer.trials)
+    here_ns = of_trial(measurer.latest) if measurer.latest else None
+    fitting = [one for one in ceilings if in_mode([one], here_ns)]
+    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=fitting)
+    return _Found(outcome, measurer.trials[first:])
 
 
 def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
@@ -162,16 +159,14 @@ def expected_trials(scenario: Scenario) -> int:
 
 
 def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
-    """Latency at a share of the NDR, in the NDR's mode of the cores if that can be had."""
+    """Latency at a share of the NDR; where the cores were meanwhile stands beside it."""
     ndr = found.outcome.rates[0]
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
-    followed = bool(found.outcome.modes)
 
     def measure(duration_s: float, load: float) -> Trial:
-        trial = measurer.trial("latency", duration_s, load, any_mode=followed)
-        return _in_mode(trial, found) if followed else trial
+        return measurer.trial("latency", duration_s, load)
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
@@ -181,20 +176,6 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     return LatencyPoint(
         share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, distance_ns=of_trial(trial)
     )
-
-
-def _in_mode(trial: Trial, found: _Found) -> Trial:
-    """The same trial, or one to be repeated if it was of another mode than the NDR."""
-    own_ns, wanted_ns = of_trial(trial), found.distance_ns
-    if trial.validity is not TrialValidity.VALID or own_ns is None or wanted_ns is None:
-        return trial
-    if differ(own_ns, wanted_ns):
-        reason = f"{apart(own_ns)}, those of the NDR {units.nanoseconds(wanted_ns)}"
-    elif found.widths.is_slowed(trial) and not found.is_slowed:
-        reason = "a neighbour slowed the switch's core, and not for the NDR"
-    else:
-        return trial
-    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason)
 
 
 def _summary(
@@ -224,6 +205,7 @@ def _summary(
             searched,
             ring=min(port.ring for port in scenario.ports),
             neighbour=of_trials(found.searched).sentence,
+            unexplained_ratio=scenario.validity.unexplained_ratio,
         ),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),
