@@ -40,8 +40,6 @@ def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
 
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:
-    if rate.status is RateStatus.REFUSED and (rate.upper_fps or 0.0) >= (1 - REACH) * ceiling.fps:
-        return replace(rate, upper_fps=None)  # an end that is the generator's
     quoted = rate.quoted_fps
     told = rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST)
     if not told or quoted is None or quoted < (1 - REACH) * ceiling.fps:
@@ -51,4 +49,4 @@ def _held(rate: Rate, ceiling: Ceiling) -> Rate:
         "offers without the device"
     )
     rate = replace(rate, status=RateStatus.AT_LEAST, limited_by=Limit.GENERATOR, reason=reason)
-    return replace(rate, upper_fps=None, estimate_fps=None)
+    return replace(rate, upper_fps=None, estimate_fps=None, band=None)

@@ -109,6 +109,17 @@ class Rate:
 
 
 @dataclass(frozen=True)
+class Moment:
+    """Where the NDR's threshold was at one trial of a search, given all of its trials; frames per second, offered."""
+
+    trial_id: str
+    at_s: float  # since the first trial of the search
+    low_fps: float  # 5 % quantile
+    median_fps: float
+    high_fps: float  # 95 % quantile
+
+
+@dataclass(frozen=True)
 class ModeRates:
     """What a search found in one mode of the machine's cores (diagnose/cache_line.py)."""
 
@@ -205,6 +216,8 @@ class ScenarioResult:
     metrics: tuple[Metric, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
+    track: tuple[Moment, ...] = ()  # the NDR's threshold over the time of the search; empty: the method knows no time
+    unexplained_share: float | None = None  # of the frames offered in the search; None: a run stored before it was
     ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
     most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst

@@ -134,7 +134,7 @@ VALIDITY = Table(
             "gap_shortfall_ratio",
             kinds.number(0, 1, below=True),
             "Share that it may fail to offer in all where the host took its core; rates are offered rates.",
-            0.05,
+            0.07,
         ),
         Key(
             "unexplained_ratio",
@@ -146,8 +146,9 @@ VALIDITY = Table(
         Key(
             "quiet_within_s",
             kinds.number(0, 2),
-            "Before a trial, wait at most so long for no neighbour to slow the switch's core, seconds.",
-            0.3,
+            "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
+            "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
+            0.0,
         ),
     ),
     removed={

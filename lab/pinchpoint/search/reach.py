@@ -6,7 +6,7 @@ What is known beforehand only saves trials: a generator that falls short is noti
 from collections.abc import Sequence
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling
+from pinchpoint.model.result import Ceiling, Limit
 from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial, TrialValidity
 
@@ -59,6 +59,12 @@ class Reach:
         self.note(limited)
         self.fell_short_fps = self._most_offered_fps
         return self._search.min_load_fps < self.top_fps < before_fps
+
+    @property
+    def limited_by(self) -> Limit:
+        """What bounds the reach."""
+        is_generator = self.fell_short_fps is not None or self.top_fps < self._search.max_load_fps
+        return Limit.GENERATOR if is_generator else Limit.SEARCH_MAXIMUM
 
     def limit(self) -> str:
         """What bounds the reach, as it was measured."""

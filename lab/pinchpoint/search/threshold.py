@@ -2,7 +2,8 @@
 
 The rate for loss ratio r is the load that trials of search.trial_duration_s exceed r at for half of the time. `track`
 holds what is known about one such threshold; `floor` says whether there is one at all; here loads are chosen, and what
-was found becomes rates. Every trial whose account is usable counts, one that the generator limited with what it offered.
+was found becomes rates. Every trial whose account is usable counts; one that the generator limited, with what it
+offered.
 
 * found: the median over time with its interval and the band. On a quiet DUT the search ends when both are narrower
   than search.relative_width; else when search.max_traffic_s or search.max_duration_s is used up;
@@ -15,6 +16,9 @@ was found becomes rates. Every trial whose account is usable counts, one that th
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
 
 import numpy as np
 
@@ -29,6 +33,7 @@ from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
+LONGEST_PAUSE = 20.0  # trials
 DIGITS = 5  # of a load, significant
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 
@@ -42,12 +47,10 @@ class Found:
     generator_ceiling_fps: float | None  # the most that was offered by a generator that fell short; None: it never did
 
 
-def find(
-    measure: Measure, search: Search, now_s: Callable[[], float], end_s: float, ceilings: Sequence[Ceiling] = ()
-) -> Found:
+def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings: Sequence[Ceiling] = ()) -> Found:
     """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
     run = _Run(measure, search, now_s, Reach(search, ceilings))
-    stopped = run.until(end_s)
+    stopped = run.until(now_s() + search.max_duration_s)
     rates: list[Rate] = []
     for goal in run.goals:
         rates.append(_never_below(_Teller(run, goal, stopped).rate(), rates[-1] if rates else None))
@@ -92,7 +95,7 @@ class _Run:
         self.goals = [_Goal(ratio, search) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
         self._measure, self._now_s = measure, now_s
-        self._middles_s: list[float] = []
+        self._clock = _Clock(search.trial_duration_s)
 
     def until(self, end_s: float) -> str:
         """Trials until all is known; why they ended before that, or nothing."""
@@ -103,11 +106,11 @@ class _Run:
                 return self._used_up(f"search.max_duration_s = {search.max_duration_s:g} s", discarded)
             if sum(trial.sent_duration_s for trial in self.trials) >= search.max_traffic_s:
                 return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s", discarded)
-            at_s = self._now_s() + search.trial_duration_s / 2
-            trial = self._measure(search.trial_duration_s, self._load_fps(at_s))
+            began_s = self._now_s()
+            trial = self._measure(search.trial_duration_s, self._load_fps())
             if trial.validity in USABLE and trial.offered:
                 discarded.clear()
-                self._add(at_s, trial)
+                self._add(self._clock.at_s(trial, began_s), trial)
                 continue
             discarded[trial.validity.value] += 1
             if discarded.total() > search.max_repeats:
@@ -120,13 +123,12 @@ class _Run:
             return ()
         levels = self.goals[0].track.moments_fps()
         return tuple(
-            Moment(trial.id, at_s - self._middles_s[0], *map(float, level))
-            for trial, at_s, level in zip(self.trials, self._middles_s, levels, strict=True)
+            Moment(trial.id, at_s, *map(float, level))
+            for trial, at_s, level in zip(self.trials, self._clock.times_s, levels, strict=True)
         )
 
     def _add(self, at_s: float, trial: Trial) -> None:
         self.trials.append(trial)
-        self._middles_s.append(at_s)
         self.reach.note(trial)
         for goal in self.goals:
             goal.add(at_s, trial)
@@ -136,10 +138,9 @@ class _Run:
     def _is_done(self) -> bool:
         if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
             return False
-        at_s = self._now_s() + self.search.trial_duration_s / 2
-        return all(goal.is_done(at_s, self.reach.top_fps) for goal in self.goals)
+        return all(goal.is_done(self._clock.next_s, self.reach.top_fps) for goal in self.goals)
 
-    def _load_fps(self, at_s: float) -> float:
+    def _load_fps(self) -> float:
         """The load of which a trial now tells most about all goals; that of a floor test first."""
         top_fps, least_fps = self.reach.top_fps, self.search.min_load_fps
         if not self.trials:
@@ -153,10 +154,10 @@ class _Run:
             {
                 _rounded(min(max(load_fps, least_fps), top_fps))
                 for goal in goals
-                for load_fps in goal.track.quantiles_fps(at_s, LEVELS)
+                for load_fps in goal.track.quantiles_fps(self._clock.next_s, LEVELS)
             }
         )
-        told = np.sum([goal.track.information(at_s, loads) for goal in goals], axis=0)
+        told = np.sum([goal.track.information(self._clock.next_s, loads) for goal in goals], axis=0)
         return loads[int(np.argmax(told))]
 
     def _floor_load_fps(self, goal: _Goal) -> float | None:
@@ -179,6 +180,35 @@ class _Run:
         )
 
 
+class _Clock:
+    """When trials took place, in seconds since the first one: by their own stamps, so that a resumed run agrees.
+
+    A pause of the search (it was interrupted, or trials were discarded) counts as LONGEST_PAUSE trials at most.
+    """
+
+    def __init__(self, duration_s: float) -> None:
+        self.times_s: list[float] = []
+        self._duration_s = duration_s
+        self._before_s = 0.0  # by the trials' own clock
+
+    @property
+    def next_s(self) -> float:
+        """When the next trial is expected to take place."""
+        if not self.times_s:
+            return 0.0
+        between = [after - before for before, after in pairwise(self.times_s)]
+        return self.times_s[-1] + (median(between[-9:]) if between else self._duration_s)
+
+    def at_s(self, trial: Trial, began_s: float) -> float:
+        """The time of one more trial; `began_s` by the search's clock, for trials without a stamp."""
+        now_s = datetime.fromisoformat(trial.started).timestamp() if trial.started else began_s
+        longest_s = LONGEST_PAUSE * self._duration_s
+        passed_s = min(max(now_s - self._before_s, self._duration_s), longest_s) if self.times_s else 0.0
+        self._before_s = now_s
+        self.times_s.append((self.times_s[-1] if self.times_s else 0.0) + passed_s)
+        return self.times_s[-1]
+
+
 @dataclass(frozen=True)
 class _Teller:
     """Makes a rate of what is known about one goal. Loads are as offered (RFC 2285, 3.5.2)."""
@@ -192,10 +222,12 @@ class _Teller:
             return self._rate(RateStatus.REFUSED, self.stopped)
         if self.goal.lost is not None:
             return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=self.goal.lost)
-        known, reach = self.goal.track.over_time(), self.run.reach
+        known, reach = self._no_finer_than_asked(self.goal.track.over_time()), self.run.reach
         least_fps, most_fps = self.run.search.min_load_fps, reach.offered_fps
         if known.median_fps <= least_fps:
-            return replace(self._rate(RateStatus.BELOW_MINIMUM, self._too_much()), upper_fps=max(known.upper_fps, least_fps))
+            return replace(
+                self._rate(RateStatus.BELOW_MINIMUM, self._too_much()), upper_fps=max(known.upper_fps, least_fps)
+            )
         if known.median_fps >= reach.nearly_top_fps:
             return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
         upper_fps = known.upper_fps if known.upper_fps < most_fps else None
@@ -219,8 +251,16 @@ class _Teller:
             duration_sum_s=search.duration_sum_s,
             reason=reason,
             confidence=search.confidence,
+            limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
             method=SearchMethod.THRESHOLD,
         )
+
+    def _no_finer_than_asked(self, known: OverTime) -> OverTime:
+        """Of a threshold that moves, single levels are known no better than loads were chosen to tell them apart."""
+        half = self.run.search.relative_width / 2
+        if known.spread <= 2 * half:
+            return known
+        return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))
 
     def _wide(self, known: OverTime) -> str:
         """Why the interval is wider than was asked for; empty if it is not."""

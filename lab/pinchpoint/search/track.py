@@ -174,8 +174,15 @@ class Track:
         middle, low, high, best, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
-        ends = (float(np.median(one)) for one in (low, high, best))
-        return OverTime(float(lower), median, float(upper), *ends, lapse=float(np.median(paths.lapse)))
+        return OverTime(
+            lower_fps=float(lower),
+            median_fps=median,
+            upper_fps=float(upper),
+            low_fps=float(np.median(low)),
+            high_fps=float(np.median(high)),
+            best_fps=float(np.median(best)),
+            lapse=float(np.median(paths.lapse)),
+        )
 
     def moments_fps(self) -> Array:
         """For each trial the 5, 50 and 95 % quantiles of the level, given all trials; trial x 3."""
