@@ -26,7 +26,7 @@ DRAIN_S = 0.1
 TRUTH_TRIALS = 1500
 TRUTH_SEED = 20_000_001
 TRUTH_RESOLUTION = 2e-4  # relative
-RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0, quiet_within_s=0.0)
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def threshold_fps(task: tuple[Truth, float]) -> float:
             middle = (low * high) ** 0.5
             low, high = (low, middle) if _exceeding(truth, middle, ratio, trials) > 0.5 else (middle, high)
         low, high = low / margin, high * margin
-    return (low * high) ** 0.5
+    return math.sqrt(low * high)
 
 
 def _exceeding(truth: Truth, load_fps: float, ratio: float, trials: int) -> float:
