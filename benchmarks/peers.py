@@ -19,10 +19,10 @@ from contest import APART
 from cpu import CpuMeter, group_members
 
 from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
 from pinchpoint.engine.process import TX_BURST, find_engine
-from pinchpoint.sweep.setup import hugepage_pool
 
 SECONDS, SMOKE_SECONDS = 2.0, 0.2  # of every sample
 WARM_UP_S = 0.4
@@ -122,7 +122,7 @@ def hugepages(pages: int) -> Iterator[None]:
     total, free = hugepage_pool()
     builder = Builder(f"bench-{secrets.token_hex(3)}")
     absent = max(0, pages - free)
-    builder.apply([Hugepages(total, total + absent)] if absent else [])
+    builder.apply([Hugepages(total, total + absent, needed=pages)] if absent else [])
     try:
         yield
     finally:

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pinchpoint.bench import host
+from pinchpoint.bench import host, hugepages
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay
@@ -44,7 +44,7 @@ class Path:
         return f"{self.folder}/{name}.sock"
 
     def resources(self, ports):
-        present = int(host.NR_HUGEPAGES.read_text())
+        present = int(hugepages.NR_HUGEPAGES.read_text())
         yield RunDirectory(str(self.folder))
         yield MarkedProcesses(self.id)
         yield Hugepages(before=present, after=present + PAGES)
