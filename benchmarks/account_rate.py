@@ -11,7 +11,7 @@ from functools import partial
 
 import null_rate
 from contest import Aim, Contender, Contest, Line, Sample
-from peers import PAGES, SECONDS, cores_apart, engine, hugepages, stream, trial
+from peers import PAGES, cores_apart, engine, hugepages, stream, trial
 from veth import EXAMPLES
 
 from pinchpoint.engine import protocol
@@ -32,14 +32,14 @@ def isolated(core: int) -> Sample:
     return Sample(float(found[3]) * 1e6, 1.0, 0.0)
 
 
-def pair(sender: int, receiver: int, *, verify_checksums: bool) -> Sample:
+def pair(sender: int, receiver: int, seconds: float, *, verify_checksums: bool) -> Sample:
     """Frames received for each second of sending; cycles are the receiver's busy ones."""
     ports = [protocol.PortRequest(name, "mem", "pair", None, RING, RING, ()) for name in ("left", "right")]
     workers = [protocol.WorkerRequest(sender, ("left",)), protocol.WorkerRequest(receiver, ("right",))]
     sent = [stream(0, "left", "right")]
     with engine(ports, workers) as running:
         running.run(trial(sent, 0.2, DRAIN_S, verify_checksums=verify_checksums))
-        result = running.run(trial(sent, SECONDS, DRAIN_S, verify_checksums=verify_checksums))
+        result = running.run(trial(sent, seconds, DRAIN_S, verify_checksums=verify_checksums))
     (account,) = result.streams
     busy = {worker.core: worker.busy_share for worker in result.witness.workers}
     notes = {"sender busy %": 100 * busy[sender], "receiver busy %": 100 * busy[receiver]}
@@ -47,10 +47,10 @@ def pair(sender: int, receiver: int, *, verify_checksums: bool) -> Sample:
     return Sample((account.received or 0) / result.duration_s, busy[receiver], None, notes)
 
 
-def contests(core: int, other: int) -> list[Contest]:
+def contests(core: int, other: int, seconds: float) -> list[Contest]:
     """In isolation, and as a worker where there are two cores."""
     absent = None if _ACCOUNT.exists() else f"not built: {_ACCOUNT} (make bench-engine does)"
-    sending = Contender("sending into net_null", lambda _: null_rate.ours(core))
+    sending = Contender("sending into net_null", lambda _: null_rate.ours(core, seconds))
     aims = (Aim("ratio", 1.0),)
     pages = partial(hugepages, PAGES)
     alone = "receive accounting from memory: loss, reordering, latency, jitter, 65,536 flows"
@@ -65,12 +65,12 @@ def contests(core: int, other: int) -> list[Contest]:
         )
     ]
     if other != core:
-        checked = Contender("and checksums", lambda _: pair(core, other, verify_checksums=True))
+        checked = Contender("and checksums", lambda _: pair(core, other, seconds, verify_checksums=True))
         work = "a mem pair, sender and receiver a core each: loss, reordering, latency, jitter"
         lines = (
             Line(work, "receiver", sending.name, aims),
             Line(f"{work}, checksums verified", checked.name, sending.name),
         )
-        receiver = Contender("receiver", lambda _: pair(core, other, verify_checksums=False))
+        receiver = Contender("receiver", lambda _: pair(core, other, seconds, verify_checksums=False))
         found.append(Contest("a mem pair", "frames", (receiver, checked, sending), lines, pages))
     return found

@@ -36,6 +36,7 @@ from pinchpoint.scenario import parse
 from pinchpoint.sweep.setup import prepare
 
 ROUNDS = 3
+SMOKE_SCALE = 0.002
 RULES, PORTS, PAIRS = 500_000, 5_000, 50_000
 PUBLISHED_S = {"rules": (RULES, 552), "ports": (PORTS, 2971), "pairs": (PAIRS, 8098)}  # 40 processes at a time
 LARGEST_MB = 500  # of the lab, at half a million rules
@@ -227,6 +228,14 @@ def options(description: str | None, rounds: int) -> argparse.ArgumentParser:
     return parser
 
 
+def chosen(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options as given; --smoke asks for one round of few items."""
+    arguments = engine_rows.chosen(parser)
+    if arguments.smoke:
+        arguments.scale = SMOKE_SCALE
+    return arguments
+
+
 def measure(rounds: int, only: str, scale: float) -> list[Outcome]:
     """All contests whose name contains `only`; nothing else may use the machine's bench meanwhile."""
     cpu.end_on_signals()
@@ -234,15 +243,16 @@ def measure(rounds: int, only: str, scale: float) -> list[Outcome]:
         return engine_rows.hold_all(contests(Path(name), scale), rounds, only)
 
 
-def main() -> None:
+def main() -> int:
     """Measure and print."""
-    arguments = options(__doc__, ROUNDS).parse_args()
+    arguments = chosen(options(__doc__, ROUNDS))
     outcomes = measure(arguments.rounds, arguments.only, arguments.scale)
     engine_rows.tell(outcomes, arguments.rounds, arguments.json)
+    return engine_rows.exit_code(outcomes, arguments.smoke)
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main())
     except PinchpointError as error:
         sys.exit(str(error))

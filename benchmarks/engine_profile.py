@@ -39,7 +39,7 @@ def record(running: Engine, sent: list[streams.StreamRequest], folder: Path) -> 
     data = folder / "perf.data"
     command = ["perf", "record", "--quiet", "-e", "cpu-clock", "-F", "999", "-p", str(running.pid), "-o", str(data)]
     command += ["--", "sleep", str(SECONDS)]
-    running.during(sent, lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
+    running.during(sent, SECONDS, lambda: subprocess.run(command, check=True, stdout=subprocess.DEVNULL))
     report = ["perf", "report", "--stdio", "--no-children", "--sort", "dso,symbol", "-i", str(data)]
     return shares(subprocess.run(report, check=True, capture_output=True, text=True).stdout)
 

@@ -16,7 +16,7 @@ import table
 import veth_rate
 import vhost_rate
 from contest import Contender, Contest, Outcome, Sample, hold
-from peers import clock_hz
+from peers import SECONDS, SMOKE_SECONDS, clock_hz
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.model.errors import PinchpointError
@@ -26,14 +26,14 @@ CORE, OTHER = 0, 1
 GUESS_S = 4.0  # one run of one contender; corrected as runs end
 
 
-def all_contests(folder: Path) -> list[Contest]:
-    """All rows, in the order of the table."""
+def all_contests(folder: Path, seconds: float = SECONDS) -> list[Contest]:
+    """All rows, in the order of the table; a sample takes `seconds`."""
     other = OTHER if (cpu.present() > OTHER) else CORE
     return [
-        *null_rate.contests(CORE, folder),
-        *vhost_rate.contests(CORE, folder),
-        *veth_rate.contests(CORE, folder),
-        *account_rate.contests(CORE, other),
+        *null_rate.contests(CORE, folder, seconds),
+        *vhost_rate.contests(CORE, folder, seconds),
+        *veth_rate.contests(CORE, folder, seconds),
+        *account_rate.contests(CORE, other, seconds),
         *sockets_rate.contests(CORE, other, folder),
     ]
 
@@ -82,12 +82,12 @@ def _runs(contest: Contest, rounds: int) -> int:
     return taking_part * min(rounds, contest.rounds or rounds)
 
 
-def measure(rounds: int, only: str = "") -> list[Outcome]:
+def measure(rounds: int, only: str = "", seconds: float = SECONDS) -> list[Outcome]:
     """All contests whose name contains `only`; nothing else may use the machine's bench meanwhile."""
     cpu.end_on_signals()
     cpu.keep_off(CORE)
     with machine_lock(), tempfile.TemporaryDirectory() as name:
-        return hold_all(all_contests(Path(name)), rounds, only)
+        return hold_all(all_contests(Path(name), seconds), rounds, only)
 
 
 def hold_all(contests: Sequence[Contest], rounds: int, only: str) -> list[Outcome]:
@@ -103,7 +103,7 @@ def hold_all(contests: Sequence[Contest], rounds: int, only: str) -> list[Outcom
 
 
 def _outcome(contest: Contest, rounds: int, progress: Progress) -> Outcome:
-    """Of one contest; a bench that cannot be built is told in its rows."""
+    """Of one contest; a bench that cannot be built is a failure of each of its rows."""
     try:
         return hold(contest, rounds, progress.sample, progress.failure)
     except PinchpointError as error:
@@ -113,12 +113,46 @@ def _outcome(contest: Contest, rounds: int, progress: Progress) -> Outcome:
 
 
 def options(description: str | None, rounds: int) -> argparse.ArgumentParser:
-    """What all tables can be asked for."""
+    """What all tables can be asked for; `chosen` reads it."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--rounds", type=int, default=rounds, metavar="N", help=f"rounds of every row ({rounds})")
     parser.add_argument("--only", default="", metavar="WORDS", help="only the rows whose name contains WORDS")
     parser.add_argument("--json", action="store_true", help="print every sample instead of the table")
+    parser.add_argument(
+        "--smoke", action="store_true", help="one short round of every row; exit 1 where one fails, absent peers aside"
+    )
     return parser
+
+
+def chosen(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """The options as given; --smoke asks for one round."""
+    arguments = parser.parse_args()
+    if arguments.smoke:
+        arguments.rounds = 1
+    return arguments
+
+
+def sample_s(smoke: bool) -> float:
+    """Seconds of one sample."""
+    return SMOKE_SECONDS if smoke else SECONDS
+
+
+def broken(outcomes: Sequence[Outcome]) -> list[str]:
+    """The contenders that could have taken part and gave no sample, with the reason."""
+    return [
+        f"{outcome.contest.name}: {contender.name}: {outcome.failures[contender.name]}"
+        for outcome in outcomes
+        for contender in outcome.contest.contenders
+        if contender.missing is None and contender.name in outcome.failures
+    ]
+
+
+def exit_code(outcomes: Sequence[Outcome], smoke: bool) -> int:
+    """1 if a smoke run found a row that does not work. A measured table names what failed in its cells."""
+    found = broken(outcomes) if smoke else []
+    for line in found:
+        print(line, file=sys.stderr)
+    return int(bool(found))
 
 
 def tell(outcomes: Sequence[Outcome], rounds: int, as_json: bool) -> None:
@@ -130,14 +164,16 @@ def tell(outcomes: Sequence[Outcome], rounds: int, as_json: bool) -> None:
         table.show(outcomes, rounds, clock)
 
 
-def main() -> None:
+def main() -> int:
     """Measure and print."""
-    arguments = options(__doc__, ROUNDS).parse_args()
-    tell(measure(arguments.rounds, arguments.only), arguments.rounds, arguments.json)
+    arguments = chosen(options(__doc__, ROUNDS))
+    outcomes = measure(arguments.rounds, arguments.only, sample_s(arguments.smoke))
+    tell(outcomes, arguments.rounds, arguments.json)
+    return exit_code(outcomes, arguments.smoke)
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main())
     except PinchpointError as error:
         sys.exit(str(error))

@@ -13,7 +13,6 @@ from peers import (
     ETHERNET,
     IPV4,
     PAGES,
-    SECONDS,
     UDP,
     WARM_UP_S,
     engine,
@@ -36,24 +35,24 @@ PORT = protocol.PortRequest("null", "dpdk", NULL, None, 1024, 1024, ())
 FLOWS = stream(0, "null", None)
 
 
-def ours(core: int, sent: streams.StreamRequest = FLOWS) -> Sample:
+def ours(core: int, seconds: float, sent: streams.StreamRequest = FLOWS) -> Sample:
     """The engine, unpaced."""
     with engine([PORT], one_worker(core, [PORT]), dpdk=True) as running:
-        result, meter = running.during([sent], lambda: watched([running.pid], core))
+        result, meter = running.during([sent], seconds, lambda: watched([running.pid], core, seconds))
     rate = result.streams[0].sent / result.duration_s
     return Sample(rate, meter.share, meter.kernel_share)
 
 
-def theirs(core: int, folder: Path, mode: str) -> Sample:
+def theirs(core: int, seconds: float, folder: Path, mode: str) -> Sample:
     """Testpmd: the median of its own reports."""
     with peer(testpmd([NULL], core, mode), core, folder / "testpmd.log") as running:
         running.wait_for(STARTED)
         time.sleep(WARM_UP_S)
-        meter = watched(running.members(), core, SECONDS + 1)  # two whole reports
+        meter = watched(running.members(), core, seconds + 1)  # two whole reports
         return Sample(testpmd_rate(running.said()), meter.share, meter.kernel_share)
 
 
-def contests(core: int, folder: Path) -> list[Contest]:
+def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
     """Five-tuples, a constant frame, and frames other than UDP over IPv4 of one size."""
     absent = missing("dpdk-testpmd")
     constant = {stamped: stream(0, "null", None, fields=(), stamped=stamped) for stamped in (True, False)}
@@ -63,8 +62,8 @@ def contests(core: int, folder: Path) -> list[Contest]:
             "64 B, 65,536 five-tuples, into net_null",
             "frames",
             (
-                Contender("pinchpoint", lambda _: ours(core)),
-                Contender("testpmd flowgen", lambda _: theirs(core, folder, "flowgen"), absent),
+                Contender("pinchpoint", lambda _: ours(core, seconds)),
+                Contender("testpmd flowgen", lambda _: theirs(core, seconds, folder, "flowgen"), absent),
             ),
             (
                 Line(
@@ -80,9 +79,9 @@ def contests(core: int, folder: Path) -> list[Contest]:
             "64 B constant into net_null",
             "frames",
             (
-                Contender("pinchpoint, stamped", lambda _: ours(core, constant[True])),
-                Contender("pinchpoint", lambda _: ours(core, constant[False])),
-                Contender("testpmd txonly", lambda _: theirs(core, folder, "txonly"), absent),
+                Contender("pinchpoint, stamped", lambda _: ours(core, seconds, constant[True])),
+                Contender("pinchpoint", lambda _: ours(core, seconds, constant[False])),
+                Contender("testpmd txonly", lambda _: theirs(core, seconds, folder, "txonly"), absent),
             ),
             (
                 Line("64 B constant into net_null", "pinchpoint", "testpmd txonly", (Aim("ratio", 1.0),)),
@@ -90,11 +89,11 @@ def contests(core: int, folder: Path) -> list[Contest]:
             ),
             pages,
         ),
-        _general(core),
+        _general(core, seconds),
     ]
 
 
-def _general(core: int) -> Contest:
+def _general(core: int, seconds: float) -> Contest:
     ipv6 = streams.Layer(ipv6=streams.Ipv6("2001:db8::1", "2001:db8:1::1"))
     outer = (ETHERNET, IPV4, streams.Layer(udp=streams.Udp(49_152, 4789)), streams.Layer(vxlan=streams.Vxlan(42)))
     kinds = {
@@ -119,8 +118,8 @@ def _general(core: int) -> Contest:
         ),
         "IMIX of 64 B x 7, 594 B x 4, 1518 B": stream(0, "null", None, size=streams.Size(imix="simple")),
     }
-    contenders = [Contender("64 B UDP", lambda _: ours(core))]
-    contenders += [Contender(name, lambda _, sent=sent: ours(core, sent)) for name, sent in kinds.items()]  # type: ignore[misc]
+    contenders = [Contender("64 B UDP", lambda _: ours(core, seconds))]
+    contenders += [Contender(name, lambda _, sent=sent: ours(core, seconds, sent)) for name, sent in kinds.items()]  # type: ignore[misc]
     lines = tuple(
         Line(f"{name}, 65,536 five-tuples, stamped, into net_null", name, "64 B UDP", remark="both ours")
         for name in kinds

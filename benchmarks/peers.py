@@ -19,12 +19,12 @@ from contest import APART
 from cpu import CpuMeter, group_members
 
 from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
 from pinchpoint.engine.process import TX_BURST, find_engine
-from pinchpoint.sweep.setup import hugepage_pool
 
-SECONDS = 2.0  # of every sample
+SECONDS, SMOKE_SECONDS = 2.0, 0.2  # of every sample
 WARM_UP_S = 0.4
 ANSWER_S = 60.0  # the longest any answer of the engine takes here
 EAL = ("--no-pci", "--in-memory", "--single-file-segments", "-m", "256")
@@ -122,7 +122,7 @@ def hugepages(pages: int) -> Iterator[None]:
     total, free = hugepage_pool()
     builder = Builder(f"bench-{secrets.token_hex(3)}")
     absent = max(0, pages - free)
-    builder.apply([Hugepages(total, total + absent)] if absent else [])
+    builder.apply([Hugepages(total, total + absent, needed=pages)] if absent else [])
     try:
         yield
     finally:
@@ -209,10 +209,12 @@ class Engine:
         assert isinstance(answer, protocol.Result)
         return answer
 
-    def during(self, sent: Sequence[streams.StreamRequest], watch: Callable[[], T]) -> tuple[protocol.Result, T]:
-        """The account of a trial, and what `watch`, which takes SECONDS, saw while it ran steadily."""
+    def during(
+        self, sent: Sequence[streams.StreamRequest], seconds: float, watch: Callable[[], T]
+    ) -> tuple[protocol.Result, T]:
+        """The account of a trial, and what `watch`, which takes `seconds`, saw while it ran steadily."""
         with ThreadPoolExecutor(1) as other:
-            running = other.submit(self.run, trial(sent, SECONDS + 3 * WARM_UP_S))
+            running = other.submit(self.run, trial(sent, seconds + 3 * WARM_UP_S))
             time.sleep(2 * WARM_UP_S)
             seen = watch()
             return running.result(), seen
@@ -318,7 +320,7 @@ def testpmd_rate(said: str) -> float:
     return float(rates[len(rates) // 2])
 
 
-def watched(members: list[int], core: int, seconds: float = SECONDS) -> CpuMeter:
+def watched(members: list[int], core: int, seconds: float) -> CpuMeter:
     """The CPU time that `members` take over the next seconds."""
     with CpuMeter(members, (core,)) as meter:
         time.sleep(seconds)

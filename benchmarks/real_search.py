@@ -43,8 +43,9 @@ from pinchpoint.sweep.standing import Record, Standing
 SCENARIO = Path(__file__).parents[1] / "studies" / "quickstart" / "2-snat-255.toml"
 """Slower than the engine on any host: forwarding alone may end at the generator, which is no rate of the switch."""
 ROUNDS = 10
-LONGEST_S = 40.0  # of one search
+LONGEST_S, SMOKE_LONGEST_S = 40.0, 0.5  # of one search
 HOGS = ("nothing", "engine's core", "switch's core")
+BUSY_LEAD_S = 10.0  # the busy process outlasts the start and the end of a search
 SLICE_S = 0.02  # in which a hog of less than the whole core is busy once
 
 
@@ -75,12 +76,12 @@ def _spin(cpu: int, until_s: float, duty: float) -> None:
 
 
 @contextmanager
-def busy(cpu: int | None, duty: float) -> Iterator[None]:
-    """Inside, a process of ours takes `duty` of a CPU's time from whoever else wants it; None: nobody does."""
+def busy(cpu: int | None, duty: float, most_s: float) -> Iterator[None]:
+    """A process takes the share `duty` of a CPU's time, for `most_s` seconds at most; no process if `cpu` is None."""
     if cpu is None:
         yield
         return
-    until_s = time.monotonic() + 2 * LONGEST_S
+    until_s = time.monotonic() + most_s
     process = multiprocessing.get_context("spawn").Process(target=_spin, args=(cpu, until_s, duty), daemon=True)
     process.start()
     try:
@@ -90,12 +91,12 @@ def busy(cpu: int | None, duty: float) -> Iterator[None]:
         process.join()
 
 
-def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float) -> list[Found]:
+def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float, longest_s: float) -> list[Found]:
     """All rounds that the budget has time for, on one bench; the last may be cut short."""
     began, found = time.monotonic(), list[Found]()
     setup = prepare(scenario)
     cpus = {HOGS[0]: None, HOGS[1]: setup.scenario.engine.cpus[0], HOGS[2]: setup.scenario.dut.pmd_cpus[0]}
-    record = Record(*[lambda *_: None] * 5, engine_log=None)  # type: ignore[arg-type]
+    record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     with standing_bench(setup, Listener()):
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, [find_engine()], record, Listener(), began)
@@ -105,15 +106,21 @@ def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float) -> li
                     for method in SearchMethod if number % 2 else reversed(SearchMethod):
                         if time.monotonic() - began > budget_s:
                             return found
-                        with busy(cpu, duty):
-                            found.append(_once(setup.scenario, measurer, method, number, hog))
+                        with busy(cpu, duty, 2 * longest_s + BUSY_LEAD_S):
+                            found.append(_once(setup.scenario, measurer, method, number, hog, longest_s))
                         print(f"round {number}: {hog} busy, {method}: {_brief(found[-1])}", file=sys.stderr)
         control.close()
     return found
 
 
-def _once(scenario: Scenario, measurer: Measurer, method: SearchMethod, number: int, hog: str) -> Found:
-    search = replace(scenario.search, method=method, max_duration_s=LONGEST_S)
+def _forget(*_: object) -> None:
+    """Nothing of a benchmark is stored."""
+
+
+def _once(
+    scenario: Scenario, measurer: Measurer, method: SearchMethod, number: int, hog: str, longest_s: float
+) -> Found:
+    search = replace(scenario.search, method=method, max_duration_s=longest_s)
     began = time.monotonic()
     measurer.trials.clear()
     measurer.mode.forget()
@@ -263,17 +270,20 @@ def main() -> int:
     options.add_argument("--duty", type=float, default=1.0, help="of the core's time that the busy loop asks for, 0..1")
     options.add_argument("--scenario", type=Path, default=SCENARIO)
     options.add_argument("--json", action="store_true")
+    options.add_argument("--smoke", action="store_true", help="one round of searches cut short; nothing is judged")
     given = options.parse_args()
+    longest_s = SMOKE_LONGEST_S if given.smoke else LONGEST_S
+    given.rounds = 1 if given.smoke else given.rounds
     scenario = replace(load(given.scenario), latency=Latency((), 1.0))
     requirements.require(scenario)
     with machine_lock():
-        found = measure(scenario, given.rounds, given.seconds_budget, given.duty)
+        found = measure(scenario, given.rounds, given.seconds_budget, given.duty, longest_s)
     if given.json:
         print(json.dumps({"rows": rows(found), "searches": [asdict(one) for one in found]}))
     else:
         show(found, given.rounds)
     quiet = [one for one in found if one.hog == HOGS[0]]
-    return int(any(standing(one, quiet) == "lower" for one in found if one.hog != HOGS[0]))
+    return 0 if given.smoke else int(any(standing(one, quiet) == "lower" for one in found if one.hog != HOGS[0]))
 
 
 if __name__ == "__main__":

@@ -23,19 +23,20 @@ def overhead() -> str:
     return f"the lab per trial, beyond traffic and drain: {told}; aim: under {AIM_MS} ms"
 
 
-def main() -> None:
+def main() -> int:
     """Print the table, and a line for the lab."""
-    arguments = build_rows.options(__doc__, engine_rows.ROUNDS).parse_args()
+    arguments = build_rows.chosen(build_rows.options(__doc__, engine_rows.ROUNDS))
     lab = overhead()
-    outcomes = engine_rows.measure(arguments.rounds, arguments.only)
+    outcomes = engine_rows.measure(arguments.rounds, arguments.only, engine_rows.sample_s(arguments.smoke))
     outcomes += build_rows.measure(min(arguments.rounds, build_rows.ROUNDS), arguments.only, arguments.scale)
     engine_rows.tell(outcomes, arguments.rounds, arguments.json)
     # With --json, stdout is for a program.
-    print(lab, file=sys.stderr if "--json" in sys.argv else sys.stdout)
+    print(lab, file=sys.stderr if arguments.json else sys.stdout)
+    return engine_rows.exit_code(outcomes, arguments.smoke)
 
 
 if __name__ == "__main__":
     try:
-        main()
+        sys.exit(main())
     except PinchpointError as error:
         sys.exit(str(error))

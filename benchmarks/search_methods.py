@@ -3,47 +3,44 @@
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from search_duts import RATIOS, TRIAL_S, Simulated
+from search_duts import RATIOS, Dut, Simulated
 
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 
 WIDTH = 0.005  # of CSIT's goals and of the binary searches, relative
+OURS_WIDTH = 0.01  # of our own
+CONFIDENCE = 0.95
 MIN_FPS, MAX_FPS = 10_000.0, 20e6
 
 
-def goals(method: SearchMethod, relative_width: float, max_traffic_s: float) -> Search:
+def goals(method: SearchMethod, relative_width: float, dut: Dut) -> Search:
     """A search as a scenario's defaults make it; what only MLRsearch uses is CSIT's."""
     return Search(
         method=method,
-        confidence=0.95,
-        max_traffic_s=max_traffic_s,
+        confidence=CONFIDENCE,
+        max_traffic_s=dut.max_traffic_s,
         min_load_fps=MIN_FPS,
         max_load_fps=MAX_FPS,
         loss_ratios=RATIOS,
-        trial_duration_s=TRIAL_S,
-        initial_trial_duration_s=1.0,
-        duration_sum_s=21.0,
+        trial_duration_s=dut.trial_s,
+        initial_trial_duration_s=dut.trial_s,
+        duration_sum_s=21.0 * dut.trial_s,
         exceed_ratio=0.5,
         relative_width=relative_width,
         preceding_targets=2,
         expansion_coefficient=2,
         max_duration_s=3600.0,
         max_repeats=8,
-        drain_s=0.1,
+        drain_s=0.05,
     )
 
 
-OURS = goals(SearchMethod.THRESHOLD, 0.01, 50.0)
-CSIT = goals(SearchMethod.MLRSEARCH, WIDTH, 60.0)
-
-
-def by_library(search: Search, bench: Simulated) -> SearchOutcome:
+def by_library(method: SearchMethod, relative_width: float, bench: Simulated) -> SearchOutcome:
     """Either of the two methods that a scenario may name."""
     known = () if bench.dut.ceiling_fps is None else (Ceiling(bench.dut.ceiling_fps, "", "", None),)
-    return find_rates(bench.measure, search, bench.now_s, ceilings=known, mode_of=bench.mode_of)
+    return find_rates(bench.measure, goals(method, relative_width, bench.dut), bench.now_s, ceilings=known)
 
 
 def binary(trial_s: float, bench: Simulated) -> SearchOutcome:
@@ -67,18 +64,12 @@ def _halved(trial_s: float, ratio: float, bench: Simulated) -> Rate:
 
 
 METHODS: Mapping[str, Callable[[Simulated], SearchOutcome]] = {
-    "ours": partial(by_library, OURS),
-    "MLRsearch": partial(by_library, CSIT),
+    "ours": partial(by_library, SearchMethod.THRESHOLD, OURS_WIDTH),
+    "MLRsearch": partial(by_library, SearchMethod.MLRSEARCH, WIDTH),
     "binary 10 s": partial(binary, 10.0),
-    "binary 60 s": partial(binary, 60.0),
 }
 
 
 def traffic_s(bench: Simulated) -> float:
     """Seconds of traffic, those of invalid trials included."""
     return sum(trial.sent_duration_s for trial in bench.trials)
-
-
-def set_aside(bench: Simulated) -> int:
-    """Trials that were not judged."""
-    return sum(trial.validity is not TrialValidity.VALID for trial in bench.trials)

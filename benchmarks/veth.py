@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cpu import CpuMeter
-from peers import SECONDS
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.host import run_command
@@ -92,10 +91,10 @@ def nft_sink(link: Link) -> Iterator[Count]:
         run_command(("nft", f"delete table netdev {_TABLE}"), link.far)
 
 
-def counted(count: Count, members: list[int], core: int) -> tuple[float, CpuMeter]:
-    """(frames per second at the sink, CPU time of `members`) over the next SECONDS."""
+def counted(count: Count, members: list[int], core: int, seconds: float) -> tuple[float, CpuMeter]:
+    """(frames per second at the sink, CPU time of `members`) over the next `seconds`."""
     first, began = count(), time.monotonic()
     with CpuMeter(members, (core,)) as meter:
-        time.sleep(SECONDS)
+        time.sleep(seconds)
     last, ended = count(), time.monotonic()
     return (last - first) / (ended - began), meter

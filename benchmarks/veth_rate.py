@@ -7,6 +7,7 @@ that follows the sending. Rates are the sink's count.
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 from contest import Aim, Contender, Contest, Line, Sample
@@ -33,39 +34,43 @@ LIVE_AIM_FPS = 6.0e6
 Sink = Callable[[Link], AbstractContextManager[Count]]
 
 
-def ours(core: int, backend: protocol.BackendName, sink: Sink) -> Sample:
+def ours(core: int, seconds: float, backend: protocol.BackendName, sink: Sink) -> Sample:
     """The engine, unpaced: 65,536 five-tuples, stamped."""
     with standing() as link, sink(link) as count:
         port = protocol.PortRequest("near", backend, NEAR, link.near, 1024, 1024, ())
         with engine([port], one_worker(core, [port])) as running:
-            _, (rate, meter) = running.during([stream(0, "near", None)], lambda: counted(count, [running.pid], core))
+            sent = [stream(0, "near", None)]
+            watch = partial(counted, count, [running.pid], core, seconds)
+            _, (rate, meter) = running.during(sent, seconds, watch)
     return Sample(rate, meter.share, meter.kernel_share)
 
 
-def theirs(core: int, command: Sequence[str], sink: Sink, log: Path, ready: Callable[[Peer], None]) -> Sample:
+def theirs(
+    core: int, seconds: float, command: Sequence[str], sink: Sink, log: Path, ready: Callable[[Peer], None]
+) -> Sample:
     """A peer in the near namespace."""
     with standing() as link, sink(link) as count, peer(command, core, log, link.near) as running:
         ready(running)
         time.sleep(WARM_UP_S)
-        rate, meter = counted(count, running.members(), core)
+        rate, meter = counted(count, running.members(), core, seconds)
     if rate == 0:
         raise RuntimeError("nothing arrived at the sink")
     return Sample(rate, meter.share, meter.kernel_share)
 
 
-def contests(core: int, folder: Path) -> list[Contest]:
+def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
     """AF_XDP, live frames, packet sockets."""
     sink = None if (EXAMPLES / "drop_sink").exists() else f"not built: {EXAMPLES}/drop_sink (make bench-engine does)"
-    return [_af_xdp(core, folder, sink), _live(core, sink), _af_packet(core, folder)]
+    return [_af_xdp(core, seconds, folder, sink), _live(core, seconds, sink), _af_packet(core, seconds, folder)]
 
 
-def _af_xdp(core: int, folder: Path, sink: str | None) -> Contest:
+def _af_xdp(core: int, seconds: float, folder: Path, sink: str | None) -> Contest:
     command = testpmd([f"net_af_xdp0,iface={NEAR}"], core, eal=_PLAIN)
     contenders = (
-        Contender("pinchpoint", lambda _: ours(core, "af_xdp", xdp_sink), sink),
+        Contender("pinchpoint", lambda _: ours(core, seconds, "af_xdp", xdp_sink), sink),
         Contender(
             "testpmd net_af_xdp, flowgen",
-            lambda _: theirs(core, command, xdp_sink, folder / "af_xdp.log", _testpmd_started),
+            lambda _: theirs(core, seconds, command, xdp_sink, folder / "af_xdp.log", _testpmd_started),
             missing("dpdk-testpmd") or sink,
         ),
     )
@@ -74,31 +79,31 @@ def _af_xdp(core: int, folder: Path, sink: str | None) -> Contest:
     return Contest(work, "frames", contenders, lines)
 
 
-def _live(core: int, sink: str | None) -> Contest:
+def _live(core: int, seconds: float, sink: str | None) -> Contest:
     work = "64 B, 65,536 five-tuples, over veth, XDP live frames, into XDP_DROP"
     published = "no peer here: Debian's xdp-trafficgen 1.3 does not run on this kernel; version 1.6 got 6.0 Mpps"
-    contenders = (Contender("pinchpoint", lambda _: ours(core, "xdp_live", xdp_sink), sink),)
+    contenders = (Contender("pinchpoint", lambda _: ours(core, seconds, "xdp_live", xdp_sink), sink),)
     return Contest(
         work, "frames", contenders, (Line(work, "pinchpoint", None, (Aim("rate", LIVE_AIM_FPS),), published),)
     )
 
 
-def _af_packet(core: int, folder: Path) -> Contest:
+def _af_packet(core: int, seconds: float, folder: Path) -> Contest:
     config = folder / "trafgen.cfg"
     config.write_text(_TRAFGEN)
     trafgen = ["trafgen", "--conf", str(config), "--dev", NEAR, "--cpus", "1"]
     packet = testpmd([_AF_PACKET], core, "txonly", (*_PLAIN, "--no-shconf"))
     no_nft = missing("nft")
     contenders = (
-        Contender("pinchpoint", lambda _: ours(core, "af_packet", nft_sink), no_nft),
+        Contender("pinchpoint", lambda _: ours(core, seconds, "af_packet", nft_sink), no_nft),
         Contender(
             "trafgen",
-            lambda _: theirs(core, trafgen, nft_sink, folder / "trafgen.log", _nothing),
+            lambda _: theirs(core, seconds, trafgen, nft_sink, folder / "trafgen.log", _nothing),
             missing("trafgen") or no_nft,
         ),
         Contender(
             "testpmd net_af_packet, txonly",
-            lambda _: theirs(core, packet, nft_sink, folder / "af_packet.log", _testpmd_started),
+            lambda _: theirs(core, seconds, packet, nft_sink, folder / "af_packet.log", _testpmd_started),
             missing("dpdk-testpmd") or no_nft,
         ),
     )

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from contest import Aim, Contender, Contest, Line, Sample
 from cpu import CpuMeter
-from peers import SECONDS, WARM_UP_S, cores_apart, engine, missing, one_worker, peer, stream, testpmd
 from peers import TESTPMD_STARTED as STARTED
+from peers import WARM_UP_S, cores_apart, engine, missing, one_worker, peer, stream, testpmd
 
 from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.unixctl import Unixctl
@@ -47,10 +47,10 @@ class Switch:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         places = setup.places
-        self._ports = Ports(places.management, {"1": "left", "2": "right"}, dict(places.environment))
+        self._ports = Ports("br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
         self._pmds = PmdThreads(Unixctl(places.control))
 
-    def forwarded(self, members: list[int], core: int, seconds: float = SECONDS) -> Sample:
+    def forwarded(self, members: list[int], core: int, seconds: float) -> Sample:
         """What both ports sent over the next `seconds`, and what `members` took of the CPU for it."""
         ports, pmds = self._ports.snapshot(), self._pmds.snapshot()
         with CpuMeter(members, (core,)) as meter:
@@ -76,15 +76,15 @@ class Switch:
                 raise RuntimeError("the switch forwards nothing")
 
 
-def ours(switch: Switch, sent: Sequence[streams.StreamRequest], core: int) -> Sample:
+def ours(switch: Switch, sent: Sequence[streams.StreamRequest], core: int, seconds: float) -> Sample:
     """The engine, unpaced."""
     ports = switch.setup.engine.ports
     with engine(ports, one_worker(core, ports), dpdk=True) as running:
-        _, sample = running.during(sent, lambda: switch.forwarded([running.pid], core))
+        _, sample = running.during(sent, seconds, lambda: switch.forwarded([running.pid], core, seconds))
     return replace(sample, notes=sample.notes | cores_apart(core, PMD_CORE))
 
 
-def theirs(switch: Switch, core: int, folder: Path, *, as_one: bool) -> Sample:
+def theirs(switch: Switch, core: int, seconds: float, folder: Path, *, as_one: bool) -> Sample:
     """Testpmd flowgen on both ports; `as_one` sends on the first only, but receives on both.
 
     Flowgen sends on every port that it polls. The fail-safe driver makes one port of the
@@ -97,19 +97,19 @@ def theirs(switch: Switch, core: int, folder: Path, *, as_one: bool) -> Sample:
         running.wait_for(STARTED)
         time.sleep(WARM_UP_S)
         switch.until_forwarding()
-        sample = switch.forwarded(running.members(), core)
+        sample = switch.forwarded(running.members(), core, seconds)
     return replace(sample, notes=sample.notes | cores_apart(core, PMD_CORE))
 
 
-def contests(core: int, folder: Path) -> list[Contest]:
+def contests(core: int, folder: Path, seconds: float) -> list[Contest]:
     """One way, then both ways."""
     one = [stream(0, "left", "right")]
     both = [*one, stream(1, "right", "left")]
     aims = (Aim(PMD_BUSY, 95.0), Aim("ratio", 1.2))
     remark = "ours: received, checked and timed; testpmd: both ports as one by net_failsafe, received and dropped"
     return [
-        _contest("one way", ONE_WAY, one, core, folder, aims, remark),
-        _contest("both ways", BOTH_WAYS, both, core, folder, (), ""),
+        _contest("one way", ONE_WAY, one, core, seconds, folder, aims, remark),
+        _contest("both ways", BOTH_WAYS, both, core, seconds, folder, (), ""),
     ]
 
 
@@ -118,6 +118,7 @@ def _contest(
     scenario: Path,
     sent: Sequence[streams.StreamRequest],
     core: int,
+    seconds: float,
     folder: Path,
     aims: tuple[Aim, ...],
     remark: str,
@@ -125,10 +126,10 @@ def _contest(
     as_one = len(sent) == 1
     work = f"64 B through OVS vhost-user, {ways}, sent and received by one core"
     contenders = (
-        Contender("pinchpoint", lambda switch: ours(switch, sent, core)),
+        Contender("pinchpoint", lambda switch: ours(switch, sent, core, seconds)),
         Contender(
             "testpmd flowgen",
-            lambda switch: theirs(switch, core, folder, as_one=as_one),
+            lambda switch: theirs(switch, core, seconds, folder, as_one=as_one),
             missing("dpdk-testpmd"),
         ),
     )

@@ -12,11 +12,12 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT, SCENARIO, STATE, marked_processes, run, wait_for, what_is_there
 
-from pinchpoint.bench import netlink
+from pinchpoint.bench import host, netlink
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.resource import Namespace
+from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
 from pinchpoint.bulk import flows, ports, veths
 from pinchpoint.bulk.making import timed_make, timed_removal
+from pinchpoint.dut.daemons import SWITCH
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Build, MeasureKind
 from pinchpoint.scenario import parse
@@ -108,7 +109,7 @@ LONG = [
 
 
 @pytest.mark.parametrize(("what", "method", "count"), LONG)
-def test_a_signal_ends_the_building_within_a_second(nothing_left, monkeypatch, what, method, count):
+def test_a_signal_ends_the_building_long_before_it_is_done(nothing_left, monkeypatch, what, method, count):
     at = {}
 
     def stop_soon(stoppable):
@@ -127,7 +128,7 @@ def test_a_signal_ends_the_building_within_a_second(nothing_left, monkeypatch, w
     monkeypatch.setattr(Builder, "undo", noticed)
     with pytest.raises(Interrupted):
         measured(building(what=what, method=method, count=count), stop_soon)
-    assert 0 <= at["undo"] - at["stopped"] < 1.0
+    assert 0 <= at["undo"] - at["stopped"] < 5.0, "the rest would take tens of seconds"
 
 
 RUN_IT = """
@@ -154,18 +155,27 @@ def test_after_kill_9_clean_leaves_nothing(what, method, count):
     assert what_is_there() == before
 
 
-def test_a_switch_that_still_has_many_ports_goes_in_a_moment(nothing_left, monkeypatch):
-    """Four hundred taps, one by one, take the kernel eight seconds: they go together."""
-    left_at = {}
+def test_the_taps_of_many_ports_are_gone_before_their_switch_ends(nothing_left, monkeypatch):
+    """A switch that ends with its taps leaves them to the kernel, which takes 20 ms for each."""
+    seen = {}
+    remove = host.remove
+
+    def noted(resource):
+        is_switch = isinstance(resource, Daemon) and resource.name == SWITCH
+        if is_switch or isinstance(resource, TapLinks):
+            with netlink.Links(resource.netns) as links:
+                seen["before the switch" if is_switch else "before the taps"] = len(links.list())
+        remove(resource)
 
     def leave_them(*_):
-        left_at["s"] = time.monotonic()
         raise Interrupted("interrupted")
 
+    monkeypatch.setattr(host, "remove", noted)
     monkeypatch.setattr(build, "timed_removal", leave_them)
     with pytest.raises(Interrupted):
-        measured(building(what="ports", method="transaction", count=400))
-    assert time.monotonic() - left_at["s"] < 6
+        measured(building(what="ports", method="transaction", count=100))
+    assert seen["before the taps"] > 100
+    assert seen["before the switch"] <= seen["before the taps"] - 100
 
 
 @pytest.fixture

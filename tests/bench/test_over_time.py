@@ -76,11 +76,13 @@ def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_hap
     (soak,) = [one for one in folder.read_trials() if one.phase == "soak"]
     windows = [one.account for one in folder.read_measurements()]
     assert sum(one["lost"] - one["late"] for one in windows) == soak.lost
-    assert all(one["lost"] >= 0.98 * one["offered"] for one in windows[7:12])
-    assert all(one["lost"] < 0.9 * one["offered"] for one in windows[:4])
+    stopped = [one["lost"] >= 0.98 * one["offered"] for one in windows]
+    since = stopped.index(True)
+    assert since >= 4, "the rules stood until the fifth window"
+    assert all(stopped[since:]), "and never came back"
     (result,) = folder.read_result().scenarios
     (told,) = [one for one in result.warnings if one.startswith("forwarding stopped")]
-    assert 2.0 <= float(told.split()[2]) <= 3.5
+    assert float(told.split()[2]) == pytest.approx(0.5 * since, abs=0.6)
 
 
 RECOVERY = "[recovery]\nthroughput_fps = 6e6\noverload_s = 0.5\nreduced_share = 0.05\nreduced_s = 1\nrepeats = 2"
@@ -120,7 +122,7 @@ ACTIONS = [
 @pytest.mark.parametrize(("action", "datapath", "more"), ACTIONS, ids=[f"{one[0]}-{one[1]}" for one in ACTIONS])
 def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, datapath, more):
     before, out = what_is_there(), tmp_path / "runs"
-    table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 2\nrepeats = 1'
+    table = f'[blocked]\naction = "{action}"\n{more}\nload_fps = 20_000\nbefore_s = 0.2\nafter_s = 3\nrepeats = 1'
     ended = run("run", written("blocked", table, datapath), "--out", out)
     assert ended.returncode == 0, ended.stderr
     folder = only_folder(out)
@@ -131,7 +133,7 @@ def test_an_action_under_traffic_is_timed_and_undone(written, tmp_path, action, 
     if action == "restart":
         assert figures["lost frames"].value > 0
         assert figures["longest silence"].value > 0.01
-        assert figures["blocked time"].value < figures["action time"].value + 1.5, "it forwards again"
+        assert figures["blocked time"].value < figures["action time"].value + 2.5, "it forwards again"
     assert what_is_there() == before
 
 

@@ -3,16 +3,16 @@
 import signal
 
 import pytest
-from bench_tools import ROOT, run, start, trials_in, wait_for
+from bench_tools import ROOT, SLOW, run, start, trials_in, wait_for
 
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.trial import TrialValidity
 from pinchpoint.store.folder import RunFolder
 
-BURST = """
+THROUGHPUT_FPS = 50_000  # as stated to the measure: less than the slow switch carries on any host
+BURST = f"""
 [burst]
 repeats = 3
-throughput_fps = 1e6
+throughput_fps = {THROUGHPUT_FPS}
 relative_width = 0.1
 max_frames = 200_000
 """
@@ -20,7 +20,7 @@ CURVE = """
 [loss_curve]
 max_load_fps = 100e6
 step = 0.1
-repeats = 2
+repeats = 1
 duration_s = 0.1
 """
 
@@ -29,10 +29,10 @@ duration_s = 0.1
 def of_measure(scenario):
     """Writes a scenario of a measure, without the table that only rates read."""
 
-    def write(measure, more):
-        path = scenario(name=f"{measure}.toml", more=more)
+    def write(measure, more, repeats=30, **changes):
+        path = scenario(name=f"{measure}.toml", more=more, **changes)
         text = path.read_text().replace("[latency]\nduration_s = 0.2\n", "")
-        path.write_text(f'measure = "{measure}"\n{text}'.replace("max_repeats = 20", "max_repeats = 8"))
+        path.write_text(f'measure = "{measure}"\n{text}'.replace("max_repeats = 20", f"max_repeats = {repeats}"))
         return path
 
     return write
@@ -44,30 +44,32 @@ def only_folder(out):
 
 
 def test_every_burst_has_exactly_its_frames_and_the_ring_that_overflows_is_named(nothing_left, of_measure, tmp_path):
-    done = run("run", of_measure("burst", BURST), "--out", tmp_path / "runs")
+    done = run("run", of_measure("burst", BURST, rules=SLOW), "--out", tmp_path / "runs")
     folder = only_folder(tmp_path / "runs")
     sent = [trial for trial in folder.read_trials() if trial.burst_frames]
     assert sent
+    ring = 1024
     for trial in sent:
         assert trial.offered == trial.intended == trial.burst_frames, trial.id
-        assert trial.sent_duration_s < 0.5
-        if trial.validity is TrialValidity.VALID:
-            assert trial.ledger.unexplained == 0
+        assert trial.ledger.unexplained == 0, trial.id
+        assert trial.lost == 0 or trial.burst_frames > 0.9 * ring, "what fits into the ring is not lost"
+        drops = {drop.name: drop.frames for hop in trial.ledger.hops for drop in hop.drops if drop.frames}
+        assert all("receive ring" in name for name in drops), drops
     (found,) = folder.read_result().scenarios
-    if found.outcome is not Outcome.MEASURED:
-        pytest.skip(f"no burst could be judged on this host: {found.reason}")
+    if found.outcome is not Outcome.MEASURED:  # the host lets a burst be judged or not; its account was looked at
+        assert "no burst could be judged" in found.reason
+        return
     assert done.returncode == 0, done.stderr
     metrics = {one.name: one for one in found.metrics}
-    ring = 1024
-    assert metrics["longest burst"].value > 0.9 * ring, "what fits into the ring is not lost"
+    assert metrics["longest burst"].value > 0.9 * ring
     assert metrics["corrected buffer"].value < metrics["average burst"].value, "it forwarded meanwhile"
-    assert metrics["burst rate"].value > 1.02e6
+    assert metrics["burst rate"].value > 1.02 * THROUGHPUT_FPS
     assert "receive ring" in found.verdict.headline
     assert 'id="scenario-1-bursts"' in (folder.path / "report.html").read_text()
 
 
 def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing_left, of_measure, tmp_path):
-    run("run", of_measure("loss_curve", CURVE), "--out", tmp_path / "runs")
+    run("run", of_measure("loss_curve", CURVE, repeats=3), "--out", tmp_path / "runs")
     folder = only_folder(tmp_path / "runs")
     (found,) = folder.read_result().scenarios
     top = found.loss_curve[0]

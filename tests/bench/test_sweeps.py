@@ -46,7 +46,7 @@ def results_in(out):
 @pytest.fixture
 def three_points(scenario):
     """A sweep of three points, some seconds each."""
-    return scenario("swept.toml", max_load_fps=200_000, more=SWEEP)
+    return scenario("swept.toml", max_load_fps=20_000, more=SWEEP)
 
 
 @pytest.mark.parametrize("moment", ["building", "measuring"])
@@ -89,7 +89,7 @@ def test_ctrl_c_while_the_second_unit_is_built_ends_it_there_and_leaves_nothing(
 def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_the_rest_is_measured(
     nothing_left, scenario, tmp_path
 ):
-    done = run("run", scenario("swept.toml", max_load_fps=200_000, more=POINTS), "--out", tmp_path / "runs")
+    done = run("run", scenario("swept.toml", max_load_fps=20_000, more=POINTS), "--out", tmp_path / "runs")
     assert done.returncode == 4, done.stderr  # a point failed
     nowhere, refused, good = only_folder(tmp_path / "runs").read_result().scenarios
     assert nowhere.outcome is Outcome.IMPOSSIBLE
@@ -129,8 +129,8 @@ def test_a_budget_measures_the_ends_first_and_says_why_the_middle_is_left_out(no
 def test_a_study_of_ones_own_runs_from_its_folder_one_group_or_all(nothing_left, scenario, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
-    scenario("one.toml", max_load_fps=200_000, more="at = []").rename(folder / "one.toml")
-    scenario("two.toml", max_load_fps=200_000, more=SWEEP).rename(folder / "two.toml")
+    scenario("one.toml", max_load_fps=20_000, more="at = []").rename(folder / "one.toml")
+    scenario("two.toml", max_load_fps=20_000, more=SWEEP).rename(folder / "two.toml")
     (folder / "study.toml").write_text(
         'title = "Mine"\nabout = "Mine."\nsource = "nowhere"\nscenarios = ["one", "two"]\n'
     )

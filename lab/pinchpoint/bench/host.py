@@ -11,15 +11,12 @@ from contextlib import contextmanager, suppress
 from functools import singledispatch
 from pathlib import Path
 
-from pinchpoint.bench import numa
+from pinchpoint.bench import hugepages, numa
 from pinchpoint.bench import resource as r
 from pinchpoint.bench.netlink import Links
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
-NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
-FREE_HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
-FREED_TIMEOUT_S = 5.0
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
@@ -152,24 +149,16 @@ def _(resource: r.MarkedProcesses) -> None:
 @create.register
 def _(resource: r.Hugepages) -> None:
     _set_hugepages(resource.after)
-    if _read_hugepages() >= resource.after:
-        _wait_for_free(resource.after - resource.before)
-        return
-    Path("/proc/sys/vm/compact_memory").write_text("1")
-    _set_hugepages(resource.after)
+    if _read_hugepages() < resource.after:
+        Path("/proc/sys/vm/compact_memory").write_text("1")
+        _set_hugepages(resource.after)
     got = _read_hugepages()
     if got < resource.after:
         raise RequirementError(
             f"the kernel gave {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
             f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
         )
-
-
-def _wait_for_free(pages: int) -> None:
-    """Until so many are free: some may still be given back by a process of an earlier bench that is just ending."""
-    deadline = time.monotonic() + FREED_TIMEOUT_S
-    while int(FREE_HUGEPAGES.read_text()) < pages and time.monotonic() < deadline:
-        time.sleep(0.01)
+    hugepages.wait_for(resource.needed or resource.after - resource.before, "the bench")
 
 
 @remove.register
@@ -181,11 +170,11 @@ def _(resource: r.Hugepages) -> None:
 
 
 def _read_hugepages() -> int:
-    return int(NR_HUGEPAGES.read_text())
+    return int(hugepages.NR_HUGEPAGES.read_text())
 
 
 def _set_hugepages(pages: int) -> None:
-    NR_HUGEPAGES.write_text(str(pages))
+    hugepages.NR_HUGEPAGES.write_text(str(pages))
 
 
 @create.register
@@ -402,12 +391,20 @@ def _signal_all(pids: Sequence[int], number: signal.Signals) -> None:
 
 
 def _alive(pids: Sequence[int]) -> list[int]:
-    return [pid for pid in pids if _state(pid) not in (None, "Z")]
+    return [pid for pid in pids if any(_state(thread) not in (None, "Z", "X") for thread in _threads(pid))]
 
 
-def _state(pid: int) -> str | None:
+def _threads(pid: int) -> list[Path]:
+    """Of a process, its first one included: that one may be a zombie while others still hold the memory."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return list(Path(f"/proc/{pid}/task").iterdir())
+    except OSError:
+        return []
+
+
+def _state(thread: Path) -> str | None:
+    try:
+        return (thread / "stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
         return None
 

@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pinchpoint.bench.hugepages import available
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import POLLED
 from pinchpoint.dut.programs import told_version, what_is_wrong
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 
-HUGEPAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 _PACKAGES = {
     "ovs-vsctl": "openvswitch-switch",
     "ovs-ofctl": "openvswitch-switch",
@@ -141,7 +141,7 @@ def _kernel_module(name: str) -> Probe:
 def _hugepages(pages: int) -> Probe:
     name = "hugepages"
     try:
-        free = int((HUGEPAGES / "free_hugepages").read_text())
+        free = available()
     except OSError:
         hint = 'boot a kernel with CONFIG_HUGETLBFS, or set dut.datapath = "af_packet"'
         return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)

@@ -45,6 +45,7 @@ class Hugepages(Resource, frozen=True, tag="hugepages"):
 
     before: int
     after: int
+    needed: int = 0  # that have to be available once they are added; 0: as many as are added
 
     def describe(self) -> str:
         return f"sysctl vm.nr_hugepages={self.after}    # was {self.before}"

@@ -59,9 +59,10 @@ def back_to_back(
     if any(port.queues > 1 for port in scenario.ports):
         raise RequirementError("the generator's ceiling: cannot, because a relay has one queue for each port")
     needed_mb = scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)) + DPDK_OVERHEAD_MB
-    missing = max(0, -(-needed_mb // HUGEPAGE_MB) - hugepages_free)
+    needed = -(-needed_mb // HUGEPAGE_MB)
+    missing = max(0, needed - hugepages_free)
     if missing:
-        resources.append(Hugepages(before=hugepages_total, after=hugepages_total + missing))
+        resources.append(Hugepages(before=hugepages_total, after=hugepages_total + missing, needed=needed))
     return [*resources, _relay(scenario, places, pairs, engine)]
 
 

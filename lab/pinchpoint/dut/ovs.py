@@ -65,10 +65,11 @@ def bench(
     engine: Sequence[str] = ("pinchpoint-engine",),
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
-    missing = max(0, hugepages_needed(scenario) - hugepages_free)
+    needed = hugepages_needed(scenario)
+    missing = max(0, needed - hugepages_free)
     resources: list[AnyResource] = [RunDirectory(str(places.directory)), MarkedProcesses(places.bench_id)]
     if missing:
-        resources.append(Hugepages(before=hugepages_total, after=hugepages_total + missing))
+        resources.append(Hugepages(before=hugepages_total, after=hugepages_total + missing, needed=needed))
     resources.append(Namespace(places.dut_netns))
     resources += _links(scenario, places)
     resources += database(scenario, places)

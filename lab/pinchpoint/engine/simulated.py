@@ -37,6 +37,7 @@ from itertools import pairwise
 from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
+from pinchpoint.engine.simulated_moves import Moves, Path
 from pinchpoint.engine.whole import divide, poisson
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
@@ -115,6 +116,7 @@ class Truth:
     noise: float = 0.0  # standard deviation of a trial's capacity, relative
     dips: float = 0.0  # of a trial's capacity downwards: the size of a normal variable of this standard deviation
     slow: SlowPeriods | None = None
+    moves: Moves | None = None  # of the capacity with time, and nothing tells
     drift_per_s: float = 0.0  # of the capacity, relative
     random_loss: RandomLoss | None = None
     loss_ratio: float = 0.0  # lost by the DUT whatever the load
@@ -159,6 +161,7 @@ class SimulatedInstrument:
         self._runs = 0
         self._is_open = False
         self._modes = _Modes(truth.core_distance, Random(f"{truth.seed}/modes"))
+        self._path = Path(truth.moves, Random(f"{truth.seed}/moves")) if truth.moves else None
         self._slow = _Slow(truth.slow, Random(f"{truth.seed}/slow"))
         self.dut_threads: tuple[ThreadWitness, ...] = ()
         """What the host did to the DUT's thread during the last trial."""
@@ -221,18 +224,19 @@ class SimulatedInstrument:
     def _next(self, request: TrialRequest) -> "_Trial":
         """The trial that begins now; the clock moves to its end."""
         end_s = self._clock_s + request.duration_s
-        trial = _Trial(self._truth, request, self._spans(self._clock_s, end_s), self._runs)
+        trial = _Trial(self._truth, request, self.capacity(self._clock_s, end_s), self._runs)
         self._clock_s = end_s + request.drain_s + self._truth.overhead_s
         return trial
 
-    def _spans(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
-        """(seconds, capacity scale) of each span in which the capacity is constant."""
+    def capacity(self, begin_s: float, end_s: float) -> list[tuple[float, float]]:
+        """(seconds, share of the usual capacity) of each span in which the capacity is constant."""
         drifted = 1.0 + self._truth.drift_per_s * (begin_s + end_s) / 2
         spans, at_s = [], begin_s
         for length_s, scale in self._modes.spans(begin_s, end_s):
             for inner_s, slow in self._slow.spans(at_s, at_s + length_s):
-                spans.append((inner_s, drifted * scale * slow))
-            at_s += length_s
+                moved = self._path.spans(at_s, at_s + inner_s) if self._path else [(inner_s, 1.0)]
+                spans += [(part_s, drifted * scale * slow * share) for part_s, share in moved]
+                at_s += inner_s
         return spans
 
     def _dut_thread(self, trial: "_Trial") -> ThreadWitness:
@@ -338,8 +342,13 @@ class _Trial:
         return min(until_s, self._falls_s) + max(0.0, until_s - self._falls_s) * self._later
 
     def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
-        excess = sum(max(0.0, self._rate_fps - scale * self._capacity_fps) * length_s for length_s, scale in spans)
-        return max(0.0, excess * self._falls_s / self._request.duration_s - self._truth.ring)
+        queued = lost = 0.0
+        for length_s, scale in spans:
+            queued = max(0.0, queued + (self._rate_fps - scale * self._capacity_fps) * length_s)
+            lost, queued = lost + max(0.0, queued - self._truth.ring), min(queued, self._truth.ring)
+        if self._falls_s < self._request.duration_s:  # the load steps down before the end
+            lost = max(0.0, (lost + queued) * self._falls_s / self._request.duration_s - self._truth.ring)
+        return lost
 
     def _recovering(self, until_s: float) -> float:
         """Frames lost after the step, until then."""

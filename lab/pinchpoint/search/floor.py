@@ -28,6 +28,7 @@ class Floor:
     """The floor test of one loss ratio."""
 
     def __init__(self, estimate_fps: float, loss_ratio: float, min_load_fps: float, confidence: float) -> None:
+        self.estimate_fps = estimate_fps
         self._low, self._half, self._high = (share * estimate_fps for share in (LOW_SHARE, HALF_SHARE, HIGH_SHARE))
         self._is_possible = self._low >= min_load_fps  # else no load is low enough to tell anything
         self._loss_ratio, self._confidence = loss_ratio, confidence

@@ -12,7 +12,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 
 HEADROOM = 1.08  # over a known ceiling: a test of two seconds may have met a slow moment
 ABOVE = 1.02  # of the most that was offered: a load that shows whether the generator can offer more by now
-NEARLY = 0.97  # of the most that was offered: a rate above it may be the generator's
+NEARLY = 0.99  # of the most that was offered: a rate above it may be the generator's
 OVERLOADED = 0.3  # loss ratio beyond which a DUT's full rings slow the generator as well: no evidence of its ceiling
 
 

@@ -33,6 +33,8 @@ from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
+OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
+ANEW = 2.0  # factor by which an estimate may move before its floor is tested anew
 LONGEST_PAUSE = 20.0  # trials
 DIGITS = 5  # of a load, significant
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
@@ -95,6 +97,7 @@ class _Run:
         self.goals = [_Goal(ratio, search) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
         self._measure, self._now_s = measure, now_s
+        self._traffic_s = 0.0  # of discarded trials too
         self._clock = _Clock(search.trial_duration_s)
 
     def until(self, end_s: float) -> str:
@@ -104,16 +107,16 @@ class _Run:
         while not self._is_done():
             if self._now_s() >= end_s:
                 return self._used_up(f"search.max_duration_s = {search.max_duration_s:g} s", discarded)
-            if sum(trial.sent_duration_s for trial in self.trials) >= search.max_traffic_s:
+            if self._traffic_s >= search.max_traffic_s:
                 return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s", discarded)
             began_s = self._now_s()
             trial = self._measure(search.trial_duration_s, self._load_fps())
+            self._traffic_s += trial.sent_duration_s
             if trial.validity in USABLE and trial.offered:
-                discarded.clear()
                 self._add(self._clock.at_s(trial, began_s), trial)
                 continue
             discarded[trial.validity.value] += 1
-            if discarded.total() > search.max_repeats:
+            if discarded.total() > search.max_repeats and not self.trials:
                 return self._unusable(discarded, trial)
         return ""
 
@@ -164,18 +167,28 @@ class _Run:
         """The load that the floor test of a goal wants next; None when it has ended, or it is too early for it."""
         if len(self.trials) < FLOOR_AFTER or goal.lost is not None:
             return None
-        if goal.floor is None:
-            estimate_fps = min(goal.track.over_time().median_fps, self.reach.top_fps)
+        estimate_fps = min(self._capacity_fps(goal), self.reach.top_fps)
+        if goal.floor is None or not 1 / ANEW < estimate_fps / goal.floor.estimate_fps < ANEW:
             goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
         return goal.floor.next_load_fps(self.trials)
 
+    def _capacity_fps(self, goal: _Goal) -> float:
+        """What the DUT forwards when it is overloaded; else where the threshold is.
+
+        A DUT that loses frames one by one has a threshold far below its capacity: where trials happen to lose none.
+        """
+        overloaded = [trial for trial in self.trials if trial.loss_ratio > max(OVERLOADED, 2 * goal.loss_ratio)]
+        if overloaded:
+            return median(trial.offered_fps * (1 - trial.loss_ratio) for trial in overloaded)
+        return goal.track.quantiles_fps(self._clock.next_s, (0.5,))[0]
+
     def _used_up(self, budget: str, discarded: Counter[str]) -> str:
-        unusable = f"; the last {discarded.total()} were discarded ({_counted(discarded)})" if discarded else ""
+        unusable = f"; {discarded.total()} were discarded ({_counted(discarded)})" if discarded else ""
         return f"{budget} used up after {units.counted(len(self.trials), 'usable trial')}{unusable}"
 
     def _unusable(self, discarded: Counter[str], last: Trial) -> str:
         return (
-            f"{discarded.total()} trials in a row had no usable account ({_counted(discarded)}); the last one, at "
+            f"none of {discarded.total()} trials had a usable account ({_counted(discarded)}); the last one, at "
             f"{units.fps(last.load_fps)}: {last.reason}"
         )
 

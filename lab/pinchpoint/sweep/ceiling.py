@@ -17,6 +17,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import differ
@@ -34,7 +35,7 @@ from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
 from pinchpoint.observe import facts
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.setup import backend, engine_request, hugepage_pool
+from pinchpoint.sweep.setup import await_engine_pages, backend, engine_request
 from pinchpoint.sweep.standing import Stoppable, Undoable
 
 PHASE = "ceiling"
@@ -185,6 +186,7 @@ def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[
             engine_request(scenario, places), command=command, environment={ENVIRONMENT_MARK: bench_id}
         )
         try:
+            await_engine_pages(scenario)
             instrument.open()
             found = find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
         finally:

@@ -22,6 +22,7 @@ from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import Range, Scenario, Stream
+from pinchpoint.sweep.setup import await_engine_pages
 from pinchpoint.sweep.standing import Standing
 
 QUIET_S = 1.0  # the same traffic before anything is built
@@ -195,6 +196,7 @@ def background(
         log=bench.record.engine_log,
     )
     try:
+        await_engine_pages(bench.scenario)
         bench.record.note_facts(instrument.open())
         sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
         try:

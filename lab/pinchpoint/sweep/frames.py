@@ -10,7 +10,7 @@ from pinchpoint.dut.unixctl import UnixctlError
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.measure import Measurer
-from pinchpoint.sweep.setup import collectors
+from pinchpoint.sweep.setup import await_engine_pages, collectors
 from pinchpoint.sweep.standing import Standing
 
 
@@ -25,6 +25,7 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
         log=record.engine_log,
     )
     try:
+        await_engine_pages(bench.scenario)
         facts = {**instrument.open(), **switch_versions(bench.scenario, places), **_flow_limit(bench)}
         check_queues(bench.scenario, bench.control)
         bracket = Bracket(collectors(bench.setup, bench.control))

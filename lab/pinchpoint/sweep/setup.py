@@ -7,10 +7,10 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from pinchpoint.bench import numa
-from pinchpoint.bench.host import NR_HUGEPAGES
+from pinchpoint.bench import hugepages, numa
+from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.journal import STATE_DIRECTORY
-from pinchpoint.bench.requirements import HUGEPAGES, queues
+from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
@@ -63,18 +63,6 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
 
 def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResource:
     return msgspec.structs.replace(resource, memory_nodes=nodes) if isinstance(resource, Daemon) else resource
-
-
-def hugepage_pool() -> tuple[int, int]:
-    """(pages of 2 MiB in the pool, free ones); (0, 0) on a kernel without them.
-
-    Not the kernel's nr_hugepages below /sys: that counts also what a process that is just ending gives back for
-    good, and a bench that took it for a part of the pool would leave as much behind.
-    """
-    try:
-        return int(NR_HUGEPAGES.read_text()), int((HUGEPAGES / "free_hugepages").read_text())
-    except OSError:
-        return 0, 0
 
 
 def engine_request(scenario: Scenario, places: ovs.OvsPlaces) -> protocol.Open:
@@ -138,6 +126,12 @@ def _dpdk_device(number: int, port: Port, places: ovs.OvsPlaces) -> str:
         return port.engine_pci
     socket = places.vhost_socket(port.name)
     return f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
+
+
+def await_engine_pages(scenario: Scenario) -> None:
+    """Return once the hugepages that the engine takes are free. Raises RequirementError naming who holds them."""
+    if scenario.dut.datapath is Datapath.DPDK:
+        hugepages.wait_for(-(-scenario.engine.memory_mb // ovs.HUGEPAGE_MB), "the engine")
 
 
 def collectors(setup: Setup, control: Unixctl) -> list[Collector]:

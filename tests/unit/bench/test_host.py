@@ -1,15 +1,17 @@
 """Single actions: removal is idempotent and touches only what is ours."""
 
 import os
+import platform
 import signal
 import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from pinchpoint.bench import host
+from pinchpoint.bench import host, hugepages
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses, RunDirectory
 from pinchpoint.model.errors import BenchError, RequirementError
 
@@ -97,31 +99,108 @@ def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
         stranger.wait()
 
 
+@pytest.fixture
+def pool(tmp_path, monkeypatch):
+    """The kernel's files of a pool: sets (pages in it, free, reserved), reads its size back."""
+    nr, kernel, proc = tmp_path / "nr_hugepages", tmp_path / "kernel", tmp_path / "proc"
+    kernel.mkdir()
+    proc.mkdir()
+    monkeypatch.setattr(hugepages, "NR_HUGEPAGES", nr)
+    monkeypatch.setattr(hugepages, "KERNEL", kernel)
+    monkeypatch.setattr(hugepages, "PROC", proc)
+
+    def write(total, free=0, reserved=0):
+        nr.write_text(str(total))
+        (kernel / "free_hugepages").write_text(str(free))
+        (kernel / "resv_hugepages").write_text(str(reserved))
+        return lambda: int(nr.read_text())
+
+    return write
+
+
 @pytest.mark.parametrize(
     ("present", "left"),
     [(522, 10), (600, 88), (300, 10), (10, 10), (4, 4)],
     ids=["as reserved", "others added", "partly gone", "never reserved", "fewer than before"],
 )
-def test_hugepages_are_given_back_but_never_more_than_were_taken(tmp_path, monkeypatch, present, left):
-    pool = tmp_path / "nr_hugepages"
-    pool.write_text(str(present))
-    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
+def test_hugepages_are_given_back_but_never_more_than_were_taken(pool, present, left):
+    read = pool(present)
     host.remove(Hugepages(before=10, after=522))
-    assert int(pool.read_text()) == left
+    assert read() == left
 
 
-def test_hugepages_that_an_ending_process_still_holds_are_waited_for(tmp_path, monkeypatch):
-    pool, free = tmp_path / "nr_hugepages", tmp_path / "free_hugepages"
-    pool.write_text("10")
-    free.write_text("400")
-    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
-    monkeypatch.setattr(host, "FREE_HUGEPAGES", free)
-    whole = tmp_path / "whole"
-    whole.write_text("512")
-    given_back = threading.Timer(0.2, whole.replace, [free])
+@pytest.mark.parametrize("needed", [0, 522], ids=["as many as are added", "all that the bench needs"])
+def test_hugepages_that_an_ending_process_still_holds_are_waited_for(pool, needed):
+    read = pool(10, free=400)
+    given_back = threading.Timer(0.2, pool, [522, needed or 512])
     given_back.start()
-    host.create(Hugepages(before=10, after=522))
-    assert (pool.read_text(), free.read_text()) == ("522", "512")
+    began = time.monotonic()
+    host.create(Hugepages(before=10, after=522, needed=needed))
+    assert time.monotonic() - began >= 0.15
+    assert read() == 522
+
+
+def test_pages_that_a_mapping_has_reserved_are_not_available(pool):
+    pool(600, free=512, reserved=100)
+    assert hugepages.pool() == (600, 412)
+
+
+def holds(proc, pid, pages, environment=b""):
+    (proc / str(pid)).mkdir()
+    (proc / str(pid) / "status").write_text(f"Name:\tx\nHugetlbPages:\t{pages * 2048:8d} kB\nCpusAllowed:\t3\n")
+    (proc / str(pid) / "environ").write_bytes(environment)
+    (proc / str(pid) / "comm").write_text(f"dpdk-{pid}\n")
+
+
+def test_pages_that_nobody_gives_back_end_the_wait_with_their_holders_and_the_mend(pool, monkeypatch):
+    pool(600, free=88)
+    monkeypatch.setattr(hugepages, "FREED_TIMEOUT_S", 0.05)
+    holds(hugepages.PROC, 41, 12, b"A=1\0" + f"{ENVIRONMENT_MARK}=abc".encode())
+    holds(hugepages.PROC, 42, 500)
+    holds(hugepages.PROC, 43, 0)
+    with pytest.raises(RequirementError, match="the engine: 88 of 128 hugepages of 2 MiB are free") as caught:
+        hugepages.wait_for(128, "the engine")
+    assert "dpdk-42 (process 42, 500 pages), dpdk-41 (process 41, 12 pages)" in caught.value.message
+    assert "43" not in caught.value.message
+    assert caught.value.hint == "end what is no longer needed: kill 42"
+
+
+@pytest.mark.parametrize(
+    ("environment", "mend"),
+    [(f"{ENVIRONMENT_MARK}=abc".encode(), "pinchpoint clean"), (None, "rm /dev/hugepages/rtemap_*")],
+    ids=["a dead run's process", "files that no process maps"],
+)
+def test_the_mend_fits_what_holds_the_pages(pool, monkeypatch, environment, mend):
+    pool(600)
+    monkeypatch.setattr(hugepages, "FREED_TIMEOUT_S", 0.0)
+    if environment:
+        holds(hugepages.PROC, 41, 12, environment)
+    with pytest.raises(RequirementError) as caught:
+        hugepages.wait_for(1, "the engine")
+    assert mend in caught.value.hint
+
+
+# The first thread ends at once and is a zombie; the process lives on in another one.
+WITHOUT_FIRST = [
+    sys.executable,
+    "-c",
+    "import ctypes, threading, time; threading.Thread(target=time.sleep, args=(60,)).start(); "
+    "print(flush=True); ctypes.CDLL(None).syscall(60, 0)",
+]
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of exit(2) is that of x86-64")
+def test_a_process_whose_first_thread_has_ended_is_not_gone(monkeypatch):
+    monkeypatch.setattr(host, "KILL_TIMEOUT_S", 0.05)
+    with subprocess.Popen(WITHOUT_FIRST, stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        stat = Path(f"/proc/{process.pid}/stat")
+        while stat.read_text().rpartition(")")[2].split()[0] != "Z":
+            time.sleep(0.005)
+        with monkeypatch.context() as patch, pytest.raises(BenchError, match="still there"):
+            patch.setattr(host.os, "kill", lambda _pid, _number: None)
+            host.end_processes([process.pid], grace_s=0.05)
+        process.kill()
 
 
 def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeypatch, tmp_path):
