@@ -189,3 +189,11 @@ def test_a_reset_of_a_packet_thread_hides_what_the_datapath_read():
     back = ("ovs/pmd/core1/packets_received",)
     seen = {name: value for name, value in SEEN.items() if name not in back}
     assert hop(ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK, back), "datapath").frames_in is None
+
+
+def test_further_copies_of_a_frame_make_up_for_no_lost_one():
+    """The port delivered as many frames as were sent: 99 distinct ones, and a copy of one of them."""
+    counts = replace(stream_counts(offered=100, received=99), duplicated=1)
+    result = engine_result(streams=[counts], ports=[port("left", sent=100), port("right", received=100)])
+    account = ledger.build(result, {}, PORTS, Datapath.DPDK)
+    assert (account.received, account.unexplained) == (99, 1)
