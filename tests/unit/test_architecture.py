@@ -178,9 +178,9 @@ def reads_sentences(text):
             empty = any(isinstance(side, ast.Constant) and not side.value for side in sides)
             if searched or (same and not empty):
                 yield node.lineno
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and is_sentence(node.func.value):
-            if node.func.attr in LOOKING:
-                yield node.lineno
+        looks = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKING
+        if looks and is_sentence(node.func.value):
+            yield node.lineno
 
 
 def test_sentences_that_decide_something_are_found():
