@@ -155,3 +155,43 @@ def test_files_of_the_engine_fit_an_idea_its_tests_included():
     assert {path.parts[len(ENGINE.parts) + 1] for path in files} >= {"src", "tests"}
     lines = {str(path.relative_to(ENGINE)): path.read_text().count("\n") for path in files}
     assert {name: count for name, count in lines.items() if count > MOST_LINES} == {}
+
+
+DECIDES = ("diagnose", "search", "sweep")  # what is found out there must not hang on how a sentence is worded
+LOOKING = ("startswith", "endswith", "find", "index", "count")
+SENTENCES = {"reason", "headline", "sentence", "why_not"}
+
+
+def is_sentence(node):
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return name in SENTENCES
+
+
+def reads_sentences(text):
+    """Lines in which a sentence is searched, or compared with anything but the empty one."""
+    for node in ast.walk(parsed(text)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            pairs = list(zip(node.ops, node.comparators, strict=True))
+            searched = any(isinstance(op, ast.In | ast.NotIn) and is_sentence(other) for op, other in pairs)
+            same = any(isinstance(op, ast.Eq | ast.NotEq) for op in node.ops) and any(map(is_sentence, sides))
+            empty = any(isinstance(side, ast.Constant) and not side.value for side in sides)
+            if searched or (same and not empty):
+                yield node.lineno
+        looks = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in LOOKING
+        if looks and is_sentence(node.func.value):
+            yield node.lineno
+
+
+def test_sentences_that_decide_something_are_found():
+    assert list(reads_sentences('"noisy" in trial.reason')) == [1]
+    assert list(reads_sentences('rate.reason.startswith("generator-limited")')) == [1]
+    assert list(reads_sentences('one.reason == "x"')) == [1]
+    assert list(reads_sentences('f"{one.reason}" if one.reason else ""')) == []
+
+
+@pytest.mark.parametrize("part", DECIDES)
+def test_no_sentence_drives_logic(part):
+    """Typed facts do (model/trial.py: Cause; model/result.py: Limit, RateStatus); sentences are made of them."""
+    for path in modules(part):
+        assert list(reads_sentences(path.read_text())) == [], path.name

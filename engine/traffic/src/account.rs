@@ -191,6 +191,7 @@ impl Account {
         }
         counts.received += 1;
         stream.counts.received += 1;
+        stream.counts.sequence_sum = stream.counts.sequence_sum.wrapping_add(sequence);
         stream.latency.record(sequence, signature.time_ns, now_ns);
         if let Some(flows) = &mut stream.flows {
             flows.record(sequence);

@@ -76,6 +76,7 @@ fn every_frame_ends_in_exactly_one_count() {
     let closed = account.close();
     let mut expected = StreamCounts {
         received: 3,
+        sequence_sum: 3,
         duplicated: 1,
         corrupt: 1,
         late: 1,
@@ -322,6 +323,48 @@ fn more_distinct_frames_than_were_sent_are_copies_at_different_queues() {
         duplicated: 1,
         ..StreamCounts::default()
     };
-    counts.at_most(10);
+    counts.at_most(10, true);
     assert_eq!((counts.received, counts.duplicated), (10, 3));
+}
+
+/// What two queues receive of the frames `0..sent`: one all but `lost`, the
+/// other a copy of each of `copied`.
+fn at_two_queues(sent: u64, lost: &[u64], copied: &[u64]) -> StreamCounts {
+    let horizon = Arc::new(Horizon::new());
+    let expected = elsewhere(5, &horizon);
+    let new = || Account::new(&SETTINGS, std::slice::from_ref(&expected), 1);
+    let (mut one, mut other) = (new(), new());
+    horizon.reach(sent);
+    for sequence in (0..sent).filter(|sequence| !lost.contains(sequence)) {
+        one.frame(0, &frame(1, 5, sequence), 0);
+    }
+    for &sequence in copied {
+        other.frame(0, &frame(1, 5, sequence), 0);
+    }
+    horizon.finish(sent);
+    let parts = [one, other].map(Account::close);
+    let sum = merged(parts.into_iter().flat_map(|part| part.streams));
+    let mut counts = sum.unwrap().counts;
+    counts.at_most(sent, true);
+    counts
+}
+
+#[test]
+fn a_copy_at_another_queue_hides_no_loss() {
+    for sent in [2, 7, 1000] {
+        let counts = at_two_queues(sent, &[1], &[0]);
+        assert_eq!((counts.received, counts.duplicated), (sent - 1, 1));
+    }
+    let many = at_two_queues(1000, &[3, 4, 5], &[900, 901, 902]);
+    assert_eq!((many.received, many.duplicated), (999, 1), "at least one");
+}
+
+#[test]
+fn without_copies_or_losses_the_counts_stay_as_they_are() {
+    let whole = at_two_queues(1000, &[], &[]);
+    assert_eq!((whole.received, whole.duplicated), (1000, 0));
+    let lossy = at_two_queues(1000, &[3, 4], &[]);
+    assert_eq!((lossy.received, lossy.duplicated), (998, 0));
+    let copied = at_two_queues(1000, &[], &[7, 8]);
+    assert_eq!((copied.received, copied.duplicated), (1000, 2));
 }

@@ -4,7 +4,8 @@
 //! their queues deliver, into an account of their own. Merged, the counts of
 //! frames are exact, under one condition: all copies of a frame arrive at one
 //! queue, as they do when a device spreads frames by their addresses.
-//! [`StreamCounts::at_most`] mends what can be mended where that does not hold.
+//! Where that does not hold, a copy at another queue passes for a distinct frame
+//! and hides a lost one; [`StreamCounts::at_most`] finds what can be found of it.
 //! Reordering, jumps and jitter compare a frame with the one before it, and
 //! between queues there is no before: they are those within each queue.
 
@@ -32,6 +33,8 @@ pub struct Jump {
 pub struct StreamCounts {
     /// Distinct intact frames.
     pub received: u64,
+    /// The sum of the sequence numbers of these frames, modulo 2^64.
+    pub sequence_sum: u64,
     /// Further copies of frames already received.
     pub duplicated: u64,
     /// Frames received after one with a higher sequence number.
@@ -61,10 +64,21 @@ pub struct StreamCounts {
     pub shares: u64,
 }
 
+/// `0 + 1 + ... + (count - 1)`, modulo 2^64.
+const fn sum_below(count: u64) -> u64 {
+    let last = count.saturating_sub(1);
+    if count.is_multiple_of(2) {
+        (count / 2).wrapping_mul(last)
+    } else {
+        count.wrapping_mul(last / 2)
+    }
+}
+
 impl StreamCounts {
     /// Adds what another worker counted of the same stream.
     pub fn merge(&mut self, other: &Self) {
         self.received += other.received;
+        self.sequence_sum = self.sequence_sum.wrapping_add(other.sequence_sum);
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.reorder_distance_max = self.reorder_distance_max.max(other.reorder_distance_max);
@@ -86,10 +100,18 @@ impl StreamCounts {
     /// Corrects merged counts of a stream of which `sent` frames were sent:
     /// more distinct frames than that cannot be, so the excess are copies
     /// that arrived at different queues.
-    pub fn at_most(&mut self, sent: u64) {
-        let excess = self.received.saturating_sub(sent);
-        self.received -= excess;
-        self.duplicated += excess;
+    ///
+    /// If it is exactly as many, and `contiguous` (the frames that were sent
+    /// have the sequence numbers `0..sent`), but they are not the same frames,
+    /// copies hide losses: one at least. More of them cannot be counted.
+    pub fn at_most(&mut self, sent: u64, contiguous: bool) {
+        let mut copies = self.received.saturating_sub(sent);
+        let may_hide = self.shares > 1 && contiguous && self.received == sent;
+        if may_hide && self.sequence_sum != sum_below(sent) {
+            copies = 1;
+        }
+        self.received -= copies;
+        self.duplicated += copies;
     }
 
     /// Notes that a frame arrived with `missing` frames before it missing.

@@ -73,7 +73,7 @@ fn add_part(stream: &mut StreamOutcome, part: SentPart, account: Option<StreamAc
         return;
     };
     let mut counts = account.counts;
-    counts.at_most(part.sent);
+    counts.at_most(part.sent, part.contiguous);
     let tracker = account.flows.filter(|_| part.contiguous);
     let flows = tracker.as_ref().map(|flows| flows.totals(part.sent));
     let losses = tracker.iter().flat_map(|flows| flows.losses(part.sent));

@@ -61,7 +61,7 @@ def build(
     So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that nobody could count on
     arrival are unexplained: no counter accounts for them.
     """
-    resets = tuple(name for name in went_back if name.startswith((*_COUNTERS, "ovs/pmd/")))
+    resets = tuple(name for name in went_back if name.startswith(_COUNTERS) or _is_read(name))
     seen = {**seen, **dict.fromkeys(resets, _RESET)}
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
@@ -175,6 +175,11 @@ def _total(seen: Seen, ports: Sequence[str], counter: str) -> int | None:
 def _threads_total(seen: Seen, counter: str) -> int | None:
     values = [value for name, value in seen.items() if name.startswith("ovs/pmd/") and name.endswith(f"/{counter}")]
     return _sum(values)
+
+
+def _is_read(name: str) -> bool:
+    """Whether a thread's counter is the account's; some others are products of averages, and may fall."""
+    return name.startswith("ovs/pmd/") and name.endswith("/packets_received")
 
 
 def _sum(values: Sequence[float]) -> int | None:

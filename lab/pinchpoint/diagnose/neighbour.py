@@ -2,29 +2,21 @@
 
 The engine probes how many instructions a cycle a core executes, before and after each trial (protocol/README.md:
 `ipc_before`). The most that a core was seen to execute is all of it; less is what a neighbour left. So what is known
-of a trial may change with a later one that saw more.
+of a trial may change with a later one that saw more. It is a fact of the trial, which counts like any other.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
 from pinchpoint.model.trial import Trial
 
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
-TELLING = 0.1  # share of trials from which the reader is told
-NOTE = "disturbed by the host: a neighbour slowed the switch's core"
-"""Of figures that are of slowed trials for want of others: they are compared with nothing (model/terms.py)."""
-
-
-def noted(figure: Metric) -> Metric:
-    """A figure that is of slowed trials, told to be disturbed."""
-    return replace(figure, note="; ".join(filter(None, (figure.note, NOTE))))
+TELLING = 0.1  # share of slowed trials from which there is a sentence
 
 
 class Widths:
-    """The most that each core of the DUT was seen to execute, and trials held against it."""
+    """The most that each core of the DUT was seen to execute, and what trials had of it."""
 
     def __init__(self) -> None:
         self._most: dict[int, float] = {}
@@ -61,7 +53,7 @@ class Neighbour:
 
     @property
     def sentence(self) -> str:
-        """For whoever reads the numbers; empty if there is nothing to tell."""
+        """For whoever reads the numbers; empty if few trials were slowed."""
         if self.share < TELLING:
             return ""
         where = f"core {', '.join(map(str, self.cores))}"

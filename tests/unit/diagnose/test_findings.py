@@ -327,7 +327,8 @@ def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
     )
     assert found.warning and found.text == (
         "NDR: which is best cannot be told of af_xdp at least 744 kpps; "
-        "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); behind: tap somewhere in 109.00 to 213.00 kpps."
+        "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); "
+        "behind: tap somewhere in 109.00 to 213.00 kpps."
     )
 
 
