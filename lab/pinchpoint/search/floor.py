@@ -1,7 +1,7 @@
 """Whether a DUT loses frames at any load: then there is no rate for the ratio, and the loss ratio is the number.
 
-Once there is an estimate, one trial is made at half of it. More follow, there and then at a tenth, only while most
-trials there exceed the ratio, until that is certain or MOST_TRIALS have not made it so.
+Once there is an estimate, one trial is made at half of it. More follow, there and then at a tenth, only once a trial
+well below the estimate exceeded the ratio: until it is certain that most do, or that few do, or MOST_TRIALS were made.
 
 * Most trials at a tenth of the estimate exceed the ratio: stalls or pauses cost frames whatever the load.
 * Most at half do, and the pooled loss ratio is the same well above: frames are lost one by one, and where most trials
@@ -19,7 +19,7 @@ from pinchpoint.model.trial import Trial
 LOW_SHARE, HALF_SHARE, HIGH_SHARE = 0.1, 0.5, 0.9  # of the estimate
 SAME = 0.15  # relative: trials this near to a load stand for it
 ERROR = 0.01  # of saying that most trials exceed the ratio
-MOST_TRIALS = 12  # at one load: where as many exceed as do not, no test would end
+MOST_TRIALS = 24  # at one load: where as many exceed as do not, no test would end
 CONSTANT = 4.0  # loss ratios within this factor at different loads are one constant
 UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
 
@@ -33,27 +33,34 @@ class Floor:
         self._is_possible = self._low >= min_load_fps  # else no load is low enough to tell anything
         self._loss_ratio, self._confidence = loss_ratio, confidence
 
-    def next_load_fps(self, trials: Sequence[Trial]) -> float | None:
-        """The load to try next; None when the test has ended."""
+    def next_load_fps(self, trials: Sequence[Trial], *, is_doubted: bool = False) -> float | None:
+        """The load to try next; None when the test has ended.
+
+        `is_doubted`: a stricter ratio is exceeded at any load, so that most trials must be seen to keep this one.
+        """
         if not self._is_possible:
             return None
-        if self._is_open(trials, self._half):
+        if self._is_open(trials, self._half, is_doubted):
             return self._half
         if not self._is_certain(trials, self._half):
             return None
-        if self._is_open(trials, self._low):
+        if self._is_open(trials, self._low, is_doubted):
             return self._low
         return None if self._is_certain(trials, self._low) or self._above_half(trials) else self._high
 
-    def found(self, trials: Sequence[Trial]) -> LossFloor | None:
+    def found(self, trials: Sequence[Trial], *, is_doubted: bool = False) -> LossFloor | None:
         """The share of frames that is lost at any load; None while that is not certain."""
         at_low, at_half = _near(trials, self._low), _near(trials, self._half)
-        if not self._is_possible or not self._is_certain(trials, self._half):
+        if not self._is_possible or self._is_open(trials, self._half, is_doubted):
+            return None
+        if is_doubted and not self._is_few(trials, self._half):
+            return self._lost(self._half, at_half)
+        if not self._is_certain(trials, self._half) or self._is_open(trials, self._low, is_doubted):
             return None
         if self._is_certain(trials, self._low):
             return self._lost(self._low, at_low)
         above = self._above_half(trials)
-        if not above or self._is_open(trials, self._low):
+        if not above:
             return None
         ratio, ratio_above = _pooled(at_half), _pooled(above)
         unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
@@ -61,19 +68,27 @@ class Floor:
             return None
         return self._lost(self._half, at_half)
 
-    def _is_open(self, trials: Sequence[Trial], load_fps: float) -> bool:
+    def _is_open(self, trials: Sequence[Trial], load_fps: float, is_doubted: bool) -> bool:
         """Whether more trials are needed at a load to tell whether most of them exceed the ratio."""
         there = _near(trials, load_fps)
-        if not there:
-            return True
-        is_likely = 2 * self._exceeding(there) > len(there)
-        return is_likely and len(there) < MOST_TRIALS and not self._is_certain(trials, load_fps)
+        is_suspect = any(trial.load_fps <= self._high and trial.loss_ratio > self._loss_ratio for trial in trials)
+        if not there or not (is_suspect or is_doubted):
+            return not there
+        decided = self._is_certain(trials, load_fps) or self._is_few(trials, load_fps)
+        return not decided and len(there) < MOST_TRIALS
 
     def _is_certain(self, trials: Sequence[Trial], load_fps: float) -> bool:
         """Whether the chance of exceeding is above one half for all but ERROR of its posterior (uniform before)."""
+        return self._chance_below_half(trials, load_fps) < ERROR
+
+    def _is_few(self, trials: Sequence[Trial], load_fps: float) -> bool:
+        """Whether it is below one half, for all but a tenth: what is wrongly believed here, the search sees itself."""
+        return self._chance_below_half(trials, load_fps) > 1 - 10 * ERROR
+
+    def _chance_below_half(self, trials: Sequence[Trial], load_fps: float) -> float:
         there = _near(trials, load_fps)
         exceeding = self._exceeding(there)
-        return bool(beta.cdf(0.5, 1 + exceeding, 1 + len(there) - exceeding) < ERROR)
+        return float(beta.cdf(0.5, 1 + exceeding, 1 + len(there) - exceeding))
 
     def _exceeding(self, trials: Sequence[Trial]) -> int:
         return sum(trial.loss_ratio > self._loss_ratio for trial in trials)

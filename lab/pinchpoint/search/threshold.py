@@ -33,6 +33,7 @@ from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
+ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
 ANEW = 2.0  # factor by which an estimate may move before its floor is tested anew
 LONGEST_PAUSE = 20.0  # trials
@@ -86,7 +87,7 @@ class _Goal:
         if high_fps - low_fps > 2 * width * high_fps:
             return False  # of a threshold that does not move now, the level is known at least as well as its median
         known = self.track.over_time()
-        return max(known.width, known.spread) <= width
+        return max(known.width, known.spread) <= ENOUGH * width
 
 
 class _Run:
@@ -136,7 +137,7 @@ class _Run:
         for goal in self.goals:
             goal.add(at_s, trial)
             if goal.floor is not None and goal.lost is None:
-                goal.lost = goal.floor.found(self.trials)
+                goal.lost = goal.floor.found(self.trials, is_doubted=self._is_doubted(goal))
 
     def _is_done(self) -> bool:
         if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
@@ -170,7 +171,11 @@ class _Run:
         estimate_fps = min(self._capacity_fps(goal), self.reach.top_fps)
         if goal.floor is None or not 1 / ANEW < estimate_fps / goal.floor.estimate_fps < ANEW:
             goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
-        return goal.floor.next_load_fps(self.trials)
+        return goal.floor.next_load_fps(self.trials, is_doubted=self._is_doubted(goal))
+
+    def _is_doubted(self, goal: _Goal) -> bool:
+        """Whether frames are lost at any load by a stricter ratio."""
+        return any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio)
 
     def _capacity_fps(self, goal: _Goal) -> float:
         """What the DUT forwards when it is overloaded; else where the threshold is.
