@@ -13,9 +13,13 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 
 def _three(value: float) -> str:
+    return f"{value:.{_decimals(value)}f}"
+
+
+def _decimals(value: float) -> int:
+    """Of three significant digits."""
     magnitude = abs(value)
-    decimals = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
-    return f"{value:.{decimals}f}"
+    return 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
 
 
 _STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
@@ -72,6 +76,13 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     least = max(least, 2) if unit == "fps" else least
     decimals = next((one for one in range(least, 7) if last - first > 4.99 * 10.0**-one), least)
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
+
+
+def beside(value: float, low: float, high: float, unit: str) -> str:
+    """Two values in the unit that `quantity` writes a third one in, without it, e.g. `4.71 .. 5.02`."""
+    divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
+    decimals = next((one for one in range(_decimals(value / divisor), 7) if (high - low) / divisor > 4.99 * 10.0**-one), 2)
+    return f"{low / divisor:,.{decimals}f} .. {high / divisor:,.{decimals}f}"
 
 
 def duration(seconds: float) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import CacheLine, LossFloor, ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import LIMITS
@@ -15,6 +15,7 @@ from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 NOT_COUNTABLE: Final = "not countable"
 NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
+NO_NUMBER: Final = "no number"
 
 VALIDITIES: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "valid",
@@ -60,29 +61,47 @@ def count(value: int | None) -> str:
 
 
 def quoted(rate: Rate) -> str:
-    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps` or `no number`."""
+    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps`, `loses 0.12 %` or `no number`."""
     if rate.status is RateStatus.FOUND and rate.quoted_fps is not None:
         return units.fps(rate.quoted_fps)
     if rate.status is RateStatus.AT_LEAST and rate.quoted_fps is not None:
         return f"at least {units.fps(rate.quoted_fps)}"
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
         return f"below {units.fps(rate.upper_fps)}"
-    return "no number"
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        return f"loses {units.loss(rate.floor.loss_ratio)}"
+    return NO_NUMBER
 
 
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        sure = f", {units.share(rate.confidence)} confidence" if rate.confidence else ""
+        kind = f"{rate.confidence:.0%} interval" if rate.confidence else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"from {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide{sure}){why}"
+        return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        return f"of its frames at any load ({_floor(rate.floor)})"
     words = {
         RateStatus.FOUND: "upper bound not measured",
         RateStatus.AT_LEAST: "no upper bound",
         RateStatus.BELOW_MINIMUM: "even the lowest load lost too much",
+        RateStatus.LOSES_ALWAYS: "frames are lost at any load",
         RateStatus.REFUSED: "refused",
     }[rate.status]
     return f"{words} ({rate.reason})" if rate.reason else words
+
+
+def _floor(found: LossFloor) -> str:
+    ends = f"{units.loss(found.lower)} to {units.loss(found.upper)}"
+    return f"{ends} in {units.counted(found.trials, 'trial')} at {units.fps(found.load_fps)}, the lowest load tried"
+
+
+def band(rate: Rate) -> str:
+    """Where the momentary rate lay, e.g. `5 to 95 % of the time: 3.98 to 6.02 Mpps`; empty if that is not known."""
+    if rate.band is None:
+        return ""
+    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps)
+    return f"5 to 95 % of the time: {ends}; best sustained {units.fps(rate.band.best_fps)}"
 
 
 def width(rate: Rate) -> float | None:
@@ -101,19 +120,26 @@ def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
 
 
 def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
-    """One line for each mode of the cores, if the search met several: numbers of two modes are never mixed."""
+    """One line for each mode of the cores, if the search met several: they explain the band."""
     if len(result.modes) < 2:
         return ()
     return tuple(
-        f"{mode.label}: {', '.join(_known(rate) for rate in mode.rates)} ({units.counted(mode.trials, 'valid trial')})"
-        for mode in result.modes
+        f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, result.modes)} of the trials)" for mode in result.modes
     )
 
 
-def _known(rate: Rate) -> str:
-    both = rate.lower_fps and rate.upper_fps and rate.status is RateStatus.FOUND
-    ends = f" [{units.fps_range(rate.lower_fps or 0.0, rate.upper_fps or 0.0)}]" if both else ""
-    return f"{rate.name} {quoted(rate)}{ends}"
+def mode_rate(mode: ModeRates) -> str:
+    """The rate in one mode of the cores, e.g. `NDR 3.40 Mpps`."""
+    name = mode.rates[0].name if mode.rates else "NDR"
+    if mode.median_fps is not None:
+        return f"{name} {units.fps(mode.median_fps)}"
+    return f"{name} {quoted(mode.rates[0]) if mode.rates else NO_NUMBER}"
+
+
+def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
+    """How much of the search was in this mode, e.g. `60 %`."""
+    total = sum(one.trials for one in every)
+    return f"{mode.trials / total if mode.share is None and total else mode.share or 0.0:.0%}".replace("%", " %")
 
 
 def estimated(found: Estimate) -> str:
