@@ -84,7 +84,7 @@ def of_trial(trial: Trial) -> tuple[Metric, ...]:
 def _rate(rate: Rate) -> Metric:
     assert rate.lower_fps is not None
     sure = rate.confidence if rate.status is RateStatus.FOUND else None
-    how = f"{sure:.0%} interval of its search" if sure else _HOW[rate.status]
+    how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
     note = how + (f": {rate.reason}" if rate.reason else "")
     return Metric(rate.name, "fps", rate.quoted_fps or rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
 

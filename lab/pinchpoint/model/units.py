@@ -53,6 +53,11 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{_three(value * 100)} %"
 
 
+def percent(value: float) -> str:
+    """A share of one that is a round figure, e.g. `95 %`."""
+    return f"{value * 100:.3g} %"
+
+
 def frames(count: int | None) -> str:
     """A frame count with thousands separators; `-` for None."""
     return "-" if count is None else f"{count:,}"
@@ -78,11 +83,12 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
 
 
-def beside(value: float, low: float, high: float, unit: str) -> str:
-    """Two values in the unit that `quantity` writes a third one in, without it, e.g. `4.71 .. 5.02`."""
+def beside(value: float, *others: float, unit: str) -> str:
+    """Other values in the unit that `quantity` writes the first one in, without its word, e.g. `4.71 .. 5.02`."""
     divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
-    decimals = next((one for one in range(_decimals(value / divisor), 7) if (high - low) / divisor > 4.99 * 10.0**-one), 2)
-    return f"{low / divisor:,.{decimals}f} .. {high / divisor:,.{decimals}f}"
+    least, apart = _decimals(value / divisor), (max(others) - min(others)) / divisor
+    decimals = next((one for one in range(least, 7) if apart > 4.99 * 10.0**-one), least)
+    return " .. ".join(f"{other / divisor:,.{decimals}f}" for other in others)
 
 
 def duration(seconds: float) -> str:

@@ -60,7 +60,7 @@ def _table(result: RunResult) -> str:
     found = rate_table(result)
     columns = [*found.columns[:-1], *found.others, found.columns[-1]]
     rows = [
-        [" ".join(column.heading.split()) for column in columns],
+        [column.heading.replace("/\n", "/").replace("\n", " ") for column in columns],
         ["---:" if column.is_number else "---" for column in columns],
         *([_plain(cell) for cell in cells] for cells in zip(*(column.cells for column in columns), strict=True)),
     ]

@@ -1,6 +1,6 @@
 """The terminal's tables: curves, findings, rates, and what pinched each scenario."""
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from rich import box
@@ -22,6 +22,8 @@ STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BE
 
 _BOUNDS = {"found": "bold", "at_least": "yellow", "below": "yellow", "between": "yellow", "refused": "red"}
 _MOST_COLUMNS = 3  # of metrics, so that a line fits a terminal
+_LEAST_FIRST = ("best", "limit", "busy", "cycles", "interval")  # columns that a narrow terminal does without
+_UNBOUNDED = 10_000  # columns
 _MOST_WARNINGS = 2  # of a scenario; all are in the report
 
 
@@ -71,22 +73,21 @@ class _Rates:
     dim: tuple[str, ...]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        narrower = (set[str](), {"best"}, {"best", "limit"})
-        drawn = [(self._drawn(left_out), "limit" in left_out) for left_out in narrower]
-        fits = (one for one in drawn if Measurement.get(console, options, one[0]).maximum <= options.max_width)
+        drawn = [(self._drawn(_LEAST_FIRST[:left_out]), left_out > 1) for left_out in range(len(_LEAST_FIRST) + 1)]
+        unbounded = options.update(max_width=_UNBOUNDED)
+        fits = (one for one in drawn if Measurement.get(console, unbounded, one[0]).maximum <= options.max_width)
         table, with_limit = next(fits, drawn[-1])
         yield table
         if self.dim:
-            yield Padding(Group(*(Text(line, style="dim") for line in self.dim)), (0, 0, 1, 0))
+            yield Padding(Group(*(Text(line, style="dim") for line in self.dim)), (0, 0, 1, 1))
         for one in self.table.results:
-            yield _verdict(one, with_limit)
-            yield from _warnings(one)
+            yield from (Padding(line, (0, 0, 0, 1)) for line in (_verdict(one, with_limit), *_warnings(one)))
 
-    def _drawn(self, left_out: Set[str]) -> Table:
+    def _drawn(self, left_out: Sequence[str]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         columns = [column for column in self.table.columns if column.key not in left_out]
         for column in columns:
-            table.add_column(Text(column.heading), justify="right" if column.is_number else "left", no_wrap=True)
+            table.add_column(Text(column.heading), justify="right" if column.is_number else "left", overflow="fold")
         for place, one in enumerate(self.table.results):
             style = STYLES.get(one.rates[0].status, "red") if one.rates else ""
             table.add_row(*(Text(column.cells[place], style if column.key == "rate" else "") for column in columns))
@@ -106,7 +107,7 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
         found = [{point.share: point.latency for point in one.latency}.get(share) for one in results]
         cells = [units.nanoseconds(one.p99_ns) if one else ABSENT for one in found]
         if told := _of_each(results, cells):
-            lines.append(f"latency p99 at {share * 100:.3g} % of the NDR: {told}")
+            lines.append(f"latency p99 at {units.percent(share)} of the NDR: {told}")
     return lines
 
 

@@ -6,7 +6,17 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, LossFloor, ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import (
+    CacheLine,
+    LossFloor,
+    ModeRates,
+    Outcome,
+    Rate,
+    RateStatus,
+    RunInfo,
+    RunResult,
+    ScenarioResult,
+)
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import LIMITS
@@ -76,7 +86,7 @@ def quoted(rate: Rate) -> str:
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        kind = f"{rate.confidence:.0%} interval" if rate.confidence else "bounds"
+        kind = f"{units.percent(rate.confidence)} interval" if rate.confidence else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
         return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
@@ -92,16 +102,16 @@ def interval(rate: Rate) -> str:
 
 
 def _floor(found: LossFloor) -> str:
-    ends = f"{units.loss(found.lower)} to {units.loss(found.upper)}"
+    ends = units.quantity_range(found.lower, found.upper, "share")
     return f"{ends} in {units.counted(found.trials, 'trial')} at {units.fps(found.load_fps)}, the lowest load tried"
 
 
 def band(rate: Rate) -> str:
-    """Where the momentary rate lay, e.g. `5 to 95 % of the time: 3.98 to 6.02 Mpps`; empty if that is not known."""
+    """Where the momentary rate lay, e.g. `band 3.98 to 6.02 Mpps (5 to 95 % of the time)`; empty if not known."""
     if rate.band is None:
         return ""
     ends = units.fps_range(rate.band.low_fps, rate.band.high_fps)
-    return f"5 to 95 % of the time: {ends}; best sustained {units.fps(rate.band.best_fps)}"
+    return f"band {ends} (5 to 95 % of the time); best sustained {units.fps(rate.band.best_fps)}"
 
 
 def width(rate: Rate) -> float | None:
@@ -139,7 +149,8 @@ def mode_rate(mode: ModeRates) -> str:
 def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
     """How much of the search was in this mode, e.g. `60 %`."""
     total = sum(one.trials for one in every)
-    return f"{mode.trials / total if mode.share is None and total else mode.share or 0.0:.0%}".replace("%", " %")
+    share = mode.trials / total if mode.share is None and total else mode.share or 0.0
+    return f"{share * 100:.0f} %"
 
 
 def estimated(found: Estimate) -> str:
@@ -218,13 +229,17 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
     found = [*_rate_checks(result), _headroom(result), _validity(result)]
+    if share := unexplained(trials):
+        none = share == units.loss(0)
+        found.append(Check(none, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"))
+    return (*found, _cores(result))
+
+
+def unexplained(trials: Sequence[Trial]) -> str:
+    """The share of the offered frames that no counter accounts for, over all valid trials; empty without one."""
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
-    if valid:
-        worst = max((trial.ledger.unexplained for trial in valid), key=abs)
-        frames = f"up to {units.frames(abs(worst))} frames" if worst else "no frame"
-        text = f"ledger: {frames} unexplained in any valid trial"
-        found.append(Check(worst == 0, text))
-    return (*found, _cores(result.cache_line))
+    offered = sum(trial.offered for trial in valid)
+    return units.loss(sum(abs(trial.ledger.unexplained) for trial in valid) / offered) if offered else ""
 
 
 def _rate_checks(result: ScenarioResult) -> list[Check]:
@@ -234,7 +249,8 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
     share = width(rate)
     if rate.status is RateStatus.FOUND and share is not None:
         return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
-    return [Check(False, f"{rate.name}: {interval(rate)}")]
+    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
+    return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 
 
 def _headroom(result: ScenarioResult) -> Check:
@@ -263,11 +279,13 @@ def _made(result: ScenarioResult) -> str:
     return _MADE.get(result.measure, "trial")
 
 
-def _cores(cache_line: CacheLine | None) -> Check:
-    text = core_distance(cache_line)
-    if cache_line is None:
+def _cores(result: ScenarioResult) -> Check:
+    """Two distances of the cores are in a band already; without one they are a doubt."""
+    cores, text = result.cache_line, core_distance(result.cache_line)
+    if cores is None:
         return Check(False, text)
-    return Check(cache_line.max_ns < FAR_CORES_RATIO * cache_line.min_ns, text)
+    in_band = any(rate.band for rate in result.rates)
+    return Check(in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns, text)
 
 
 def rate_names(result: RunResult) -> tuple[str, ...]:
