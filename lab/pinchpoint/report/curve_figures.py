@@ -369,11 +369,10 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
 def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
     found = dict(part.having(name))
     values = [100 * found[level].value if level in found else None for level in levels]
-    drawn: Figure = {"type": "bar", "width": 0.5, "textposition": "none", "marker": {"color": colour}} if x.categorical else {
-        "type": "scatter", "mode": "lines", "stackgroup": "lookups",
-        "line": {"color": colour, "width": 1.5}, "fillcolor": colour,
-    }  # fmt: skip
-    return drawn | {
+    bar: Figure = {"type": "bar", "width": 0.5, "textposition": "none", "marker": {"color": colour}}
+    area: Figure = {"type": "scatter", "mode": "lines", "stackgroup": "lookups",
+                    "line": {"color": colour, "width": 1.5}, "fillcolor": colour}  # fmt: skip
+    return (bar if x.categorical else area) | {
         "name": SHARES[name],
         "x": [x.place(level) for level in levels],
         "y": values,

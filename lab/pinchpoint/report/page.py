@@ -92,6 +92,7 @@ def render_html(
         curves=curves,
         plain=plain,
         overview=overview,
+        bands=any(rate.band for section in plain for rate in section.rates),
         swept={
             view.curve.group: [one for one in sections if one.swept and one.group == view.curve.group]
             for view in curves

@@ -260,7 +260,7 @@ def search_words(result: ScenarioResult | None) -> str:
 
 
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
-    """Why trials were discarded, the most frequent first: the kind, how many, their share, and the first one's reason."""
+    """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
     kinds: dict[TrialValidity, list[Trial]] = {}
     for trial in trials:
         if trial.validity is not TrialValidity.VALID:

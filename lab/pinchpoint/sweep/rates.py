@@ -73,7 +73,7 @@ def measure_scenario(
     listener.phase("latency", len(scenario.latency.at))
     latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
     result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
-    return replace(result, warnings=(*result.warnings, not_learnt)) if not_learnt else result
+    return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
 
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
@@ -174,7 +174,7 @@ def _summary(
 
 
 def _warnings(found: _Found, rejections: Rejections, modes: Sequence[ModeRates], scenario: Scenario) -> tuple[str, ...]:
-    """What a reader of the rates must know beside them, the weightiest first."""
+    """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
     every = (*rejections.warnings, held, _of_ceiling(found), sentence(modes), of_trials(found.searched).sentence)
