@@ -21,6 +21,7 @@ from pinchpoint.model.result import (
     Limit,
     LossFloor,
     ModeRates,
+    Moment,
     Rate,
     RateStatus,
     RunInfo,
@@ -29,7 +30,7 @@ from pinchpoint.model.result import (
     Verdict,
 )
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Trial, TrialValidity
 
 INFO, RESULT, TRIALS = sample.sample_run()
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
@@ -67,6 +68,7 @@ def _trials(name: str, near_fps: float, far_fps: float, seed: int, count: int = 
                 sent_duration_s=TRIAL_S, wall_s=0.42, intended=offered, offered=offered, received=received,
                 ledger=ledger, witness=witness, reason=NOISY if noisy else "",
                 validity=TrialValidity.NOISY_HOST if noisy else TrialValidity.VALID,
+                cause=Cause.SENDER_STOOD_STILL if noisy else None,
             )
         )  # fmt: skip
         load_fps = load_fps * STEP_UP if received == offered else received / TRIAL_S
@@ -99,6 +101,17 @@ def _modes(trials: Sequence[Trial]) -> tuple[ModeRates, ...]:
     return tuple(found)
 
 
+def _track(trials: Sequence[Trial]) -> tuple[Moment, ...]:
+    """The threshold at each trial: what the three around it carried."""
+    carried = [trial.received / TRIAL_S for trial in trials]
+    middles = [median(carried[max(0, place - 1) : place + 2]) for place in range(len(trials))]
+    return tuple(
+        Moment(trial.id, round(0.55 * place, 2), 0.93 * middle, middle, 1.07 * middle)
+        for place, (trial, middle) in enumerate(zip(trials, middles, strict=True))
+        if trial.validity is TrialValidity.VALID
+    )
+
+
 def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -> tuple[ScenarioResult, list[Trial]]:
     base = RESULT.scenarios[1]
     trials = _trials(name, near_fps, far_fps, seed)
@@ -110,6 +123,7 @@ def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -
     headline = f"PMD core 1 is saturated: 99.8 % busy at {cycles:,.0f} cycles per packet."
     made = replace(
         base, scenario=name, title=title, group=name, rates=rates, latency=latency, modes=_modes(trials),
+        track=_track(trials), unexplained_share=2.1e-6,
         metrics=of_rates(rates, latency, None), trials=len(trials), invalid_trials=dict(invalid),
         pmds=tuple(replace(pmd, busy_share=0.998, cycles_per_packet=cycles) for pmd in base.pmds),
         traffic_s=len(trials) * TRIAL_S, wall_s=0.55 * len(trials) + 9.0, generator_ceiling_fps=2.1 * near_fps,
@@ -122,7 +136,7 @@ def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -
 def _without_rate(name: str, title: str, rate: Rate, why: str, limit: Limit) -> ScenarioResult:
     verdict = Verdict(limit, why, (), (), ())
     return replace(
-        RESULT.scenarios[1], scenario=name, title=title, group=name, rates=(rate,), latency=(), modes=(),
+        RESULT.scenarios[1], scenario=name, title=title, group=name, rates=(rate,), latency=(), modes=(), track=(),
         metrics=of_rates((rate,), (), None), verdict=verdict, trials=12, invalid_trials={}, warnings=(),
         traffic_s=2.4, wall_s=8.0,
     )  # fmt: skip

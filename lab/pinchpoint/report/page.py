@@ -195,7 +195,7 @@ def _section(
         sentence=words.verdict_sentence(one) if one else "",
         busy=rate_views.busy(one) if one else "",
         cycles=rate_views.cycles(one) if one else "",
-        unexplained=words.unexplained(own),
+        unexplained=words.unexplained(one, own),
         discarded=rate_figures.discarded(own),
         checks=words.checks(one, own) if one else (),
         ledgers=views.ledgers(own),

@@ -11,6 +11,7 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.axes import value_axis
@@ -60,7 +61,7 @@ def scenario_spreads(one: ScenarioResult) -> tuple[Spread, ...]:
 def _of_mode(mode: ModeRates, every: Sequence[ModeRates]) -> Spread:
     value = mode.median_fps or (mode.rates[0].quoted_fps if mode.rates else None)
     share = words.mode_share(mode, every)
-    return Spread(f"{mode.label}, {share}", value, text=f"{words.mode_rate(mode)} in {share} of the trials")
+    return Spread(f"{mode.label}, {share}", value, text=f"{words.mode_rate(mode)} for {share} of the time")
 
 
 def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: bool = False) -> Figure | None:
@@ -133,11 +134,11 @@ def _best(found: Sequence[Spread], divisor: float) -> Figure:
 
 
 def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure | None:
-    """The loads that a search tried against the time, and what came of each; None with fewer than three.
+    """The loads that a search tried against the time, and what came of each; None with fewer than seven.
 
-    x: seconds since the first; y: offered load. The line is what came back, the median of seven trials
-    in turn. Across lie the band and the interval of the first rate; upright the times in which the cores were
-    in another mode than the most frequent one.
+    x: seconds since the first; y: offered load. The line is the threshold that the search tracked; without one,
+    what came back, as the median of seven trials in turn. Bars across are the band and the interval of the first
+    rate. Bars upright are the times in which the cores were not in their most frequent mode.
     """
     tried = [trial for trial in trials if trial.phase == _PHASE and trial.burst_frames is None]
     if len(tried) < 2 * _AROUND + 1:
@@ -147,7 +148,9 @@ def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     valid = [(at, trial) for at, trial in zip(times, tried, strict=True) if trial.validity is TrialValidity.VALID]
     allowed = rate.loss_ratio if rate else 0.0
     discarded = [pair for pair in zip(times, tried, strict=True) if pair[1].validity is not TrialValidity.VALID]
-    moving = _moving(valid)
+    at = dict(zip((trial.id for trial in tried), times, strict=True))
+    track = [moment for moment in result.track if moment.trial_id in at] if result else []
+    moving = [(at[one.trial_id], one.median_fps) for one in track] or _moving(valid)
     spread = spread_of("", rate) if rate else Spread("", None)
     of_interest = [fps for _, fps in moving] + [end for ends in (spread.band, spread.ends) if ends for end in ends]
     of_interest += [] if spread.value is None else [spread.value]
@@ -157,9 +160,9 @@ def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     lost = [pair for pair in valid if pair[1].loss_ratio > allowed and pair[1].offered_fps <= top]
     over = [pair for pair in valid if pair[1].offered_fps > top]
     data = [
-        {"type": "scatter", "mode": "lines", "name": f"came back, median of {2 * _AROUND + 1} trials",
-         "x": [at for at, _ in moving], "y": [fps / y.divisor for _, fps in moving], "hoverinfo": "skip",
-         "line": {"color": "@second", "width": 2}},
+        {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": "@second", "width": 2},
+         "name": "threshold, as estimated" if track else f"came back, median of {2 * _AROUND + 1} trials",
+         "x": [at for at, _ in moving], "y": [fps / y.divisor for _, fps in moving]},
         _tried("held" if allowed else "no frame lost", "circle", "@valid", held, top, y.divisor),
         _tried("lost more than allowed" if allowed else "frames lost", "x-thin", "@bad", lost, top, y.divisor),
         _tried("load above the axis", "triangle-up-open", "@bad", over, top, y.divisor),
@@ -227,7 +230,7 @@ def _across(spread: Spread, divisor: float) -> list[Figure]:
 
 def _other_modes(result: ScenarioResult | None, times: Sequence[float], trials: Sequence[Trial]) -> Iterator[Figure]:
     """Where the cores were farther apart or nearer than most of the time."""
-    modes = [mode for mode in (result.modes if result else ()) if mode.distance_ns]
+    modes = _distances(result)
     if len(modes) < 2:
         return
     usual = max(modes, key=lambda mode: mode.trials)
@@ -240,6 +243,11 @@ def _other_modes(result: ScenarioResult | None, times: Sequence[float], trials: 
                    "layer": "below", "fillcolor": "@line", "opacity": 0.35, "line": {"width": 0}}  # fmt: skip
 
 
+def _distances(result: ScenarioResult | None) -> list[ModeRates]:
+    """Modes that differ in the distance of the cores. That a neighbour slowed a trial stands in no single trial."""
+    return [mode for mode in (result.modes if result else ()) if mode.distance_ns and not mode.slowed]
+
+
 def _nearest(modes: Sequence[ModeRates], trial: Trial) -> ModeRates | None:
     probed_ns = trial.witness.cache_line_before_ns
     if not probed_ns:
@@ -249,24 +257,22 @@ def _nearest(modes: Sequence[ModeRates], trial: Trial) -> ModeRates | None:
 
 def search_words(result: ScenarioResult | None) -> str:
     """What to see in the figure of a search."""
-    modes = [mode for mode in (result.modes if result else ()) if mode.distance_ns]
+    modes = _distances(result)
     usual = max(modes, key=lambda mode: mode.trials) if len(modes) > 1 else None
     others = " and ".join(mode.label for mode in modes if mode is not usual)
     grey = f" Grey background: {others}; most of the time: {usual.label}." if usual else ""
     return (
-        "Each marker is a trial; point at one for its account. The grey line follows what the device carried, "
+        "Each marker is a trial; point at one for its account. The grey line follows the device, "
         f"the straight one is the rate that holds half of the time, within its interval and its band.{grey}"
     )
 
 
 def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
     """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
-    kinds: dict[TrialValidity, list[Trial]] = {}
+    kinds: dict[str, list[Trial]] = {}
     for trial in trials:
         if trial.validity is not TrialValidity.VALID:
-            kinds.setdefault(trial.validity, []).append(trial)
+            why = CAUSES[trial.cause] if trial.cause else words.VALIDITIES[trial.validity]
+            kinds.setdefault(why, []).append(trial)
     ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    return tuple(
-        (words.VALIDITIES[kind], len(found), units.share(len(found) / len(trials)), found[0].reason)
-        for kind, found in ranked
-    )
+    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)

@@ -8,6 +8,7 @@ from typing import Final
 from pinchpoint.model import units
 from pinchpoint.model.result import (
     CacheLine,
+    Limit,
     LossFloor,
     ModeRates,
     Outcome,
@@ -16,6 +17,7 @@ from pinchpoint.model.result import (
     RunInfo,
     RunResult,
     ScenarioResult,
+    Verdict,
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
@@ -134,7 +136,7 @@ def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
     if len(result.modes) < 2:
         return ()
     return tuple(
-        f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, result.modes)} of the trials)" for mode in result.modes
+        f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, result.modes)} of the time)" for mode in result.modes
     )
 
 
@@ -229,14 +231,29 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
     found = [*_rate_checks(result), _headroom(result), _validity(result)]
-    if share := unexplained(trials):
+    if share := unexplained(result, trials):
         none = share == units.loss(0)
-        found.append(Check(none, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"))
+        # A share that is small enough for a verdict is no doubt; older runs do not say which is.
+        judged_small = result.unexplained_share is not None and _is_explained(result.verdict)
+        found.append(
+            Check(
+                none or judged_small, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"
+            )
+        )
     return (*found, _cores(result))
 
 
-def unexplained(trials: Sequence[Trial]) -> str:
-    """The share of the offered frames that no counter accounts for, over all valid trials; empty without one."""
+def _is_explained(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.limit is not Limit.UNEXPLAINED
+
+
+def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
+    """The share of the offered frames that no counter accounts for; empty if not known.
+
+    Of a run stored before results told it, that of all valid trials.
+    """
+    if result and result.unexplained_share is not None:
+        return units.loss(result.unexplained_share)
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
     offered = sum(trial.offered for trial in valid)
     return units.loss(sum(abs(trial.ledger.unexplained) for trial in valid) / offered) if offered else ""

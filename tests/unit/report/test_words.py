@@ -66,8 +66,8 @@ def test_modes_of_the_cores_explain_the_band_with_their_rates_and_shares() -> No
     near = ModeRates("cores 14 ns apart", 14.0, 12, 2.4, (), share=0.6, median_fps=3.4e6)
     far = ModeRates("cores 155 ns apart", 155.0, 8, 1.6, (), share=0.4, median_fps=2.1e6)
     assert words.mode_lines(replace(SNAT_255, modes=(near, far))) == (
-        "cores 14 ns apart: NDR 3.40 Mpps (60 % of the trials)",
-        "cores 155 ns apart: NDR 2.10 Mpps (40 % of the trials)",
+        "cores 14 ns apart: NDR 3.40 Mpps (60 % of the time)",
+        "cores 155 ns apart: NDR 2.10 Mpps (40 % of the time)",
     )
     assert words.mode_lines(replace(SNAT_255, modes=(near,))) == ()
 
@@ -77,8 +77,8 @@ def test_modes_stored_before_bands_have_the_rates_that_they_had() -> None:
     unmet = rate(0.0, None, None, RateStatus.REFUSED, "not met long enough")
     far = ModeRates("cores 155 ns apart", 155.0, 1, 1.0, (unmet,))
     assert words.mode_lines(replace(SNAT_255, modes=(near, far))) == (
-        "cores 14 ns apart: NDR 3.10 Mpps (95 % of the trials)",
-        "cores 155 ns apart: NDR no number (5 % of the trials)",
+        "cores 14 ns apart: NDR 3.10 Mpps (95 % of the time)",
+        "cores 155 ns apart: NDR no number (5 % of the time)",
     )
 
 
