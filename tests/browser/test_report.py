@@ -13,6 +13,7 @@ sync_api = pytest.importorskip("playwright.sync_api")
 from playwright.sync_api import Browser, Page, expect, sync_playwright  # noqa: E402
 from sample import rate, sample_run  # noqa: E402
 from sample_measures import measures_run  # noqa: E402
+from sample_shared import every_status, shared_run  # noqa: E402
 
 from pinchpoint.model.result import RateStatus  # noqa: E402
 from pinchpoint.report import render_html  # noqa: E402
@@ -71,16 +72,38 @@ def shown(browser: Browser, report: Path) -> Seen:
 def test_the_headline_numbers_are_visible_with_unit_and_qualifier(shown: Seen) -> None:
     rows = shown.page.locator("table.study tbody tr").all_inner_texts()
     plain = [" ".join(row.split()) for row in rows]
-    assert "at least 7.10 Mpps at least 7.10 Mpps traffic generator" in plain[0]
-    assert "3.10 Mpps 3.12 Mpps PMD core" in plain[1]
-    assert "1.55 Mpps 1.56 Mpps PMD core" in plain[2]
-    assert shown.page.get_by_text("from 3.100 to 3.115 Mpps (0.48 % wide)").is_visible()
+    assert "at least 7.10 Mpps at least 7.10 Mpps 84.5 % 310 cycles/packet traffic generator" in plain[0]
+    assert "3.10 Mpps 3.100 .. 3.115 3.12 Mpps" in plain[1]
+    assert "1.55 Mpps 1.550 .. 1.558 1.56 Mpps" in plain[2]
+    assert shown.page.get_by_text("bounds 3.100 to 3.115 Mpps (0.48 % wide)").is_visible()
     assert shown.page.get_by_text("PMD core 1 is saturated: 99.9 % busy at 839 cycles").is_visible()
 
 
 def test_the_overview_fits_the_first_screen(shown: Seen) -> None:
     box = shown.page.locator("table.study").bounding_box()
     assert box is not None and box["y"] + box["height"] < 800
+
+
+def test_bands_and_their_axis_are_on_the_first_screen(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "shared.html"
+    path.write_text(render_html(*shared_run()))
+    seen = _open(browser, path)
+    box = seen.page.locator("#rates").bounding_box()
+    assert box is not None and box["y"] + box["height"] < 900
+    expect(seen.page.locator("#rates .xtitle")).to_have_text("NDR, Mpps")
+    expect(seen.page.locator("#rates .barlayer path")).to_have_count(6)  # a band and an interval for each scenario
+    assert seen.errors == []
+
+
+def test_every_status_of_a_rate_is_a_page_without_complaints(browser: Browser, tmp_path: Path) -> None:
+    path = tmp_path / "statuses.html"
+    path.write_text(render_html(shared_run()[0], every_status(), ()))
+    seen = _open(browser, path)
+    rows = [" ".join(row.split()) for row in seen.page.locator("table.study tbody tr").all_inner_texts()]
+    for row, quoted in zip(rows, ("2.20 Mpps", "at least 7.10 Mpps", "below 10.0 kpps", "loses 0.12 %", "no number"),
+                           strict=False):  # fmt: skip
+        assert quoted in row
+    assert seen.errors == []
 
 
 def test_every_trial_is_a_marker_of_its_validity(shown: Seen) -> None:

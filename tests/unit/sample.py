@@ -152,7 +152,7 @@ def _latency(truth: Truth, load_fps: float, count: int) -> LatencySummary:
     )
 
 
-def _ledger(offered: int, refused: int, dropped: int, received: int) -> Ledger:
+def ledger(offered: int, refused: int, dropped: int, received: int) -> Ledger:
     sent = offered - refused
     ring = Drop("receive ring of left full", refused, "engine refused", "dut")
     transmit = Drop("transmit ring of right full", dropped, "ovs_tx_failure_drops", "engine")
@@ -251,7 +251,7 @@ def _trial(truth: Truth, number: int, phase: str, load_fps: float) -> Trial:
         offered=offered,
         received=received,
         streams=(stream,),
-        ledger=_ledger(offered, refused, dropped, received),
+        ledger=ledger(offered, refused, dropped, received),
         witness=_witness(truth, number, validity),
         pmds=(_pmd(truth, min(load_fps, truth.capacity_fps, truth.generator_fps)),),
         observed={"ovs.left.rx_packets": offered - refused, "ovs.emc_hits": 0.5 * received},

@@ -1,9 +1,12 @@
-"""What is shown while a run goes on: one live line on a terminal, plain lines when piped."""
+"""What is shown while a run goes on: one live line on a terminal, a line every ten seconds when piped."""
 
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from statistics import median
+from typing import Final
 
 from rich.console import Console
 from rich.live import Live
@@ -15,7 +18,12 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.report import words
 from pinchpoint.sweep.listener import Listener
+
+EVERY_S: Final = 10.0
+"""A log gets at most one line in this time, whatever happens."""
+_RECENT: Final = 7  # trials that tell what the device carries just now
 
 
 @contextmanager
@@ -29,81 +37,92 @@ def progress(quiet: bool) -> Iterator[Listener]:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield _LiveProgress(live)
     else:
-        yield _PlainProgress()
+        yield PlainProgress()
 
 
 class _State(Listener):
     """What both displays know."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self.clock_s = clock_s
         self.title = ""
         self.phase_name = ""
         self.expected = 0
         self.done = 0
-        self.phase_began = time.monotonic()
-        self.lossless_fps: float | None = None
-        self.lossy_fps: float | None = None
+        self.phase_began_s = clock_s()
+        self.carried_fps = deque[float](maxlen=_RECENT)
         self.trial = ""
         self.last = ""
         self.run_left_s = 0.0
-        self.unit_began = self.phase_began
+        self.unit_began_s = self.phase_began_s
         self.units = 0
+
+    def changed(self) -> None:
+        """There is something new to show; never called during a trial."""
+
+    def finished(self, text: str) -> None:
+        """A scenario is at its end."""
 
     def run_left(self, left_s: float) -> None:
         self.run_left_s = left_s
 
     def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
         self.title = f"{scenario.name} ({number}/{total})"
-        self.lossless_fps = self.lossy_fps = None
+        self.carried_fps.clear()
         self.last = self.trial = ""
-        self.unit_began, self.units = time.monotonic(), total
+        self.unit_began_s, self.units = self.clock_s(), total
 
     def building(self, number: int, total: int, what: str) -> None:
         self.phase_name, self.trial = "building", f"{number}/{total} {what}"
+        self.changed()
 
     def phase(self, name: str, expected_trials: int) -> None:
         self.phase_name, self.expected, self.done = name, expected_trials, 0
-        self.phase_began = time.monotonic()
+        self.phase_began_s = self.clock_s()
 
     def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
         burst = f"{units.frames(int(duration_s * load_fps))} frames back to back"
         sent = burst if load_fps == HIGHEST_FPS else f"{duration_s:.6g} s at {units.fps(load_fps)}"
         self.trial = f"trial {self.done + 1}: {sent}"
+        self.changed()
 
     def trial_ends(self, trial: Trial) -> None:
         self.done += 1
         self.last = outcome(trial)
-        if trial.phase != "search" or trial.validity is not TrialValidity.VALID:
-            return
-        if trial.lost == 0:
-            self.lossless_fps = max(self.lossless_fps or 0.0, trial.load_fps)
-        elif self.lossy_fps is None or trial.load_fps < self.lossy_fps:
-            self.lossy_fps = trial.load_fps
+        if trial.phase == "search" and trial.validity is TrialValidity.VALID and trial.sent_duration_s:
+            self.carried_fps.append(trial.received / trial.sent_duration_s)
 
     def measurement_begins(self, name: str, expected_s: float) -> None:
         self.phase_name, self.expected, self.done = "measuring", 0, 0
         self.trial = f"{name}, about {units.duration(max(1.0, expected_s))}"
+        self.changed()
 
     def measurement_ends(self, found: Measurement) -> None:
         self.last = measured(found)
 
-    def bounds(self) -> str:
-        """The highest load without loss and the lowest with, so far."""
-        if self.lossless_fps is None and self.lossy_fps is None:
-            return ""
-        return f"lossless to {units.fps(self.lossless_fps)}, loss from {units.fps(self.lossy_fps)}"
+    def scenario_ends(self, result: ScenarioResult) -> None:
+        self.finished(_finished(result))
+
+    def line(self) -> str:
+        """Everything worth knowing now, in one line."""
+        parts = (self.title, self.phase_name, self.trial, self.last, self._now(), self.time_left(), self.whole_run())
+        return "  ·  ".join(part for part in parts if part)
+
+    def _now(self) -> str:
+        """What came back lately: the rate moves, and this follows it."""
+        return f"carries about {units.fps(median(self.carried_fps))}" if self.carried_fps else ""
 
     def time_left(self) -> str:
         """Of this phase, from its own pace; an estimate, since a search decides as it goes."""
         if not self.done or not self.expected or self.phase_name == "building":
             return ""
-        pace_s = (time.monotonic() - self.phase_began) / self.done
+        pace_s = (self.clock_s() - self.phase_began_s) / self.done
         left_s = max(0, self.expected - self.done) * pace_s
         return f"about {_clock(left_s)} left" if left_s >= 1 else "nearly done"
 
     def whole_run(self) -> str:
         """What the whole run will take from now on, where it has more than one unit."""
-        left_s = self.run_left_s - (time.monotonic() - self.unit_began)
+        left_s = self.run_left_s - (self.clock_s() - self.unit_began_s)
         return f"run: about {_clock(left_s)} left" if self.units > 1 and left_s >= 1 else ""
 
 
@@ -134,66 +153,32 @@ class _LiveProgress(_State):
         super().__init__()
         self._live = live
 
-    def _redraw(self) -> None:
-        parts = [self.title, self.phase_name, self.trial, self.last, self.bounds(), self.time_left(), self.whole_run()]
-        line = "  ·  ".join(part for part in parts if part)
-        self._live.update(Text(line, overflow="ellipsis", no_wrap=True), refresh=True)
+    def changed(self) -> None:
+        self._live.update(Text(self.line(), overflow="ellipsis", no_wrap=True), refresh=True)
 
-    def building(self, number: int, total: int, what: str) -> None:
-        super().building(number, total, what)
-        self._redraw()
-
-    def trial_begins(self, trial_id: str, duration_s: float, load_fps: float) -> None:
-        super().trial_begins(trial_id, duration_s, load_fps)
-        self._redraw()
-
-    def measurement_begins(self, name: str, expected_s: float) -> None:
-        super().measurement_begins(name, expected_s)
-        self._redraw()
-
-    def scenario_ends(self, result: ScenarioResult) -> None:
-        self._live.console.print(_finished(result), markup=False)
+    def finished(self, text: str) -> None:
+        self._live.console.print(text, markup=False)
 
 
-class _PlainProgress(_State):
-    """One line an event, for logs."""
+class PlainProgress(_State):
+    """For logs: at most one line in `EVERY_S`; what ends in between stands in the next one."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._began = time.monotonic()
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(clock_s)
+        self._began_s = clock_s()
+        self._next_s = self._began_s
+        self._ended: list[str] = []
 
-    def _say(self, text: str) -> None:
-        print(f"[{time.monotonic() - self._began:7.1f} s] {self.title}: {text}", file=sys.stderr, flush=True)
+    def changed(self) -> None:
+        if self.clock_s() < self._next_s:
+            return
+        self._next_s = self.clock_s() + EVERY_S
+        text = "; ".join(filter(None, (*self._ended, self.line())))
+        self._ended.clear()
+        print(f"[{self.clock_s() - self._began_s:7.1f} s] {text}", file=sys.stderr, flush=True)
 
-    def scenario_begins(self, scenario: Scenario, number: int, total: int) -> None:
-        super().scenario_begins(scenario, number, total)
-        if self.whole_run():
-            self._say(self.whole_run())
-
-    def building(self, number: int, total: int, what: str) -> None:
-        if number in (1, total):
-            self._say(f"building, action {number} of {total}")
-
-    def phase(self, name: str, expected_trials: int) -> None:
-        super().phase(name, expected_trials)
-        self._say(f"{name}, about {expected_trials} trials")
-
-    def trial_ends(self, trial: Trial) -> None:
-        super().trial_ends(trial)
-        extra = "; ".join(part for part in (self.bounds(), self.time_left()) if part)
-        self._say(f"{trial.phase} trial {self.done}: {self.last}" + (f"  [{extra}]" if extra else ""))
-
-    def measurement_begins(self, name: str, expected_s: float) -> None:
-        super().measurement_begins(name, expected_s)
-        self._say(f"measuring {self.trial}")
-
-    def measurement_ends(self, found: Measurement) -> None:
-        super().measurement_ends(found)
-        self._say(f"{found.id}: {self.last}")
-
-    def scenario_ends(self, result: ScenarioResult) -> None:
-        self.title = "finished" if result.outcome is Outcome.MEASURED else "not measured"
-        self._say(_finished(result))
+    def finished(self, text: str) -> None:
+        self._ended.append(text)
 
 
 def _finished(result: ScenarioResult) -> str:
@@ -201,7 +186,7 @@ def _finished(result: ScenarioResult) -> str:
         return f"{result.scenario}: {result.outcome.value}: {result.reason}"
     if not result.rates:
         return f"{result.scenario}: {_first(result.metrics)}; {result.wall_s:.0f} s"
-    rates = ", ".join(f"{rate.name} {units.fps(rate.quoted_fps)} ({rate.status.value})" for rate in result.rates)
+    rates = ", ".join(f"{rate.name} {words.quoted(rate)}" for rate in result.rates)
     return f"{result.scenario}: {rates}; {result.trials} trials in {result.wall_s:.0f} s"
 
 

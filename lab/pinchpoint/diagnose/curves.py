@@ -76,7 +76,7 @@ def metrics_of(one: ScenarioResult) -> list[Metric]:
     refused = [
         Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, f"refused: {rate.reason}")
         for rate in silent
-        if rate.status is RateStatus.REFUSED
+        if rate.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS)
     ]
     return [*below, *refused, *one.metrics]
 

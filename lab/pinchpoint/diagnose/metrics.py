@@ -12,12 +12,14 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.scenario import Stream
+from pinchpoint.model.terms import band_metrics
 from pinchpoint.model.trial import PmdLoad, Trial
 
 _HOW = {
     RateStatus.FOUND: "bounds of the search",
     RateStatus.AT_LEAST: "at least",
     RateStatus.BELOW_MINIMUM: "below the lowest load tried",
+    RateStatus.LOSES_ALWAYS: "refused: frames are lost at any load",
     RateStatus.REFUSED: "refused",
 }
 # ovs-vswitchd prints averages with two decimals.
@@ -43,8 +45,19 @@ def of_rates(
 
 
 def of_the_rates_alone(rates: Sequence[Rate]) -> tuple[Metric, ...]:
-    """One metric for each rate that has a lower end."""
-    return tuple(_rate(rate) for rate in rates if rate.lower_fps is not None)
+    """Each rate that has a lower end: the number to quote with its interval, then its band if one is known.
+
+    Of a DUT that loses frames at any load, the share that it loses.
+    """
+    return (
+        *(_rate(rate) for rate in rates if rate.lower_fps is not None),
+        *(one for rate in rates for one in _of_band(rate)),
+        *(
+            Metric("loss at any load", "share", rate.floor.loss_ratio, rate.floor.lower, rate.floor.upper)
+            for rate in rates[:1]
+            if rate.floor is not None
+        ),
+    )
 
 
 def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
@@ -70,8 +83,17 @@ def of_trial(trial: Trial) -> tuple[Metric, ...]:
 
 def _rate(rate: Rate) -> Metric:
     assert rate.lower_fps is not None
-    note = _HOW[rate.status] + (f": {rate.reason}" if rate.reason else "")
+    sure = rate.confidence if rate.status is RateStatus.FOUND else None
+    how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
+    note = how + (f": {rate.reason}" if rate.reason else "")
     return Metric(rate.name, "fps", rate.quoted_fps or rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
+
+
+def _of_band(rate: Rate) -> Iterator[Metric]:
+    if rate.band is not None:
+        ends = (rate.band.low_fps, rate.band.high_fps, rate.band.best_fps)
+        for name, fps in zip(band_metrics(rate.name), ends, strict=True):
+            yield Metric(name, "fps", fps)
 
 
 def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:

@@ -37,17 +37,6 @@ def explained(trials: Sequence[Trial], track: Sequence[Moment]) -> tuple[ModeRat
     return tuple(_mode(mode, len(mode) / len(tracked), moments, widths) for mode in modes)
 
 
-def sentence(modes: Sequence[ModeRates]) -> str:
-    """The modes that have a rate, for whoever asks why the band is wide; empty if they explain nothing."""
-    known = [mode for mode in modes if mode.median_fps is not None]
-    if len(known) < 2:
-        return ""
-    return "; ".join(
-        f"{units.fps(mode.median_fps or 0.0)} with {mode.label} ({units.share(mode.share or 0.0)} of the time)"
-        for mode in known
-    )
-
-
 def _is_same(one: Trial, other: Trial, widths: Widths) -> bool:
     one_ns, other_ns = of_trial(one), of_trial(other)
     is_near = one_ns is None or other_ns is None or not differ(one_ns, other_ns)

@@ -82,8 +82,8 @@ class Rate:
 
     @property
     def quoted_fps(self) -> float | None:
-        """The number to quote: the estimate if there is one, else the lower bound; None of a refused rate."""
-        if self.status is RateStatus.REFUSED:
+        """The number to quote: the estimate if there is one, else the lower bound; None where no rate was found."""
+        if self.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS):
             return None
         return self.lower_fps if self.estimate_fps is None else self.estimate_fps
 
@@ -206,7 +206,7 @@ class ScenarioResult:
     traffic_s: float
     wall_s: float
     cache_line: CacheLine | None
-    warnings: tuple[str, ...]
+    warnings: tuple[str, ...]  # the gravest first
     group: str = ""  # the scenario file's stem: scenarios of one sweep share it
     levels: Mapping[str, Level] = field(default_factory=dict)  # factor -> level
     repeat: int = 1

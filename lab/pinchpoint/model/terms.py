@@ -38,9 +38,28 @@ SHARES: Final[Mapping[str, str]] = {
 }
 """The metrics that say which cache answered (diagnose/metrics.py), fastest first."""
 
+_BAND: Final = ("band low", "band high", "best sustained")
+
+
 _DISTURBED: Final = ("disturbed by the host", "the host was disturbed")
 _INVALID: Final = tuple(f"{one.value}:" for one in TrialValidity if one is not TrialValidity.VALID)
 _MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told")
+
+
+def band_metrics(rate: str) -> tuple[str, str, str]:
+    """The metrics of a rate's band: 5 % and 95 % of the time, best sustained (`Band` in model/result.py)."""
+    low, high, best = (f"{rate} {end}" for end in _BAND)
+    return low, high, best
+
+
+def is_band(metric: str) -> bool:
+    """Whether a metric is an end of some rate's band."""
+    return metric.endswith(_BAND)
+
+
+def is_rate(metric: str) -> bool:
+    """Whether a metric is an NDR or PDR itself."""
+    return (metric == "NDR" or metric.startswith("PDR")) and not is_band(metric)
 
 
 def disturbed(note: str) -> bool:

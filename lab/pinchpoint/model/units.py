@@ -13,9 +13,13 @@ def _scaled(value: float, steps: tuple[tuple[float, str], ...]) -> str:
 
 
 def _three(value: float) -> str:
+    return f"{value:.{_decimals(value)}f}"
+
+
+def _decimals(value: float) -> int:
+    """Of three significant digits."""
     magnitude = abs(value)
-    decimals = 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
-    return f"{value:.{decimals}f}"
+    return 2 if magnitude < 9.995 else 1 if magnitude < 99.95 else 0
 
 
 _STEPS: Mapping[str, tuple[tuple[float, str], ...]] = {
@@ -49,6 +53,11 @@ def share(value: float | None) -> str:
     return "-" if value is None else f"{_three(value * 100)} %"
 
 
+def percent(value: float) -> str:
+    """A share of one that is a round figure, e.g. `95 %`."""
+    return f"{value * 100:.3g} %"
+
+
 def frames(count: int | None) -> str:
     """A frame count with thousands separators; `-` for None."""
     return "-" if count is None else f"{count:,}"
@@ -72,6 +81,14 @@ def quantity_range(low: float, high: float, unit: str) -> str:
     least = max(least, 2) if unit == "fps" else least
     decimals = next((one for one in range(least, 7) if last - first > 4.99 * 10.0**-one), least)
     return f"{first:,.{decimals}f} to {last:,.{decimals}f} {word}".rstrip()
+
+
+def beside(value: float, *others: float, unit: str) -> str:
+    """Other values in the unit that `quantity` writes the first one in, without its word, e.g. `4.71 .. 5.02`."""
+    divisor, _ = next((step for step in steps(unit) if abs(value) >= step[0]), steps(unit)[-1])
+    least, apart = _decimals(value / divisor), (max(others) - min(others)) / divisor
+    decimals = next((one for one in range(least, 7) if apart > 4.99 * 10.0**-one), least)
+    return " .. ".join(f"{other / divisor:,.{decimals}f}" for other in others)
 
 
 def duration(seconds: float) -> str:

@@ -6,6 +6,7 @@
 `words`     how results are put into words, the same in all three
 `comparison_page`, `comparison_table`  the same of a comparison
 `figures`   the plots as plotly figures (plain data)
+`rate_figures`, `rate_views`  rates with their bands: plots, and the table that all three show
 `metric_views`  what is shown of measures other than rates
 `views`     what the page's tables and diagrams show
 """

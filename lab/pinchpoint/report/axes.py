@@ -24,6 +24,11 @@ class LevelAxis:
     log: bool
     places: tuple[float, ...]  # x of each level
 
+    @property
+    def categorical(self) -> bool:
+        """Whether levels are words: between two of them is nothing that a line could run through."""
+        return any(isinstance(level, str | bool) for level in self.levels)
+
     def place(self, level: Level) -> float:
         """X of a level that is drawn."""
         return self.places[self.levels.index(level)]

@@ -9,7 +9,7 @@ from pinchpoint.model import units
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, Estimate, Published
-from pinchpoint.model.terms import SHARES, cautions
+from pinchpoint.model.terms import SHARES, band_metrics, cautions, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
 from pinchpoint.report.figures import Figure, layout_of, wrapped
@@ -26,6 +26,7 @@ _SHARE_COLOURS: Final = ("@accent", "@shade2", "@shade1", "@second", "@mind")
 _MOST_TRACES: Final = 12
 _MOST_STACKS: Final = 4
 _MAIN_HEIGHT: Final = 390  # pixels
+_DODGE: Final = 0.12  # between series at one level of a categorical axis, in levels
 _LOG_Y: Final = 100.0  # largest over smallest value of one panel
 
 
@@ -58,7 +59,7 @@ def main_metrics(curve: Curve) -> tuple[str, ...]:
     names = metric_names(curve)
     first = next(iter(names), "")
     if curve.measure == "rates":
-        rates = tuple(name for name in names if name == "NDR" or name.startswith("PDR"))
+        rates = tuple(filter(is_rate, names))
         if rates:
             return rates
     return (first,) if first else ()
@@ -82,6 +83,8 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     intervals = list(dict.fromkeys(one.interval for one in found if one.interval and one.bound is Bound.FOUND))
     open_above = "Open triangles pointing up are “at least”: something else ended first. "
     open_below = "Open triangles pointing down are “below”. "
+    bands = any(is_band(name) for name in metric_names(curve))
+    band = "Light bars: where the rate lay for 5 to 95 % of the time. " if bands else ""
     no_number = "Bars without a marker were refused a number: it lies somewhere within. "
     bounds = {one.bound for one in found}
     any_minded = any(cautions(note) for point in curve.points for note in point.notes.values())
@@ -90,7 +93,7 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else unknown
     said = ((Bound.AT_LEAST, open_above), (Bound.BELOW, open_below), (Bound.BETWEEN, no_number))
     marks = "".join(words for bound, words in said if bound in bounds) + open_else
-    return f"{bars}{marks}Point at a marker for its verdict."
+    return f"{bars}{band}{marks}Point at a marker for its verdict."
 
 
 def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, height: int) -> Figure:
@@ -98,11 +101,12 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     drawn = [(part, name) for part in parts for name in metrics if part.having(name)][:_MOST_TRACES]
     estimates = [one for part, name in drawn for _, one in part.having(name)]
     y = value_axis(estimates[0].unit if estimates else "", [one.value for one in estimates])
-    data = [
-        trace
-        for place, (part, name) in enumerate(drawn)
-        for trace in _traces(part, name, x, y.divisor, place, _legend(part, name, len(parts), len(metrics)))
-    ]
+    data = []
+    for place, (part, name) in enumerate(drawn):
+        legend = _legend(part, name, len(parts), len(metrics))
+        aside = _DODGE * (place - (len(drawn) - 1) / 2) if x.categorical else 0.0
+        made = [*_band(part, name, y.divisor, place), *_traces(part, name, x, y.divisor, place, legend)]
+        data += [trace | {"x": [x.place(level) + aside for level in trace["x"]]} for trace in made]
     layout = layout_of(height=height + 18 * ((len(drawn) - 1) // 3), top=12)
     layout["margin"]["b"] = 92 + 18 * ((len(drawn) - 1) // 3)
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
@@ -131,7 +135,8 @@ def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
 def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Iterator[Figure]:
     """A line through the numbers, broken where one was refused; there only its range stands, on no line.
 
-    A line through the middles of ranges would show a shape that nobody measured.
+    A line through the middles of ranges, or from one word to the next, would show a shape that nobody measured.
+    X of a trace is its levels.
     """
     found = part.having(name)
     colour = COLOURS[place % len(COLOURS)]
@@ -140,13 +145,40 @@ def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, l
     ranges = [(level, one) for level, one in found if one.bound is Bound.BETWEEN]
     common = {"type": "scatter", "name": escape(legend), "legendgroup": str(place)}
     if numbers:
-        places = {"x": [x.place(level) for level, _ in found],
+        places = {"x": [level for level, _ in found],
                   "y": [None if one.bound is Bound.BETWEEN else one.value / divisor for _, one in found]}  # fmt: skip
-        yield common | {"mode": "lines+markers", "line": line} | _marked(part, name, found, divisor, place) | places
+        yield common | _joined(x, line) | _marked(part, name, found, divisor, place) | places
     if ranges:
-        places = {"x": [x.place(level) for level, _ in ranges], "y": [one.value / divisor for _, one in ranges]}
+        places = {"x": [level for level, _ in ranges], "y": [one.value / divisor for _, one in ranges]}
         marked = _marked(part, name, ranges, divisor, place)
         yield common | {"mode": "markers", "showlegend": not numbers} | marked | places
+
+
+def _joined(x: LevelAxis, line: Figure) -> Figure:
+    return {"mode": "markers"} if x.categorical else {"mode": "lines+markers", "line": line}
+
+
+def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figure]:
+    """A light bar at each level, over which the momentary rate moved; x is the levels."""
+    low_name, high_name, _ = band_metrics(name)
+    lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
+    found = [(level, one) for level, one in part.having(name) if level in lows and level in highs and _is_number(one)]
+    if found:
+        yield {
+            "type": "scatter",
+            "mode": "markers",
+            "legendgroup": str(place),
+            "showlegend": False,
+            "hoverinfo": "skip",
+            "opacity": 0.22,
+            "x": [level for level, _ in found],
+            "y": [one.value / divisor for _, one in found],
+            "marker": {"size": 1, "color": COLOURS[place % len(COLOURS)]},
+            "error_y": {"type": "data", "symmetric": False, "color": COLOURS[place % len(COLOURS)],
+                        "thickness": 9, "width": 0,
+                        "array": [max(0.0, highs[level].value - one.value) / divisor for level, one in found],
+                        "arrayminus": [max(0.0, one.value - lows[level].value) / divisor for level, one in found]},
+        }  # fmt: skip
 
 
 def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
@@ -240,6 +272,8 @@ def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published
     x = level_axis(factor, _sorted(levels))
     for trace in data:
         trace["x"] = [x.place(level) for level in trace["x"]]
+        if x.categorical:
+            trace["mode"] = "markers"
     layout = layout_of(height=340, top=12)
     layout["xaxis"] = x.figure(narrow=True)
     layout["yaxis"] |= {"title": {"text": "relative to the first common level"}, "rangemode": "tozero"}
@@ -325,7 +359,7 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
         ]
         data = [_layer(part, name, levels, x, colour) for name, colour in zip(SHARES, _SHARE_COLOURS, strict=True)
                 if name in names]  # fmt: skip
-        layout = layout_of(height=320, top=12)
+        layout = layout_of(height=320, top=12) | {"barmode": "stack"}
         layout["xaxis"] = x.figure(narrow=True)
         layout["yaxis"] |= {"title": {"text": "lookups, %"}, "range": [0, 100]}
         label = f" ({part.label})" if part.label else ""
@@ -335,18 +369,16 @@ def _stacks(parts: Sequence[Series], x: LevelAxis) -> Iterable[Panel]:
 def _layer(part: Series, name: str, levels: Sequence[Level], x: LevelAxis, colour: str) -> Figure:
     found = dict(part.having(name))
     values = [100 * found[level].value if level in found else None for level in levels]
-    return {
-        "type": "scatter",
-        "mode": "lines",
-        "stackgroup": "lookups",
+    bar: Figure = {"type": "bar", "width": 0.5, "textposition": "none", "marker": {"color": colour}}
+    area: Figure = {"type": "scatter", "mode": "lines", "stackgroup": "lookups",
+                    "line": {"color": colour, "width": 1.5}, "fillcolor": colour}  # fmt: skip
+    return (bar if x.categorical else area) | {
         "name": SHARES[name],
         "x": [x.place(level) for level in levels],
         "y": values,
         "text": [f"{SHARES[name]} {'not counted' if value is None else units.share(value / 100)} "
                  f"at {escape(units.level(level))}" for value, level in zip(values, levels, strict=True)],
         "hovertemplate": "%{text}<extra></extra>",
-        "line": {"color": colour, "width": 1.5},
-        "fillcolor": colour,
     }  # fmt: skip
 
 
@@ -369,7 +401,7 @@ def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Pan
     shown = {*main_metrics(curve), *SHARES}
     by_unit: dict[str, list[str]] = {}
     for name in metric_names(curve):
-        if name not in shown:
+        if name not in shown and not is_band(name):
             unit = next(point.estimates[name].unit for point in curve.points if name in point.estimates)
             by_unit.setdefault(unit, []).append(name)
     ranked = sorted(by_unit, key=lambda unit: _ORDER.index(unit) if unit in _ORDER else len(_ORDER))

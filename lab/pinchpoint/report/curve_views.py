@@ -8,7 +8,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
-from pinchpoint.model.terms import LIMITS, cautions
+from pinchpoint.model.terms import LIMITS, cautions, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 
@@ -101,12 +101,12 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     names, wanted = metric_names(curve), main_metrics(curve)
     refused = dict.fromkeys(name for point in curve.points for name in point.notes if name and name not in names)
     if curve.measure == "rates":
-        rates = {name for name in (*wanted, *refused) if name == "NDR" or name.startswith("PDR")}
+        rates = set(filter(is_rate, (*wanted, *refused)))
         wanted = tuple(sorted(rates or {*wanted, *refused}, key=lambda name: (name != "NDR", name)))
     else:
         wanted = tuple(dict.fromkeys((*wanted, *refused)))
     telling = [name for name in _TELLING if name in names and name not in wanted]
-    rest = [name for name in names if name not in (*wanted, *telling)]
+    rest = [name for name in names if name not in (*wanted, *telling) and not is_band(name)]
     return tuple([*wanted, *telling, *rest][: max(_MOST_COLUMNS, len(wanted))])
 
 

@@ -10,6 +10,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.report import words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.report.rate_views import rate_table
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
 
@@ -56,16 +57,13 @@ def _points(view: CurveView) -> str:
 
 
 def _table(result: RunResult) -> str:
-    names = words.rate_names(result)
+    found = rate_table(result)
+    columns = [*found.columns[:-1], *found.others, found.columns[-1]]
     rows = [
-        ["scenario", *names, "pinched by", "valid trials"],
-        ["---", *("---:" for _ in names), "---", "---:"],
+        [column.heading.replace("/\n", "/").replace("\n", " ") for column in columns],
+        ["---:" if column.is_number else "---" for column in columns],
+        *([_plain(cell) for cell in cells] for cells in zip(*(column.cells for column in columns), strict=True)),
     ]
-    for one in result.scenarios:
-        rates = (words.rate_named(one, name) for name in names)
-        cells = ["-" if rate is None else words.quoted(rate) for rate in rates]
-        valid = one.trials - sum(one.invalid_trials.values())
-        rows.append([_plain(one.scenario), *cells, words.pinched_by(one), f"{valid} of {one.trials}"])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
@@ -83,12 +81,12 @@ def _metrics(one: ScenarioResult) -> str:
 def _sentence(one: ScenarioResult, trials: Sequence[Trial]) -> str:
     own = [trial for trial in trials if trial.scenario == one.scenario]
     doubts = [check.text for check in words.checks(one, own) if not check.good] + list(one.warnings)
-    doubts += words.mode_lines(one)
     mind = f" Mind: {_plain('; '.join(doubts))}." if doubts else ""
     latency = _latency(one)
     verdict = words.verdict_sentence(one) or f"{one.measure} measured."
     ended = "" if verdict.endswith(".") else "."
-    return f"- **{_plain(one.scenario)}**: {_plain(verdict)}{ended}{latency}{mind}"
+    modes = f" Modes: {_plain('; '.join(lines))}." if (lines := words.mode_lines(one)) else ""
+    return f"- **{_plain(one.scenario)}**: {_plain(verdict)}{ended}{latency}{modes}{mind}"
 
 
 def _latency(one: ScenarioResult) -> str:

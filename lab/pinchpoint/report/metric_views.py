@@ -101,7 +101,7 @@ class MeasurementsView:
 
 
 def metrics_view(result: ScenarioResult) -> MetricsView:
-    """Everything that the scenario found; notes that all metrics share are told once."""
+    """Everything that the scenario found; notes that all metrics share stand once."""
     notes = [metric.note.split("; ") for metric in result.metrics]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
 
@@ -133,7 +133,7 @@ def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
 
 
 def measurements_view(made: Sequence[Measurement]) -> MeasurementsView:
-    """One row a measurement, those set aside too, with its main figures."""
+    """One row a measurement, discarded ones too, with its main figures."""
     names = dict.fromkeys(metric.name for one in made for metric in main_metrics(one.kind, one.metrics))
     columns = tuple(names)[:_FEW]
     return MeasurementsView(columns, tuple(_measurement(one, columns) for one in made))

@@ -16,7 +16,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import figures, rfc2544_figures, views, words
+from pinchpoint.report import figures, rate_figures, rate_views, rfc2544_figures, views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.over_time_figure import over_time_figure
@@ -43,9 +43,13 @@ class Section:
     title: str
     group: str
     result: ScenarioResult | None
-    rates: tuple[views.RateView, ...]
+    rates: tuple[rate_views.RateView, ...]
     limit: str
     sentence: str
+    busy: str
+    cycles: str
+    unexplained: str  # share of the offered frames; empty without trials
+    discarded: tuple[tuple[str, int, str, str], ...]
     checks: tuple[words.Check, ...]
     ledgers: tuple[views.LedgerView, ...]
     pmds: tuple[views.PmdView, ...]
@@ -60,6 +64,9 @@ class Section:
     plan: tuple[str, ...]
     settings: tuple[views.Setting, ...]
     over_time: figures.Figure | None  # loss over time; None where nothing was seen so
+    spread: figures.Figure | None  # each rate with its interval and band
+    search: figures.Figure | None  # the loads tried over time
+    search_words: str
     in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
 
     @property
@@ -74,13 +81,18 @@ def render_html(
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     sections = _with_measurements(_sections(info, result, trials), measurements)
     curves = curve_views(result.curves, info.study)
+    plain = [section for section in sections if not section.swept]
+    overview = _overview(plain)
+    drawn = [*_panels(curves), *_figures(sections)]
     return filled(
         "report.html.j2",
-        [*_panels(curves), *_figures(sections)],
+        [{"id": "rates", **overview}, *drawn] if overview else drawn,
         info=info,
         result=result,
         curves=curves,
-        plain=[section for section in sections if not section.swept],
+        plain=plain,
+        overview=overview,
+        bands=any(rate.band for section in plain for rate in section.rates),
         swept={
             view.curve.group: [one for one in sections if one.swept and one.group == view.curve.group]
             for view in curves
@@ -115,7 +127,7 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
     for trial in trials:
         by_scenario.setdefault(trial.scenario, []).append(trial)
     drawn = {curve.group for curve in result.curves if curve.points}
-    highest, many = views.highest(result), len(trials) > MANY_TRIALS
+    many = len(trials) > MANY_TRIALS
     first_of: dict[str, str] = {}
     in_force_of = {one.scenario: tuple(one.settings.items()) for one in result.scenarios}
     sections = []
@@ -125,7 +137,8 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
         like = first_of.setdefault(group, name) if swept else name
         own = tuple(by_scenario.get(name, ()))
         shown = _near_rates(one, own) if swept and many else own
-        made = _section(f"scenario-{place}", name, one, plain.get(name, {}), info, own, highest)
+        made = _section(f"scenario-{place}", name, one, plain.get(name, {}), info, own)
+        made = replace(made, search=None, spread=None) if swept and many else made
         if like != name:
             same = made.in_force == in_force_of.get(like, ())
             made = replace(made, plan=(), settings=(), like=like, in_force=() if same else made.in_force)
@@ -170,7 +183,6 @@ def _section(
     scenario: Mapping[str, object],
     info: RunInfo,
     own: tuple[Trial, ...],
-    highest: float,
 ) -> Section:
     return Section(
         anchor=anchor,
@@ -178,9 +190,13 @@ def _section(
         title=one.title if one else str(scenario.get("title", name)),
         group="",
         result=one,
-        rates=tuple(views.rate_view(rate, highest) for rate in one.rates) if one else (),
+        rates=tuple(rate_views.rate_view(rate) for rate in one.rates) if one else (),
         limit=words.pinched_by(one) if one else words.NOT_MEASURED,
         sentence=words.verdict_sentence(one) if one else "",
+        busy=rate_views.busy(one) if one else "",
+        cycles=rate_views.cycles(one) if one else "",
+        unexplained=words.unexplained(one, own),
+        discarded=rate_figures.discarded(own),
         checks=words.checks(one, own) if one else (),
         ledgers=views.ledgers(own),
         pmds=tuple(views.pmd_view(pmd) for pmd in one.pmds) if one else (),
@@ -196,6 +212,18 @@ def _section(
         settings=views.settings(scenario),
         in_force=tuple(one.settings.items()) if one else (),
         over_time=None,
+        spread=rate_figures.rates_figure(rate_figures.scenario_spreads(one)) if one else None,
+        search=rate_figures.search_figure(one, own),
+        search_words=rate_figures.search_words(one),
+    )
+
+
+def _overview(sections: Sequence[Section]) -> figures.Figure | None:
+    """The first rate of every scenario on one axis."""
+    found = [(one.name, one.result.rates[0]) for one in sections if one.result and one.result.rates]
+    title = found[0][1].name if found else ""
+    return rate_figures.rates_figure(
+        [rate_figures.spread_of(name, rate) for name, rate in found], title, from_zero=True
     )
 
 
@@ -208,6 +236,10 @@ def _figures(sections: Sequence[Section]) -> list[dict[str, Any]]:
     drawn: list[dict[str, Any]] = []
     for section in sections:
         place, found = section.anchor, section.result
+        if section.spread:
+            drawn.append({"id": f"{place}-spread", **section.spread})
+        if section.search:
+            drawn.append({"id": f"{place}-search", **section.search})
         if section.over_time:
             drawn.append({"id": f"{place}-time", **section.over_time})
         if section.trials:

@@ -18,7 +18,7 @@ _LEAST_DECADES: Final = 3
 _OUTCOMES: Final = (
     ("lost nothing", "circle", "@accent"),
     ("lost frames", "x-thin", "@second"),
-    ("set aside", "diamond-open", "@noisy_host"),
+    ("discarded", "diamond-open", "@noisy_host"),
 )
 
 
@@ -80,7 +80,7 @@ def _bursts(outcome: tuple[str, str, str], sent: Sequence[tuple[int, Trial]]) ->
 
 def _outcome(trial: Trial) -> str:
     if trial.validity is not TrialValidity.VALID:
-        return "set aside"
+        return "discarded"
     return "lost frames" if trial.lost > 0 else "lost nothing"
 
 

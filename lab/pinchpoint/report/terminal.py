@@ -1,25 +1,30 @@
-"""The terminal's tables: curves, findings, rates and load, latency, and what pinched each scenario."""
+"""The terminal's tables: curves, findings, rates, and what pinched each scenario."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from rich import box
-from rich.console import Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, LatencyPoint, RateStatus, RunResult, ScenarioResult
+from pinchpoint.model.result import RateStatus, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding
-from pinchpoint.model.trial import PmdLoad
 from pinchpoint.report import words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.report.rate_views import ABSENT, RateTable, rate_table
 
 STYLES = {RateStatus.FOUND: "bold", RateStatus.AT_LEAST: "yellow", RateStatus.BELOW_MINIMUM: "yellow"}
 
 _BOUNDS = {"found": "bold", "at_least": "yellow", "below": "yellow", "between": "yellow", "refused": "red"}
 _MOST_COLUMNS = 3  # of metrics, so that a line fits a terminal
+_LEAST_FIRST = ("best", "limit", "busy", "cycles", "interval")  # columns that a narrow terminal does without
+_UNBOUNDED = 10_000  # columns
+_MOST_WARNINGS = 2  # of a scenario; all are in the report
 
 
 def render_table(result: RunResult) -> Group:
@@ -52,23 +57,67 @@ def _alone(result: RunResult) -> list[RenderableType]:
 
 
 def _searched(result: RunResult) -> list[RenderableType]:
-    """Scenarios of the measure `rates`: a row each."""
-    parts: list[RenderableType] = [_rates(result)]
-    if any(one.latency for one in result.scenarios):
-        parts.append(_latency(result))
-        if own := _engines_own(result):
-            parts.append(Padding(Group(*own), (0, 0, 1, 1)))
-    told = [Text(f"{one.scenario}, {line}") for one in result.scenarios for line in words.mode_lines(one)]
-    told += [Text(line, style="dim") for line in words.definitions(r for one in result.scenarios for r in one.rates)]
-    if told:
-        parts.append(Padding(Group(*told), (0, 0, 1, 1)))
-    for one in result.scenarios:
-        parts += [Padding(line, (0, 0, 0, 1)) for line in (_verdict(one), *_warnings(one))]
-    return parts
+    """Scenarios of the measure `rates`: a table with a row each, one line a figure beside it, and their verdicts."""
+    table = rate_table(result)
+    dim = [f"{column.heading}: {_of_each(table.results, column.cells)}" for column in table.others]
+    dim += _latency(table.results)
+    dim += words.definitions(rate for one in table.results for rate in one.rates[:1])
+    return [_Rates(table, tuple(dim))]
+
+
+@dataclass(frozen=True)
+class _Rates:
+    """Leaves out columns where the terminal is narrow: what pinched a rate then stands with its verdict."""
+
+    table: RateTable
+    dim: tuple[str, ...]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        drawn = [(self._drawn(_LEAST_FIRST[:left_out]), left_out > 1) for left_out in range(len(_LEAST_FIRST) + 1)]
+        unbounded = options.update(max_width=_UNBOUNDED)
+        fits = (one for one in drawn if Measurement.get(console, unbounded, one[0]).maximum <= options.max_width)
+        table, with_limit = next(fits, drawn[-1])
+        yield table
+        if self.dim:
+            yield Padding(Group(*(Text(line, style="dim") for line in self.dim)), (0, 0, 1, 1))
+        for one in self.table.results:
+            yield from (Padding(line, (0, 0, 0, 1)) for line in (_verdict(one, with_limit), *_warnings(one)))
+
+    def _drawn(self, left_out: Sequence[str]) -> Table:
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        columns = [column for column in self.table.columns if column.key not in left_out]
+        for column in columns:
+            table.add_column(Text(column.heading), justify="right" if column.is_number else "left", overflow="fold")
+        for place, one in enumerate(self.table.results):
+            style = STYLES.get(one.rates[0].status, "red") if one.rates else ""
+            table.add_row(*(Text(column.cells[place], style if column.key == "rate" else "") for column in columns))
+        return table
+
+
+def _of_each(results: Sequence[ScenarioResult], cells: Sequence[str]) -> str:
+    known = (f"{one.scenario} {cell}" for one, cell in zip(results, cells, strict=True) if cell != ABSENT)
+    return ", ".join(known)
+
+
+def _latency(results: Sequence[ScenarioResult]) -> list[str]:
+    """One line a share of the NDR; more percentiles, and the engine's own part, are in the report."""
+    shares = dict.fromkeys(point.share for one in results for point in one.latency)
+    lines = []
+    for share in shares:
+        found = [{point.share: point.latency for point in one.latency}.get(share) for one in results]
+        cells = [units.nanoseconds(one.p99_ns) if one else ABSENT for one in found]
+        if told := _of_each(results, cells):
+            lines.append(f"latency p99 at {units.percent(share)} of the NDR: {told}")
+    return lines
 
 
 def _warnings(one: ScenarioResult) -> list[Text]:
-    return [Text.assemble(("! ", "yellow bold"), f"{warning.rstrip('.')}.") for warning in one.warnings]
+    """The gravest, which the result names first."""
+    shown = one.warnings[:_MOST_WARNINGS]
+    lines = [Text.assemble(("! ", "yellow bold"), f"{warning.rstrip('.')}.") for warning in shown]
+    if more := len(one.warnings) - len(shown):
+        lines.append(Text(f"  {units.counted(more, 'more warning')} in the report", style="dim"))
+    return lines
 
 
 def _found(one: ScenarioResult) -> list[RenderableType]:
@@ -116,82 +165,7 @@ def _finding(one: Finding) -> Text:
     return Text.assemble(("! ", "yellow bold") if one.warning else ("- ", "dim"), one.text)
 
 
-def _rates(result: RunResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("scenario", no_wrap=True)
-    names = words.rate_names(result)
-    for name in (*names, "PMD\nbusy", "cycles/\npacket", "cores\napart", "valid\ntrials"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in result.scenarios:
-        valid = one.trials - sum(one.invalid_trials.values())
-        busiest = max(one.pmds, key=lambda load: load.busy_share or 0.0, default=None)
-        table.add_row(
-            Text(one.scenario),
-            *(_rate(one, name) for name in names),
-            *_load(busiest),
-            _cores(one.cache_line),
-            f"{valid}/{one.trials}",
-        )
-    return table
-
-
-def _rate(one: ScenarioResult, name: str) -> Text:
-    rate = words.rate_named(one, name)
-    if rate is None:
-        return Text("-")
-    return Text(words.quoted(rate), style=STYLES.get(rate.status, "red"))
-
-
-def _load(load: PmdLoad | None) -> tuple[str, str]:
-    if load is None:
-        return "-", "-"
-    cycles = "-" if load.cycles_per_packet is None else f"{load.cycles_per_packet:.0f}"
-    return units.share(load.busy_share), cycles
-
-
-def _cores(cache_line: CacheLine | None) -> Text:
-    """The median distance; the range where two modes were mixed, since their rates differ."""
-    if cache_line is None:
-        return Text("-")
-    if cache_line.far_share:
-        return Text(f"{cache_line.min_ns:.0f}-{cache_line.max_ns:.0f} ns", style="yellow")
-    return Text(units.nanoseconds(cache_line.median_ns))
-
-
-def _latency(result: RunResult) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("latency of", no_wrap=True)
-    table.add_column("at load", no_wrap=True)
-    for name in ("p50", "p99", "p99.9", "max"):
-        table.add_column(name, justify="right")
-    table.add_column("mind", overflow="fold")
-    for one in result.scenarios:
-        for point in one.latency:
-            table.add_row(Text(one.scenario), *_latency_cells(point), Text(point.note))
-    return table
-
-
-def _engines_own(result: RunResult) -> list[Text]:
-    """One line a scenario: how much of its latency is the engine's own loop, by load where that differs."""
-    lines = []
-    for one in result.scenarios:
-        times = {f"{point.share:.0%}": words.engine_times(point.loopback) for point in one.latency if point.loopback}
-        told = [f"{text} at {share}" for share, text in times.items()] if len(set(times.values())) > 1 else []
-        told = told or list(times.values())[:1]
-        if told:
-            lines.append(Text(f"latency of {one.scenario}, of which the engine's own loop: {'; '.join(told)}"))
-    return lines
-
-
-def _latency_cells(point: LatencyPoint) -> tuple[str, ...]:
-    load = f"{units.fps(point.load_fps) if point.load_fps else '-'} ({point.share:.0%})"
-    found = point.latency
-    if found is None:
-        return load, "-", "-", "-", "-"
-    times = (found.p50_ns, found.p99_ns, found.p999_ns, found.max_ns)
-    return load, *(units.nanoseconds(value) for value in times)
-
-
-def _verdict(one: ScenarioResult) -> Text:
+def _verdict(one: ScenarioResult, with_limit: bool = True) -> Text:
     """`scenario: pinched by X: sentence`, the scenario in bold."""
-    return Text.assemble((one.scenario, "bold"), f": pinched by {words.pinched_by(one)}: {words.verdict_sentence(one)}")
+    limit = f"pinched by {words.pinched_by(one)}: " if with_limit else ""
+    return Text.assemble((one.scenario, "bold"), f": {limit}{words.verdict_sentence(one)}")

@@ -5,22 +5,8 @@ from dataclasses import dataclass
 
 from pinchpoint.model import units
 from pinchpoint.model.effective import defaulted, flat, within
-from pinchpoint.model.result import Rate, RunResult
 from pinchpoint.model.trial import Hop, PmdLoad, Trial, TrialValidity
 from pinchpoint.report import words
-
-
-@dataclass(frozen=True)
-class RateView:
-    """A rate as it stands in the page: how to read it, the number, how sharp it is."""
-
-    name: str
-    qualifier: str  # "at least", "below" or empty
-    number: str  # "7.10", or "no number"
-    unit: str
-    interval: str
-    status: str
-    bar: float  # share of the study's highest rate, 0..1
 
 
 @dataclass(frozen=True)
@@ -87,22 +73,6 @@ class Setting:
     key: str
     value: str
     default: bool
-
-
-def rate_view(rate: Rate, highest_fps: float) -> RateView:
-    """The rate's parts; `highest_fps` is the study's highest rate, the full length of a bar."""
-    text = words.quoted(rate)
-    qualifier = next((word for word in ("at least", "below") if text.startswith(word)), "")
-    number, _, unit = text.removeprefix(qualifier).strip().partition(" ")
-    if text == "no number":
-        number, unit = text, ""
-    bar = (rate.quoted_fps or 0.0) / highest_fps if highest_fps else 0.0
-    return RateView(rate.name, qualifier, number, unit, words.interval(rate), rate.status.value, bar)
-
-
-def highest(result: RunResult) -> float:
-    """The highest rate of the study, frames per second; 0 when there is none."""
-    return max((rate.quoted_fps or 0.0 for one in result.scenarios for rate in one.rates), default=0.0)
 
 
 def ledgers(trials: Sequence[Trial]) -> tuple[LedgerView, ...]:

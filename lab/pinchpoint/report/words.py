@@ -6,7 +6,19 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.result import CacheLine, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.result import (
+    CacheLine,
+    Limit,
+    LossFloor,
+    ModeRates,
+    Outcome,
+    Rate,
+    RateStatus,
+    RunInfo,
+    RunResult,
+    ScenarioResult,
+    Verdict,
+)
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.terms import LIMITS
@@ -15,6 +27,7 @@ from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 NOT_COUNTABLE: Final = "not countable"
 NOT_MEASURED: Final = "not measured"
 NOT_DIAGNOSED: Final = "not diagnosed"
+NO_NUMBER: Final = "no number"
 
 VALIDITIES: Final[Mapping[TrialValidity, str]] = {
     TrialValidity.VALID: "valid",
@@ -60,29 +73,47 @@ def count(value: int | None) -> str:
 
 
 def quoted(rate: Rate) -> str:
-    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps` or `no number`."""
+    """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps`, `loses 0.12 %` or `no number`."""
     if rate.status is RateStatus.FOUND and rate.quoted_fps is not None:
         return units.fps(rate.quoted_fps)
     if rate.status is RateStatus.AT_LEAST and rate.quoted_fps is not None:
         return f"at least {units.fps(rate.quoted_fps)}"
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
         return f"below {units.fps(rate.upper_fps)}"
-    return "no number"
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        return f"loses {units.loss(rate.floor.loss_ratio)}"
+    return NO_NUMBER
 
 
 def interval(rate: Rate) -> str:
     """How sharply the number is known, or why there is none."""
     if rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps:
-        sure = f", {units.share(rate.confidence)} confidence" if rate.confidence else ""
+        kind = f"{units.percent(rate.confidence)} interval" if rate.confidence else "bounds"
         why = f"; {rate.reason}" if rate.reason else ""
-        return f"from {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide{sure}){why}"
+        return f"{kind} {units.fps_range(rate.lower_fps, rate.upper_fps)} ({units.share(width(rate))} wide){why}"
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        return f"of its frames at any load ({_floor(rate.floor)})"
     words = {
         RateStatus.FOUND: "upper bound not measured",
         RateStatus.AT_LEAST: "no upper bound",
         RateStatus.BELOW_MINIMUM: "even the lowest load lost too much",
+        RateStatus.LOSES_ALWAYS: "frames are lost at any load",
         RateStatus.REFUSED: "refused",
     }[rate.status]
     return f"{words} ({rate.reason})" if rate.reason else words
+
+
+def _floor(found: LossFloor) -> str:
+    ends = units.quantity_range(found.lower, found.upper, "share")
+    return f"{ends} in {units.counted(found.trials, 'trial')} at {units.fps(found.load_fps)}, the lowest load tried"
+
+
+def band(rate: Rate) -> str:
+    """Where the momentary rate lay, e.g. `band 3.98 to 6.02 Mpps (5 to 95 % of the time)`; empty if not known."""
+    if rate.band is None:
+        return ""
+    ends = units.fps_range(rate.band.low_fps, rate.band.high_fps)
+    return f"band {ends} (5 to 95 % of the time); best sustained {units.fps(rate.band.best_fps)}"
 
 
 def width(rate: Rate) -> float | None:
@@ -101,19 +132,27 @@ def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
 
 
 def mode_lines(result: ScenarioResult) -> tuple[str, ...]:
-    """One line for each mode of the cores, if the search met several: numbers of two modes are never mixed."""
+    """One line for each mode of the cores, if the search met several: they explain the band."""
     if len(result.modes) < 2:
         return ()
     return tuple(
-        f"{mode.label}: {', '.join(_known(rate) for rate in mode.rates)} ({units.counted(mode.trials, 'valid trial')})"
-        for mode in result.modes
+        f"{mode.label}: {mode_rate(mode)} ({mode_share(mode, result.modes)} of the time)" for mode in result.modes
     )
 
 
-def _known(rate: Rate) -> str:
-    both = rate.lower_fps and rate.upper_fps and rate.status is RateStatus.FOUND
-    ends = f" [{units.fps_range(rate.lower_fps or 0.0, rate.upper_fps or 0.0)}]" if both else ""
-    return f"{rate.name} {quoted(rate)}{ends}"
+def mode_rate(mode: ModeRates) -> str:
+    """The rate in one mode of the cores, e.g. `NDR 3.40 Mpps`."""
+    name = mode.rates[0].name if mode.rates else "NDR"
+    if mode.median_fps is not None:
+        return f"{name} {units.fps(mode.median_fps)}"
+    return f"{name} {quoted(mode.rates[0]) if mode.rates else NO_NUMBER}"
+
+
+def mode_share(mode: ModeRates, every: Sequence[ModeRates]) -> str:
+    """How much of the search was in this mode, e.g. `60 %`."""
+    total = sum(one.trials for one in every)
+    share = mode.trials / total if mode.share is None and total else mode.share or 0.0
+    return f"{share * 100:.0f} %"
 
 
 def estimated(found: Estimate) -> str:
@@ -192,13 +231,32 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
     if result.measure != "rates":
         return (_validity(result),) if result.trials else ()
     found = [*_rate_checks(result), _headroom(result), _validity(result)]
+    if share := unexplained(result, trials):
+        none = share == units.loss(0)
+        # A share that is small enough for a verdict is no doubt; older runs do not say which is.
+        judged_small = result.unexplained_share is not None and _is_explained(result.verdict)
+        found.append(
+            Check(
+                none or judged_small, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"
+            )
+        )
+    return (*found, _cores(result))
+
+
+def _is_explained(verdict: Verdict | None) -> bool:
+    return verdict is not None and verdict.limit is not Limit.UNEXPLAINED
+
+
+def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
+    """The share of the offered frames that no counter accounts for; empty if not known.
+
+    Of a run stored before results told it, that of all valid trials.
+    """
+    if result and result.unexplained_share is not None:
+        return units.loss(result.unexplained_share)
     valid = [trial for trial in trials if trial.validity is TrialValidity.VALID]
-    if valid:
-        worst = max((trial.ledger.unexplained for trial in valid), key=abs)
-        frames = f"up to {units.frames(abs(worst))} frames" if worst else "no frame"
-        text = f"ledger: {frames} unexplained in any valid trial"
-        found.append(Check(worst == 0, text))
-    return (*found, _cores(result.cache_line))
+    offered = sum(trial.offered for trial in valid)
+    return units.loss(sum(abs(trial.ledger.unexplained) for trial in valid) / offered) if offered else ""
 
 
 def _rate_checks(result: ScenarioResult) -> list[Check]:
@@ -208,7 +266,8 @@ def _rate_checks(result: ScenarioResult) -> list[Check]:
     share = width(rate)
     if rate.status is RateStatus.FOUND and share is not None:
         return [Check(True, f"{rate.name} interval {units.share(share)} wide")]
-    return [Check(False, f"{rate.name}: {interval(rate)}")]
+    loses = f"{quoted(rate)} " if rate.status is RateStatus.LOSES_ALWAYS else ""
+    return [Check(False, f"{rate.name}: {loses}{interval(rate)}")]
 
 
 def _headroom(result: ScenarioResult) -> Check:
@@ -237,11 +296,13 @@ def _made(result: ScenarioResult) -> str:
     return _MADE.get(result.measure, "trial")
 
 
-def _cores(cache_line: CacheLine | None) -> Check:
-    text = core_distance(cache_line)
-    if cache_line is None:
+def _cores(result: ScenarioResult) -> Check:
+    """Two distances of the cores are in a band already; without one they are a doubt."""
+    cores, text = result.cache_line, core_distance(result.cache_line)
+    if cores is None:
         return Check(False, text)
-    return Check(cache_line.max_ns < FAR_CORES_RATIO * cache_line.min_ns, text)
+    in_band = any(rate.band for rate in result.rates)
+    return Check(in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns, text)
 
 
 def rate_names(result: RunResult) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import distance, of_trial
 from pinchpoint.diagnose.ceiling import held_against, surpassed
 from pinchpoint.diagnose.metrics import of_rates
-from pinchpoint.diagnose.modes import explained, sentence
+from pinchpoint.diagnose.modes import explained
 from pinchpoint.diagnose.neighbour import of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.unexplained import unexplained_share
@@ -19,7 +19,6 @@ from pinchpoint.model import units
 from pinchpoint.model.result import (
     Ceiling,
     LatencyPoint,
-    ModeRates,
     Outcome,
     Rate,
     RateStatus,
@@ -73,7 +72,7 @@ def measure_scenario(
     listener.phase("latency", len(scenario.latency.at))
     latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
     result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
-    return replace(result, warnings=(*result.warnings, not_learnt)) if not_learnt else result
+    return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
 
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
@@ -164,7 +163,7 @@ def _summary(
         traffic_s=sum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
-        warnings=_warnings(found, rejections, modes, scenario),
+        warnings=_warnings(found, rejections, scenario),
         modes=modes,
         track=outcome.track,
         unexplained_share=unexplained_share(searched),
@@ -173,11 +172,11 @@ def _summary(
     )
 
 
-def _warnings(found: _Found, rejections: Rejections, modes: Sequence[ModeRates], scenario: Scenario) -> tuple[str, ...]:
-    """What a reader of the rates must know beside them, the weightiest first."""
+def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
+    """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, held, _of_ceiling(found), sentence(modes), of_trials(found.searched).sentence)
+    every = (*rejections.warnings, held, _of_ceiling(found), of_trials(found.searched).sentence)
     return tuple(filter(None, every))
 
 

@@ -143,7 +143,8 @@ def test_rates_without_a_lower_bound_are_told_too() -> None:
 @pytest.mark.parametrize("status", list(RateStatus))
 def test_the_words_that_metrics_use_are_understood(status: RateStatus) -> None:
     (metric,) = of_rates((rate(status, 3e6, 3.1e6, "reason"),), (), None)
-    expected = {RateStatus.BELOW_MINIMUM: "below"}.get(status, status.value)
+    told = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
+    expected = told.get(status, status.value)
     assert bound_of(metric.note).value == expected
 
 

@@ -7,7 +7,7 @@ import support
 import trials
 
 from pinchpoint.diagnose.metrics import of_load, of_rates, of_trial
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.trial import PmdLoad
 
 CORE_1 = PmdLoad("PMD core 1", 1, 1000, 1000, 0.8, 600.0, 0, 1500, 100, 380, 15, 5, 2.6e9)
@@ -22,6 +22,29 @@ def found(metrics):
 
 def seen_with(observed, pmds=(CORE_1,), **more):
     return found(of_trial(replace(trials.trial(pmds=pmds, **more), observed=observed)))
+
+
+def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
+    rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
+    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6, 3.4e6)),), (), None))
+    assert {name: one.value for name, one in metrics.items()} == {
+        "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6, "NDR best sustained": 3.4e6,
+    }  # fmt: skip
+    assert (metrics["NDR"].low, metrics["NDR"].high, metrics["NDR"].note) == (
+        2.0e6,
+        2.4e6,
+        "95 % interval of its search",
+    )
+
+
+def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate():
+    floor = LossFloor(0.0012, 0.0010, 0.0014, 10e3, 12)
+    always = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 0.2, 0.0, "", floor=floor)
+    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None))
+    assert list(metrics) == ["loss at any load"]
+    loss = metrics["loss at any load"]
+    assert (loss.unit, loss.value, loss.low, loss.high) == ("share", 0.0012, 0.0010, 0.0014)
+    assert always.quoted_fps is None
 
 
 def test_one_forwarding_thread_is_not_named_so_that_curves_line_up():

@@ -112,6 +112,38 @@ def test_words_stand_one_beside_the_other() -> None:
     assert (axis.places, axis.figure()["ticktext"]) == ((0, 1), ["any", "same"])
 
 
+def test_no_line_joins_levels_that_are_words() -> None:
+    path = Factor("path", "", ("af_packet", "dpdk"), falling=False)
+    shares = {"EMC share": number(0.9, unit="share"), "megaflow share": number(0.1, unit="share")}
+    points = {level: {"NDR": number(3e6), **shares} for level in path.levels}
+    drawn = _panels(curve(points, factor=path), [published({"af_packet": 1e6, "dpdk": 2e6}, factor="path")])
+    traces = [trace for panel in drawn.values() for trace in panel.figure["data"]]
+    assert {"main", "shape", "caches-0"} <= set(drawn)
+    assert all(trace["type"] == "bar" or trace["mode"] == "markers" for trace in traces)
+    assert all("stackgroup" not in trace for trace in traces)
+
+
+def test_series_at_one_word_stand_beside_each_other() -> None:
+    numa, ports = Factor("numa", "", ("any", "same"), falling=False), Factor("port", "", ("a", "b"), falling=False)
+    points = tuple(
+        point({"numa": where, "port": name}, {"NDR": number(3e6)}) for where in numa.levels for name in ports.levels
+    )
+    one = replace(curve({"any": {"NDR": number(3e6)}}, factor=numa), factors=(numa, ports), points=points)
+    places = [tuple(trace["x"]) for trace in _traces(one)]
+    assert len(places) == len(set(places)) == 2
+
+
+def test_the_band_of_a_rate_is_a_light_bar_and_no_curve_of_its_own() -> None:
+    found = {"NDR": number(2.2e6), "NDR band low": number(1.5e6, None), "NDR band high": number(3.6e6, None),
+             "NDR best sustained": number(3.4e6, None)}  # fmt: skip
+    drawn = _panels(curve({1: found, 2: found}))
+    band, line = drawn["main"].figure["data"]
+    assert band["error_y"]["array"] == pytest.approx([1.4, 1.4])
+    assert band["error_y"]["arrayminus"] == pytest.approx([0.7, 0.7])
+    assert line["mode"] == "lines+markers" and set(drawn) == {"main"}
+    assert "Light bars" in drawn["main"].about
+
+
 def test_ticks_keep_their_distance_and_name_the_last_level() -> None:
     levels = tuple(range(1, 65))
     axis = level_axis(Factor("streams", "", levels, falling=False), levels).figure(narrow=True)

@@ -75,7 +75,7 @@ def test_every_burst_stands_at_its_test_and_length():
     assert {one["name"]: (one["x"], one["y"]) for one in figure["data"]} == {
         "lost nothing": ([1], [2000]),
         "lost frames": ([1], [2010]),
-        "set aside": ([1], [2005]),
+        "discarded": ([1], [2005]),
         "longest without loss": ([1, 2], [2000, 2100]),
     }
     (line,) = figure["layout"]["shapes"]

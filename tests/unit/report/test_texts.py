@@ -7,19 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Literal
 
+import pytest
 from rich.console import Console
 from sample import rate, sample_run
 from sample_measures import measures_run
+from sample_shared import every_status, shared_run
 from sample_study import study_run
 
 from pinchpoint.model.result import RateStatus, RunResult
 from pinchpoint.model.study import Finding
 from pinchpoint.model.trial import Loopback
-from pinchpoint.report import render_html, render_markdown, render_table
+from pinchpoint.report import render_html, render_markdown, render_table, words
 from pinchpoint.store.folder import RunFolder
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 INFO, RESULT, TRIALS = sample_run()
+SHARED = shared_run()[1]
 
 
 def _check(name: str, text: str) -> None:
@@ -29,16 +32,11 @@ def _check(name: str, text: str) -> None:
     assert path.read_text() == text
 
 
-def _printed(result: RunResult, terminal: bool = False) -> str:
+def _printed(result: RunResult, terminal: bool = False, width: int = 100) -> str:
     file = io.StringIO()
     colours: Literal["standard"] | None = "standard" if terminal else None
-    Console(file=file, width=100, force_terminal=terminal, color_system=colours).print(render_table(result))
+    Console(file=file, width=width, force_terminal=terminal, color_system=colours).print(render_table(result))
     return file.getvalue()
-
-
-def _stripped(text: str) -> str:
-    """With a line's end, wherever it was folded, as one space."""
-    return " ".join(text.split())
 
 
 def _troubled() -> RunResult:
@@ -119,9 +117,57 @@ def test_terminal_table_is_plain_when_piped_and_coloured_on_a_terminal() -> None
 
 
 def test_terminal_columns_line_up() -> None:
-    lines = _printed(RESULT).split("latency of")[0].splitlines()
-    ends = {line.index("Mpps") for line in lines if "Mpps" in line}
-    assert len(ends) == 1
+    rows = _printed(RESULT).split("PDR")[0].splitlines()
+    assert len({row.index("Mpps") for row in rows if "Mpps" in row}) == 1
+
+
+@pytest.mark.parametrize("width", [80, 100, 200])
+def test_a_scenario_is_one_line_of_the_table_at_any_width(width: int) -> None:
+    lines = _printed(SHARED, width=width).splitlines()
+    for one in SHARED.scenarios:
+        assert len([line for line in lines if line.startswith(f" {one.scenario}  ")]) == 1
+    assert all(len(line) <= width for line in lines)
+
+
+def test_a_narrow_terminal_has_what_pinched_a_rate_with_its_verdict() -> None:
+    narrow, wide = _printed(SHARED, width=80), _printed(SHARED, width=120)
+    assert "pinched by" in wide.splitlines()[2] and "best" in wide
+    assert "pinched by" not in narrow.splitlines()[2] and "1-forward: pinched by PMD core: PMD core 1" in narrow
+
+
+def test_the_terminal_has_the_two_gravest_warnings_and_says_that_there_are_more() -> None:
+    text = _printed(every_status())
+    assert "! the switch missed frames." in text and "! the engine's core stood still." in text
+    assert "a neighbour" not in text and "2 more warnings in the report" in text
+
+
+def test_a_rate_is_the_same_number_in_every_rendering() -> None:
+    info, result, trials = shared_run()
+    for one in result.scenarios:
+        for text in (_printed(result), render_markdown(info, result, trials)):
+            assert words.quoted(one.rates[0]) in text
+        number, unit = words.quoted(one.rates[0]).split()
+        assert f"<strong>{number}</strong> {unit}" in render_html(info, result, trials)
+
+
+def test_every_status_of_a_rate_on_the_terminal() -> None:
+    _check("statuses.txt", _printed(every_status()))
+
+
+def test_every_status_of_a_rate_in_markdown() -> None:
+    _check("statuses.md", render_markdown(shared_run()[0], every_status(), ()))
+
+
+def test_a_shared_machine_on_the_terminal() -> None:
+    _check("shared.txt", _printed(SHARED))
+
+
+def test_a_shared_machine_on_a_narrow_terminal() -> None:
+    _check("shared-80.txt", _printed(SHARED, width=80))
+
+
+def test_a_shared_machine_in_markdown() -> None:
+    _check("shared.md", render_markdown(*shared_run()))
 
 
 def _with_loopbacks(*p50_ns: int | None) -> RunResult:
@@ -129,12 +175,6 @@ def _with_loopbacks(*p50_ns: int | None) -> RunResult:
     own = [None if p50 is None else Loopback(5000, 90, p50, 480, 2100) for p50 in p50_ns]
     points = tuple(replace(point, loopback=found) for point, found in zip(one.latency, own, strict=True))
     return replace(RESULT, scenarios=(replace(one, latency=points),))
-
-
-def test_the_engines_own_share_is_told_by_load_where_it_differs() -> None:
-    same, differing = _printed(_with_loopbacks(210, 210)), _printed(_with_loopbacks(210, 330))
-    assert "latency of forward, of which the engine's own loop: p50 210 ns, p99 480 ns NDR and" in _stripped(same)
-    assert "p50 210 ns, p99 480 ns at 50%; p50 330 ns, p99 480 ns at 90% NDR and" in _stripped(differing)
 
 
 def test_a_run_without_the_engines_own_share_does_not_mention_it() -> None:
@@ -148,7 +188,7 @@ def test_a_run_folder_from_before_later_keys_is_still_a_report() -> None:
     assert result is not None
     written = render_markdown(folder.read_info(), result, folder.read_trials())
     assert "Latency at 90.0 % of the NDR: p50 7.96 us, p99 11.2 us.\n" in written
-    assert "7.96 us" in _printed(result)
+    assert "latency p99 at 90 % of the NDR" in _printed(result)
     assert "7.96 us" in render_html(folder.read_info(), result, folder.read_trials())
 
 

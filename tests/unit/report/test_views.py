@@ -104,9 +104,3 @@ def test_settings_use_the_files_words_and_mark_defaults() -> None:
         "stream[1].share": ("1", True),
         "latency.at": ("0.5, 0.9", True),
     }
-
-
-def test_the_highest_rate_fills_the_bar() -> None:
-    rates = [one.rates[0] for one in RESULT.scenarios]
-    bars = [views.rate_view(rate, views.highest(RESULT)).bar for rate in rates]
-    assert bars[0] == 1.0 and 0.43 < bars[1] < 0.44

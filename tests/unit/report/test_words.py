@@ -7,7 +7,7 @@ from points import number
 from sample import rate, sample_run
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling, Limit, ModeRates, Outcome, RateStatus
+from pinchpoint.model.result import Band, Ceiling, Limit, LossFloor, ModeRates, Outcome, RateStatus
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import LIMITS
@@ -36,7 +36,7 @@ def test_a_rate_is_quoted_with_its_status(
 
 def test_an_interval_has_enough_digits_to_tell_its_ends_apart() -> None:
     sharp = words.interval(rate(0.0, 3.1e6, 3.1005e6, RateStatus.FOUND))
-    assert sharp == "from 3.1000 to 3.1005 Mpps (0.02 % wide)"
+    assert sharp == "bounds 3.1000 to 3.1005 Mpps (0.02 % wide)"
     assert units.fps_range(990e3, 1.01e6) == "0.990 to 1.010 Mpps"
     assert units.fps_range(3.0, 3.0).endswith(" pps")
 
@@ -49,9 +49,9 @@ def test_an_estimate_is_quoted_with_its_interval_and_confidence() -> None:
         method=SearchMethod.THRESHOLD,
     )
     assert words.quoted(found) == "3.11 Mpps"
-    assert words.interval(found) == "from 3.100 to 3.115 Mpps (0.50 % wide, 95.0 % confidence)"
+    assert words.interval(found) == "95 % interval 3.100 to 3.115 Mpps (0.50 % wide)"
     ended = replace(found, reason="60 s of traffic ended it")
-    assert words.interval(ended).endswith("confidence); 60 s of traffic ended it")
+    assert words.interval(ended).endswith("wide); 60 s of traffic ended it")
 
 
 def test_rates_of_two_definitions_are_told_apart() -> None:
@@ -62,14 +62,45 @@ def test_rates_of_two_definitions_are_told_apart() -> None:
     assert words.definitions([one])[0].startswith("NDR: at most half of the 1 s trials")
 
 
-def test_each_mode_of_the_cores_has_its_own_numbers() -> None:
-    near = ModeRates("cores 14 ns apart", 14.0, 20, 20.0, (rate(0.0, 3.1e6, 3.12e6, RateStatus.FOUND),))
+def test_modes_of_the_cores_explain_the_band_with_their_rates_and_shares() -> None:
+    near = ModeRates("cores 14 ns apart", 14.0, 12, 2.4, (), share=0.6, median_fps=3.4e6)
+    far = ModeRates("cores 155 ns apart", 155.0, 8, 1.6, (), share=0.4, median_fps=2.1e6)
+    assert words.mode_lines(replace(SNAT_255, modes=(near, far))) == (
+        "cores 14 ns apart: NDR 3.40 Mpps (60 % of the time)",
+        "cores 155 ns apart: NDR 2.10 Mpps (40 % of the time)",
+    )
+    assert words.mode_lines(replace(SNAT_255, modes=(near,))) == ()
+
+
+def test_modes_stored_before_bands_have_the_rates_that_they_had() -> None:
+    near = ModeRates("cores 14 ns apart", 14.0, 19, 19.0, (rate(0.0, 3.1e6, 3.12e6, RateStatus.FOUND),))
     unmet = rate(0.0, None, None, RateStatus.REFUSED, "not met long enough")
     far = ModeRates("cores 155 ns apart", 155.0, 1, 1.0, (unmet,))
-    lines = words.mode_lines(replace(SNAT_255, modes=(near, far)))
-    assert lines[0].startswith("cores 14 ns apart: NDR 3.10 Mpps [3.100 to 3.120 Mpps]")
-    assert "NDR no number" in lines[1] and "1 valid trial)" in lines[1]
-    assert words.mode_lines(replace(SNAT_255, modes=(near,))) == ()
+    assert words.mode_lines(replace(SNAT_255, modes=(near, far))) == (
+        "cores 14 ns apart: NDR 3.10 Mpps (95 % of the time)",
+        "cores 155 ns apart: NDR no number (5 % of the time)",
+    )
+
+
+def test_frames_lost_at_any_load_are_quoted_as_a_ratio_with_its_interval() -> None:
+    floor = LossFloor(0.00123, 0.00101, 0.00145, 10e3, 12)
+    always = replace(rate(0.0, None, None, RateStatus.LOSES_ALWAYS), floor=floor)
+    assert words.quoted(always) == "loses 0.12 %"
+    assert words.interval(always) == (
+        "of its frames at any load (0.101 to 0.145 % in 12 trials at 10.0 kpps, the lowest load tried)"
+    )
+
+
+def test_a_band_is_told_with_the_best_sustained_rate() -> None:
+    spread = replace(rate(0.0, 3e6, 3.2e6, RateStatus.FOUND), band=Band(2.1e6, 3.6e6, 3.5e6))
+    assert words.band(spread) == "band 2.10 to 3.60 Mpps (5 to 95 % of the time); best sustained 3.50 Mpps"
+    assert words.band(replace(spread, band=None)) == ""
+
+
+def test_cores_at_two_distances_are_no_doubt_where_the_rate_has_a_band() -> None:
+    spread = tuple(replace(one, band=Band(1e6, 2e6, 1.9e6)) for one in SNAT_65536.rates)
+    assert any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line))
+    assert not any("cores" in doubt for doubt in _doubts(cache_line=SNAT_65536.cache_line, rates=spread))
 
 
 def test_a_ceiling_measured_without_the_device_is_told_with_its_time() -> None:
@@ -119,7 +150,7 @@ def test_unexplained_frames_in_valid_trials_are_a_reason_to_look_twice() -> None
     trial = TRIALS[0]
     leaky = replace(trial, ledger=replace(trial.ledger, received=trial.received - 12))
     texts = [check.text for check in words.checks(FORWARD, [leaky]) if not check.good]
-    assert "ledger: up to 12 frames unexplained in any valid trial" in texts
+    assert "ledger: 0.00017 % of the offered frames unexplained" in texts
 
 
 def test_the_method_states_what_the_rates_definition_needs() -> None:

@@ -1,0 +1,278 @@
+"""A rate on a machine that others share: how it is spread over time, and the trials that tell so."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from html import escape
+from itertools import groupby
+from math import log
+from statistics import median
+from typing import Final
+
+from pinchpoint.model import units
+from pinchpoint.model.result import ModeRates, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.terms import CAUSES
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.report import words
+from pinchpoint.report.axes import value_axis
+from pinchpoint.report.figures import Figure, layout_of, wrapped
+
+_ROW: Final = 44  # pixels
+_OPEN: Final = {RateStatus.AT_LEAST: "triangle-right-open", RateStatus.BELOW_MINIMUM: "triangle-left-open"}
+_AROUND: Final = 3  # trials before and after one, that say with it where the threshold was
+_TOP: Final = 1.4  # of the highest rate of interest: loads above are drawn at the edge
+_PHASE: Final = "search"
+
+
+@dataclass(frozen=True)
+class Spread:
+    """One row of a figure of rates; frames per second."""
+
+    label: str
+    value: float | None  # the one that is quoted, or an end that is open
+    ends: tuple[float, float] | None = None  # of the interval
+    band: tuple[float, float] | None = None  # 5 % and 95 % of the time
+    best: float | None = None
+    status: RateStatus = RateStatus.FOUND
+    text: str = ""
+
+
+def spread_of(label: str, rate: Rate) -> Spread:
+    """A rate as a row."""
+    both = rate.status is RateStatus.FOUND and rate.lower_fps and rate.upper_fps
+    return Spread(
+        label=label,
+        value=rate.upper_fps if rate.status is RateStatus.BELOW_MINIMUM else rate.quoted_fps,
+        ends=(rate.lower_fps or 0.0, rate.upper_fps or 0.0) if both else None,
+        band=(rate.band.low_fps, rate.band.high_fps) if rate.band else None,
+        best=rate.band.best_fps if rate.band else None,
+        status=rate.status,
+        text="; ".join(filter(None, (words.quoted(rate), words.interval(rate), words.band(rate)))),
+    )
+
+
+def scenario_spreads(one: ScenarioResult) -> tuple[Spread, ...]:
+    """Every rate of a scenario, then the first one in each mode of the cores."""
+    rates = tuple(spread_of(rate.name, rate) for rate in one.rates)
+    modes = one.modes if len(one.modes) > 1 else ()
+    return (*rates, *(_of_mode(mode, modes) for mode in modes))
+
+
+def _of_mode(mode: ModeRates, every: Sequence[ModeRates]) -> Spread:
+    value = mode.median_fps or (mode.rates[0].quoted_fps if mode.rates else None)
+    share = words.mode_share(mode, every)
+    return Spread(f"{mode.label}, {share}", value, text=f"{words.mode_rate(mode)} for {share} of the time")
+
+
+def rates_figure(spreads: Sequence[Spread], title: str = "rate", *, from_zero: bool = False) -> Figure | None:
+    """One row a rate: a light bar over the band, a dark one over the interval, a tick at the median.
+
+    None where no row has an interval or a band. x: Mpps or another unit that fits; y: the label.
+    """
+    drawn = [one for one in spreads if one.value]
+    if not any(one.ends or one.band for one in drawn):
+        return None
+    places = [place for one in drawn for place in (one.value, one.best, *(one.ends or ()), *(one.band or ()))]
+    x = value_axis("fps", [place for place in places if place is not None])
+    data = [
+        _bars("5 to 95 % of the time", "@shade1", [(one, one.band) for one in drawn if one.band], x.divisor, 0.62),
+        _bars("interval of the median", "@accent", [(one, one.ends) for one in drawn if one.ends], x.divisor, 0.3),
+        _marks("median", "line-ns", 26, [one for one in drawn if one.status is RateStatus.FOUND], x.divisor),
+        *(
+            _marks(
+                status.value.replace("_", " "), symbol, 13, [one for one in drawn if one.status is status], x.divisor
+            )
+            for status, symbol in _OPEN.items()
+        ),
+        _best([one for one in drawn if one.best], x.divisor),
+    ]
+    layout = layout_of(height=118 + _ROW * len(drawn), top=8) | {"barmode": "overlay"}
+    layout["margin"] |= {"l": 8}
+    layout["xaxis"] |= {"title": {"text": f"{escape(title)}, {x.label}"}, "anchor": "y"}
+    layout["xaxis"] |= {"rangemode": "tozero"} if from_zero else {}
+    labels = [escape(one.label) for one in reversed(drawn)]
+    layout["yaxis"] |= {"type": "category", "categoryorder": "array", "categoryarray": labels, "showgrid": False,
+                        "ticks": "", "range": [-0.6, len(drawn) - 0.4], "fixedrange": True}  # fmt: skip
+    return {"data": [trace for trace in data if trace["y"]], "layout": layout}
+
+
+def _bars(
+    name: str, colour: str, found: Sequence[tuple[Spread, tuple[float, float]]], divisor: float, width: float
+) -> Figure:
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "name": name,
+        "y": [escape(one.label) for one, _ in found],
+        "base": [low / divisor for _, (low, _) in found],
+        "x": [(high - low) / divisor for _, (low, high) in found],
+        "width": width,
+        "text": [escape(one.text) for one, _ in found],
+        "textposition": "none",
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"color": colour},
+    }
+
+
+def _marks(name: str, symbol: str, size: int, found: Sequence[Spread], divisor: float) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "y": [escape(one.label) for one in found],
+        "x": [(one.value or 0.0) / divisor for one in found],
+        "text": [escape(one.text) for one in found],
+        "hovertemplate": "%{text}<extra></extra>",
+        "marker": {"symbol": symbol, "size": size, "color": "@ink", "line": {"width": 2.5, "color": "@ink"}},
+    }
+
+
+def _best(found: Sequence[Spread], divisor: float) -> Figure:
+    traced = _marks("best sustained", "diamond-open", 9, found, divisor)
+    marker = traced["marker"] | {"line": {"width": 1.8, "color": "@ink"}}
+    return traced | {"x": [(one.best or 0.0) / divisor for one in found], "marker": marker}
+
+
+def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure | None:
+    """The loads that a search tried against the time, and what came of each; None with fewer than seven.
+
+    x: seconds since the first; y: offered load. The line is the threshold that the search tracked; without one,
+    what came back, as the median of seven trials in turn. Bars across are the band and the interval of the first
+    rate. Bars upright are the times in which the cores were not in their most frequent mode.
+    """
+    tried = [trial for trial in trials if trial.phase == _PHASE and trial.burst_frames is None]
+    if len(tried) < 2 * _AROUND + 1:
+        return None
+    rate = result.rates[0] if result and result.rates else None
+    times = _seconds(tried)
+    valid = [(at, trial) for at, trial in zip(times, tried, strict=True) if trial.validity is TrialValidity.VALID]
+    allowed = rate.loss_ratio if rate else 0.0
+    discarded = [pair for pair in zip(times, tried, strict=True) if pair[1].validity is not TrialValidity.VALID]
+    at = dict(zip((trial.id for trial in tried), times, strict=True))
+    track = [moment for moment in result.track if moment.trial_id in at] if result else []
+    moving = [(at[one.trial_id], one.median_fps) for one in track] or _moving(valid)
+    spread = spread_of("", rate) if rate else Spread("", None)
+    of_interest = [fps for _, fps in moving] + [end for ends in (spread.band, spread.ends) if ends for end in ends]
+    of_interest += [] if spread.value is None else [spread.value]
+    top = _TOP * max(of_interest, default=max(trial.offered_fps for trial in tried))
+    y = value_axis("fps", [top])
+    held = [pair for pair in valid if pair[1].loss_ratio <= allowed and pair[1].offered_fps <= top]
+    lost = [pair for pair in valid if pair[1].loss_ratio > allowed and pair[1].offered_fps <= top]
+    over = [pair for pair in valid if pair[1].offered_fps > top]
+    data = [
+        {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": "@second", "width": 2},
+         "name": "threshold, as estimated" if track else f"came back, median of {2 * _AROUND + 1} trials",
+         "x": [at for at, _ in moving], "y": [fps / y.divisor for _, fps in moving]},
+        _tried("held" if allowed else "no frame lost", "circle", "@valid", held, top, y.divisor),
+        _tried("lost more than allowed" if allowed else "frames lost", "x-thin", "@bad", lost, top, y.divisor),
+        _tried("load above the axis", "triangle-up-open", "@bad", over, top, y.divisor),
+        _tried("discarded", "diamond-open", "@aborted", discarded, top, y.divisor),
+    ]  # fmt: skip
+    layout = layout_of(height=340, top=12)
+    layout["xaxis"] |= {"title": {"text": "time since the first trial, s"}, "anchor": "y"}
+    layout["yaxis"] |= {"title": {"text": f"offered load, {y.label}"}, "range": [0, top / y.divisor]}
+    shapes = _across(spread, y.divisor) + list(_other_modes(result, times, tried))
+    return {"data": [trace for trace in data if trace["x"]], "layout": layout | {"shapes": shapes}}
+
+
+def _seconds(trials: Sequence[Trial]) -> list[float]:
+    starts = [datetime.fromisoformat(trial.started) for trial in trials]
+    return [round((start - starts[0]).total_seconds(), 3) for start in starts]
+
+
+def _moving(valid: Sequence[tuple[float, Trial]]) -> list[tuple[float, float]]:
+    """What came back, the median of each trial with those around it: where the threshold was just then."""
+    carried = [trial.received / trial.sent_duration_s if trial.sent_duration_s else 0.0 for _, trial in valid]
+    return [(at, median(carried[max(0, place - _AROUND) : place + _AROUND + 1])) for place, (at, _) in enumerate(valid)]
+
+
+def _tried(
+    name: str, symbol: str, colour: str, found: Sequence[tuple[float, Trial]], top: float, divisor: float
+) -> Figure:
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "x": [at for at, _ in found],
+        "y": [min(trial.offered_fps, top) / divisor for _, trial in found],
+        "text": [_told(trial) for _, trial in found],
+        "hovertemplate": "%{text}<extra></extra>",
+        "cliponaxis": False,
+        "marker": {
+            "symbol": symbol,
+            "size": 7,
+            "color": colour,
+            "line": {"width": 1.6, "color": colour},
+        },
+    }
+
+
+def _told(trial: Trial) -> str:
+    lost = f"lost {units.loss(trial.loss_ratio)}" if trial.lost else "no loss"
+    text = f"<b>{escape(trial.id)}</b>: {units.fps(trial.offered_fps)}, {lost}"
+    return f"{text}<br><i>{escape(wrapped(trial.reason)).replace(chr(10), '<br>')}</i>" if trial.reason else text
+
+
+def _across(spread: Spread, divisor: float) -> list[Figure]:
+    """The band and the interval as bars across, the quoted rate as a line."""
+    across = {"xref": "paper", "x0": 0, "x1": 1, "yref": "y", "layer": "below"}
+    bars = ((spread.band, "@shade1", 0.28), (spread.ends, "@accent", 0.35))
+    shapes: list[Figure] = [
+        across | {"type": "rect", "y0": ends[0] / divisor, "y1": ends[1] / divisor,
+                  "fillcolor": colour, "opacity": opacity, "line": {"width": 0}}
+        for ends, colour, opacity in bars if ends
+    ]  # fmt: skip
+    if spread.value:
+        at = spread.value / divisor
+        shapes.append(across | {"type": "line", "y0": at, "y1": at, "line": {"color": "@accent", "width": 1.5}})
+    return shapes
+
+
+def _other_modes(result: ScenarioResult | None, times: Sequence[float], trials: Sequence[Trial]) -> Iterator[Figure]:
+    """Where the cores were farther apart or nearer than most of the time."""
+    modes = _distances(result)
+    if len(modes) < 2:
+        return
+    usual = max(modes, key=lambda mode: mode.trials)
+    stretches = groupby(range(len(trials)), key=lambda place: _nearest(modes, trials[place]) not in (None, usual))
+    for other, places in stretches:
+        if other:
+            inside = list(places)
+            after = times[min(inside[-1] + 1, len(times) - 1)]
+            yield {"type": "rect", "xref": "x", "x0": times[inside[0]], "x1": after, "yref": "paper", "y0": 0, "y1": 1,
+                   "layer": "below", "fillcolor": "@line", "opacity": 0.35, "line": {"width": 0}}  # fmt: skip
+
+
+def _distances(result: ScenarioResult | None) -> list[ModeRates]:
+    """Modes that differ in the distance of the cores. That a neighbour slowed a trial stands in no single trial."""
+    return [mode for mode in (result.modes if result else ()) if mode.distance_ns and not mode.slowed]
+
+
+def _nearest(modes: Sequence[ModeRates], trial: Trial) -> ModeRates | None:
+    probed_ns = trial.witness.cache_line_before_ns
+    if not probed_ns:
+        return None
+    return min(modes, key=lambda mode: abs(log((mode.distance_ns or probed_ns) / probed_ns)))
+
+
+def search_words(result: ScenarioResult | None) -> str:
+    """What to see in the figure of a search."""
+    modes = _distances(result)
+    usual = max(modes, key=lambda mode: mode.trials) if len(modes) > 1 else None
+    others = " and ".join(mode.label for mode in modes if mode is not usual)
+    grey = f" Grey background: {others}; most of the time: {usual.label}." if usual else ""
+    return (
+        "Each marker is a trial; point at one for its account. The grey line follows the device, "
+        f"the straight one is the rate that holds half of the time, within its interval and its band.{grey}"
+    )
+
+
+def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
+    """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
+    kinds: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.validity is not TrialValidity.VALID:
+            why = CAUSES[trial.cause] if trial.cause else words.VALIDITIES[trial.validity]
+            kinds.setdefault(why, []).append(trial)
+    ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
+    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)
