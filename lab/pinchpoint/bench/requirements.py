@@ -55,6 +55,19 @@ def probe(
         yield _kernel_module("openvswitch")
 
 
+def require_together(a: Scenario, b: Scenario) -> None:
+    """The same of two benches that stand at once. Raises RequirementError."""
+    require(a)
+    require(b)
+    pages = ovs.hugepages_needed(a) + ovs.hugepages_needed(b)
+    if pages and not (found := _hugepages(pages)).ok:
+        raise RequirementError(
+            f"{a.path} and {b.path} do not fit this machine at once:\n  {found.name}: {found.detail}",
+            f"sysctl vm.nr_hugepages={pages} after freeing memory, or less of it: "
+            "--set dut.memory_mb=512 --set engine.memory_mb=256",
+        )
+
+
 def require(scenario: Scenario) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy."""
     datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)

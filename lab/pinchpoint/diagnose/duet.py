@@ -21,11 +21,13 @@ from pinchpoint.model.duet import MEASURED, DuetSummary, Moment, Slice, Stretch,
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
+LATE = "the engine froze and thawed too late"
+NOTHING = "nothing was forwarded"
 ABORTED = "the quad was not completed"
 NEIGHBOUR = "another slice of its quad was discarded"
 
 OVERLOAD = 0.97  # of what is offered: a bench that forwards more may be able to carry all of it
-MOST_BLOCKS = 32  # more would narrow an interval by less than 2 %
+MOST_BLOCKS = 16  # longer blocks depend less on each other; twice as many would narrow an interval by 4 %
 FEWEST_QUADS = 4  # of a block; fewer have no pseudomedian that tails do not move
 SHORTEST_BLOCK_S = 0.5  # quads of one such time are alike on hosts whose cores move or are shared
 
@@ -107,9 +109,13 @@ def why_discarded(one: Slice, stretch: Stretch) -> str:
     A pause of the engine's core is absorbed as long as the ring has frames for the device, which takes them no
     faster than they are offered.
     """
-    if one.gap_s > stretch.ring / stretch.load_fps:
+    if one.length_s <= 0 or one.gap_s > stretch.ring / stretch.load_fps:
         return STOOD_STILL
-    return "" if one.offered and one.received < OVERLOAD * one.offered else NOT_OVERLOADED
+    if one.switch_s is not None and one.switch_s > stretch.slicing.settle_s:
+        return LATE
+    if not one.received:
+        return NOTHING
+    return "" if one.received < OVERLOAD * one.offered else NOT_OVERLOADED
 
 
 def _quad(slices: Sequence[Slice], stretch: Stretch, began_s: float) -> Quad | Counter[str]:
@@ -117,7 +123,6 @@ def _quad(slices: Sequence[Slice], stretch: Stretch, began_s: float) -> Quad | C
     if len(slices) < 4:
         return Counter({ABORTED: len(slices)})
     reasons = [why_discarded(one, stretch) for one in slices]
-    reasons = [reason or ("" if one.received else NOT_OVERLOADED) for reason, one in zip(reasons, slices, strict=True)]
     if any(reasons):
         return Counter(reason or NEIGHBOUR for reason in reasons)
     rates = {side: [_log_rate(one) for one in slices if one.side == side] for side in "AB"}
@@ -167,11 +172,28 @@ def loss_after_thaw(stretches: Sequence[Stretch]) -> float | None:
 
     None without such a pair of slices.
     """
-    ratios = [
+    ratios = _after_thaw(stretches)
+    return 1 - math.exp(median(ratios)) if ratios else None
+
+
+def steady(stretch: Stretch, tolerance: float) -> bool:
+    """Whether slices after a thaw forward as much as those after them, within `tolerance` (a share).
+
+    Scatter alone never makes a stretch unsteady: the interval of the difference must leave the tolerance out.
+    """
+    ratios = _after_thaw([stretch])
+    if not ratios:
+        return False
+    found = compare_pairs([1.0] * len(ratios), [math.exp(one) for one in ratios])
+    return found.confidence is not None and found.high >= 1 - tolerance and found.low <= 1 + tolerance
+
+
+def _after_thaw(stretches: Sequence[Stretch]) -> list[float]:
+    """Logarithms of the ratio of a slice after a thaw to the next one, which is of the same bench."""
+    return [
         _log_rate(one) - _log_rate(other)
         for stretch in stretches
         for one, other in pairwise(stretch.slices)
-        if one.thawed and other.side == one.side and one.received and other.received
+        if one.thawed and other.side == one.side
         if not why_discarded(one, stretch) and not why_discarded(other, stretch)
     ]
-    return 1 - math.exp(median(ratios)) if ratios else None

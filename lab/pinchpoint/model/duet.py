@@ -47,7 +47,7 @@ class Stretch:
     slicing: Slicing
     slices: tuple[Slice, ...]
     reason: str = ""  # why it ended before its time; empty if it did not
-    cache_line_ns: float | None = None  # from the engine's core to the switches' core, median of before and after
+    cache_line_ns: float | None = None  # from the engine's core to the switches' core, mean of before and after
 
 
 @dataclass(frozen=True)
