@@ -1,0 +1,171 @@
+"""A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from pinchpoint.bench import host, requirements
+from pinchpoint.bench.plan import describe, plan
+from pinchpoint.diagnose.comparing_slices import rate_metric
+from pinchpoint.diagnose.curves import curves
+from pinchpoint.diagnose.duet import compare_slices
+from pinchpoint.dut.programs import program_facts
+from pinchpoint.dut.settings import in_force
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.engine.process import find_engine
+from pinchpoint.model.duet import MEASURED, Stretch
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
+from pinchpoint.model.scenario import Datapath, MeasureKind, Scenario
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.duet import Duet, learn
+from pinchpoint.sweep.growing import Growing
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.run import so_far, unmeasured
+from pinchpoint.sweep.setup import Setup
+from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable, Undoable
+from pinchpoint.sweep.together import SIDES, connected, prepare_both, standing_both
+
+
+def why_no_duet(a: Scenario, b: Scenario) -> str:
+    """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
+    if others := sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES}):
+        return f'slices measure rates, and measure = "{others[0]}" needs a bench alone'
+    if any(one.dut.datapath is Datapath.KERNEL for one in (a, b)):
+        return "both benches would share the kernel's one datapath, which cannot be frozen"
+    nics = [{port.pci for port in one.ports} | {port.engine_pci for port in one.ports} for one in (a, b)]
+    if shared := sorted(address for address in nics[0] & nics[1] if address):
+        return f"both benches need the NIC {shared[0]}"
+    if a.engine.cpus != b.engine.cpus:
+        return "one engine drives the ports of both benches, and engine.cpus differ"
+    if set(a.engine.cpus) & {*a.dut.pmd_cpus, *b.dut.pmd_cpus}:
+        return "the engine of one bench would run on a CPU of the other's switch"
+    if any(port.queues > 1 for one in (a, b) for port in one.ports):
+        return "what arrives at a port with several queues cannot be counted by slices"
+    return ""
+
+
+def require_duet(a: Scenario, b: Scenario) -> None:
+    """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
+    if why := why_no_duet(a, b):
+        raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
+    requirements.require_together(a, b)
+
+
+def run_duet(
+    units: Sequence[Scenario], folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+) -> RunResult:
+    """Measure `units`, A and B, until the folder holds as many seconds of slices as were asked for.
+
+    Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
+    measuring raise.
+    """
+    run = _Run(units, folder, listener, on_stoppable)
+    if not so_far(folder).finished:
+        run.whole()
+    return so_far(folder)
+
+
+class _Run:
+    """One run between its first action and its last."""
+
+    def __init__(
+        self,
+        units: Sequence[Scenario],
+        folder: RunFolder,
+        listener: Listener,
+        on_stoppable: Callable[[Stoppable], None],
+    ) -> None:
+        self._units = units
+        self._folder = folder
+        self._listener = listener
+        self._on_stoppable = on_stoppable
+        self._files = Growing(folder, units, {})
+        self._settings: dict[str, dict[str, str]] = {}
+        self._stretches = list(folder.read_stretches())
+        self._warnings: tuple[str, ...] = ()
+        self._began = time.monotonic()
+
+    def whole(self) -> None:
+        self._on_stoppable(Undoable())
+        try:
+            self._both()
+        except BaseException as error:
+            try:
+                self._conclude(False)
+            except StoreError as unwritten:
+                error.add_note(str(unwritten))  # what failed first is what the user must know first
+            raise
+        self._conclude(True)
+
+    def _both(self) -> None:
+        a, b = self._units
+        engine = [find_engine()]  # before anything is built
+        self._listener.scenario_begins(a, 1, 1)
+        setups = prepare_both(a, b)
+        for unit, setup in zip(self._units, setups, strict=True):
+            self._files.note_plan(unit.name, describe(plan((), setup.resources)))
+            self._files.note_facts({**setup.facts, **program_facts(unit)})
+        with standing_both(setups, self._listener):
+            first, second = (self._standing(setup, engine) for setup in setups)
+            try:
+                self._measured(first, second)
+            finally:
+                first.control.close()
+                second.control.close()
+
+    def _measured(self, a: Standing, b: Standing) -> None:
+        for bench in (a, b):
+            self._settings[bench.scenario.name] = in_force(bench.setup.scenario, bench.setup.places, bench.control)
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
+            self._warnings = learn(pair)
+            duet = Duet(pair, self._keep, self._stretches)
+            self._on_stoppable(duet)
+            self._listener.measurement_begins("slices", request.slices_s - duet.measured_s)
+            duet.measure(request.slices_s)
+
+    def _keep(self, found: Stretch) -> None:
+        self._folder.append_stretch(found)
+        self._stretches.append(found)
+
+    def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
+        record = Record(
+            self._folder.append_trial,
+            self._folder.append_measurement,
+            self._files.note_plan,
+            self._files.note_facts,
+            self._attach,
+            self._folder.path / "engine.log",
+        )
+        trials = tuple(one for one in self._folder.read_trials() if one.scenario == setup.scenario.name)
+        control = Unixctl(setup.places.control)
+        return Standing(
+            setup, control, engine, record, self._listener, self._began, Recorded(trials), self._on_stoppable
+        )
+
+    def _attach(self, name: str, text: str) -> None:
+        self._folder.attach(name, text)
+
+    def _conclude(self, is_finished: bool) -> None:
+        """What the slices say of A and of B, written as the run's result."""
+        self._files.flush()  # run.json
+        info = self._folder.read_info()
+        measured = [one for one in self._stretches if one.phase == MEASURED and one.slices]
+        found = tuple(self._results(measured)) if measured else ()
+        self._folder.write_result(
+            RunResult(SCHEMA, self._folder.run_id, is_finished, found, tuple(curves(info.sweeps, found)), ())
+        )
+
+    def _results(self, measured: Sequence[Stretch]) -> Iterator[ScenarioResult]:
+        quads = compare_slices(measured).quads
+        for side, unit in zip(SIDES, self._units, strict=True):
+            yield replace(
+                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in self._stretches)),
+                metrics=(rate_metric(quads, side),) if quads else (),
+                settings=self._settings.get(unit.name, {}),
+                traffic_s=sum(part.length_s for one in measured for part in one.slices if part.side == side),
+                warnings=self._warnings if side == SIDES[0] else (),
+            )
