@@ -239,8 +239,9 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
         raise InputError(
             f"{runs[0]} is a run folder and {others[0]} is none: expected two of a kind", "pinchpoint compare RUN1 RUN2"
         )
-    given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs, "--slices": wanted.slices_s,
-             "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
+    given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
+             "--slices": wanted.slices_s, "--method": wanted.method != AUTO, "--budget": how.budget_s,
+             "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
     if new := [name for name, value in given.items() if value]:
         raise InputError(f"{', '.join(new)} belongs to a new measurement; {runs[0]} is a run folder")
     if len(runs) == 1:

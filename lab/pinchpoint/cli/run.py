@@ -227,7 +227,8 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
 def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None) -> None:
     """The plan of every bench; those that stand at once are planned together."""
     if comparison is not None and comparison.method is Method.DUET:
-        for unit, setup in zip(units, prepare_both(*units), strict=True):
+        a, b = units
+        for unit, setup in zip(units, prepare_both(a, b), strict=True):
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             click.echo("\n".join(describe(plan((), setup.resources))))
         return

@@ -1,4 +1,4 @@
-"""A comparison out of alternating slices: the ratio with its interval, the rates over time, what was discarded; pure."""
+"""A comparison out of alternating slices: the ratio with its interval, rates over time, what was discarded; pure."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

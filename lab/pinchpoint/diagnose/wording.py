@@ -36,7 +36,8 @@ def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> s
         return f"cannot be told: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
     if one.decision is Decision.NOT_FOUND:
         hidden = one.largest_hidden or 0.0
-        return f"no difference found; none larger than {percent(hidden)} could hide{_margin_hidden(one, hidden, margin, of)}"
+        same = _margin_hidden(one, hidden, margin, of)
+        return f"no difference found; none larger than {percent(hidden)} could hide{same}"
     smaller, larger = sorted((abs(1 - one.low), abs(1 - one.high)))
     word = "higher" if one.decision is Decision.HIGHER else "lower"
     text = f"B is {percent(abs(1 - one.ratio))} {_between(smaller, larger)} {word}"

@@ -1,4 +1,4 @@
-"""The JSON Schema of run.json, of a line of trials.jsonl, measurements.jsonl or slices.jsonl, of result.json and comparison.json.
+"""The JSON Schema of run.json, result.json, comparison.json, and of a line of each .jsonl of a run folder.
 
 `python -m pinchpoint.store.schema` prints it; docs/results.schema.json holds its output.
 """

@@ -7,11 +7,9 @@ packet are not told: a frozen thread's clock runs on, so that its counters hold 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose.duet import length_of, steady
 from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.settings import check_queues
@@ -22,7 +20,7 @@ from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.frames import limit_flows
 from pinchpoint.sweep.measure import EPOCHS, WARM_UP, Interrupted, Measurer
 from pinchpoint.sweep.setup import collectors
-from pinchpoint.sweep.together import SIDES, Pair, frozen, of_side, prefix, switch_pid
+from pinchpoint.sweep.together import SIDES, Pair, frozen, of_side, prefix
 from pinchpoint.sweep.warm_up import warm_up
 
 ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
@@ -154,9 +152,7 @@ class Duet:
             return self._pair.instrument.run(request)
         finally:
             self._sending = False
-            for bench in self._pair.benches.values():
-                with suppress(BenchError):  # the engine thaws them unless it was killed; a switch may have gone
-                    host.thaw(switch_pid(bench.setup))
+            self._pair.thaw()
 
 
 def _slices(found: EngineResult) -> Iterator[Slice]:

@@ -30,20 +30,23 @@ from pinchpoint.sweep.together import SIDES, connected, prepare_both, standing_b
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
-    if others := sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES}):
-        return f'slices measure rates, and measure = "{others[0]}" needs a bench alone'
-    if any(one.dut.datapath is Datapath.KERNEL for one in (a, b)):
-        return "both benches would share the kernel's one datapath, which cannot be frozen"
-    nics = [{port.pci for port in one.ports} | {port.engine_pci for port in one.ports} for one in (a, b)]
-    if shared := sorted(address for address in nics[0] & nics[1] if address):
-        return f"both benches need the NIC {shared[0]}"
-    if a.engine.cpus != b.engine.cpus:
-        return "one engine drives the ports of both benches, and engine.cpus differ"
-    if set(a.engine.cpus) & {*a.dut.pmd_cpus, *b.dut.pmd_cpus}:
-        return "the engine of one bench would run on a CPU of the other's switch"
-    if any(port.queues > 1 for one in (a, b) for port in one.ports):
-        return "what arrives at a port with several queues cannot be counted by slices"
-    return ""
+    others = sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES})
+    nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
+    reasons = {
+        f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        "both benches would share the kernel's one datapath, which cannot be frozen": any(
+            one.dut.datapath is Datapath.KERNEL for one in (a, b)
+        ),
+        "both benches need the same NIC": bool(nics[0] & nics[1]),
+        "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
+        "the engine of one bench would run on a CPU of the other's switch": bool(
+            set(a.engine.cpus) & {*a.dut.pmd_cpus, *b.dut.pmd_cpus}
+        ),
+        "what arrives at a port with several queues cannot be counted by slices": any(
+            port.queues > 1 for one in (a, b) for port in one.ports
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
 
 
 def require_duet(a: Scenario, b: Scenario) -> None:

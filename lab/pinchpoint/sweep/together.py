@@ -6,7 +6,7 @@ switch (bench/host.py), also by `pinchpoint clean` after whoever froze it was ki
 """
 
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon
 from pinchpoint.dut.daemons import SWITCH
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
@@ -66,7 +67,7 @@ class Pair:
     """Two benches that stand, by their side, and the engine that has the ports of both open."""
 
     benches: Mapping[str, Standing]
-    instrument: ProcessInstrument
+    instrument: Instrument
     facts: Mapping[str, str]  # of the engine
 
     @property
@@ -74,6 +75,12 @@ class Pair:
         """The switches' processes."""
         a, b = (switch_pid(self.benches[side].setup) for side in SIDES)
         return a, b
+
+    def thaw(self) -> None:
+        """Let both switches run. The engine does so itself unless it was killed; one that has gone is no error."""
+        for bench in self.benches.values():
+            with suppress(BenchError):
+                host.thaw(switch_pid(bench.setup))
 
     def other(self, side: str) -> Standing:
         """The bench that is not `side`."""
