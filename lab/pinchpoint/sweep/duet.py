@@ -88,7 +88,7 @@ class Duet:
 
     def _overload(self, seen: Stretch) -> None:
         """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
-        rates = sorted(one.received / one.length_s for one in seen.slices if one.length_s and not one.gap_s)
+        rates = sorted(one.received / one.length_s for one in seen.slices if one.length_s)
         if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
             self._load_fps = min(self._most_fps, OVERLOAD * best_fps)
 
