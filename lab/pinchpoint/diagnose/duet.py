@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import median
 
 from pinchpoint.diagnose.paired import PairedDifference, compare_pairs
-from pinchpoint.model.duet import MEASURED, DuetSummary, Moment, Slice, Stretch, Thaw
+from pinchpoint.model.duet import MEASURED, DuetSummary, Moment, Slice, Slicing, Stretch, Thaw
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
@@ -26,6 +26,7 @@ NOTHING = "nothing was forwarded"
 ABORTED = "the quad was not completed"
 NEIGHBOUR = "another slice of its quad was discarded"
 
+BEST = 0.95  # of a stretch's slices forward less than what counts as the most
 OVERLOAD = 0.97  # of what is offered: a bench that forwards more may be able to carry all of it
 MOST_BLOCKS = 16  # longer blocks depend less on each other; twice as many would narrow an interval by 4 %
 FEWEST_QUADS = 4  # of a block; fewer have no pseudomedian that tails do not move
@@ -61,9 +62,10 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Du
     found, reasons, made = list[Quad](), Counter[str](), 0
     at_s = 0.0
     for stretch in measured:
+        limit_s = absorbed_s(stretch)
         for quad in in_quads(stretch):
             made += 1
-            value = _quad(quad, stretch, at_s)
+            value = _quad(quad, stretch.slicing, limit_s, at_s)
             if isinstance(value, Quad):
                 found.append(value)
             else:
@@ -103,26 +105,34 @@ def length_of(stretch: Stretch) -> float:
     return stretch.slices[-1].at_s + stretch.slices[-1].length_s if stretch.slices else 0.0
 
 
-def why_discarded(one: Slice, stretch: Stretch) -> str:
-    """Why a slice is not used; empty if it is.
+def absorbed_s(stretch: Stretch) -> float:
+    """How long a pause of the engine's core may be without any device going short of frames, or losing its own.
 
-    A pause of the engine's core is absorbed as long as the ring has frames for the device, which takes them no
-    faster than they are offered.
+    The rings hold that much of what the faster bench forwards at its best, while the engine's core runs. The rate of
+    a single slice plays no part.
     """
-    if one.length_s <= 0 or one.gap_s > stretch.ring / stretch.load_fps:
+    awake = ((one.received, one.length_s - one.gap_s) for one in stretch.slices)
+    rates = sorted(received / awake_s for received, awake_s in awake if awake_s > 0)
+    best_fps = rates[int(BEST * (len(rates) - 1))] if rates else 0.0
+    return stretch.ring / (best_fps or stretch.load_fps)
+
+
+def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float) -> str:
+    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that its stretch's rings absorb."""
+    if one.length_s <= 0 or one.gap_s > absorbed_s:
         return STOOD_STILL
-    if one.switch_s is not None and one.switch_s > stretch.slicing.settle_s:
+    if one.switch_s is not None and one.switch_s > slicing.settle_s:
         return LATE
     if not one.received:
         return NOTHING
     return "" if one.received < OVERLOAD * one.offered else NOT_OVERLOADED
 
 
-def _quad(slices: Sequence[Slice], stretch: Stretch, began_s: float) -> Quad | Counter[str]:
+def _quad(slices: Sequence[Slice], slicing: Slicing, limit_s: float, began_s: float) -> Quad | Counter[str]:
     """The value of a quad; if it has none, why its slices are not used."""
     if len(slices) < 4:
         return Counter({ABORTED: len(slices)})
-    reasons = [why_discarded(one, stretch) for one in slices]
+    reasons = [why_discarded(one, slicing, limit_s) for one in slices]
     if any(reasons):
         return Counter(reason or NEIGHBOUR for reason in reasons)
     rates = {side: [_log_rate(one) for one in slices if one.side == side] for side in "AB"}
@@ -131,8 +141,12 @@ def _quad(slices: Sequence[Slice], stretch: Stretch, began_s: float) -> Quad | C
     return Quad(began_s + begin_s, end_s - begin_s, b - a, math.exp(a), math.exp(b))
 
 
+def _fps(one: Slice) -> float:
+    return one.received / one.length_s
+
+
 def _log_rate(one: Slice) -> float:
-    return math.log(one.received / one.length_s)
+    return math.log(_fps(one))
 
 
 def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
@@ -190,10 +204,11 @@ def steady(stretch: Stretch, tolerance: float) -> bool:
 
 def _after_thaw(stretches: Sequence[Stretch]) -> list[float]:
     """Logarithms of the ratio of a slice after a thaw to the next one, which is of the same bench."""
-    return [
-        _log_rate(one) - _log_rate(other)
-        for stretch in stretches
-        for one, other in pairwise(stretch.slices)
-        if one.thawed and other.side == one.side
-        if not why_discarded(one, stretch) and not why_discarded(other, stretch)
-    ]
+    found: list[float] = []
+    for stretch in stretches:
+        limit_s = absorbed_s(stretch)
+        usable = [not why_discarded(one, stretch.slicing, limit_s) for one in stretch.slices]
+        for place, (one, other) in enumerate(pairwise(stretch.slices)):
+            if one.thawed and one.side == other.side and usable[place] and usable[place + 1]:
+                found.append(_log_rate(one) - _log_rate(other))
+    return found

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
-from pinchpoint.diagnose.duet import length_of, steady
+from pinchpoint.diagnose.duet import BEST, length_of, steady
 from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.settings import check_queues
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
@@ -28,7 +28,6 @@ STRETCH_S = 5.0  # of one request: what a kill can lose
 FIRST_S = 0.3  # of the request that only finds out how much there is to overload
 CALIBRATION_S = 0.6  # of one slicing that is tried: 15 quads of the longest slices but one
 OVERLOAD = 2.5  # times the most that either bench forwards: hosts move it by 1.6 within seconds, some by more
-BEST = 0.95  # of a stretch's slices forward less than what counts as the most
 TOLERANCE = 0.03  # by which slices right after a thaw may forward less; both benches lose it, so little is in a ratio
 
 # The number of slices decides how precise a ratio is, hardly their length: the shortest that is steady is taken.

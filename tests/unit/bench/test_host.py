@@ -55,7 +55,7 @@ def test_a_process_that_ignores_sigterm_is_killed():
 ORDERLY = [
     sys.executable,
     "-c",
-    "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print(flush=True); time.sleep(60)",
+    "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint(flush=True); time.sleep(60)",
 ]
 
 
