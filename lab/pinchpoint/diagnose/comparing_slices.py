@@ -101,7 +101,7 @@ def rate_over_time(rates_fps: Sequence[float]) -> Estimate:
     """The median of momentary rates, and between which two they lay for most of the time. At least one."""
     ranked = sorted(rates_fps)
     low, high = (ranked[round(share * (len(ranked) - 1))] for share in BAND)
-    words = f"{BAND[0]:.0%} to {BAND[1]:.0%} of the time"
+    words = f"{BAND[0] * 100:g} % to {BAND[1] * 100:g} % of the time"
     return Estimate("fps", median(ranked), low, high, len(ranked), words)
 
 

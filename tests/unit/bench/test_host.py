@@ -52,11 +52,8 @@ def test_a_process_that_ignores_sigterm_is_killed():
         assert process.wait(timeout=5) == -9
 
 
-ORDERLY = [
-    sys.executable,
-    "-c",
-    "import signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(7))\nprint(flush=True); time.sleep(60)",
-]
+ENDS_ITSELF = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print(flush=True); time.sleep(60)"
+ORDERLY = [sys.executable, "-c", f"import signal, sys, time; {ENDS_ITSELF}"]
 
 
 def test_a_frozen_process_ends_in_order():
