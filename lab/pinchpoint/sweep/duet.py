@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
+from pinchpoint.bench import host
 from pinchpoint.diagnose.duet import BEST, length_of, steady
 from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.settings import check_queues
@@ -20,7 +21,8 @@ from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.frames import limit_flows
 from pinchpoint.sweep.measure import EPOCHS, WARM_UP, Interrupted, Measurer
 from pinchpoint.sweep.setup import collectors
-from pinchpoint.sweep.together import SIDES, Pair, frozen, of_side, prefix
+from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.together import SIDES, Pair, connected, frozen, of_side, prefix
 from pinchpoint.sweep.warm_up import warm_up
 
 ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
@@ -38,6 +40,28 @@ SLICINGS = (
     Slicing(0.050, 0.002, 0.006),
 )
 RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
+
+
+def measure_duet(
+    a: Standing,
+    b: Standing,
+    length_s: float,
+    keep: Callable[[Stretch], None],
+    recorded: Sequence[Stretch] = (),
+) -> tuple[str, ...]:
+    """Slices of any two benches that stand, `length_s` in all; `keep` gets each stretch as it ends.
+
+    A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
+    is opened for each pair of them. Returns what is to be minded. Raises what the engine and the switches raise, and
+    Interrupted once a signal has ended a stretch.
+    """
+    with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
+        warnings = learn(pair)
+        duet = Duet(pair, keep, recorded)
+        a.on_stoppable(duet)
+        a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
+        duet.measure(length_s)
+    return warnings
 
 
 class Duet:

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from pinchpoint.bench import host, requirements
+from pinchpoint.bench import requirements
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.comparing_slices import rate_metric
 from pinchpoint.diagnose.curves import curves
@@ -19,13 +19,13 @@ from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Datapath, MeasureKind, Scenario
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.duet import Duet, learn
+from pinchpoint.sweep.duet import measure_duet
 from pinchpoint.sweep.growing import Growing
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.run import so_far, unmeasured
 from pinchpoint.sweep.setup import Setup
 from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable, Undoable
-from pinchpoint.sweep.together import SIDES, connected, prepare_both, standing_both
+from pinchpoint.sweep.together import SIDES, prepare_both, standing_both
 
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
@@ -123,12 +123,7 @@ class _Run:
             self._settings[bench.scenario.name] = in_force(bench.setup.scenario, bench.setup.places, bench.control)
         request = self._files.info.comparison
         assert request is not None and request.slices_s is not None
-        with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
-            self._warnings = learn(pair)
-            duet = Duet(pair, self._keep, self._stretches)
-            self._on_stoppable(duet)
-            self._listener.measurement_begins("slices", request.slices_s - duet.measured_s)
-            duet.measure(request.slices_s)
+        self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
 
     def _keep(self, found: Stretch) -> None:
         self._folder.append_stretch(found)
