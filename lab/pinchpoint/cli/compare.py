@@ -68,7 +68,7 @@ _SETTING = Setting()
 )
 @click.option(
     "--method",
-    type=click.Choice([AUTO, *Method]),
+    type=click.Choice([AUTO, *map(str, Method)]),
     default=AUTO,
     show_default=True,
     help="duet: both benches stand at once and are overloaded in alternating slices of some milliseconds. "

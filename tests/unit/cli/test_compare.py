@@ -18,6 +18,7 @@ from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import RunResult
 from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.sweep.duet_run import require_duet
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import run_all
 
@@ -113,7 +114,7 @@ def stored_in(out):
 
 
 def test_two_rates_are_a_duet_whose_table_and_page_tell_method_ratio_slices_and_both_rates(duets, compare, capsys):
-    assert compare(FORWARD, *SMC, "--slices", "30s", "--out", compare.out) == 0
+    assert compare(FORWARD, *SMC, "--method", "duet", "--slices", "30s", "--out", compare.out) == 0
     told = capsys.readouterr().out
     for words in (FORWARDED, "as a duet", "alternating slices", "quads", "cycles per packet are unknown"):
         assert words in told
@@ -159,12 +160,18 @@ def test_a_gate_judges_a_duet_too(duets, compare, capsys):
         (("--set", "dut.datapath=kernel"), "the kernel's one datapath"),
     ],
 )
-def test_where_no_duet_is_possible_turns_are_measured_and_the_output_says_why(duets, lab, compare, capsys, words, why):
+def test_where_no_duet_is_possible_turns_are_measured_and_the_output_says_why(
+    duets, lab, compare, capsys, monkeypatch, words, why
+):
     assert compare(FORWARD, *SMC, *words, "--out", compare.out) == 0
     assert not duets.run
     assert lab.ran
     assert why in " ".join(capsys.readouterr().out.split())
-    assert compare(FORWARD, *SMC, *words, "--method", "duet", "--out", compare.out) == 2
+    assert only(compare.out).read_info().comparison.method == "turns"
+    with monkeypatch.context() as unpatched:
+        unpatched.setattr(compare_command, "require_duet", require_duet)
+        assert compare(FORWARD, *SMC, *words, "--method", "duet", "--out", compare.out) == 2
+    assert "no duet" in capsys.readouterr().err
 
 
 def test_no_memory_for_two_benches_is_the_reason_for_turns(duets, lab, compare, capsys, monkeypatch):
