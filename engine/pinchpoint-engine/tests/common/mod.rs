@@ -100,7 +100,7 @@ pub fn port(name: &str, backend: &str, device: &str) -> Value {
 /// The first core this process may use.
 pub fn core() -> usize {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let core = hello["cores"][0].as_u64().unwrap();
     usize::try_from(core).unwrap()
 }
