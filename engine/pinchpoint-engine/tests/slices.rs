@@ -137,6 +137,15 @@ fn groups_take_turns_and_each_has_its_load_in_its_own_time() {
             "{slice}"
         );
         assert!(slice["switch_ns"].is_null());
+        // What fell due in the other group's time is neither made up for nor missed.
+        let rate_fps = [100_000.0, 20_000.0][groups[k] as usize];
+        let due = rate_fps * count("length_ns") as f64 / 1e9;
+        let offered = count("offered") as f64;
+        assert!(offered <= 1.1 * due + 60.0, "{slice}");
+        assert!(
+            offered >= 0.9 * due - 60.0 || count("gap_ns") > 0,
+            "{slice}"
+        );
     }
     for (group, stream) in streams.iter().enumerate() {
         let whole = |key: &str| stream[key].as_u64().unwrap();

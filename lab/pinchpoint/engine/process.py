@@ -3,9 +3,11 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
+import contextlib
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -215,6 +217,7 @@ class ProcessInstrument(EngineProcess):
     ) -> None:
         super().__init__(command=command, environment=environment, log=log)
         self._request = request
+        self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
 
     def open(self) -> Mapping[str, str]:
         """Start the engine, say hello, open the ports and wait for their links."""
@@ -231,10 +234,20 @@ class ProcessInstrument(EngineProcess):
         # Links that have gone down are waited for first.
         timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s + request.drain_s
         progress = _pass_over if heard is None else _to(heard)
+        self._held = tuple(pid for group in (request.slices and request.slices.hold) or () for pid in group)
         result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
+        self._held = ()  # the engine has continued them
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
         return engine_result(result, self._request.workers)
+
+    def close(self) -> None:
+        """End the engine. What a trial without a result may have left stopped is continued."""
+        super().close()
+        held, self._held = self._held, ()
+        for pid in held:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
