@@ -26,7 +26,7 @@ DRAIN_S = 0.1
 TRUTH_TRIALS = 1500
 TRUTH_SEED = 20_000_001
 TRUTH_RESOLUTION = 2e-4  # relative
-RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_frames=0)
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, unexplained_ratio=1e-4, quiet_within_s=0.0)
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int) -> Tri
     ledger = Ledger(counts.offered, received, (Hop("dut", counts.offered, received, drops),))
     witness = Witness((), (), {}, counts.before_ns, counts.after_ns)
     streams = _streams(counts)
-    validity, reason = judge(
+    judgement = judge(
         completed=True,
         streams=streams,
         ledger=ledger,
@@ -206,6 +206,7 @@ def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int) -> Tri
         witness=witness,
         pmds=(),
         observed={},
-        validity=validity,
-        reason=reason,
+        validity=judgement.validity,
+        reason=judgement.reason,
+        cause=judgement.cause,
     )

@@ -10,7 +10,7 @@ from pinchpoint.model.scenario import Range, Search, SearchMethod, Stream, Valid
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
 from pinchpoint.scenario import parse
 
-RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_frames=0)
+RULES = Validity(shortfall_ratio=0.001, gap_shortfall_ratio=0.05, quiet_within_s=0.0, unexplained_ratio=1e-4)
 
 
 def scenario_text(measure: str = "rates", more: str = "", datapath: str = "dpdk") -> str:
@@ -80,7 +80,7 @@ class Bench:
     """A simulated bench that remembers every trial it ran; `measure` is a search's Measure."""
 
     truth: Truth
-    unexplained: int = 0  # frames that no counter of the DUT names
+    names_losses: bool = True  # whether counters of the DUT name what it loses
     rules: Validity = RULES
     trials: list[Trial] = field(default_factory=list)
 
@@ -98,7 +98,7 @@ class Bench:
         return trial
 
     def _trial(self, result: EngineResult, duration_s: float, load_fps: float) -> Trial:
-        ledger = ledger_of(result, self.unexplained)
+        ledger = ledger_of(result, names_losses=self.names_losses)
         steal: Mapping[int, float] = {}
         witness = Witness(
             result.workers,
@@ -107,7 +107,7 @@ class Bench:
             result.cache_line_before_ns,
             result.cache_line_after_ns,
         )
-        validity, reason = judge(
+        judgement = judge(
             completed=result.completed,
             aborted=result.reason,
             streams=result.streams,
@@ -136,19 +136,21 @@ class Bench:
             witness=witness,
             pmds=(),
             observed={},
-            validity=validity,
-            reason=reason,
+            validity=judgement.validity,
+            reason=judgement.reason,
+            cause=judgement.cause,
         )
 
 
-def ledger_of(result: EngineResult, unexplained: int = 0) -> Ledger:
-    """The account of a simulated trial, with some frames that no counter names."""
+def ledger_of(result: EngineResult, *, names_losses: bool = True) -> Ledger:
+    """The account of a simulated trial."""
     offered = sum(stream.offered for stream in result.streams)
     refused = sum(stream.refused for stream in result.streams)
-    received = sum(stream.received for stream in result.streams)
-    inside = offered - refused - received - unexplained
+    received = sum(stream.received or 0 for stream in result.streams)
+    inside = offered - refused - received
     drops = (
         Drop("receive ring full", refused, "engine refused", "dut"),
         Drop("lost inside", inside, "simulated", "dut"),
     )
-    return Ledger(offered, received, (Hop("dut", offered, received, tuple(d for d in drops if d.frames)),))
+    named = tuple(drop for drop in drops if drop.frames and names_losses)
+    return Ledger(offered, received, (Hop("dut", offered, received, named),))

@@ -139,13 +139,11 @@ fn groups_take_turns_and_each_has_its_load_in_its_own_time() {
         assert!(slice["switch_ns"].is_null());
         // What fell due in the other group's time is neither made up for nor missed.
         let rate_fps = [100_000.0, 20_000.0][groups[k] as usize];
-        let due = rate_fps * count("length_ns") as f64 / 1e9;
+        let due = |ns: u64| rate_fps * ns as f64 / 1e9;
+        let awake_ns = count("length_ns").saturating_sub(count("gap_ns"));
         let offered = count("offered") as f64;
-        assert!(offered <= 1.1 * due + 60.0, "{slice}");
-        assert!(
-            offered >= 0.9 * due - 60.0 || count("gap_ns") > 0,
-            "{slice}"
-        );
+        assert!(offered <= 1.1 * due(count("length_ns")) + 60.0, "{slice}");
+        assert!(offered >= 0.9 * due(awake_ns) - 60.0, "{slice}");
     }
     for (group, stream) in streams.iter().enumerate() {
         let whole = |key: &str| stream[key].as_u64().unwrap();
@@ -226,7 +224,7 @@ fn who_is_not_measured_is_stopped_and_runs_again_in_the_end() {
         // A look that lasted as long as a slice says nothing.
         if asked.elapsed() < Duration::from_millis(100) && states[0] == states[2] {
             let [one, other, _] = states;
-            assert!(one != other || !one, "both are stopped");
+            // Between the signals of a boundary both may look alike.
             if one != other {
                 seen[usize::from(one)] += 1;
             }

@@ -10,7 +10,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
-from pinchpoint.model.trial import Drop, Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Drop, Trial, TrialValidity
 
 CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the engine stood still within it
 FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
@@ -19,12 +19,12 @@ MAJORITY = 0.5  # share of the losses that one reason must explain to be called 
 
 
 def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
-    """The burst, timed from its first frames; a noisy one if the engine stood still too long after them.
+    """The burst, timed from its first frames; discarded if the engine stood still too long after them.
 
     Frames leave at the end of a turn of the engine's loop, and its first turn, through cold caches, takes as long
     as several others: before it ends there is no burst. In a later pause the DUT catches up, at most with what was
     sent before it: what such a burst shows may be longer by as much than the truth. That is judged by the pauses
-    alone, whatever was lost, so that setting aside favours neither answer.
+    alone, whatever was lost, so that discarding favours neither answer.
     """
     length_s = trial.sent_duration_s
     gaps = [(at_s, ns / 1e9) for worker in trial.witness.workers for at_s, ns in worker.gaps_longest if at_s < length_s]
@@ -42,7 +42,7 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
         return trial
     stood = units.seconds(sum(gap_s for _, gap_s in later))
     told = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
-    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=told)
+    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=told)
 
 
 def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> str:

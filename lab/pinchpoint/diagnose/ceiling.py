@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling, Rate, RateStatus
+from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus
 
 REACH = 0.03
 """How near to its ceiling a rate may be the generator's own: as exactly as a test of two seconds finds a ceiling."""
@@ -40,8 +40,6 @@ def surpassed(ceiling: Ceiling, seen_fps: float | None) -> bool:
 
 
 def _held(rate: Rate, ceiling: Ceiling) -> Rate:
-    if rate.status is RateStatus.REFUSED and (rate.upper_fps or 0.0) >= (1 - REACH) * ceiling.fps:
-        return replace(rate, upper_fps=None)  # an end that is the generator's
     quoted = rate.quoted_fps
     told = rate.status in (RateStatus.FOUND, RateStatus.AT_LEAST)
     if not told or quoted is None or quoted < (1 - REACH) * ceiling.fps:
@@ -50,4 +48,5 @@ def _held(rate: Rate, ceiling: Ceiling) -> Rate:
         f"generator-limited: within {units.share(REACH)} of the {units.fps(ceiling.fps)} that the engine "
         "offers without the device"
     )
-    return replace(rate, status=RateStatus.AT_LEAST, upper_fps=None, estimate_fps=None, reason=reason)
+    rate = replace(rate, status=RateStatus.AT_LEAST, limited_by=Limit.GENERATOR, reason=reason)
+    return replace(rate, upper_fps=None, estimate_fps=None, band=None)

@@ -152,22 +152,27 @@ def _explained(mine: Series, other: Series, level: Level | None, metric: str, pr
 
 
 def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`."""
+    """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`.
+
+    Every one that was tried counts: one whose number is not known leaves open which is best.
+    """
     groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
+    unknown: Sequence[str] = ()
     if request.against:
         found, where = _by_group([curves[name] for name in groups if name in curves], request)
     else:
         curve = curves.get(request.group)
-        found, where = _by_level(curve, request) if curve else ([], "")
-    if len(found) < 2:
+        found, unknown, where = _by_level(curve, request) if curve else ([], (), "")
+    if not found or len(found) + len(unknown) < 2:
         return
     rising = less_is_better(request.metric, found[0][1].unit)
     (best, first), *rest = sorted(found, key=lambda pair: pair[1].value, reverse=not rising)
     level = [f"{name} {said(one)}" for name, one in rest if not _beats(first, one, rising)]
-    if level:
+    if level or unknown:
         behind = [f"{name} {said(one)}" for name, one in rest if _beats(first, one, rising)]
         tail = f"; behind: {'; '.join(behind)}" if behind else ""
-        text = f"{request.metric}{where}: which is best cannot be told of {best} {said(first)}; {'; '.join(level)}"
+        contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
+        text = f"{request.metric}{where}: which is best cannot be told of {contenders}"
         yield Finding(f"{text}{tail}.", warning=True)
         return
     parts = []
@@ -226,11 +231,19 @@ def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[l
     return [(curve.group, one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)], at
 
 
-def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
+def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], list[str], str]:
+    """Each level with its number, those that were tried and have none with the reason, and where that is."""
     parts = series(curve, request.factor)
     if not parts:
-        return [], ""
+        return [], [], ""
     # Where most methods have a number; of several such places the last, which has the largest levels.
     best = max(reversed(parts), key=lambda part: len(part.having(request.metric)))
     at = f" at {best.label}" if best.label else ""
-    return [(units.level(level), one) for level, one in best.having(request.metric)], at
+    found = [(units.level(level), one) for level, one in best.having(request.metric)]
+    return found, [_unknown(best, point, request.metric) for point in best.without(request.metric)], at
+
+
+def _unknown(part: Series, point: CurvePoint, metric: str) -> str:
+    """A level whose number is not known, with the reason if there is one."""
+    why = point.notes.get(metric, "") or point.reason.partition("\n")[0]
+    return f"{units.level(point.levels[part.factor.name])} unknown" + (f" ({why.rstrip('.')})" if why else "")

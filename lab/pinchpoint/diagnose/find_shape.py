@@ -130,8 +130,14 @@ def _ours_between(found: Mapping[Level, Estimate], first: Level, last: Level) ->
 
 
 def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """Where the curve loses most for each doubling of the level; nothing if no step can be told from none."""
+    """Where the curve loses most for each doubling of the level; nothing if no step can be told from none.
+
+    Nor if a level that was tried has no number: the largest step may be beside it.
+    """
     for part in chosen(curves, request):
+        between = any(one.bound is Bound.BETWEEN for _, one in part.having(request.metric))
+        if between or part.without(request.metric):
+            continue
         steps = list(_steps(part.having(request.metric)))
         clear = [step for step in steps if step[2].tells_apart]
         if not clear:

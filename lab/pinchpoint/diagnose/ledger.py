@@ -1,5 +1,6 @@
 """The account of one trial, hop by hop, from the engine's counts and the DUT's counter differences."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -37,16 +38,31 @@ _TRANSMIT = (
     _Source("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", "rules"),
     _Source("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", "dut"),
 )
+# The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
+_UPCALLS_LOST = "ovs/lookups/lost"
 _COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
 # The switch did as it was told. Other drop_action_ counters are of rules that it could not follow.
 _RULE_DROPS = ("ovs/coverage/drop_action_of_pipeline", "ovs/coverage/datapath_drop_meter")
+# What the account reads. The rest (times of threads and CPUs, gauges) is of the time in which frames are sent.
+_COUNTERS = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/socket/")
+_RESET = math.nan  # stands for the growth of a counter that went back: no sum with it is a number
 
 
-def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath) -> Ledger:
+def settled(seen: Mapping[str, int], late: Mapping[str, int]) -> dict[str, int]:
+    """What was seen when the frames ended, with the account's counters as they were read again later."""
+    return {**seen, **{name: value for name, value in late.items() if name.startswith(_COUNTERS)}}
+
+
+def build(
+    engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Datapath, went_back: Sequence[str] = ()
+) -> Ledger:
     """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero.
 
-    Frames of a stream that nobody could count on arrival are unexplained: no counter accounts for them.
+    So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that nobody could count on
+    arrival are unexplained: no counter accounts for them.
     """
+    resets = tuple(name for name in went_back if name.startswith((*_COUNTERS, "ovs/pmd/")))
+    seen = {**seen, **dict.fromkeys(resets, _RESET)}
     offered = sum(stream.offered for stream in engine.streams)
     received = sum(stream.received or 0 for stream in engine.streams)
     hops = [_engine_transmit(engine, datapath)]
@@ -58,7 +74,7 @@ def build(engine: EngineResult, seen: Seen, ports: Sequence[str], datapath: Data
         _transmit(seen, ports),
         _engine_receive(engine, received),
     ]
-    return Ledger(offered, received, tuple(hops))
+    return Ledger(offered, received, tuple(hops), resets)
 
 
 def _engine_transmit(engine: EngineResult, datapath: Datapath) -> Hop:
@@ -93,7 +109,7 @@ def _receive(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
 
 
 def _read(seen: Seen, ports: Sequence[str], datapath: Datapath) -> int | None:
-    """Frames that the datapath began to process."""
+    """Frames that the datapath began to process; None if that is not known."""
     if datapath is Datapath.KERNEL:  # no thread of the switch counts them
         return _total(seen, ports, "ovs/port/{port}/rx_pkts")
     return _threads_total(seen, "packets_received")
@@ -105,6 +121,8 @@ def _datapath(seen: Seen, ports: Sequence[str], datapath: Datapath) -> Hop:
         for counter, frames in sorted(seen.items())
         if counter.startswith(_COVERAGE_DROPS) and frames > 0
     )
+    if datapath is Datapath.KERNEL and (lost := seen.get(_UPCALLS_LOST, 0)) > 0:
+        drops = (*drops, Drop("upcalls lost: the switch's queue was full", int(lost), _UPCALLS_LOST, "dut"))
     sent = _total(seen, ports, "ovs/port/{port}/tx_pkts")
     dropped = _total(seen, ports, "ovs/port/{port}/tx_drop") or 0
     return Hop("datapath", _read(seen, ports, datapath), None if sent is None else sent + dropped, drops)
@@ -143,18 +161,22 @@ def _drops(seen: Seen, ports: Sequence[str], sources: Sequence[_Source]) -> tupl
     for source in sources:
         for port in ports:
             counter = source.counter.format(port=port)
-            frames = int(seen.get(counter, 0))
+            frames = seen.get(counter, 0)
             if frames > 0:
-                found.append(Drop(source.name.format(port=port), frames, counter, source.limits))
+                found.append(Drop(source.name.format(port=port), int(frames), counter, source.limits))
     return tuple(found)
 
 
 def _total(seen: Seen, ports: Sequence[str], counter: str) -> int | None:
-    """The sum over the ports that have the counter; None if none has."""
-    values = [seen[name] for port in ports if (name := counter.format(port=port)) in seen]
-    return int(sum(values)) if values else None
+    """The sum over the ports that have the counter; None if none has, or one was reset."""
+    return _sum([seen[name] for port in ports if (name := counter.format(port=port)) in seen])
 
 
 def _threads_total(seen: Seen, counter: str) -> int | None:
     values = [value for name, value in seen.items() if name.startswith("ovs/pmd/") and name.endswith(f"/{counter}")]
-    return int(sum(values)) if values else None
+    return _sum(values)
+
+
+def _sum(values: Sequence[float]) -> int | None:
+    total = sum(values)
+    return int(total) if values and not math.isnan(total) else None

@@ -13,7 +13,7 @@ from statistics import median
 from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import Rate, RateStatus
+from pinchpoint.model.result import Limit, Rate, RateStatus
 from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.trial import Trial
 
@@ -79,7 +79,8 @@ def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
     limited = next((one.reason for one in points if one.generator_limited), "")
     status = RateStatus.AT_LEAST if free else RateStatus.REFUSED
     reason = limited or ("no load of the curve lost a frame" if free else "no load could be judged")
-    return Rate(0.0, status, lower, None, duration_s, duration_s, reason)
+    by = Limit.GENERATOR if limited else Limit.SEARCH_MAXIMUM
+    return Rate(0.0, status, lower, None, duration_s, duration_s, reason, limited_by=by if free else None)
 
 
 def metrics(points: Sequence[LossPoint]) -> tuple[Metric, ...]:

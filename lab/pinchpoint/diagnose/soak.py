@@ -1,8 +1,9 @@
-"""What a long time at one load comes to: windows with loss, and whose loss it was. Pure.
+"""What a long time at one load comes to: windows with loss, and the time between losses. Pure.
 
-A window in which the host stood still for longer than the rings absorb is set aside, also if
-it lost nothing: a rule that looked at the loss would favour one side (diagnose/validity.py).
-A loss larger than the disturbance explains is the DUT's.
+A window is discarded where its account is unusable, as a trial is (diagnose/validity.py): a core of the
+engine that receives what another one sends stood still for longer than its rings absorb. That is
+decided by the pause alone, whatever was lost: a rule that looked at the loss would favour one side.
+A host that takes time from the DUT discards nothing; what was lost meanwhile is a figure of its own.
 
 A frame counts as lost in the window in which it was refused, overtaken, or one of more than
 can be on their way: a DUT that forwards nothing any more is overtaken by no frame, and its
@@ -40,11 +41,12 @@ class Window:
     lost: int
     gaps_s: float  # in which the engine's cores stood still
     gap_max_s: float  # the longest of them
-    delay_s: float  # in which threads of the DUT waited for a core
+    delay_s: float  # in which threads of the DUT waited for a core that others than the DUT had
     steal_s: float  # taken by the hypervisor from the bench's CPUs
     busy: float | None  # share, of the busiest PMD; None: nobody counts it
     received: int | None = None  # None: older records do not tell
     late: int = 0  # frames that an earlier window counted as lost, and that came in this one
+    receives_apart: bool = True  # a core of the engine receives what another one sends: its pauses may lose frames
 
     @property
     def loss(self) -> float:
@@ -90,9 +92,15 @@ def settled(sample: Sample, most_under_way: int) -> Sample:
 
 
 def window(
-    at_s: float, load_fps: float, ends: tuple[Sample, Sample], seen: Mapping[str, float], steal_s: float
+    at_s: float,
+    load_fps: float,
+    ends: tuple[Sample, Sample],
+    seen: Mapping[str, float],
+    steal_s: float,
+    *,
+    receives_apart: bool = True,
 ) -> Window:
-    """The window between two samples, with the counters' growth `seen` in it."""
+    """The window between two samples, with the counters' growth `seen` in it; see Window for the rest."""
     before, after = ends
     span_s = after.elapsed_s - before.elapsed_s
     busy = [load.busy_share for load in pmd_loads(seen, span_s) if load.busy_share is not None]
@@ -106,11 +114,12 @@ def window(
         lost=max(0, lost),
         gaps_s=after.gaps_s - before.gaps_s,
         gap_max_s=after.gap_max_s,
-        delay_s=sum(thread.run_delay_ns or 0 for thread in dut_threads(seen, {})) / 1e9,
+        delay_s=sum((one.run_delay_ns or 0) - one.own_delay_ns for one in dut_threads(seen, {})) / 1e9,
         steal_s=steal_s,
         busy=max(busy, default=None),
         received=(after.received or 0) - (before.received or 0) if told else None,
         late=max(0, -lost),
+        receives_apart=receives_apart,
     )
 
 
@@ -147,21 +156,19 @@ def stops(windows: Sequence[Window]) -> list[Stop]:
 
 
 def disturbed(one: Window, ring: int) -> str:
-    """Why the window's loss, or its absence, may be the host's doing; empty if it is not.
+    """Why the window's account is unusable, for people; empty if it is not. Whatever was lost.
 
-    `ring` is the smallest ring between engine and DUT, in frames. A pause counts from the length
-    that overflows it; run delay and steal are known as totals only.
+    `ring` is the smallest ring between engine and DUT, in frames: a shorter pause loses none.
     """
-    sources = [
-        (one.gap_max_s, one.gaps_s, "the engine's core stood still for {}"),
-        (one.delay_s, one.delay_s, "threads of the switch waited {} for a core"),
-        (one.steal_s, one.steal_s, "{} were stolen from the bench's CPUs"),
-    ]
-    long = [(total_s, words) for longest_s, total_s, words in sources if longest_s * one.load_fps > ring]
-    if not long or one.lost > sum(total_s for total_s, _ in long) * one.load_fps:
+    if not one.receives_apart or one.gap_max_s * one.load_fps <= ring:
         return ""
-    told = f"lost {units.frames(one.lost)} frames" if one.lost else "lost nothing, but not for certain"
-    return f"{told}: " + " and ".join(words.format(units.nanoseconds(total_s * 1e9)) for total_s, words in long)
+    longest = units.nanoseconds(one.gap_max_s * 1e9)
+    return f"a core of the engine stood still for {longest}, longer than its rings absorb"
+
+
+def host_took_time(one: Window, ring: int) -> bool:
+    """Whether the DUT's threads waited, or time was stolen, for longer than the ring absorbs, both known as totals."""
+    return max(one.delay_s, one.steal_s) * one.load_fps > ring
 
 
 def window_metrics(one: Window) -> tuple[Metric, ...]:
@@ -195,16 +202,22 @@ def metrics(windows: Sequence[Window], ring: int) -> tuple[Metric, ...]:
     longest_s = max(one.span_s for one in windows)
     whole = [one for one in judged if one.span_s >= WHOLE * longest_s]
     offered, lost = sum(one.offered for one in windows), sum(one.lost for one in windows)
-    excused = lost - sum(one.lost for one in judged)
+    beside = [one for one in judged if host_took_time(one, ring)]
     span_s = sum(one.span_s for one in windows)
     found = [
         *_between_losses(whole),
         *_longest_stop(stops(windows), span_s),
         Metric("loss", "share", lost / offered if offered else 0.0, note="of all windows, whoever caused it"),
         Metric("lost frames", "count", float(lost), note=f"in {units.frames(offered)} offered"),
-        Metric("lost frames of the host", "count", float(excused), note="in windows that the host disturbed"),
+        Metric(
+            "lost frames beside the host",
+            "count",
+            float(sum(one.lost for one in beside)),
+            note=f"of them, in {units.counted(len(beside), 'window')} in which the host took time from the DUT "
+            "(its threads waited, or time was stolen) for longer than its ring absorbs",
+        ),
         Metric("longest loss-free stretch", "s", loss_free_s(windows), note=f"of {span_s:,.0f} s, whole windows"),
-        Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; set aside"),
+        Metric("disturbed windows", "share", 1 - len(judged) / len(windows), note=f"of {len(windows):,}; discarded"),
     ]
     busy = [one.busy for one in windows if one.busy is not None]
     if busy:
@@ -231,12 +244,12 @@ def _between_losses(judged: Sequence[Window]) -> Iterator[Metric]:
     if not n:
         return
     low, high = share_interval(lossy, n)
-    of = f"{lossy:,} of {n:,} windows that the host did not disturb"
+    of = f"{lossy:,} of {n:,} windows that were not discarded"
     yield Metric("windows with loss", "share", lossy / n, low, high, f"{of}; {CONFIDENCE:.0%} interval")
     span_s = fmean(one.span_s for one in judged)
     if not lossy:
         least_s = span_s * n / -log(1 - CONFIDENCE)
-        note = f"at least, with {CONFIDENCE:.0%}: none of {n:,} undisturbed windows lost a frame"
+        note = f"at least, with {CONFIDENCE:.0%}: none of {n:,} windows lost a frame"
         yield Metric("mean time between losses", "s", least_s, least_s, None, note)
     elif lossy == n:
         most_s = -span_s / log(1 - low)
@@ -280,12 +293,12 @@ def warnings(windows: Sequence[Window], ring: int, asked_s: float) -> tuple[str,
         lines.append(f"forwarding stood still {len(found) - _MOST_STOPS:,} times more")
     if late := sum(one.late for one in windows):
         lines.append(f"{units.counted(late, 'frame')} came so late that they were counted as lost first")
-    aside = sum(bool(disturbed(one, ring)) for one in windows)
-    if aside == len(windows):
-        lines.append("the host disturbed every window: nothing can be said of the switch; try shorter windows")
-    elif aside > len(windows) / 2:
+    discarded = sum(bool(disturbed(one, ring)) for one in windows)
+    if discarded == len(windows):
+        lines.append(f"every window was discarded: {disturbed(windows[-1], ring)}; try shorter windows")
+    elif discarded > len(windows) / 2:
         lines.append(
-            f"the host disturbed {aside:,} of {len(windows):,} windows; shorter ones would leave more to judge"
+            f"{discarded:,} of {len(windows):,} windows were discarded; shorter ones would leave more to judge"
         )
     span_s = sum(one.span_s for one in windows)
     if span_s < 0.99 * asked_s:

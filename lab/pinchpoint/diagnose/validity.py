@@ -1,56 +1,46 @@
-"""Whether a trial may be judged: what the host or the engine disturbed says nothing about the DUT.
+"""Whether the account of a trial can be used.
 
-The rule looks at the disturbance and at the load, never at the loss. A rule that asked
-whether the disturbance explains the loss would keep what lost much and set aside what
-lost nothing (or the other way round), and so move the load at which half of the trials lose.
-Every disturbance longer than the rings absorb sets its trial aside, whatever came of it;
-diagnose/rejection.py checks over the trials of a search that it did no more than that.
+A trial is discarded only where it says nothing about the device under test:
+
+* the generator did not offer the load, or the host took the core that was to send it;
+* a core of the engine that receives stood still for longer than its rings absorb, so
+  frames may have been lost at the engine's side of the wire;
+* counters saw more frames than were sent;
+* the trial ended before its time: the device died, a link went down, somebody stopped it.
+
+Everything else that the host does to the device (a thread that waits for its core,
+stolen time, cores that move apart, a neighbour on the core) is part of what the bench
+carries at that time. It is a fact of the trial (diagnose/facts.py), and the trial counts.
+Frames that no counter names are lost frames: the trial counts, and their share is
+published (diagnose/unexplained.py).
 
 The engine does not make up for a gap of its own core with a burst: what fell due
-meanwhile is never offered (shortfall), and rates are quoted by what was really offered. So a gap of a
+meanwhile is never offered (shortfall), and rates are offered rates. So a gap of a
 core that sends costs no frame. One of a core that receives costs what other cores
 send meanwhile, beyond the ring that it empties.
 """
 
-import math
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
+from dataclasses import dataclass
 
 from pinchpoint.diagnose.workers import from_others_fps, sending_fps
 from pinchpoint.model import units
 from pinchpoint.model.scenario import Validity
-from pinchpoint.model.trial import Ledger, StreamCounts, Trial, TrialValidity, Witness, WorkerWitness
+from pinchpoint.model.trial import Cause, Ledger, StreamCounts, TrialValidity, Witness, WorkerWitness
 
 GAP_MAJORITY = 0.5  # share of the missing time that the engine's own gaps must cover to be the cause
-DISTANCE_CHANGE = 2.0  # factor: near and far modes of two cores lie further apart than this
 
 
-class Cause(StrEnum):
-    """What disturbed a trial: words that its reason contains, by which rejected trials are counted."""
+@dataclass(frozen=True)
+class Judgement:
+    """Whether a trial's account can be used; `cause` for the program, `reason` for people."""
 
-    STOOD_STILL = "stood still"
-    RECEIVER_GAP = "gap of the engine's core"
-    WAITED = "waited for a core"
-    STOLEN = "of stolen time"
-    MOVED = "the distance of the cores changed"
-    OTHER_MODE = "those of this search"
+    validity: TrialValidity
+    cause: Cause | None = None
+    reason: str = ""
 
 
-def cause(trial: Trial) -> str:
-    """Why a trial was set aside, in words that many share; the validity itself where that says it."""
-    if trial.validity is not TrialValidity.NOISY_HOST:
-        return trial.validity.value.replace("_", " ")
-    return next((_CAUSES[cause] for cause in Cause if cause in trial.reason), "noisy host")
-
-
-_CAUSES = {
-    Cause.STOOD_STILL: "the engine's core stood still",
-    Cause.RECEIVER_GAP: "the engine's core stood still while others sent",
-    Cause.WAITED: "the switch's thread waited for its core",
-    Cause.STOLEN: "time was stolen from the switch's core",
-    Cause.MOVED: "the distance of the cores changed",
-    Cause.OTHER_MODE: "the cores were in another mode",
-}
+VALID = Judgement(TrialValidity.VALID)
 
 
 def judge(
@@ -64,51 +54,46 @@ def judge(
     duration_s: float,
     ring: int,
     rules: Validity,
-) -> tuple[TrialValidity, str]:
-    """The trial's validity and, unless it is valid, the reason with its figures.
+) -> Judgement:
+    """The first of these that applies: ended early, too little offered, a contradiction, a receiver that stood still.
 
-    `aborted` is why the engine could not go on; of a trial that is not completed, None means
-    that it was told to stop. `ring` is the smallest ring between engine and DUT, in frames; `load_fps` that
-    of all streams together, as intended. In order: aborted, counter mismatch, offered too few
-    frames, a host that disturbed the DUT or the receiver for longer than the rings absorb.
+    `aborted` is why the engine could not continue; of a trial that is not completed, None means
+    that it was stopped on request. `ring` is the smallest ring between engine and DUT, in frames;
+    `load_fps` that of all streams together, as intended.
     """
     if not completed:
-        return TrialValidity.ABORTED, _ended(aborted, streams, duration_s)
-    if abs(ledger.unexplained) > rules.unexplained_frames:
-        return TrialValidity.COUNTER_MISMATCH, _mismatch(ledger, rules)
-    if short := _shortfall(streams, witness, load_fps, duration_s, rules):
-        return short
-    noise = [*_disturbances(streams, witness, load_fps, ring), *_distance_change(witness)]
-    if not noise:
-        return TrialValidity.VALID, ""
-    lost = ledger.offered - ledger.received
-    told = f"lost {units.frames(lost)} frames" if lost else "lost nothing, but not for certain,"
-    return TrialValidity.NOISY_HOST, f"{told} during " + " and ".join(noise)
-
-
-_TOLD = "stopped after"
-
-
-def told_to_stop(trial: Trial) -> bool:
-    """Whether a trial was aborted because somebody wanted it, and not because it could not go on."""
-    return trial.validity is TrialValidity.ABORTED and trial.reason.startswith(_TOLD)
-
-
-def _ended(aborted: str | None, streams: tuple[StreamCounts, ...], duration_s: float) -> str:
-    if aborted is None:
-        return f"{_TOLD} {duration_s:.2f} s"
-    ports = {port for stream in streams for port in (stream.tx_port, stream.rx_port)}
-    where = "port " if aborted.partition(":")[0] in ports else ""
-    return f"{where}{aborted}, after {duration_s:.2f} s"
-
-
-def _mismatch(ledger: Ledger, rules: Validity) -> str:
-    missing = ledger.unexplained
-    what = "sent more than was received or dropped" if missing > 0 else "counted more received and dropped than sent"
+        return _ended(aborted, duration_s)
     return (
-        f"{what}: {units.frames(abs(missing))} frames unexplained, "
-        f"validity.unexplained_frames allows {units.frames(rules.unexplained_frames)}"
+        _shortfall(streams, witness, load_fps, duration_s, rules)
+        or _contradiction(streams, ledger, rules)
+        or _receiver_stood_still(streams, ledger, witness, load_fps, ring)
+        or VALID
     )
+
+
+def _ended(aborted: str | None, duration_s: float) -> Judgement:
+    if aborted is None:
+        return Judgement(TrialValidity.ABORTED, Cause.STOPPED, f"stopped after {duration_s:.2f} s")
+    return Judgement(TrialValidity.ABORTED, Cause.ENDED, f"{aborted}, after {duration_s:.2f} s")
+
+
+def _contradiction(streams: Sequence[StreamCounts], ledger: Ledger, rules: Validity) -> Judgement | None:
+    """More frames came back or were dropped than were sent; None if not."""
+    for stream in streams:
+        if (stream.received or 0) > stream.sent:
+            numbers = f"{units.frames(stream.received or 0)} frames received of {units.frames(stream.sent)} sent"
+            reason = f"the engine's account contradicts itself: stream {stream.stream}: {numbers}"
+            return Judgement(TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION, reason)
+    excess = -ledger.unexplained
+    if excess <= rules.unexplained_ratio * ledger.offered:
+        return None
+    lost = ledger.offered - ledger.received
+    reason = (
+        f"the account contradicts itself: {units.frames(ledger.dropped)} frames dropped by name, "
+        f"{units.frames(lost)} lost; the difference may be {units.share(rules.unexplained_ratio)} of the offered "
+        "frames (validity.unexplained_ratio)"
+    )
+    return Judgement(TrialValidity.COUNTER_MISMATCH, Cause.CONTRADICTION, reason)
 
 
 def frames_in_gaps(streams: Sequence[StreamCounts], workers: Sequence[WorkerWitness], load_fps: float) -> float:
@@ -118,7 +103,7 @@ def frames_in_gaps(streams: Sequence[StreamCounts], workers: Sequence[WorkerWitn
 
 def _shortfall(
     streams: tuple[StreamCounts, ...], witness: Witness, load_fps: float, duration_s: float, rules: Validity
-) -> tuple[TrialValidity, str] | None:
+) -> Judgement | None:
     """Why too few frames were offered; None if enough were, or if the load was unpaced."""
     intended = sum(stream.intended or 0 for stream in streams)
     missing = sum(stream.shortfall or 0 for stream in streams)
@@ -129,59 +114,46 @@ def _shortfall(
     if missing - in_gaps > rules.shortfall_ratio * intended and in_gaps < GAP_MAJORITY * missing:
         offered_fps = (intended - missing) / duration_s if duration_s else 0.0
         reached = f"the engine reached {units.fps(offered_fps)} of {units.fps(load_fps)}"
-        return TrialValidity.GENERATOR_LIMITED, f"{figures}: {reached}"
+        return Judgement(TrialValidity.GENERATOR_LIMITED, Cause.GENERATOR, f"{figures}: {reached}")
     if missing > rules.gap_shortfall_ratio * intended:
-        return TrialValidity.NOISY_HOST, f"{figures}: {_stood_still(streams, witness)}"
+        reason = f"{figures}: {_stood_still(streams, witness)}"
+        return Judgement(TrialValidity.NOISY_HOST, Cause.SENDER_STOOD_STILL, reason)
     return None
 
 
 def _stood_still(streams: Sequence[StreamCounts], witness: Witness) -> str:
     senders = [worker for worker in witness.workers if sending_fps(worker, witness.workers, streams, 1.0)]
     stood = units.nanoseconds(sum(worker.gap_total_ns for worker in senders))
-    return f"the engine's core{'s' * (len(senders) > 1)} {Cause.STOOD_STILL} for {stood} in all"
+    text = f"the engine's core{'s' * (len(senders) > 1)} stood still for {stood} in all"
+    return text + _siblings(senders, witness)
 
 
-def explained_frames(trial: Trial) -> float:
-    """How many lost frames the disturbances of a trial can have cost at most; infinite if the cores moved meanwhile."""
-    witness = trial.witness
-    if next(_distance_change(witness), ""):
-        return math.inf
-    at_dut = (_waited_s(witness) + _stolen_s(witness)) * trial.load_fps
-    rates = [
-        (worker, from_others_fps(worker, witness.workers, trial.streams, trial.load_fps)) for worker in witness.workers
-    ]
-    return at_dut + sum(worker.gap_total_ns / 1e9 * rate_fps for worker, rate_fps in rates)
+def _receiver_stood_still(
+    streams: Sequence[StreamCounts], ledger: Ledger, witness: Witness, load_fps: float, ring: int
+) -> Judgement | None:
+    """A core of the engine did not receive for longer than its ring absorbs; None if none did.
 
-
-def _waited_s(witness: Witness) -> float:
-    return sum(thread.run_delay_ns or 0 for thread in witness.dut_threads) / 1e9
-
-
-def _stolen_s(witness: Witness) -> float:
-    """From cores that are not the engine's: time stolen from one of those is a gap of its loop."""
-    engine_cores = {worker.core for worker in witness.workers}
-    return sum(lost_s for core, lost_s in witness.steal_s.items() if core not in engine_cores)
-
-
-def _disturbances(streams: tuple[StreamCounts, ...], witness: Witness, load_fps: float, ring: int) -> Iterator[str]:
-    """What the host did that may have cost frames: whatever lasted longer than the rings absorb.
-
-    Run delay and steal are known only as totals.
+    Judged by the gap alone, whatever was lost: a rule that looked at the loss would favour one side.
     """
-    waited_s, stolen_s = _waited_s(witness), _stolen_s(witness)
-    if waited_s * load_fps > ring:
-        names = ", ".join(thread.name for thread in witness.dut_threads if thread.run_delay_ns)
-        yield f"{units.nanoseconds(waited_s * 1e9)} in which {names} {Cause.WAITED}"
-    if stolen_s * load_fps > ring:
-        yield f"{units.nanoseconds(stolen_s * 1e9)} {Cause.STOLEN}"
+    gaps = list(_long_gaps(streams, witness, load_fps, ring))
+    if not gaps:
+        return None
+    lost = units.frames(ledger.offered - ledger.received)
+    reason = f"{' and '.join(gaps)}, longer than its rings absorb: the engine may have missed frames ({lost} lost)"
+    return Judgement(TrialValidity.NOISY_HOST, Cause.RECEIVER_STOOD_STILL, reason)
+
+
+def _long_gaps(streams: Sequence[StreamCounts], witness: Witness, load_fps: float, ring: int) -> Iterator[str]:
     for worker in witness.workers:
         if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring:
             at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-            yield f"a {units.nanoseconds(worker.gap_max_ns)} {Cause.RECEIVER_GAP} {worker.core}{at}"
+            stood = f"the engine's core {worker.core} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+            yield stood + _siblings([worker], witness)
 
 
-def _distance_change(witness: Witness) -> Iterator[str]:
-    before, after = witness.cache_line_before_ns, witness.cache_line_after_ns
-    if before and after and max(before, after) > DISTANCE_CHANGE * min(before, after):
-        moved = f"from {units.nanoseconds(before)} to {units.nanoseconds(after)}"
-        yield f"the time in which {Cause.MOVED} {moved}"
+def _siblings(workers: Sequence[WorkerWitness], witness: Witness) -> str:
+    """How long the device's own threads had those cores; empty if they did not."""
+    used_s = sum(witness.siblings_s.get(core, 0.0) for core in {worker.core for worker in workers})
+    if not used_s:
+        return ""
+    return f" (other threads of the switch ran there for {units.nanoseconds(used_s * 1e9)} of the trial)"

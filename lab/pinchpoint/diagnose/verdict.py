@@ -1,13 +1,15 @@
 """What pinched the number: from a search's trials to one sentence with its evidence.
 
-Only valid trials are looked at, and of those the ones that lost more than the goal
-allows at or just above the bound that failed: neither a stray loss far below, which
-the search tolerates, nor what a flood looks like.
+It rests on valid trials, and of those on the ones that lost more than the goal
+allows at or just above the bound that failed: neither on a stray loss far below, which
+the search tolerates, nor on what a flood looks like. Where too many of a search's lost
+frames are named by no counter, the verdict is refused, with the place where they vanish.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from pinchpoint.diagnose import facts, unexplained
 from pinchpoint.diagnose.workers import receivers
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
@@ -18,19 +20,36 @@ MAJORITY = 0.5  # share of the losses that one reason must explain to be called 
 NEAR_LIMIT = 1.1  # losing trials up to this multiple of the failed bound are evidence
 
 
-def verdict(rate: Rate, trials: Sequence[Trial], ring: int, neighbour: str = "") -> Verdict:
+def verdict(
+    rate: Rate, trials: Sequence[Trial], ring: int, neighbour: str = "", unexplained_ratio: float = 1.0
+) -> Verdict:
     """What limited `rate`, a search's NDR, judged from that search's trials.
 
-    `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed.
+    `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed;
+    `unexplained_ratio` is the share of the offered frames that may be lost without a name.
     """
+    if rate.status is RateStatus.AT_LEAST:
+        return _not_reached(rate, trials)
+    if unexplained.unexplained_share(trials) > unexplained_ratio:
+        return _unexplained(trials, unexplained_ratio)
     if rate.status is RateStatus.REFUSED:
         return _refused(rate, trials, neighbour)
     losing = _losing(rate, trials)
-    if rate.status is RateStatus.AT_LEAST:
-        return _not_reached(rate, trials)
     if not losing:
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
     return _from_losses(losing, trials, ring)
+
+
+def _unexplained(trials: Sequence[Trial], limit: float) -> Verdict:
+    """That the account leaves more open than a verdict bears."""
+    open_ended = [trial for trial in _valid(trials) if trial.ledger.unexplained > 0]
+    headline = f"unexplained: {unexplained.words(trials)}"
+    evidence = (
+        f"a verdict bears {units.share(limit)} (validity.unexplained_ratio)",
+        *_named(open_ended),
+        *_load_evidence(open_ended),
+    )
+    return Verdict(Limit.UNEXPLAINED, headline, evidence, (), tuple(trial.id for trial in open_ended))
 
 
 def _valid(trials: Iterable[Trial]) -> list[Trial]:
@@ -49,10 +68,10 @@ def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
 
 def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
     invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
-    evidence = tuple(f"{count} trials were {validity.value}" for validity, count in invalid.most_common())
+    evidence = tuple(f"{count} trials were discarded: {validity.value}" for validity, count in invalid.most_common())
     losing = _losing(rate, trials)
-    if losing and (told := _from_rules(losing)):
-        return Verdict(Limit.NAMED_DROP, f"{told}; {rate.reason}", evidence, (), tuple(trial.id for trial in losing))
+    if losing and (asked := _from_rules(losing)):
+        return Verdict(Limit.NAMED_DROP, f"{asked}; {rate.reason}", evidence, (), tuple(trial.id for trial in losing))
     noisy = invalid[TrialValidity.NOISY_HOST] > 0 or neighbour
     evidence = (*evidence, neighbour) if neighbour else evidence
     return Verdict(Limit.HOST if noisy else Limit.UNEXPLAINED, rate.reason, evidence, (), ())
@@ -61,7 +80,7 @@ def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
 def _from_rules(losing: Sequence[Trial]) -> str:
     """The drop that the switch's own rules ask for, if most of the frames were lost to one; else empty.
 
-    Told whatever else disturbs the trials: no quieter host would mend it.
+    It comes before anything that disturbs the trials: no quieter host would mend it.
     """
     lost = sum(trial.lost for trial in losing)
     asked: Counter[str] = Counter()
@@ -78,7 +97,7 @@ def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
     highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
     evidence = _load_evidence([highest]) if highest else ()
     limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
-    generator = limited or rate.reason.startswith("generator-limited")
+    generator = limited or rate.limited_by is Limit.GENERATOR
     ids = (highest.id,) if highest else ()
     if not generator:
         return Verdict(Limit.SEARCH_MAXIMUM, rate.reason, evidence, (), ids)
@@ -93,26 +112,41 @@ def _pmd_headroom(trial: Trial) -> str:
     return f": {busiest.name} still had {units.share(1 - busiest.busy_share)} idle"
 
 
-def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) -> Verdict:
-    lost = sum(trial.lost for trial in losing)
+def _drops(trials: Sequence[Trial]) -> tuple[Counter[str], dict[str, Drop]]:
+    """Frames by the name of the drop, and one drop of each name."""
     by_name: Counter[str] = Counter()
     drops: dict[str, Drop] = {}
-    for trial in losing:
-        for hop in trial.ledger.hops:
-            for drop in hop.drops:
-                by_name[drop.name] += drop.frames
-                drops[drop.name] = drop
+    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
+        by_name[drop.name] += drop.frames
+        drops[drop.name] = drop
+    return by_name, drops
+
+
+def _named(trials: Sequence[Trial]) -> tuple[str, ...]:
+    """The most frequent drops that counters name, each a sentence."""
+    by_name, drops = _drops(trials)
+    return tuple(
+        f"{units.frames(frames)} of them: {name} ({drops[name].counter})" for name, frames in by_name.most_common(4)
+    )
+
+
+def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) -> Verdict:
+    lost = sum(trial.lost for trial in losing)
+    by_name, drops = _drops(losing)
     evidence = (
         f"first losses at {units.fps(min(trial.load_fps for trial in losing))}: "
         f"{units.frames(lost)} frames in {len(losing)} trials",
-        *(f"{units.frames(frames)} of them: {name} ({drops[name].counter})" for name, frames in by_name.most_common(4)),
+        *_named(losing),
         *_load_evidence(losing),
     )
     ids = tuple(trial.id for trial in losing)
     ruled_out = _ruled_out(losing, trials)
     if not by_name or by_name.most_common(1)[0][1] < MAJORITY * lost:
-        unexplained = sum(trial.ledger.unexplained for trial in losing)
-        headline = f"unexplained: no counter names {units.frames(unexplained)} of {units.frames(lost)} lost frames"
+        missing = units.frames(unexplained.unexplained_frames(losing))
+        headline = (
+            f"unexplained: no counter names {missing} of {units.frames(lost)} lost frames, most of them "
+            f"{unexplained.place(losing)}"
+        )
         return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
     drop = drops[by_name.most_common(1)[0][0]]
     limit, headline = _name_limit(drop, losing)
@@ -196,15 +230,14 @@ def _ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> tuple[str, .
     if intended and shortfall <= 0.001 * intended:
         share = units.share(1 - shortfall / intended)
         lines.append(f"generator sending: it offered {share} of what was asked for in these trials")
-    delays = [thread.run_delay_ns for trial in losing for thread in trial.witness.dut_threads]
-    waited = [delay for delay in delays if delay is not None]
-    steal_s = sum(sum(trial.witness.steal_s.values()) for trial in losing)
-    if waited and steal_s == 0:
-        noisy = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
+    seen = [facts.of(trial) for trial in losing]
+    waited_s = [waited_s for one in seen for waited_s in one.waited_s.values()]
+    if waited_s and not any(one.stolen_s for one in seen):
+        discarded = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
         lines.append(
             "another process on the switch's core, as far as the kernel can see: its threads waited at most "
-            f"{units.nanoseconds(max(waited))} in these trials, and no time was stolen ({noisy} disturbed trials "
-            "were set aside)"
+            f"{units.nanoseconds(max(waited_s) * 1e9)} for others in these trials, and no time was stolen "
+            f"({discarded} trials were discarded since the engine's core stood still)"
         )
     return tuple(lines)
 

@@ -22,6 +22,21 @@ class RateStatus(StrEnum):
     REFUSED = "refused"  # the bench could not support a number; see reason
 
 
+class Limit(StrEnum):
+    """What pinched the number."""
+
+    GENERATOR = "generator"
+    SEARCH_MAXIMUM = "search_maximum"
+    HOST = "host"
+    PMD_CORE = "pmd_core"
+    SENDER_CORE = "sender_core"  # of a socket workload's client
+    RECEIVER_CORE = "receiver_core"  # of its server
+    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
+    PLANNED_RATE = "planned_rate"  # the scenario asked for no more
+    NAMED_DROP = "named_drop"
+    UNEXPLAINED = "unexplained"
+
+
 @dataclass(frozen=True)
 class Band:
     """Where the momentary rate lay while it was measured; frames per second, offered."""
@@ -63,6 +78,7 @@ class Rate:
     method: SearchMethod = SearchMethod.MLRSEARCH
     band: Band | None = None  # None: the method knows no time, or there is no rate
     floor: LossFloor | None = None  # with LOSES_ALWAYS
+    limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
 
     @property
     def quoted_fps(self) -> float | None:
@@ -90,6 +106,17 @@ class Rate:
     def name(self) -> str:
         """`NDR` or `PDR 0.5 %`."""
         return "NDR" if self.loss_ratio == 0 else f"PDR {self.loss_ratio * 100:g} %"
+
+
+@dataclass(frozen=True)
+class Moment:
+    """Where the NDR's threshold was at one trial of a search, given all of its trials; frames per second, offered."""
+
+    trial_id: str
+    at_s: float  # since the first trial of the search
+    low_fps: float  # 5 % quantile
+    median_fps: float
+    high_fps: float  # 95 % quantile
 
 
 @dataclass(frozen=True)
@@ -125,21 +152,6 @@ class Outcome(StrEnum):
     IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
     SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
-
-
-class Limit(StrEnum):
-    """What pinched the number."""
-
-    GENERATOR = "generator"
-    SEARCH_MAXIMUM = "search_maximum"
-    HOST = "host"
-    PMD_CORE = "pmd_core"
-    SENDER_CORE = "sender_core"  # of a socket workload's client
-    RECEIVER_CORE = "receiver_core"  # of its server
-    RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
-    PLANNED_RATE = "planned_rate"  # the scenario asked for no more
-    NAMED_DROP = "named_drop"
-    UNEXPLAINED = "unexplained"
 
 
 @dataclass(frozen=True)
@@ -204,6 +216,8 @@ class ScenarioResult:
     metrics: tuple[Metric, ...] = ()
     settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
+    track: tuple[Moment, ...] = ()  # the NDR's threshold over the time of the search; empty: the method knows no time
+    unexplained_share: float | None = None  # of the frames offered in the search; None: a run stored before it was
     ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
     most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst

@@ -229,11 +229,11 @@ class Search:
 
 @dataclass(frozen=True)
 class Validity:
-    """When a trial's loss may be called the DUT's loss."""
+    """Which trials are discarded, and when a verdict is refused."""
 
     shortfall_ratio: float  # offered may fall short of intended by this share though the engine's core ran
     gap_shortfall_ratio: float  # and by this share in all, if the host took the engine's core meanwhile
-    unexplained_frames: int  # the ledger may miss this many frames (counter read skew)
+    unexplained_ratio: float  # of a search's offered frames, that may be lost without a counter that names them
     quiet_within_s: float  # at most, waited before a trial for a moment in which no neighbour slows the DUT's core
 
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import units
+from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.study import Curve, CurvePoint, Estimate, Published
 
@@ -30,6 +31,11 @@ class Series:
             for point in self.points
             if metric in point.estimates
         ]
+
+    def without(self, metric: str) -> list[CurvePoint]:
+        """The points that were tried and have no number of the metric, in order."""
+        tried = (Outcome.MEASURED, Outcome.FAILED)
+        return [point for point in self.points if metric not in point.estimates and point.outcome in tried]
 
     def at(self, level: Level) -> CurvePoint | None:
         """The point at a level of the factor."""

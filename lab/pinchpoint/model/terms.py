@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from pinchpoint.model.result import Limit
-from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.trial import Cause, TrialValidity
 
 LIMITS: Final[Mapping[Limit, str]] = {
     Limit.GENERATOR: "traffic generator",
@@ -18,6 +18,17 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.NAMED_DROP: "named drop",
     Limit.UNEXPLAINED: "unexplained",
 }
+CAUSES: Final[Mapping[Cause, str]] = {
+    Cause.GENERATOR: "the generator did not offer the load",
+    Cause.SENDER_STOOD_STILL: "the engine's core stood still",
+    Cause.RECEIVER_STOOD_STILL: "the engine's core stood still while others sent",
+    Cause.BURST_INTERRUPTED: "the engine's core stood still within the burst",
+    Cause.CONTRADICTION: "counters saw more frames than were sent",
+    Cause.STOPPED: "stopped on request",
+    Cause.ENDED: "ended early",
+    Cause.DEVICE_DIED: "the device died",
+}
+"""Why trials were discarded, in words that many trials share."""
 SHARES: Final[Mapping[str, str]] = {
     "simple match share": "simple match",
     "EMC share": "EMC",

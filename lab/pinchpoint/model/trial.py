@@ -6,13 +6,26 @@ from enum import StrEnum
 
 
 class TrialValidity(StrEnum):
-    """Whether a trial may be judged as the DUT's own doing."""
+    """Whether the account of a trial can be used."""
 
     VALID = "valid"
-    GENERATOR_LIMITED = "generator_limited"
-    NOISY_HOST = "noisy_host"
-    COUNTER_MISMATCH = "counter_mismatch"
+    GENERATOR_LIMITED = "generator_limited"  # the generator did not offer the load, although its core ran
+    NOISY_HOST = "noisy_host"  # the host took the engine's core for longer than the account bears
+    COUNTER_MISMATCH = "counter_mismatch"  # counters saw more frames than were sent
     ABORTED = "aborted"
+
+
+class Cause(StrEnum):
+    """What made the account of a trial unusable. Sentences about it: Trial.reason; short words: model/terms.py."""
+
+    GENERATOR = "generator"  # it did not offer the load
+    SENDER_STOOD_STILL = "sender_stood_still"  # the engine's core, so that too little of the load was offered
+    RECEIVER_STOOD_STILL = "receiver_stood_still"  # the engine's core, while others sent what its ring could not hold
+    BURST_INTERRUPTED = "burst_interrupted"  # the engine's core stood still within a burst
+    CONTRADICTION = "contradiction"  # counters saw more frames than were sent
+    STOPPED = "stopped"  # on request, before its time
+    ENDED = "ended"  # the engine could not continue
+    DEVICE_DIED = "device_died"
 
 
 @dataclass(frozen=True)
@@ -40,8 +53,10 @@ class Ledger:
     """The account of one trial: offered = received + drops at named hops + unexplained."""
 
     offered: int
-    received: int
+    received: int  # distinct frames
     hops: tuple[Hop, ...]
+    resets: tuple[str, ...] = ()
+    """Counters read for the account that went back meanwhile: what they counted in the trial is not known."""
 
     @property
     def dropped(self) -> int:
@@ -153,11 +168,12 @@ class ThreadWitness:
     core: int | None
     run_delay_ns: int | None  # runnable but not running (schedstat)
     involuntary_switches: int | None
+    own_delay_ns: int = 0  # at most, of run_delay_ns: other threads of the DUT had the core
 
 
 @dataclass(frozen=True)
 class Witness:
-    """Evidence that the measuring host itself disturbed the trial."""
+    """What the host did to the engine and the DUT, from the first frame to the last."""
 
     workers: tuple[WorkerWitness, ...]
     dut_threads: tuple[ThreadWitness, ...]
@@ -167,6 +183,8 @@ class Witness:
     loopback: Loopback | None = None
     ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)
     """By core, before and after: instructions a cycle that it executed, fewer while another thread shares it."""
+    siblings_s: Mapping[int, float] = field(default_factory=dict)
+    """By CPU: time used there by threads of the DUT that forward no frames, e.g. for upcalls and revalidation."""
 
 
 @dataclass(frozen=True)
@@ -210,9 +228,10 @@ class Trial:
     pmds: tuple[PmdLoad, ...]
     observed: Mapping[str, float]  # every counter difference and gauge, by collector
     validity: TrialValidity
-    reason: str  # why not valid; empty when valid
+    reason: str  # why not valid, for people; empty when valid
     samples: tuple[Sample, ...] = ()  # of trials that are looked at over time
     burst_frames: int | None = None  # so many frames as one burst; None: a load for its duration
+    cause: Cause | None = None  # why not valid; None: valid, or stored before causes were
 
     @property
     def lost(self) -> int:

@@ -30,27 +30,26 @@ class Bracket:
 
     def turn(self) -> Observation:
         """Read everything; what changed since it was last read, so that no time lies between two turns."""
+        return self._read(renew=True)
+
+    def close(self) -> Observation:
+        """Read everything after; what changed since `open`, each time that it is called."""
+        return self._read(renew=False)
+
+    def _read(self, *, renew: bool) -> Observation:
+        """All differences together; the elapsed time is that of the last collector."""
         changes: dict[str, int] = {}
         gauges: dict[str, float] = {}
+        went_back: list[str] = []
         elapsed_s = 0.0
         for number, collector in reversed(list(enumerate(self._collectors))):
             after = collector.snapshot()
-            seen, self._before[number] = difference(self._before[number], after), after
+            seen = difference(self._before[number], after)
+            if renew:
+                self._before[number] = after
             changes |= seen.differences
             gauges |= seen.gauges
             gauges[f"elapsed_s/{collector.name}"] = seen.elapsed_s
+            went_back += seen.went_back
             elapsed_s = elapsed_s or seen.elapsed_s
-        return Observation(elapsed_s, changes, gauges)
-
-    def close(self) -> Observation:
-        """Read everything after; all differences together, elapsed time of the last collector."""
-        changes: dict[str, int] = {}
-        gauges: dict[str, float] = {}
-        elapsed_s = 0.0
-        for number, collector in reversed(list(enumerate(self._collectors))):
-            seen = difference(self._before[number], collector.snapshot())
-            changes |= seen.differences
-            gauges |= seen.gauges
-            gauges[f"elapsed_s/{collector.name}"] = seen.elapsed_s
-            elapsed_s = elapsed_s or seen.elapsed_s
-        return Observation(elapsed_s, changes, gauges)
+        return Observation(elapsed_s, changes, gauges, tuple(went_back))

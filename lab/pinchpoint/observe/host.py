@@ -45,7 +45,7 @@ def ticks_to_seconds(ticks: float) -> float:
 
 
 class PacketThreads:
-    """How long the DUT's packet threads were runnable but did not run."""
+    """How long the DUT's packet threads were runnable but did not run, and what its other threads used."""
 
     name = "threads"
 
@@ -57,17 +57,24 @@ class PacketThreads:
         return None if Path("/proc/self/schedstat").exists() else "/proc/self/schedstat: CONFIG_SCHED_INFO is off"
 
     def snapshot(self) -> Snapshot:
-        """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`."""
+        """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`.
+
+        Of threads that forward nothing (upcalls, revalidation): `host/sibling/NAME/run_ns`, gauge `.../cpu`.
+        """
         at_s = time.monotonic()
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
-        for task, thread in self._threads():
+        for task, thread, forwards in self._threads():
             try:
                 run, delay = (task / "schedstat").read_text().split()[:2]
                 status = (task / "status").read_text()
                 cpu = (task / "stat").read_text().rpartition(")")[2].split()[36]
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading
+            if not forwards:
+                counters[f"host/sibling/{thread}/run_ns"] = int(run)
+                gauges[f"host/sibling/{thread}/cpu"] = int(cpu)
+                continue
             counters[f"host/thread/{thread}/run_ns"] = int(run)
             counters[f"host/thread/{thread}/run_delay_ns"] = int(delay)
             gauges[f"host/thread/{thread}/cpu"] = int(cpu)
@@ -75,13 +82,16 @@ class PacketThreads:
                 counters[f"host/thread/{thread}/involuntary_switches"] = int(found[1])
         return Snapshot(at_s, counters, gauges)
 
-    def _threads(self) -> Iterator[tuple[Path, str]]:
+    def _threads(self) -> Iterator[tuple[Path, str, bool]]:
+        """(its place in /proc, its name, whether it may forward frames) of every thread of the DUT."""
         try:
             tasks = Path(f"/proc/{int(self._pidfile.read_text())}/task")
             for task in tasks.iterdir():
                 comm = (task / "comm").read_text().strip()
                 main = task.name == tasks.parent.name
                 if _PACKET_THREAD.match(comm) and (main or comm.startswith("pmd-")):
-                    yield task, "main" if main else comm
+                    yield task, "main" if main else comm, True
+                else:
+                    yield task, f"{comm.replace('/', '-')}-{task.name}", False
         except (OSError, ValueError):
             return  # the daemon is gone: its absence shows where it is asked for packets

@@ -25,8 +25,9 @@ class Observation:
     """What changed between two snapshots of one collector."""
 
     elapsed_s: float
-    differences: Mapping[str, int]  # of counters present in both
+    differences: Mapping[str, int]  # of counters present in both, none of them negative
     gauges: Mapping[str, float]  # of the later snapshot
+    went_back: tuple[str, ...] = ()  # counters that fell: reset meanwhile, so that their growth is not known
 
     def flat(self) -> dict[str, float]:
         """Differences and gauges in one mapping, for the record."""
@@ -48,6 +49,8 @@ class Collector(Protocol):
 def difference(before: Snapshot, after: Snapshot) -> Observation:
     """What happened between two snapshots; a counter missing on either side stays missing.
 
+    A counter that fell was reset: its port was taken out and put in again, or its daemon restarted. It is named
+    in `went_back` and has no difference. One that has grown beyond its old value since the reset is not noticed.
     Of two listings of datapath flows: `ovs/exercised/{flows,masks}`, those that carried packets meanwhile.
     """
     changes = {
@@ -55,18 +58,22 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
         for name, value in after.counters.items()
         if name in before.counters or before.sparse
     }
+    vanished = [name for name in before.counters if name not in after.counters] if after.sparse else []
+    went_back = sorted([*vanished, *(name for name, change in changes.items() if change < 0)])
+    changes = {name: change for name, change in changes.items() if change >= 0}
     gauges = dict(after.gauges)
     if before.flows is not None and after.flows is not None:
         used = exercised(before.flows, after.flows)
         gauges |= {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}
-    return Observation(after.at_s - before.at_s, changes, gauges)
+    return Observation(after.at_s - before.at_s, changes, gauges, tuple(went_back))
 
 
 def together(parts: Sequence[Observation]) -> Observation:
     """What changed in parts of time that follow each other: differences and times added up, the last one's gauges."""
-    changes, gauges = Counter[str](), dict[str, float]()
+    changes, gauges, went_back = Counter[str](), dict[str, float](), dict[str, None]()
     for part in parts:
+        went_back |= dict.fromkeys(part.went_back)
         changes.update(part.differences)
         times = {name: gauges.get(name, 0.0) + s for name, s in part.gauges.items() if name.startswith("elapsed_s/")}
         gauges |= {**part.gauges, **times}
-    return Observation(sum(part.elapsed_s for part in parts), changes, gauges)
+    return Observation(sum(part.elapsed_s for part in parts), changes, gauges, tuple(went_back))

@@ -23,7 +23,7 @@ _MAIN: Final = {
         "longest stop",
         "longest loss-free stretch",
         "loss",
-        "lost frames of the host",
+        "lost frames beside the host",
         "disturbed windows",
         "window loss",
         "lost frames",

@@ -1,6 +1,7 @@
 """What a key and a table of keys are; the tables themselves: `keys`."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 from pinchpoint.scenario.kinds import Kind
@@ -54,6 +55,7 @@ class Table:
     at_most: int = 0  # in each element of the array around it, if there is one
     measures: tuple[str, ...] = ()  # that read it; empty: all
     is_open: bool = False  # may hold other keys, which are judged elsewhere
+    removed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier releases -> what to write instead
 
     @property
     def header(self) -> str:

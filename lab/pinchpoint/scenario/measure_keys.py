@@ -122,7 +122,7 @@ SEARCH = Table(
 
 VALIDITY = Table(
     "validity",
-    "When a trial's loss may be called the DUT's loss.",
+    "Which trials are discarded, and when a verdict is refused.",
     (
         Key(
             "shortfall_ratio",
@@ -133,22 +133,28 @@ VALIDITY = Table(
         Key(
             "gap_shortfall_ratio",
             kinds.number(0, 1, below=True),
-            "Share that it may fail to offer in all, the host having taken its core; rates are told as offered.",
-            0.05,
+            "Share that it may fail to offer in all where the host took its core; rates are offered rates.",
+            0.07,
         ),
         Key(
-            "unexplained_frames",
-            kinds.integer(0, 1_000_000_000),
-            "Frames that the ledger may leave unexplained.",
-            0,
+            "unexplained_ratio",
+            kinds.number(0, 1),
+            "Share of a search's offered frames that may be lost without a counter that names them. Above it the "
+            "verdict is refused, with the place where frames vanish; the rate stands.",
+            1e-4,
         ),
         Key(
             "quiet_within_s",
             kinds.number(0, 2),
-            "Before a trial, wait at most so long for no neighbour to slow the switch's core, seconds.",
-            0.3,
+            "Before a trial, wait at most this long for a moment in which no neighbour slows the switch's core, "
+            "seconds. What is measured is then the device beside no neighbour, and no longer the device on this host.",
+            0.0,
         ),
     ),
+    removed={
+        "unexplained_frames": "write unexplained_ratio, a share of the search's offered frames (default 0.0001): "
+        "frames that no counter names no longer discard a trial",
+    },
 )
 
 LATENCY = Table(

@@ -37,7 +37,9 @@ class Reader:
             for path, found in _tables(self.source.data, table):
                 known = self._known(table)
                 for name in found:
-                    if name not in known and not table.is_open:
+                    if name in table.removed:
+                        self.source.problem((*path, name), f"this key was removed; {table.removed[name]}")
+                    elif name not in known and not table.is_open:
                         self.source.unknown((*path, name), known, self._elsewhere.get(name))
 
     def table(self, table: Table) -> Values:

@@ -2,15 +2,14 @@
 
 `rates`      the entrance: one call, by the method that is asked for
 `watch`      valid trials only, and in time
-`reach`      the highest load that may be tried: what the generator can offer in a mode of the cores
+`reach`      the highest load that may be tried: what the generator can offer
 `repeat`     invalid trials are repeated, within a bound, and never judged
 `library`    MLRsearch (IETF BMWG), behind an interface of our own
 `mlrsearch`  what its bounds mean, and what is said when there are none
-`threshold`  our own search: from what is known to rates, each with an interval
-`mode`       what is known in one mode of the cores, and the load to try next
-`floor`      whether there is a rate without loss at all
-`goal`       one loss ratio: its interval, and when that is enough
-`posterior`  the statistical model of one threshold
+`threshold`  our own search: which load to try next, and rates from what is known
+`track`      the statistical model of one threshold that moves
+`floor`      whether frames are lost at any load
+`burst`      the longest burst without loss
 """
 
 from pinchpoint.search.rates import SearchOutcome, find_rates

@@ -20,9 +20,6 @@ from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
 def find(watch: Watch, reach: Reach) -> tuple[Rate, ...]:
     """NDR and PDRs by MLRsearch, the lowest loss ratio first. Raises only what a trial raises."""
     search = watch.search
-    if reach.is_empty:
-        judge = _Judge(search, watch, reach, reach.fell_short())
-        return tuple(judge.rate(Bounds(ratio, None, None)) for ratio in sorted(search.loss_ratios))
     while True:
         attempt = LossRatioSearch(search, reach.top_fps)
         stopped = ""
@@ -31,7 +28,7 @@ def find(watch: Watch, reach: Reach) -> tuple[Rate, ...]:
         except GeneratorLimitedError as error:
             if reach.lower(error.trial):
                 continue
-            stopped = reach.fell_short()
+            stopped = reach.limit()
         except (StoppedError, LibraryError) as error:
             stopped = str(error)
         judge = _Judge(search, watch, reach, stopped)
@@ -76,6 +73,7 @@ class _Judge:
             trial_duration_s=self.search.trial_duration_s,
             duration_sum_s=self.search.duration_sum_s,
             reason=reason,
+            limited_by=self.reach.limited_by if status is RateStatus.AT_LEAST else None,
         )
 
     def _status(self, bounds: Bounds) -> tuple[RateStatus, str]:

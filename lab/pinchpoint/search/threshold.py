@@ -1,280 +1,295 @@
-"""Our own search: NDR and PDRs as thresholds of a statistical model, each with an interval.
+"""Our own search: NDR and PDRs as thresholds that move, each a distribution over time.
 
-The rate for loss ratio r is the load at which half of the valid trials of search.trial_duration_s exceed r.
-`posterior` holds what is known about one such load, `goal` when that is enough, `mode` chooses the next load,
-`floor` says whether an NDR means anything; here they become rates. Every end of a search is told:
+The rate for loss ratio r is the load that trials of search.trial_duration_s exceed r at for half of the time. `track`
+holds what is known about one such threshold; `floor` says whether there is one at all; here loads are chosen, and what
+was found becomes rates. Every trial whose account is usable counts; one that the generator limited, with what it
+offered.
 
-* found: the interval of search.confidence is at most search.relative_width wide;
-* found, with a reason: a budget ended first, but the interval is narrow enough to be of use;
-* at least: the threshold may lie beyond the generator's ceiling or the search's maximum, and enough trials there
-  were clean;
-* refused: anything else, with the interval as far as there is one. Where the trials may well contradict one threshold
-  (two modes, slow periods) that is the one in which those of single trials lie.
+* found: the median over time with its interval and the band. On a quiet DUT the search ends when both are narrower
+  than search.relative_width; else when search.max_traffic_s or search.max_duration_s is used up;
+* at least: the median may lie beyond what the generator offers, or beyond search.max_load_fps;
+* below minimum: it lies below search.min_load_fps;
+* loses always: frames are lost at any load, and the loss ratio is the number;
+* refused: there is no usable trial.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+
+import numpy as np
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Ceiling, ModeRates, Rate, RateStatus
+from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
-from pinchpoint.model.trial import Trial
-from pinchpoint.search.goal import NARROW, Goal, Interval
-from pinchpoint.search.mode import ModeSearch
-from pinchpoint.search.reach import same_mode
-from pinchpoint.search.watch import GeneratorLimitedError, StoppedError, Watch
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.search.floor import Floor
+from pinchpoint.search.reach import Reach
+from pinchpoint.search.repeat import Measure
+from pinchpoint.search.track import OverTime, Track
 
-OF_USE = 0.2  # and of one that is told, with its width, if the trials agree on one threshold
-SCARCE = 4  # times as many trials beside a neighbour as alone: then a search goes on with those
-OVERLOADED = 0.7  # a DUT that forwards less than this share of what it is offered is beyond its capacity
+LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
+FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
+LONGEST_PAUSE = 20.0  # trials
+DIGITS = 5  # of a load, significant
+USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 
 
 @dataclass(frozen=True)
-class Cores:
-    """What tells the modes of the machine's cores apart, trial by trial."""
+class Found:
+    """The rates, the lowest loss ratio first, and the track of the first of them."""
 
-    distance_ns: Callable[[Trial], float | None]
-    is_slowed: Callable[[Trial], bool]  # whether a neighbour slowed the DUT's core
-
-
-def find(
-    watch: Watch, cores: Cores, ceilings: Sequence[Ceiling] = ()
-) -> tuple[tuple[Rate, ...], tuple[ModeRates, ...]]:
-    """The rates, and those of each mode if the cores were probed. Raises only what a trial raises."""
-    modes = _Modes(watch.search, cores, ceilings)
-    teller = _Teller(watch, _run(watch, modes))
-    met = modes.best_first()
-    if met[0].distance_ns is None or not met[0].trials:
-        return teller.rates(met[0]), ()
-    told = tuple(teller.mode(mode) for mode in met)
-    return told[0].rates, told
+    rates: tuple[Rate, ...]
+    moments: tuple[Moment, ...]
+    generator_ceiling_fps: float | None  # the most that was offered by a generator that fell short; None: it never did
 
 
-def _run(watch: Watch, modes: "_Modes") -> str:
-    """Trials until the mode that is searched is done; why they ended early, or nothing."""
-    search = watch.search
-    while not modes.searched.is_done:
-        current = modes.searched
-        if current.reach.is_empty:
-            return current.reach.fell_short()
-        if watch.traffic_s >= search.max_traffic_s:
-            return f"search.max_traffic_s = {search.max_traffic_s:g} s reached after {watch.valid} valid trials"
-        try:
-            trial = watch.measure(search.trial_duration_s, current.next_load_fps(), _is_overloaded)
-        except GeneratorLimitedError as error:
-            if _moved(error.trial):
-                continue  # it was of neither mode
-            if not modes.limited(error.trial):
-                return modes.searched.reach.fell_short()
-            continue
-        except StoppedError as error:
-            return str(error)
-        modes.add(trial)
-    return ""
+def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings: Sequence[Ceiling] = ()) -> Found:
+    """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
+    run = _Run(measure, search, now_s, Reach(search, ceilings))
+    stopped = run.until(now_s() + search.max_duration_s)
+    rates: list[Rate] = []
+    for goal in run.goals:
+        rates.append(_never_below(_Teller(run, goal, stopped).rate(), rates[-1] if rates else None))
+    return Found(tuple(rates), run.moments(), run.reach.fell_short_fps)
 
 
-class _Modes:
-    """The modes of the machine's cores that were met, and the one that is searched."""
+class _Goal:
+    """One loss ratio: its threshold's track, and whether there is a threshold at all."""
 
-    def __init__(self, search: Search, cores: Cores, ceilings: Sequence[Ceiling]) -> None:
-        self._search, self._cores, self._ceilings = search, cores, ceilings
-        self._seen: list[tuple[Trial, bool, bool]] = []  # whether the generator limited it, and a neighbour slowed it
-        self._modes = [ModeSearch(search, ceilings)]
-        self.searched = self._modes[0]
-        """That of the trial before, since modes last; of one beside a neighbour rather that of the cores alone."""
+    def __init__(self, loss_ratio: float, search: Search) -> None:
+        self.loss_ratio = loss_ratio
+        self.track = Track(search.min_load_fps, search.max_load_fps, search.confidence)
+        self.floor: Floor | None = None
+        self.lost: LossFloor | None = None  # set once it is certain that frames are lost at any load
+        self._search = search
 
-    def add(self, trial: Trial) -> None:
-        """One more valid trial."""
-        self._see(trial, is_limited=False)
+    def add(self, at_s: float, trial: Trial) -> None:
+        """One more usable trial, around `at_s`."""
+        exceeded = trial.loss_ratio > self.loss_ratio
+        forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio) / (1 - self.loss_ratio) if exceeded else None
+        self.track.add(at_s, trial.offered_fps, forwarded_fps)
 
-    def limited(self, trial: Trial) -> bool:
-        """One that the generator could not keep up with; False if there is nothing left to try."""
-        return self._see(trial, is_limited=True)
-
-    def best_first(self) -> list[ModeSearch]:
-        """Those that have trials, or the only one. A slowed one comes after its cores alone, if those were met."""
-        met = [mode for mode in self._modes if mode.trials] or self._modes[:1]
-        return sorted(met, key=lambda mode: (self._served(mode) is not mode, not mode.is_done, -len(mode.trials)))
-
-    def _see(self, trial: Trial, *, is_limited: bool) -> bool:
-        slowed = self._cores.is_slowed(trial)
-        if any(self._cores.is_slowed(one) is not was for one, _, was in self._seen):
-            # The core was seen to execute more than ever: what passed for all of it was beside a neighbour.
-            before = [(one, limited) for one, limited, _ in self._seen]
-            self._seen, self._modes = [], [ModeSearch(self._search, self._ceilings)]
-            for one, limited in before:
-                self._take(one, limited, self._cores.is_slowed(one))
-        return self._take(trial, is_limited, slowed)
-
-    def _take(self, trial: Trial, is_limited: bool, is_slowed: bool) -> bool:
-        self._seen.append((trial, is_limited, is_slowed))
-        distance_ns = self._cores.distance_ns(trial)
-        met = self._fitting(distance_ns, is_slowed)
-        met.meet(distance_ns)
-        if not is_limited:
-            met.add(trial)
-        self.searched = self._served(met)
-        if not is_limited:
+    def is_done(self, at_s: float, top_fps: float) -> bool:
+        """Whether more trials would tell nothing that was asked for."""
+        if self.lost is not None:
             return True
-        met.look_at(trial)
-        # What the engine offers a slowed DUT, whose rings are full, says nothing of what it offers the other.
-        return met.reach.lower(trial) if met is self.searched else True
-
-    def _fitting(self, distance_ns: float | None, is_slowed: bool) -> ModeSearch:
-        mode = next((mode for mode in self._modes if mode.is_slowed is is_slowed and mode.fits(distance_ns)), None)
-        if mode is None:
-            mode = ModeSearch(self._search, self._ceilings, is_slowed=is_slowed)
-            self._modes.append(mode)
-        return mode
-
-    def _served(self, met: ModeSearch) -> ModeSearch:
-        """The mode that loads are chosen for, after a trial in this one.
-
-        Neighbours come and go, each with a load of its own, and a rate beside them says little: a slowed mode is
-        searched only where the same cores are hardly ever met alone.
-        """
-        if not met.is_slowed:
-            return met
-        alone = self._fitting(met.distance_ns, False)
-        if alone.distance_ns is None:
-            alone.meet(met.distance_ns)
-        return met if met.times_met >= SCARCE * (alone.times_met + 1) else alone
+        low_fps, high_fps = self.track.quantiles_fps(at_s, (self.track.tail, 1 - self.track.tail))
+        width = self._search.relative_width
+        if low_fps >= (1 - width) * top_fps:
+            return True
+        if high_fps - low_fps > 2 * width * high_fps:
+            return False  # of a threshold that does not move now, the level is known at least as well as its median
+        known = self.track.over_time()
+        return max(known.width, known.spread) <= width
 
 
-def _moved(trial: Trial) -> bool:
-    """Whether the cores moved meanwhile: a valid trial's did not (diagnose/validity.py)."""
-    return not same_mode(trial.witness.cache_line_before_ns, trial.witness.cache_line_after_ns)
+class _Run:
+    """The trials of one search, and the next load."""
 
+    def __init__(self, measure: Measure, search: Search, now_s: Callable[[], float], reach: Reach) -> None:
+        self.search, self.reach = search, reach
+        self.goals = [_Goal(ratio, search) for ratio in sorted(search.loss_ratios)]
+        self.trials: list[Trial] = []  # usable ones
+        self._measure, self._now_s = measure, now_s
+        self._clock = _Clock(search.trial_duration_s)
 
-def _is_overloaded(trial: Trial) -> bool:
-    """Whether a trial that the generator limited shows a capacity far below what was offered all the same."""
-    return trial.loss_ratio > 1 - OVERLOADED
-
-
-class _Teller:
-    """Puts what is known into words and numbers: rates as offered, not as intended (RFC 2285, 3.5.2)."""
-
-    def __init__(self, watch: Watch, stopped: str) -> None:
-        self._watch = watch
-        self._search = watch.search
-        self._stopped = stopped  # why the search ended early; empty if it did not
-
-    def mode(self, mode: ModeSearch) -> ModeRates:
-        """What was found in one mode of the cores."""
-        rates = self.rates(mode)
-        distance_ns = mode.distance_ns
-        label = f"cores {units.nanoseconds(distance_ns)} apart"
-        if mode.is_slowed:
-            label += ", the switch's slowed by a neighbour"
-        return ModeRates(label, distance_ns, len(mode.trials), mode.traffic_s, rates, mode.most_offered_fps,
-                         mode.is_slowed)  # fmt: skip
-
-    def rates(self, mode: ModeSearch) -> tuple[Rate, ...]:
-        """One for each loss ratio, the lowest first, none lower than a stricter one's."""
-        found: list[Rate] = []
-        least: tuple[float, ...] = (0.0, 0.0, 0.0)
-        for goal in mode.goals:
-            rate = self._rate(mode, goal)
-            ends = (rate.lower_fps, rate.estimate_fps, rate.upper_fps)
-            lower, middle, upper = (
-                None if end is None else max(end, bound) for end, bound in zip(ends, least, strict=True)
-            )
-            found.append(replace(rate, lower_fps=lower, estimate_fps=middle, upper_fps=upper))
-            if rate.status is RateStatus.FOUND:
-                least = tuple(max(end or 0.0, bound) for end, bound in zip(ends, least, strict=True))
-        return tuple(found)
-
-    def _rate(self, mode: ModeSearch, goal: Goal) -> Rate:
-        interval = self._interval(mode, goal)
-        status, reason = self._status(mode, goal, interval)
-        ends: dict[str, float | None] = {"lower_fps": None, "estimate_fps": None, "upper_fps": None}
-        is_known = not goal.refused and not goal.is_arbitrary and mode.knows_floor(goal)
-        if mode.trials and (is_known or status is not RateStatus.REFUSED):
-            share = self._watch.offered_share(interval.median_fps)
-            # An end where trying stopped is none of the rate's.
-            is_refused = status is RateStatus.REFUSED
-            open_below = is_refused and interval.lower_fps <= self._search.min_load_fps
-            if status is not RateStatus.BELOW_MINIMUM and not open_below:
-                ends["lower_fps"] = share * interval.lower_fps
-            if status is not RateStatus.AT_LEAST and not (is_refused and interval.reaches_top):
-                # As intended: between the engine's pauses, where a DUT loses, the load is that.
-                ends["upper_fps"] = interval.upper_fps
-            if status is RateStatus.FOUND:
-                ends["estimate_fps"] = share * interval.median_fps
-        return Rate(
-            loss_ratio=goal.loss_ratio,
-            status=status,
-            trial_duration_s=self._search.trial_duration_s,
-            duration_sum_s=self._search.duration_sum_s,
-            reason=reason,
-            confidence=self._search.confidence,
-            method=SearchMethod.THRESHOLD,
-            **ends,
-        )
-
-    def _interval(self, mode: ModeSearch, goal: Goal) -> Interval:
-        """Of one threshold, if the trials agree on one; else of those of single trials."""
-        top_fps = mode.reach.top_fps
-        interval = goal.interval(top_fps)
-        is_one = goal.unconfirmed(top_fps) is None and not self._is_contradicted(mode, goal, interval)
-        return interval if is_one else goal.scatter(top_fps)
-
-    def _is_contradicted(self, mode: ModeSearch, goal: Goal, interval: Interval) -> bool:
-        is_wide = interval.width > max(NARROW, self._search.relative_width)
-        return is_wide and goal.is_vague(mode.is_doubted(goal))
-
-    def _status(self, mode: ModeSearch, goal: Goal, interval: Interval) -> tuple[RateStatus, str]:
-        refusal = self._refusal(mode, goal, interval)
-        if refusal:
-            return RateStatus.REFUSED, refusal
-        is_narrow = interval.width <= self._search.relative_width
-        why = self._stopped or "this mode of the cores was not met longer"
-        wide = "" if is_narrow else f"{why}: the interval is {interval.width * 100:.2g} % wide"
-        if interval.reaches_top:
-            return RateStatus.AT_LEAST, "; ".join(filter(None, (mode.reach.limit(), wide)))
-        if interval.reaches_bottom:
-            minimum = units.fps(self._search.min_load_fps)
-            return RateStatus.BELOW_MINIMUM, f"most trials lost {_lost(goal)} even at search.min_load_fps = {minimum}"
-        return RateStatus.FOUND, wide
-
-    def _refusal(self, mode: ModeSearch, goal: Goal, interval: Interval) -> str:
-        """Why no rate is given; empty if one is."""
-        if goal.refused:
-            name = "NDR" if goal.loss_ratio == 0 else f"PDR {goal.loss_ratio * 100:g} %"
-            return f"{name} undefined on this host: {goal.refused}"
-        if not mode.trials:
-            return self._stopped
-        why = self._stopped or "this mode of the cores was not met long enough"
-        ends = units.fps_range(interval.lower_fps, interval.upper_fps)
-        doubt = self._of_width(mode, goal, ends) or _unproven(mode, goal, interval, ends)
-        return f"{why}; {doubt}" if doubt else ""
-
-    def _of_width(self, mode: ModeSearch, goal: Goal, ends: str) -> str:
-        """Why the model's own interval is of no use; empty if it is."""
-        interval = goal.interval(mode.reach.top_fps)
-        if goal.is_arbitrary:
-            return f"nearly half of the trials lose {_lost(goal)} also well below any threshold"
-        if interval.width > max(OF_USE, self._search.relative_width):
-            return f"the interval reached is {ends}"
-        if self._is_contradicted(mode, goal, interval):
-            return f"the trials contradict each other between {ends}, as with two modes or slow periods"
+    def until(self, end_s: float) -> str:
+        """Trials until all is known; why they ended before that, or nothing."""
+        discarded: Counter[str] = Counter()
+        search = self.search
+        while not self._is_done():
+            if self._now_s() >= end_s:
+                return self._used_up(f"search.max_duration_s = {search.max_duration_s:g} s", discarded)
+            if sum(trial.sent_duration_s for trial in self.trials) >= search.max_traffic_s:
+                return self._used_up(f"search.max_traffic_s = {search.max_traffic_s:g} s", discarded)
+            began_s = self._now_s()
+            trial = self._measure(search.trial_duration_s, self._load_fps())
+            if trial.validity in USABLE and trial.offered:
+                discarded.clear()
+                self._add(self._clock.at_s(trial, began_s), trial)
+                continue
+            discarded[trial.validity.value] += 1
+            if discarded.total() > search.max_repeats:
+                return self._unusable(discarded, trial)
         return ""
 
-
-def _unproven(mode: ModeSearch, goal: Goal, interval: Interval, ends: str) -> str:
-    """Which trials are lacking that would show by themselves, without the model, where the rate lies; empty if none."""
-    if not mode.knows_floor(goal):
-        return f"whether most trials lose {_lost(goal)} also well below {ends} is not known"
-    if side := goal.unconfirmed(mode.reach.top_fps):
-        where, what = (
-            ("below", f"lost {_lost(goal)} too") if side.is_below else ("above", f"did not lose {_lost(goal)}")
+    def moments(self) -> tuple[Moment, ...]:
+        """Where the first goal's threshold was at each trial."""
+        if not self.trials:
+            return ()
+        levels = self.goals[0].track.moments_fps()
+        return tuple(
+            Moment(trial.id, at_s, *map(float, level))
+            for trial, at_s, level in zip(self.trials, self._clock.times_s, levels, strict=True)
         )
-        return f"{side.contrary} of {side.trials} trials {where} {ends} {what}"
-    if interval.reaches_top and mode.clean_at_top(goal) < mode.fewest_at_top:
-        clean, top = units.counted(mode.clean_at_top(goal), "clean trial"), units.fps(mode.reach.top_fps)
-        return f"at {top}, the highest load that may be tried, there were only {clean}"
-    return ""
+
+    def _add(self, at_s: float, trial: Trial) -> None:
+        self.trials.append(trial)
+        self.reach.note(trial)
+        for goal in self.goals:
+            goal.add(at_s, trial)
+            if goal.floor is not None and goal.lost is None:
+                goal.lost = goal.floor.found(self.trials)
+
+    def _is_done(self) -> bool:
+        if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
+            return False
+        return all(goal.is_done(self._clock.next_s, self.reach.top_fps) for goal in self.goals)
+
+    def _load_fps(self) -> float:
+        """The load of which a trial now tells most about all goals; that of a floor test first."""
+        top_fps, least_fps = self.reach.top_fps, self.search.min_load_fps
+        if not self.trials:
+            return top_fps
+        floors = (self._floor_load_fps(goal) for goal in self.goals)
+        floor_fps = next((load_fps for load_fps in floors if load_fps is not None), None)
+        if floor_fps is not None:
+            return floor_fps
+        goals = [goal for goal in self.goals if goal.lost is None]
+        loads = sorted(
+            {
+                _rounded(min(max(load_fps, least_fps), top_fps))
+                for goal in goals
+                for load_fps in goal.track.quantiles_fps(self._clock.next_s, LEVELS)
+            }
+        )
+        told = np.sum([goal.track.information(self._clock.next_s, loads) for goal in goals], axis=0)
+        return loads[int(np.argmax(told))]
+
+    def _floor_load_fps(self, goal: _Goal) -> float | None:
+        """The load that the floor test of a goal wants next; None when it has ended, or it is too early for it."""
+        if len(self.trials) < FLOOR_AFTER or goal.lost is not None:
+            return None
+        if goal.floor is None:
+            estimate_fps = min(goal.track.over_time().median_fps, self.reach.top_fps)
+            goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
+        return goal.floor.next_load_fps(self.trials)
+
+    def _used_up(self, budget: str, discarded: Counter[str]) -> str:
+        unusable = f"; the last {discarded.total()} were discarded ({_counted(discarded)})" if discarded else ""
+        return f"{budget} used up after {units.counted(len(self.trials), 'usable trial')}{unusable}"
+
+    def _unusable(self, discarded: Counter[str], last: Trial) -> str:
+        return (
+            f"{discarded.total()} trials in a row had no usable account ({_counted(discarded)}); the last one, at "
+            f"{units.fps(last.load_fps)}: {last.reason}"
+        )
 
 
-def _lost(goal: Goal) -> str:
-    return "a frame" if goal.loss_ratio == 0 else f"more than {units.loss(goal.loss_ratio)}"
+class _Clock:
+    """When trials took place, in seconds since the first one: by their own stamps, so that a resumed run agrees.
+
+    A pause of the search (it was interrupted, or trials were discarded) counts as LONGEST_PAUSE trials at most.
+    """
+
+    def __init__(self, duration_s: float) -> None:
+        self.times_s: list[float] = []
+        self._duration_s = duration_s
+        self._before_s = 0.0  # by the trials' own clock
+
+    @property
+    def next_s(self) -> float:
+        """When the next trial is expected to take place."""
+        if not self.times_s:
+            return 0.0
+        between = [after - before for before, after in pairwise(self.times_s)]
+        return self.times_s[-1] + (median(between[-9:]) if between else self._duration_s)
+
+    def at_s(self, trial: Trial, began_s: float) -> float:
+        """The time of one more trial; `began_s` by the search's clock, for trials without a stamp."""
+        now_s = datetime.fromisoformat(trial.started).timestamp() if trial.started else began_s
+        longest_s = LONGEST_PAUSE * self._duration_s
+        passed_s = min(max(now_s - self._before_s, self._duration_s), longest_s) if self.times_s else 0.0
+        self._before_s = now_s
+        self.times_s.append((self.times_s[-1] if self.times_s else 0.0) + passed_s)
+        return self.times_s[-1]
+
+
+@dataclass(frozen=True)
+class _Teller:
+    """Makes a rate of what is known about one goal. Loads are as offered (RFC 2285, 3.5.2)."""
+
+    run: _Run
+    goal: _Goal
+    stopped: str  # why the search ended early; empty if it did not
+
+    def rate(self) -> Rate:
+        if not self.run.trials:
+            return self._rate(RateStatus.REFUSED, self.stopped)
+        if self.goal.lost is not None:
+            return replace(self._rate(RateStatus.LOSES_ALWAYS, ""), floor=self.goal.lost)
+        known, reach = self._no_finer_than_asked(self.goal.track.over_time()), self.run.reach
+        least_fps, most_fps = self.run.search.min_load_fps, reach.offered_fps
+        if known.median_fps <= least_fps:
+            return replace(
+                self._rate(RateStatus.BELOW_MINIMUM, self._too_much()), upper_fps=max(known.upper_fps, least_fps)
+            )
+        if known.median_fps >= reach.nearly_top_fps:
+            return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
+        upper_fps = known.upper_fps if known.upper_fps < most_fps else None
+        cut = "" if known.high_fps < most_fps else f"the band is cut off where the generator is: {reach.limit()}"
+        return replace(
+            self._rate(RateStatus.FOUND, "; ".join(filter(None, (self._wide(known), cut)))),
+            lower_fps=max(known.lower_fps, least_fps),
+            estimate_fps=known.median_fps,
+            upper_fps=upper_fps,
+            band=Band(*(min(max(fps, least_fps), most_fps) for fps in (known.low_fps, known.high_fps, known.best_fps))),
+        )
+
+    def _rate(self, status: RateStatus, reason: str) -> Rate:
+        search = self.run.search
+        return Rate(
+            loss_ratio=self.goal.loss_ratio,
+            status=status,
+            lower_fps=None,
+            upper_fps=None,
+            trial_duration_s=search.trial_duration_s,
+            duration_sum_s=search.duration_sum_s,
+            reason=reason,
+            confidence=search.confidence,
+            limited_by=self.run.reach.limited_by if status is RateStatus.AT_LEAST else None,
+            method=SearchMethod.THRESHOLD,
+        )
+
+    def _no_finer_than_asked(self, known: OverTime) -> OverTime:
+        """Of a threshold that moves, single levels are known no better than loads were chosen to tell them apart."""
+        half = self.run.search.relative_width / 2
+        if known.spread <= 2 * half:
+            return known
+        return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))
+
+    def _wide(self, known: OverTime) -> str:
+        """Why the interval is wider than was asked for; empty if it is not."""
+        if known.width <= self.run.search.relative_width or not self.stopped:
+            return ""
+        return f"{self.stopped}: the interval is {units.share(known.width)} wide"
+
+    def _too_much(self) -> str:
+        ratio = self.goal.loss_ratio
+        lost = "frames" if ratio == 0 else f"more than {units.loss(ratio)} of their frames"
+        least = units.fps(self.run.search.min_load_fps)
+        return f"most trials lost {lost} even at search.min_load_fps = {least}"
+
+
+def _never_below(rate: Rate, stricter: Rate | None) -> Rate:
+    """The same rate, at least that of the stricter loss ratio: what keeps one keeps the other."""
+    if stricter is None or stricter.status is not RateStatus.FOUND or rate.status is not RateStatus.FOUND:
+        return rate
+    ends = {
+        name: max(own, least)
+        for name in ("lower_fps", "estimate_fps", "upper_fps")
+        if (own := getattr(rate, name)) is not None and (least := getattr(stricter, name)) is not None
+    }
+    return replace(rate, **ends)
+
+
+def _counted(discarded: Counter[str]) -> str:
+    return ", ".join(f"{count} {validity.replace('_', ' ')}" for validity, count in discarded.most_common())
+
+
+def _rounded(load_fps: float) -> float:
+    return float(f"{load_fps:.{DIGITS - 1}e}")

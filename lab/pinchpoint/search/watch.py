@@ -9,8 +9,6 @@ from pinchpoint.model.scenario import Search
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import Measure, until_valid
 
-NEIGHBOURS = 9  # trials of the loads nearest to a rate say how much of it was really offered
-
 
 class StoppedError(Exception):
     """The search cannot go on; the message says why."""
@@ -32,26 +30,18 @@ class Watch:
         measure: Measure,
         search: Search,
         now_s: Callable[[], float],
-        began_s: float | None,
     ) -> None:
-        """`began_s`: since when search.max_duration_s counts, if not now."""
         self.search = search
         self.valid = 0
-        self.traffic_s = 0.0  # of valid trials
         self.ceiling_fps: float | None = None  # the highest rate offered by a generator that fell short
         self._measure = measure
         self._now_s = now_s
-        self._end_s = (now_s() if began_s is None else began_s) + search.max_duration_s
+        self._end_s = now_s() + search.max_duration_s
         self._trials = 0
         self._offered: dict[float, list[float]] = {}  # of valid trials, by intended load
 
-    def measure(
-        self, duration_s: float, load_fps: float, settles: Callable[[Trial], bool] = lambda trial: False
-    ) -> Trial:
-        """A valid trial. Raises GeneratorLimitedError or StoppedError.
-
-        `settles` tells of a trial limited by the generator that no repeat is needed to believe it.
-        """
+    def measure(self, duration_s: float, load_fps: float) -> Trial:
+        """A valid trial. Raises GeneratorLimitedError or StoppedError."""
         validities: Counter[TrialValidity] = Counter()
 
         def counted(duration_s: float, load_fps: float) -> Trial:
@@ -59,7 +49,7 @@ class Watch:
             validities[trial.validity] += 1
             return trial
 
-        trial = until_valid(counted, duration_s, load_fps, self.search.max_repeats, settles)
+        trial = until_valid(counted, duration_s, load_fps, self.search.max_repeats)
         if trial.validity is TrialValidity.GENERATOR_LIMITED:
             self.ceiling_fps = max(self.ceiling_fps or 0.0, trial.offered_fps)
             raise GeneratorLimitedError(trial)
@@ -70,18 +60,12 @@ class Watch:
                 f"last: {trial.reason}"
             )
         self.valid += 1
-        self.traffic_s += trial.sent_duration_s
         self._offered.setdefault(load_fps, []).append(trial.offered_fps)
         return trial
 
     def offered_fps(self, load_fps: float | None) -> float | None:
         """The median rate that valid trials at an intended load really offered."""
         return None if load_fps is None else median(self._offered[load_fps])
-
-    def offered_share(self, load_fps: float) -> float:
-        """Offered over intended, the median of the valid trials whose loads are nearest to this one."""
-        shares = [(abs(load - load_fps), rate / load) for load, rates in self._offered.items() for rate in rates]
-        return median(share for _, share in sorted(shares)[:NEIGHBOURS])
 
     def _in_time(self, duration_s: float, load_fps: float) -> Trial:
         if self._now_s() >= self._end_s:

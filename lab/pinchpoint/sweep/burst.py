@@ -17,7 +17,7 @@ from pinchpoint.search.burst import GALLOP, longest_burst
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
+from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.summary import Found, most_offered, result_of
 from pinchpoint.sweep.warm_up import warm_up
@@ -61,9 +61,10 @@ def measure_bursts(scenario: Scenario, measurer: Measurer, listener: Listener, b
     assert scenario.burst is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
-    tests = _Tests(scenario, scenario.burst, measurer, listener)
-    found, trials = in_one_mode(measurer, scenario.search.max_repeats, tests.found)
-    return _summary(scenario, measurer.trials, trials, found, not_learnt, time.monotonic() - began)
+    first = len(measurer.trials)
+    found = _Tests(scenario, scenario.burst, measurer, listener).found()
+    judged = measurer.trials[first:]
+    return _summary(scenario, measurer.trials, judged, found, not_learnt, time.monotonic() - began)
 
 
 class _Tests:

@@ -348,9 +348,6 @@ def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> Scenario
         rates=rates,
         metrics=tuple(anew.get(metric.name, metric) for metric in result.metrics),
         verdict=_verdict(result, rates),
-        modes=tuple(
-            replace(mode, rates=held(mode.rates, mode.distance_ns, mode.most_offered_fps)) for mode in result.modes
-        ),
         ceiling=in_mode(ceilings, _distance_ns(result)),
     )
 

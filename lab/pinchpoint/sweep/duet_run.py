@@ -1,8 +1,9 @@
 """A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.plan import describe, plan
@@ -148,22 +149,31 @@ class _Run:
         self._folder.attach(name, text)
 
     def _conclude(self, is_finished: bool) -> None:
-        """What the slices say of A and of B, written as the run's result."""
         self._files.flush()  # run.json
-        info = self._folder.read_info()
-        measured = [one for one in self._stretches if one.phase == MEASURED and one.slices]
-        found = tuple(self._results(measured)) if measured else ()
-        self._folder.write_result(
-            RunResult(SCHEMA, self._folder.run_id, is_finished, found, tuple(curves(info.sweeps, found)), ())
-        )
+        conclude(self._units, self._folder, is_finished, self._settings, self._warnings)
 
-    def _results(self, measured: Sequence[Stretch]) -> Iterator[ScenarioResult]:
-        quads = compare_slices(measured).quads
-        for side, unit in zip(SIDES, self._units, strict=True):
-            yield replace(
-                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in self._stretches)),
+
+def conclude(
+    units: Sequence[Scenario],
+    folder: RunFolder,
+    is_finished: bool,
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    warnings: tuple[str, ...] = (),
+) -> None:
+    """Write what the folder's slices say of A and of B as the run's result; `settings` in force, by the unit's name."""
+    stretches = folder.read_stretches()
+    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    found = list[ScenarioResult]()
+    quads = compare_slices(measured).quads if measured else ()
+    for side, unit in zip(SIDES, units, strict=True) if measured else ():
+        found.append(
+            replace(
+                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in stretches)),
                 metrics=(rate_metric(quads, side),) if quads else (),
-                settings=self._settings.get(unit.name, {}),
+                settings=settings.get(unit.name, {}),
                 traffic_s=sum(part.length_s for one in measured for part in one.slices if part.side == side),
-                warnings=self._warnings if side == SIDES[0] else (),
+                warnings=warnings if side == SIDES[0] else (),
             )
+        )
+    drawn = tuple(curves(folder.read_info().sweeps, found))
+    folder.write_result(RunResult(SCHEMA, folder.run_id, is_finished, tuple(found), drawn, ()))

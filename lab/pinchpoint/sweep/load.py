@@ -1,15 +1,11 @@
 """The measure `load`: what given rates cost the DUT, on a bench that stands."""
 
 import time
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
-from pinchpoint.diagnose.cache_line import apart, of_mode, of_trial
-from pinchpoint.diagnose.neighbour import Widths, noted
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -26,36 +22,11 @@ PHASE = "load"
 
 @dataclass(frozen=True)
 class _Rate:
-    """The trials at one rate, and why there are no more of them."""
+    """The trials at one rate, and why there are fewer than asked for."""
 
     at_fps: float
-    trials: tuple[Trial, ...]  # valid ones, of one mode of the cores
+    trials: tuple[Trial, ...]  # valid ones
     why_not: str  # empty if there are as many as the scenario asks for
-    left_out: int = 0  # valid ones of other modes
-    slowed: bool = False  # made beside a neighbour on the switch's core, for want of others
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a reader of its figures must know."""
-        left_out = units.counted(self.left_out, "trial")
-        others = (
-            f"load at {units.fps(self.at_fps)}: {left_out} left out, made in another mode of the cores, or beside a "
-            f"neighbour, than the {len(self.trials)} that the figures are of ({apart(self._distance_ns)})"
-        )
-        return tuple(filter(None, (self.why_not, others if self.left_out else "")))
-
-    @property
-    def _distance_ns(self) -> float | None:
-        return of_trial(self.trials[0]) if self.trials else None
-
-    @property
-    def figures(self) -> Iterable[Metric]:
-        """Its metrics; those beside a neighbour are told to be nothing that may be compared."""
-        return self.noted(metrics.of_load(self.at_fps, self.trials))
-
-    def noted(self, figures: Iterable[Metric]) -> Iterable[Metric]:
-        """Figures of its trials, told to be disturbed if they are."""
-        return map(noted, figures) if self.slowed else figures
 
 
 def measure_load(bench: Standing) -> ScenarioResult:
@@ -70,53 +41,24 @@ def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listen
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase(PHASE, len(load.at_fps) * load.repeats)
-    widths = Widths()
-    rates = [_at(at_fps, scenario, measurer, widths) for at_fps in load.at_fps]
+    rates = [_at(at_fps, scenario, measurer) for at_fps in load.at_fps]
     return _summary(scenario, measurer, rates, not_learnt, time.monotonic() - began)
 
 
-def _at(at_fps: float, scenario: Scenario, measurer: Measurer, widths: Widths) -> _Rate:
-    """Trials until one mode of the cores has as many as asked for: a figure that mixed two would be of neither.
-
-    One in which no neighbour slows the switch's core, if there are as many of it in time.
-    """
+def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
+    """As many valid trials as asked for; fewer if one stays invalid however often it is repeated."""
     load, valid = scenario.load, list[Trial]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial(PHASE, duration_s, load_fps, any_mode=True)
+        return measurer.trial(PHASE, duration_s, load_fps)
 
-    why_not = ""
-    for _ in range(load.repeats + scenario.search.max_repeats):
+    for _ in range(load.repeats):
         trial = until_valid(measure, load.duration_s, at_fps, scenario.search.max_repeats)
         if trial.validity is not TrialValidity.VALID:
-            why_not = trial.reason
-            break
+            counted = f"{len(valid)} of {load.repeats} trials valid"
+            return _Rate(at_fps, tuple(valid), f"load at {units.fps(at_fps)}: {counted}; last: {trial.reason}")
         valid.append(trial)
-        found, is_slowed = _largest_mode(valid, load.repeats, widths)
-        if len(found) == load.repeats and not is_slowed:
-            break
-    found, is_slowed = _largest_mode(valid, load.repeats, widths)
-    if len(found) < load.repeats:
-        last = why_not or "the cores kept changing between their modes"
-        why_not = f"load at {units.fps(at_fps)}: {len(found)} of {load.repeats} trials valid; last: {last}"
-    return _Rate(at_fps, found, why_not, len(valid) - len(found), is_slowed)
-
-
-def _largest_mode(valid: Sequence[Trial], wanted: int, widths: Widths) -> tuple[tuple[Trial, ...], bool]:
-    """The first `wanted` trials of the mode that has most, made alone if there are as many; and whether they are not.
-
-    Judged anew with every trial: what a core executes alone is known the better the longer it was watched.
-    """
-    modes = list[tuple[list[Trial], bool]]()
-    for trial in valid:
-        is_slowed = widths.is_slowed(trial)
-        alike = (trials for trials, slowed in modes if slowed is is_slowed and of_mode([trial], of_trial(trials[0])))
-        if (mode := next(alike, None)) is not None:
-            mode.append(trial)
-        else:
-            modes.append(([trial], is_slowed))
-    trials, slowed = min(modes, key=lambda mode: (-min(len(mode[0]), wanted), mode[1]), default=([], False))
-    return tuple(trials[:wanted]), slowed
+    return _Rate(at_fps, tuple(valid), "")
 
 
 def _summary(
@@ -128,10 +70,10 @@ def _summary(
     hint = "a quieter machine, or lower load.at_fps"
     told = Found(
         (
-            *(one for rate in rates for one in rate.figures),
-            *(highest.noted(metrics.of_trial(highest.trials[0])) if highest else ()),
+            *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
+            *(metrics.of_trial(highest.trials[0]) if highest else ()),
         ),
-        (not_learnt, *(one for rate in rates for one in rate.warnings)),
+        (not_learnt, *(rate.why_not for rate in rates)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",
     )
     return result_of(scenario, measurer.trials, told, wall_s, of=valid)

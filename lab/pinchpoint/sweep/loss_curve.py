@@ -9,14 +9,14 @@ from pinchpoint.diagnose import loss_curve
 from pinchpoint.diagnose.metrics import of_trial
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
-from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.result import Rate, ScenarioResult, Verdict
 from pinchpoint.model.rfc2544 import LossPoint
 from pinchpoint.model.scenario import LossCurve, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
+from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.summary import Found, most_offered, result_of
 from pinchpoint.sweep.warm_up import warm_up
@@ -46,9 +46,9 @@ def measure_curve(scenario: Scenario, measurer: Measurer, listener: Listener, be
     assert scenario.loss_curve is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
-    curve = _Curve(scenario, scenario.loss_curve, measurer, listener)
-    points, trials = in_one_mode(measurer, scenario.search.max_repeats, curve.points)
-    return _summary(scenario, measurer, trials, points, not_learnt, time.monotonic() - began)
+    first = len(measurer.trials)
+    points = _Curve(scenario, scenario.loss_curve, measurer, listener).points()
+    return _summary(scenario, measurer, measurer.trials[first:], points, not_learnt, time.monotonic() - began)
 
 
 class _Curve:
@@ -121,7 +121,6 @@ def _summary(
     valid = [trial for trial in curve if trial.validity is TrialValidity.VALID]
     free, _ = loss_curve.loss_free(points)
     limit = next((trial for trial in valid if free and trial.load_fps == free.load_fps), None)
-    ring = min(port.ring for port in scenario.ports)
     duration_s = valid[0].duration_s if valid else 0.0
     reasons = "; ".join(f"{units.fps(one.load_fps)}: {one.reason}" for one in points)
     told = Found(
@@ -132,7 +131,12 @@ def _summary(
     return replace(
         result_of(scenario, measurer.trials, told, wall_s, of=curve),
         pmds=limit.pmds if limit else (),
-        verdict=verdict(loss_curve.as_rate(points, duration_s), curve, ring) if valid else None,
+        verdict=_verdict(loss_curve.as_rate(points, duration_s), curve, scenario) if valid else None,
         generator_ceiling_fps=most_offered(measurer.trials),
         loss_curve=points,
     )
+
+
+def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
+    ring = min(port.ring for port in scenario.ports)
+    return verdict(rate, curve, ring, unexplained_ratio=scenario.validity.unexplained_ratio)

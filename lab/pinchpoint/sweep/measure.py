@@ -5,7 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import takewhile
-from typing import TypeVar
 
 from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.bursts import from_first_frame
@@ -14,21 +13,18 @@ from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.model.trial import Ledger, Sample, Trial, TrialValidity, Witness
+from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.observe.snapshot import Observation
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.mode import Mode
 
 COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
 EPOCHS = 256  # one byte of the signature
-MOST_MOVES = 3  # of the cores between near and far, that a measure follows
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
+_SIBLINGS = "host/sibling/"  # thread by thread; the witness holds their sums
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
-
-
-Found = TypeVar("Found")
 
 
 class Interrupted(PinchpointError):
@@ -71,7 +67,6 @@ class Measurer:
         self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
         self._count = len(recorded)
         self.trials: list[Trial] = []
-        self.mode = Mode()
         self.stop_requested = False
         self._sending = False
         self._widths = Widths()
@@ -90,23 +85,15 @@ class Measurer:
         load_fps: float,
         over_time: OverTime | None = None,
         burst_frames: int | None = None,
-        *,
-        any_mode: bool = False,
     ) -> Trial:
         """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is.
 
-        `burst_frames`: the trial is one burst of so many frames, which is what the load and the duration
-        come to; at HIGHEST_FPS they go back to back. See `burst`. Unless the caller takes `any_mode` of the
-        cores and tells them apart itself, a trial of another mode than the first judged one is set aside.
+        `burst_frames`: the trial is one burst of that many frames, which is what the load and the duration
+        come to; at HIGHEST_FPS they are sent back to back. See `burst`.
         """
         trial = self._replayed(phase, duration_s, load_fps, burst_frames)
-        if trial is not None:
-            if not any_mode:
-                self.mode.set_aside(trial)
-        else:
+        if trial is None:
             trial = self._run(phase, duration_s, load_fps, over_time, burst_frames)
-            if phase != WARM_UP and not any_mode:
-                trial = self.mode.set_aside(trial)
             self._keep(trial)
         self.trials.append(trial)
         self._listener.trial_ends(trial)
@@ -148,12 +135,12 @@ class Measurer:
         samples = list[Sample]()
         result = self._send(self._request(trial_id, duration_s, load_fps, burst_frames), over_time, samples)
         died: DutError | None = None
-        seen: Mapping[str, float] = {}
+        seen = Observation(0.0, {}, {})
         try:
-            seen = self._bracket.close().flat()
+            seen = self._bracket.close()
             if self._ledger(result, seen).unexplained:
                 time.sleep(COUNTERS_SETTLE_S)
-                seen = self._bracket.close().flat()
+                seen = _settled(seen, self._bracket.close())
         except DutError as error:
             died = error
         unpaced = load_fps == HIGHEST_FPS
@@ -168,7 +155,7 @@ class Measurer:
         if died is not None:
             # What the engine saw of it, if it saw something, and what the switch's silence says.
             reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
-            trial = replace(trial, validity=TrialValidity.ABORTED, reason=reason)
+            trial = replace(trial, validity=TrialValidity.ABORTED, reason=reason, cause=Cause.DEVICE_DIED)
             self._keep(trial)
             self.trials.append(trial)
             raise died
@@ -237,9 +224,9 @@ class Measurer:
             burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 
-    def _ledger(self, result: EngineResult, seen: Mapping[str, float]) -> Ledger:
+    def _ledger(self, result: EngineResult, seen: Observation) -> Ledger:
         ports = [port.name for port in self._scenario.ports]
-        return ledger.build(result, seen, ports, self._scenario.dut.datapath)
+        return ledger.build(result, seen.flat(), ports, self._scenario.dut.datapath, seen.went_back)
 
     def _assemble(
         self,
@@ -248,12 +235,12 @@ class Measurer:
         duration_s: float,
         load_fps: float,
         result: EngineResult,
-        seen: Mapping[str, float],
+        observed: Observation,
     ) -> Trial:
-        scenario = self._scenario
-        account = self._ledger(result, seen)
+        scenario, seen = self._scenario, observed.flat()
+        account = self._ledger(result, observed)
         witness = _witness(result, seen)
-        validity, reason = judge(
+        judgement = judge(
             completed=result.completed,
             aborted=result.reason,
             streams=result.streams,
@@ -281,14 +268,25 @@ class Measurer:
             ledger=account,
             witness=witness,
             pmds=load.pmd_loads(seen, result.sent_duration_s),
-            observed=dict(seen) | _engine_facts(result),
-            validity=validity,
-            reason=reason,
+            observed={name: value for name, value in seen.items() if not name.startswith(_SIBLINGS)}
+            | _engine_facts(result),
+            validity=judgement.validity,
+            reason=judgement.reason,
+            cause=judgement.cause,
         )
 
 
 def _answers(trial: Trial) -> bool:
     return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
+
+
+def _settled(seen: Observation, late: Observation) -> Observation:
+    """The account's counters as read late; what the host did as read when the frames ended.
+
+    So a trial that lost frames is watched for disturbances no longer than one that lost none.
+    """
+    changes = ledger.settled(seen.differences, late.differences)
+    return replace(seen, differences=changes, went_back=tuple(dict.fromkeys((*seen.went_back, *late.went_back))))
 
 
 def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
@@ -305,6 +303,7 @@ def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
         cache_line_after_ns=result.cache_line_after_ns,
         loopback=result.loopback,
         ipc=result.ipc,
+        siblings_s=load.siblings_s(seen),
     )
 
 
@@ -318,17 +317,3 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
             facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s
             facts[f"engine/port/{port.name}/longest_silence_at_s"] = port.longest_silence_at_s or 0.0
     return facts
-
-
-def in_one_mode(measurer: Measurer, patience: int, attempt: Callable[[], Found]) -> tuple[Found, Sequence[Trial]]:
-    """What `attempt` finds in one mode of the cores, with its trials; made anew when they have moved for good.
-
-    `patience`: trials of another mode in a row that it may see before.
-    """
-    for _ in range(MOST_MOVES + 1):
-        measurer.mode.forget()
-        first = len(measurer.trials)
-        found = attempt()
-        if not measurer.mode.has_left(patience):
-            break
-    return found, measurer.trials[first:]

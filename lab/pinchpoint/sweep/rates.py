@@ -4,20 +4,22 @@ import math
 import time
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.cache_line import apart, differ, distance, of_mode, of_trial
-from pinchpoint.diagnose.ceiling import held_against, in_mode, surpassed
+from pinchpoint.diagnose.cache_line import distance, of_trial
+from pinchpoint.diagnose.ceiling import held_against, surpassed
 from pinchpoint.diagnose.metrics import of_rates
-from pinchpoint.diagnose.neighbour import Widths, noted, of_trials
+from pinchpoint.diagnose.modes import explained, sentence
+from pinchpoint.diagnose.neighbour import of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
+from pinchpoint.diagnose.unexplained import unexplained_share
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.model import units
 from pinchpoint.model.result import (
-    CacheLine,
     Ceiling,
     LatencyPoint,
+    ModeRates,
     Outcome,
     Rate,
     RateStatus,
@@ -29,50 +31,26 @@ from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer, in_one_mode
+from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
-MOST_LATENCY_REPEATS = 3  # a disturbed latency is still told, with a note
+MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 
 
 @dataclass(frozen=True)
 class _Found:
-    """What a search found, and the trials that speak for its rates."""
+    """What a search found, and its trials."""
 
     outcome: SearchOutcome
-    searched: Sequence[Trial]  # of all modes
-    ceiling: Ceiling | None = None  # in the mode of the rates
-    widths: Widths = field(default_factory=Widths)  # which tell the trials beside a neighbour
-
-    @property
-    def distance_ns(self) -> float | None:
-        """Of the cores, in the mode that the rates are of; None: they were not probed."""
-        if self.outcome.modes:
-            return self.outcome.modes[0].distance_ns
-        cores = distance([trial for trial in self.searched if trial.validity is TrialValidity.VALID])
-        return cores.median_ns if cores else None
+    searched: Sequence[Trial]
+    ceiling: Ceiling | None = None  # the generator's highest that is known
 
     @property
     def most_offered_fps(self) -> float | None:
-        """In the rates' mode, by a generator that kept up. Without modes all valid trials are of one."""
-        if self.outcome.modes:
-            return self.outcome.modes[0].most_offered_fps
+        """By a generator that kept up."""
         valid = (trial.offered_fps for trial in self.searched if trial.validity is TrialValidity.VALID)
         return max(valid, default=None)
-
-    @property
-    def own(self) -> Sequence[Trial]:
-        """The trials of the rates' mode."""
-        if not self.outcome.modes:
-            return self.searched
-        of_distance = of_mode(self.searched, self.distance_ns)
-        return [trial for trial in of_distance if self.widths.is_slowed(trial) is self.is_slowed]
-
-    @property
-    def is_slowed(self) -> bool:
-        """Whether the rates are of trials beside a neighbour, for want of others."""
-        return bool(self.outcome.modes) and self.outcome.modes[0].slowed
 
 
 def measure_rates(bench: Standing) -> ScenarioResult:
@@ -91,7 +69,7 @@ def measure_scenario(
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase("search", expected_trials(scenario))
-    found = _held(_search(scenario, measurer, ceilings), ceilings)
+    found = _search(scenario, measurer, ceilings)
     listener.phase("latency", len(scenario.latency.at))
     latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
     result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
@@ -99,49 +77,17 @@ def measure_scenario(
 
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
-    """The search's outcome and its trials. Our own search tells the modes of the cores apart by itself."""
-    if scenario.search.method is SearchMethod.MLRSEARCH:
-        return _mlrsearch(scenario, measurer, ceilings)
-
-    def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial("search", duration_s, load_fps, any_mode=True)
-
-    first, widths = len(measurer.trials), Widths()
-    outcome = find_rates(
-        measure, scenario.search, time.monotonic, ceilings=ceilings, mode_of=of_trial, is_slowed=widths.is_slowed
-    )
-    searched = measurer.trials[first:]
-    return _Found(outcome, searched, widths=widths)
-
-
-def _mlrsearch(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
-    """MLRsearch knows no modes: it is kept to one, and begun anew when the cores have moved for good."""
+    """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial("search", duration_s, load_fps)
 
-    search, began = scenario.search, time.monotonic()
-
-    def attempt() -> SearchOutcome:
-        here_ns = of_trial(measurer.latest) if measurer.latest else None
-        fitting = [one for one in ceilings if in_mode([one], here_ns)]
-        return find_rates(measure, search, time.monotonic, ceilings=fitting, began_s=began)
-
-    return _Found(*in_one_mode(measurer, search.max_repeats, attempt))
-
-
-def _held(found: _Found, ceilings: Sequence[Ceiling]) -> _Found:
-    """The same, the rates of every mode held against the ceiling in that mode."""
-
-    def held(rates: Sequence[Rate], distance_ns: float | None, seen_fps: float | None) -> tuple[Rate, ...]:
-        return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
-
-    modes = tuple(
-        replace(mode, rates=held(mode.rates, mode.distance_ns, mode.most_offered_fps)) for mode in found.outcome.modes
-    )
-    rates = held(found.outcome.rates, found.distance_ns, found.most_offered_fps)
-    outcome = replace(found.outcome, rates=rates, modes=modes)
-    return replace(found, outcome=outcome, ceiling=in_mode(ceilings, found.distance_ns))
+    first = len(measurer.trials)
+    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
+    ceiling = max(ceilings, key=lambda one: one.fps, default=None)
+    found = _Found(outcome, measurer.trials[first:], ceiling)
+    rates = held_against(outcome.rates, ceiling, found.most_offered_fps)
+    return replace(found, outcome=replace(outcome, rates=rates))
 
 
 def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
@@ -152,7 +98,8 @@ def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
 def expected_trials(scenario: Scenario) -> int:
     """About how many trials a search takes, for the time estimate, as seen on quiet DUTs.
 
-    MLRsearch takes 1.7 x its goal's own; ours some 9, and 4 for each halving of the width below 5 %.
+    MLRsearch takes 1.7 x its goal's own; ours some 9, and 4 for each halving of the width below 5 %. Where the rate
+    moves, ours takes all of search.max_traffic_s.
     """
     search = scenario.search
     if search.method is SearchMethod.THRESHOLD:
@@ -162,16 +109,14 @@ def expected_trials(scenario: Scenario) -> int:
 
 
 def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
-    """Latency at a share of the NDR, in the NDR's mode of the cores if that can be had."""
+    """Latency at a share of the NDR; where the cores were meanwhile stands beside it."""
     ndr = found.outcome.rates[0]
     if ndr.quoted_fps is None:
         return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
     load_fps = share * ndr.quoted_fps
-    followed = bool(found.outcome.modes)
 
     def measure(duration_s: float, load: float) -> Trial:
-        trial = measurer.trial("latency", duration_s, load, any_mode=followed)
-        return _in_mode(trial, found) if followed else trial
+        return measurer.trial("latency", duration_s, load)
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
@@ -183,29 +128,16 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     )
 
 
-def _in_mode(trial: Trial, found: _Found) -> Trial:
-    """The same trial, or one to be repeated if it was of another mode than the NDR."""
-    own_ns, wanted_ns = of_trial(trial), found.distance_ns
-    if trial.validity is not TrialValidity.VALID or own_ns is None or wanted_ns is None:
-        return trial
-    if differ(own_ns, wanted_ns):
-        reason = f"{apart(own_ns)}, those of the NDR {units.nanoseconds(wanted_ns)}"
-    elif found.widths.is_slowed(trial) and not found.is_slowed:
-        reason = "a neighbour slowed the switch's core, and not for the NDR"
-    else:
-        return trial
-    return replace(trial, validity=TrialValidity.NOISY_HOST, reason=reason)
-
-
 def _summary(
     scenario: Scenario, trials: Sequence[Trial], found: _Found, latency: tuple[LatencyPoint, ...], wall_s: float
 ) -> ScenarioResult:
-    outcome, searched = found.outcome, found.own
+    outcome, searched = found.outcome, found.searched
     invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
-    rejections = of_search(found.searched)
+    rejections = of_search(searched)
     figures = of_rates(outcome.rates, latency, limit, scenario.streams)
+    modes = explained(searched, outcome.track)
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -215,7 +147,7 @@ def _summary(
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=(*(map(noted, figures) if found.is_slowed else figures), *rejections.metrics),
+        metrics=(*figures, *rejections.metrics),
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
@@ -223,7 +155,8 @@ def _summary(
             outcome.rates[0],
             searched,
             ring=min(port.ring for port in scenario.ports),
-            neighbour=of_trials(found.searched).sentence,
+            neighbour=of_trials(searched).sentence,
+            unexplained_ratio=scenario.validity.unexplained_ratio,
         ),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),
@@ -231,29 +164,21 @@ def _summary(
         traffic_s=sum(trial.sent_duration_s for trial in trials),
         wall_s=wall_s,
         cache_line=cores,
-        warnings=_warnings(found, cores, rejections, scenario),
-        modes=outcome.modes,
+        warnings=_warnings(found, rejections, modes, scenario),
+        modes=modes,
+        track=outcome.track,
+        unexplained_share=unexplained_share(searched),
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
     )
 
 
-def _warnings(found: _Found, cores: CacheLine | None, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
-    """What a reader of the rates must know beside them."""
+def _warnings(found: _Found, rejections: Rejections, modes: Sequence[ModeRates], scenario: Scenario) -> tuple[str, ...]:
+    """What a reader of the rates must know beside them, the weightiest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
-    held = held_back(found.own, quoted_fps, scenario.search.relative_width)
-    neighbour = of_trials(found.searched).sentence
-    every = (cores.note if cores else "", neighbour, *_of_modes(found.outcome), *rejections.warnings, held,
-             _of_ceiling(found))  # fmt: skip
+    held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
+    every = (*rejections.warnings, held, _of_ceiling(found), sentence(modes), of_trials(found.searched).sentence)
     return tuple(filter(None, every))
-
-
-def _of_modes(outcome: SearchOutcome) -> tuple[str, ...]:
-    """That the machine had several modes; what was found in each stands beside it."""
-    if len(outcome.modes) < 2:
-        return ()
-    met = ", ".join(f"{mode.label} in {units.counted(mode.trials, 'trial')}" for mode in outcome.modes)
-    return (f"the machine's cores had {len(outcome.modes)} modes, and the rates are of the first: {met}",)
 
 
 def _of_ceiling(found: _Found) -> str:
@@ -266,16 +191,14 @@ def _of_ceiling(found: _Found) -> str:
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
-    """The trial of the highest load that satisfied the NDR's goal; None without an NDR.
+    """The trial without loss whose load was nearest to the NDR; None without an NDR.
 
-    What a DUT does at any other load (it may lose nine frames in ten) is not to be told as what it does at its NDR.
+    What a DUT does at any other load (it may lose nine frames in ten) is not what it does at its NDR.
     """
-    if ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
+    quoted_fps = ndr.quoted_fps
+    if quoted_fps is None or ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
         return None
-    below = ndr.upper_fps or float("inf")
     reached = [
-        trial
-        for trial in searched
-        if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio and trial.offered_fps < below
+        trial for trial in searched if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio
     ]
-    return max(reached, key=lambda trial: trial.load_fps, default=None)
+    return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)

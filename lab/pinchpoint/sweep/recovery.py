@@ -14,7 +14,7 @@ from pinchpoint.engine.instrument import Step
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Recovery, Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
@@ -70,7 +70,9 @@ def _overloads(
         trial = measurer.trial(PHASE, duration_s, load_fps, over_time)
         noise = diagnosis.host_did_it(trial, recovery, ring)
         valid = trial.validity is TrialValidity.VALID
-        return replace(trial, validity=TrialValidity.NOISY_HOST, reason=noise) if noise and valid else trial
+        if not noise or not valid:
+            return trial
+        return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.RECEIVER_STOOD_STILL, reason=noise)
 
     duration_s, load_fps = recovery.overload_s + recovery.reduced_s, recovery.overload_share * throughput_fps
     for _ in range(recovery.repeats):

@@ -15,13 +15,12 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose import soak as diagnosis
 from pinchpoint.diagnose.load import pmd_loads
 from pinchpoint.diagnose.soak import Window
-from pinchpoint.diagnose.validity import told_to_stop
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
-from pinchpoint.model.trial import Sample, Trial, TrialValidity
+from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.sweep.frames import measuring
@@ -54,6 +53,8 @@ class Windows:
         self.made = list(made)
         self.span_s = sum(one.span_s for one in self.all)
         """Of all windows."""
+        self.went_back: dict[str, None] = {}
+        """Counters that were reset within a window."""
         self.unanswered = ""
         """When the DUT no longer answered, and what was asked; empty while it does."""
 
@@ -92,7 +93,8 @@ class Windows:
             for name, ticks in seen.items()
             if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
         )
-        one = diagnosis.window(self.span_s, self._load_fps, (self._before, sample), seen, steal_s)
+        ends, apart = (self._before, sample), len(self._scenario.engine.cpus) > 1
+        one = diagnosis.window(self.span_s, self._load_fps, ends, seen, steal_s, receives_apart=apart)
         self._before = sample
         self.span_s += one.span_s
         found = self._measurement(one, seen)
@@ -104,11 +106,13 @@ class Windows:
         if self.unanswered:
             return {}
         try:
-            return self._bracket.turn().flat()
+            seen = self._bracket.turn()
         except DutError as error:
             ended_s = self.span_s + span_s
             self.unanswered = f"{ended_s:,.1f} s after the beginning the switch did not answer: {error.message}"
             return {}
+        self.went_back |= dict.fromkeys(seen.went_back)
+        return seen.flat()
 
     def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
         number = len(self.made) + 1
@@ -210,13 +214,16 @@ def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, lis
 def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
     """What the account of a whole transmission says against it, the host's part left to the windows."""
     for one in earlier:
-        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and not told_to_stop(one):
+        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and one.cause is not Cause.STOPPED:
             yield f"{one.id}, before the run was resumed: {one.reason}"
     if windows.unanswered:
         yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
-    aside = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
+    if windows.went_back:
+        names = ", ".join(windows.went_back)
+        yield f"counters went back: a port or the switch was restarted, and what they counted is not known ({names})"
+    left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
     for one in measurer.trials:
-        if one.phase == PHASE and one.validity not in aside:
+        if one.phase == PHASE and one.validity not in left_to_windows:
             yield f"{one.id}: {one.reason}"
 
 

@@ -16,9 +16,8 @@ from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.result import RunResult
 from pinchpoint.store.folder import COMPARISON, RunFolder
-from pinchpoint.sweep.duet_run import require_duet
+from pinchpoint.sweep.duet_run import conclude, require_duet
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import run_all
 
@@ -98,10 +97,10 @@ def duets(lab, monkeypatch):
         for number in range(there, int(wanted.slices_s / 5)):
             if number == Duets.stops_at:
                 Duets.stops_at = None
-                folder.write_result(RunResult(1, folder.run_id, False, (), (), ()))
+                conclude(units, folder, False)
                 raise Interrupted("interrupted")
             folder.append_stretch(stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02))
-        folder.write_result(RunResult(1, folder.run_id, True, (), (), ()))
+        conclude(units, folder, True)
 
     monkeypatch.setattr(command, "run_duet", made_up)
     monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)
@@ -125,6 +124,9 @@ def test_two_rates_are_a_duet_whose_table_and_page_tell_method_ratio_slices_and_
     assert part.duet.used == 3000
     assert len(part.duet.series) == 16
     assert part.metrics[0].a.interval == "5 % to 95 % of the time"
+    a, b = only(compare.out).read_result().scenarios
+    assert [metric.name for one in (a, b) for metric in one.metrics] == [FORWARDED, FORWARDED]
+    assert b.metrics[0].value == pytest.approx(0.98 * a.metrics[0].value, rel=0.01)
     page = (only(compare.out).path / "comparison.html").read_text()
     assert 'id="series-1"' in page
     assert "as a duet" in page

@@ -9,7 +9,7 @@ from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.diagnose.findings import KINDS, findings
 from pinchpoint.model.result import Limit
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve, Estimate, Finding, Study
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
 from pinchpoint.model.terms import LIMITS
 
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})
@@ -311,6 +311,44 @@ def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
         "behind: dpdk 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
     )
     assert "af_xdp is best" in _method("NDR", number(5e6, bound=Bound.AT_LEAST), number(4e6)).text
+
+
+def _paths(*points: CurvePoint) -> tuple[Finding, ...]:
+    return findings(study("method", metric="NDR", factor="path"), [Curve("base", "", "rates", (PATH,), points)])
+
+
+def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
+    """As it was seen: the fastest of three paths had been refused a number, and the next one was called best."""
+    refused = point({"path": "dpdk"}, {}, notes={"NDR": "refused: no valid trial at 5.90 Mpps in 9 tries"})
+    (found,) = _paths(
+        point({"path": "af_xdp"}, {"NDR": number(744e3, bound=Bound.AT_LEAST)}),
+        point({"path": "tap"}, {"NDR": within(109e3, 213e3)}),
+        refused,
+    )
+    assert found.warning and found.text == (
+        "NDR: which is best cannot be told of af_xdp at least 744 kpps; "
+        "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); behind: tap somewhere in 109.00 to 213.00 kpps."
+    )
+
+
+def test_a_path_that_failed_was_tried_and_one_that_this_machine_lacks_was_not() -> None:
+    numbers = [point({"path": "af_xdp"}, {"NDR": number(5e6)}), point({"path": "tap"}, {"NDR": number(1e6)})]
+    failed = point({"path": "dpdk"}, {}, outcome="failed", reason="the switch died\n  hint: see its log")
+    (found,) = _paths(*numbers, failed)
+    assert found.warning and "dpdk unknown (the switch died); behind: tap" in found.text
+    (found,) = _paths(*numbers, replace(failed, outcome="impossible"))
+    assert not found.warning and found.text.startswith("NDR: af_xdp is best")
+
+
+def test_without_any_number_nothing_is_ranked() -> None:
+    assert _paths(point({"path": "af_xdp"}, {}), point({"path": "tap"}, {})) == ()
+
+
+@pytest.mark.parametrize("unknown", [{}, {"NDR": within(1e6, 3e6)}], ids=["no number", "between"])
+def test_no_step_is_the_largest_while_one_beside_it_is_unknown(unknown: dict[str, Estimate]) -> None:
+    whole = {level: {"NDR": number(3e6 / n)} for n, level in enumerate((1, 16, 256), start=1)}
+    assert len(findings(study("knee"), [curve(whole)])) == 1
+    assert findings(study("knee"), [curve(whole | {16: unknown})]) == ()
 
 
 def test_overlapping_intervals_leave_open_which_is_best() -> None:

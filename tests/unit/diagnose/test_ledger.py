@@ -155,3 +155,37 @@ def test_the_kernels_datapath_is_counted_at_its_ports_as_no_thread_of_the_switch
     result = engine_result(streams=[stream_counts(offered=1000, received=1000)])
     account = ledger.build(result, seen, PORTS, Datapath.KERNEL)
     assert (hop(account, "datapath").frames_in, hop(account, "datapath").frames_out) == (1000, 1000)
+
+
+def test_upcalls_that_the_kernels_datapath_lost_are_a_named_drop():
+    result = engine_result(streams=[stream_counts(offered=1000, received=960)])
+    seen = {"ovs/lookups/lost": 40, "ovs/lookups/missed": 500}
+    account = ledger.build(result, seen, PORTS, Datapath.KERNEL)
+    assert [(drop.frames, drop.counter, drop.limits) for drop in hop(account, "datapath").drops] == [
+        (40, "ovs/lookups/lost", "dut")
+    ]
+    assert account.unexplained == 0
+
+
+def test_in_userspace_lost_upcalls_are_counted_by_coverage_and_not_twice():
+    seen = SEEN | {"ovs/lookups/lost": 7, "ovs/coverage/datapath_drop_upcall_error": 7}
+    drops = hop(ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK), "datapath").drops
+    assert sum(drop.frames for drop in drops) == 7
+
+
+def test_a_counter_that_went_back_is_named_and_makes_no_sum_that_is_too_small():
+    two_way = SEEN | {"ovs/port/right/rx_pkts": 500, "ovs/port/right/rx_drop": 3}
+    seen = {name: value for name, value in two_way.items() if not name.startswith("ovs/port/left/")}
+    back = ("host/cpu/1/steal_ticks", "ovs/port/left/rx_drop", "ovs/port/left/rx_pkts")
+    account = ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK, back)
+    assert account.resets == ("ovs/port/left/rx_drop", "ovs/port/left/rx_pkts"), "those that the account reads"
+    received = hop(account, "switch receives")
+    assert (received.frames_in, received.frames_out) == (None, None)
+    assert [drop.frames for drop in received.drops] == [3]
+    assert ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK).resets == ()
+
+
+def test_a_reset_of_a_packet_thread_hides_what_the_datapath_read():
+    back = ("ovs/pmd/core1/packets_received",)
+    seen = {name: value for name, value in SEEN.items() if name not in back}
+    assert hop(ledger.build(lossy_engine(), seen, PORTS, Datapath.DPDK, back), "datapath").frames_in is None

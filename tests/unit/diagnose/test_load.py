@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.diagnose.load import dut_threads, pmd_loads
+from pinchpoint.diagnose.load import dut_threads, pmd_loads, siblings_s
 
 SEEN = {
     "elapsed_s/pmd": 1.25,
@@ -66,3 +66,31 @@ def test_the_engines_own_probes_are_no_disturbance():
     assert thread.run_delay_ns == 10_000
     (thread,) = dut_threads(SEEN, {1: 90_000})
     assert thread.run_delay_ns == 0
+
+
+def test_a_wait_that_the_switchs_own_threads_caused_is_its_own():
+    """As on benches without PMDs, where all threads of the switch share a CPU."""
+    seen = {
+        "host/thread/main/run_delay_ns": 9_000_000,
+        "host/thread/main/cpu": 1.0,
+        "host/sibling/handler3-70/run_ns": 2_000_000,
+        "host/sibling/handler3-70/cpu": 1.0,
+        "host/sibling/revalidator4-71/run_ns": 4_000_000,
+        "host/sibling/revalidator4-71/cpu": 1.0,
+        "host/sibling/urcu5-72/run_ns": 50_000_000,
+        "host/sibling/urcu5-72/cpu": 0.0,
+    }
+    (main,) = dut_threads(seen, {})
+    assert (main.run_delay_ns, main.own_delay_ns) == (9_000_000, 6_000_000)
+    assert siblings_s(seen) == pytest.approx({1: 0.006, 0: 0.05})
+
+
+def test_no_more_of_a_wait_is_the_switchs_own_than_there_was():
+    seen = SEEN | {"host/sibling/handler3-70/run_ns": 10**9, "host/sibling/handler3-70/cpu": 1.0}
+    (thread,) = dut_threads(seen, {})
+    assert (thread.run_delay_ns, thread.own_delay_ns) == (70_000, 70_000)
+
+
+def test_beside_pmds_the_main_thread_takes_time_from_whoever_shares_its_cpu():
+    seen = SEEN | {"host/thread/main/cpu": 0.0}
+    assert siblings_s(seen) == pytest.approx({0: 0.4})

@@ -73,10 +73,38 @@ def test_of_two_engine_cores_the_one_that_receives_is_asked():
     assert "the engine's cores were 99.0 % (core 0), 20.0 % (core 2) busy" in idle.evidence
 
 
-def test_losses_that_no_counter_names_are_unexplained():
+def test_losses_that_mostly_no_counter_names_are_unexplained_however_few_they_are():
     found = verdict(FOUND, [losing(lost=100, named=40, pmds=[pmd(0.99)])])
     assert found.limit is Limit.UNEXPLAINED
     assert "60 of 100 lost frames" in found.headline
+
+
+def of_a_search(rate, trials, limit=1e-4):
+    return diagnosis.verdict(rate, trials, RING, unexplained_ratio=limit)
+
+
+def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the_place():
+    """At the bound everything is named; 6 % of what the search offered in all is not."""
+    at_bound, flood = losing(pmds=[pmd(0.99)]), losing(lost=500, named=300, number=3, load_fps=2000.0, offered=2000)
+    quiet = trial(1000.0)
+    assert verdict(FOUND, [quiet, at_bound, flood]).limit is Limit.PMD_CORE
+    found = of_a_search(FOUND, [quiet, at_bound, flood])
+    assert found.limit is Limit.UNEXPLAINED
+    assert "no counter names 200 of 4,010 offered frames (4.99 %)" in found.headline
+    assert "at a place that no counter shows" in found.headline
+    assert "validity.unexplained_ratio" in found.evidence[0]
+    assert found.trial_ids == ("t-0003",)
+
+
+def test_as_many_unnamed_losses_as_a_search_bears_leave_the_verdict_as_it_is():
+    few = losing(lost=100, named=99, pmds=[pmd(0.99)])
+    assert of_a_search(FOUND, [trial(9000.0), few], limit=1e-4).limit is Limit.PMD_CORE
+    assert of_a_search(FOUND, [trial(8000.0), few], limit=1e-4).limit is Limit.UNEXPLAINED
+
+
+def test_the_generators_limit_comes_before_anything_about_unexplained_frames():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "reached", limited_by=Limit.GENERATOR)
+    assert of_a_search(rate, [losing(named=0)]).limit is Limit.GENERATOR
 
 
 def test_only_the_first_losses_are_evidence():
@@ -99,16 +127,16 @@ def test_invalid_trials_are_no_evidence():
 
 
 def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
-    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "generator-limited: ...")
-    limited = trial(2000.0, validity=TrialValidity.GENERATOR_LIMITED)
-    found = verdict(rate, [limited, trial(1000.0, pmds=[pmd(0.7)])])
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "...", limited_by=Limit.GENERATOR)
+    found = verdict(rate, [trial(1000.0, pmds=[pmd(0.7)])])
     assert found.limit is Limit.GENERATOR
     assert "PMD core 1 still had 30.0 % idle" in found.headline
 
 
 def test_the_searchs_own_maximum_is_told_as_such():
-    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "search.max_load_fps reached")
-    assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "generator-limited: no")
+    assert verdict(replace(rate, limited_by=Limit.SEARCH_MAXIMUM), [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+    assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM, "sentences decide nothing"
 
 
 def test_a_refused_rate_on_a_noisy_host_names_the_host():

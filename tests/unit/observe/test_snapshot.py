@@ -18,3 +18,21 @@ def test_parts_add_up_and_the_last_one_tells_the_state():
     state = {"elapsed_s/cpu": 3.5, "host/process/lab/cpu": 1.0}
     assert found == Observation(3.5, {"ended": 10, "lasting": 3, "begun": 4}, state)
     assert together([first]) == first
+
+
+def test_a_counter_that_fell_was_reset_and_is_named_instead_of_counted():
+    found = difference(Snapshot(0.0, {"a": 100, "b": 5}), Snapshot(1.0, {"a": 3, "b": 5}))
+    assert found.differences == {"b": 0}
+    assert found.went_back == ("a",)
+    assert found.flat() == {"b": 0}
+
+
+def test_a_sparse_counter_that_vanished_was_reset_too():
+    found = difference(Snapshot(0.0, {"a": 100}, sparse=True), Snapshot(1.0, {"b": 1}, sparse=True))
+    assert (found.differences, found.went_back) == ({"b": 1}, ("a",))
+    assert difference(Snapshot(0.0, {"a": 100}), Snapshot(1.0, {})).went_back == (), "not listed is not known"
+
+
+def test_parts_keep_what_went_back_in_any_of_them():
+    first, second = Observation(1.0, {}, {}, ("a",)), Observation(1.0, {}, {}, ("a", "b"))
+    assert together([first, second]).went_back == ("a", "b")

@@ -105,6 +105,11 @@ def test_switch_settings_become_the_texts_that_the_switch_reads() -> None:
         ("[dut]", "memory = 12", "x.toml:2: dut.memory: unknown key; did you mean memory_mb?"),
         ("[dut]", "max_repeats = 1", "dut.max_repeats: unknown key; did you mean search.max_repeats?"),
         (
+            'to = "right"',
+            "[validity]\nunexplained_frames = 64",
+            "x.toml:15: validity.unexplained_frames: this key was removed; write unexplained_ratio, a share of",
+        ),
+        (
             "[dut]",
             'other_config = { dpdk-extra = "-d x.so" }',
             "x.toml:2: dut.other_config: expected no dpdk-extra",

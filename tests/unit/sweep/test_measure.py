@@ -1,14 +1,19 @@
 """One trial, whole, over the simulated engine: what is read, kept and told, and in which order."""
 
+from dataclasses import replace
+
 import pytest
 from support import TWO_PORTS as SCENARIO
 from support import Truth
+from trials import engine_result, port, stream_counts
 
+from pinchpoint.diagnose.unexplained import place
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument
 from pinchpoint.model.errors import DutError, EngineError
-from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.trial import Cause, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.sweep import measure
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Interrupted, Measurer
 
@@ -90,9 +95,85 @@ def test_a_dut_that_dies_leaves_an_aborted_trial_and_the_error():
     measurer, kept = bench([], dies_at=2)
     with pytest.raises(DutError, match="does not answer"):
         measurer.trial("search", 1.0, 1e6)
-    assert [(trial.validity, trial.reason) for trial in kept] == [
-        (TrialValidity.ABORTED, "ovs-vswitchd does not answer")
+    assert [(trial.validity, trial.reason, trial.cause) for trial in kept] == [
+        (TrialValidity.ABORTED, "ovs-vswitchd does not answer", Cause.DEVICE_DIED)
     ]
+
+
+class Reading:
+    """A collector of set counters: one snapshot before a trial, one when its frames have ended, one after settling."""
+
+    def __init__(self, name, *readings):
+        self.name, self._readings = name, list(readings)
+
+    def can_run(self):
+        return None
+
+    def snapshot(self):
+        return Snapshot(0.0, self._readings.pop(0))
+
+
+def observed(*collectors, capacity_fps=1e6):
+    """A trial at three times the capacity, with what those collectors read."""
+    instrument = SimulatedInstrument(Truth(capacity_fps))
+    instrument.open()
+    measurer = Measurer(SCENARIO, instrument, Bracket(collectors), lambda trial: None, Listener())
+    return measurer.trial("search", 1.0, 3e6)
+
+
+@pytest.fixture
+def no_settling(monkeypatch):
+    """Counters of no real switch need no time until they are handed over."""
+    monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 0.0)
+
+
+WAITED, RAN, STOLEN = "host/thread/main/run_delay_ns", "host/sibling/handler-7/run_ns", "host/cpu/1/steal_ticks"
+DROPPED = "ovs/coverage/datapath_drop_upcall_error"
+
+
+def test_what_the_host_does_while_counters_settle_is_none_of_the_trials(no_settling, monkeypatch):
+    monkeypatch.setattr(SimulatedInstrument, "run", losing_inside(60))
+    host = Reading("host", {WAITED: 0, STOLEN: 0}, {WAITED: 1000, STOLEN: 1}, {WAITED: 10**9, STOLEN: 100})
+    drops = Reading("coverage", {DROPPED: 0}, {DROPPED: 0}, {DROPPED: 60})
+    trial = observed(host, drops)
+    assert trial.witness.dut_threads[0].run_delay_ns == 1000
+    assert trial.observed[STOLEN] == 1
+    assert trial.ledger.unexplained == 0, "handed over late, and read late"
+    assert trial.observed[DROPPED] == 60
+
+
+def losing_inside(frames):
+    """The simulated engine's answer when a DUT of enough speed loses some frames inside."""
+
+    def run(self, request, heard=None):
+        counts = stream_counts(offered=3_000_000, received=3_000_000 - frames)
+        return engine_result([counts], [port("left", sent=3_000_000), port("right", received=3_000_000 - frames)])
+
+    return run
+
+
+def test_a_port_that_was_taken_out_and_put_in_is_named_in_the_trials_account(no_settling, monkeypatch):
+    monkeypatch.setattr(SimulatedInstrument, "run", losing_inside(60))
+    name = "ovs/port/left/rx_drop"
+    trial = observed(Reading("ports", {name: 1000}, {name: 5}, {name: 7}))
+    assert trial.validity is TrialValidity.VALID
+    assert trial.ledger.resets == (name,)
+    assert trial.ledger.unexplained == 60
+    assert name not in trial.observed
+    assert name in place([trial])
+
+
+def test_threads_of_the_switch_that_ran_on_the_engines_core_are_a_fact_of_the_trial(monkeypatch):
+    monkeypatch.setattr(SimulatedInstrument, "run", losing_inside(0))
+    collector = Reading("threads", {RAN: 0}, {RAN: 5_000_000})
+    monkeypatch.setattr(collector, "snapshot", with_cpu(collector.snapshot))
+    trial = observed(collector)
+    assert trial.witness.siblings_s == {0: pytest.approx(0.005)}
+    assert RAN not in trial.observed
+
+
+def with_cpu(snapshot):
+    return lambda: replace(snapshot(), gauges={"host/sibling/handler-7/cpu": 0.0})
 
 
 LINK_DOWN = PortFailure(trial=1, port="left", after_s=0.31)
@@ -103,7 +184,7 @@ def test_a_port_that_fails_leaves_an_aborted_trial_with_the_reason_and_the_time(
     trial = measurer.trial("search", 1.0, 1e6)
     assert kept == [trial]
     assert trial.validity is TrialValidity.ABORTED
-    assert trial.reason == "port left: its link went down, after 0.31 s"
+    assert trial.reason == "left: its link went down, after 0.31 s"
     assert (trial.sent_duration_s, trial.offered) == (0.31, 310_000)
     assert measurer.trial("search", 1.0, 1e6).validity is TrialValidity.VALID, "the bench is still there"
 
@@ -113,7 +194,7 @@ def test_a_port_that_fails_because_the_dut_died_is_the_duts_death():
     with pytest.raises(DutError, match="does not answer"):
         measurer.trial("search", 1.0, 1e6)
     assert [(trial.validity, trial.reason) for trial in kept] == [
-        (TrialValidity.ABORTED, "port left: its link went down, after 0.31 s; ovs-vswitchd does not answer")
+        (TrialValidity.ABORTED, "left: its link went down, after 0.31 s; ovs-vswitchd does not answer")
     ]
 
 

@@ -23,9 +23,8 @@ def no_settling(monkeypatch):
     monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 0.0)
 
 
-def recovered(truth, recovery=SHORT, trials=(), unexplained=0):
-    rules = replace(TWO_PORTS.validity, unexplained_frames=unexplained)
-    scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery, validity=rules)
+def recovered(truth, recovery=SHORT, trials=()):
+    scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery)
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []
@@ -60,7 +59,7 @@ def test_a_dut_that_does_not_recover_in_time_is_told():
 
 @pytest.mark.parametrize("stops_s", [1.5, 2.5], ids=["in the overload", "after it"])
 def test_a_dut_that_never_forwards_again_has_not_recovered_at_once(stops_s):
-    result, _ = recovered(Truth(1e6, stop=Stop(stops_s)), unexplained=10**9)
+    result, _ = recovered(Truth(1e6, stop=Stop(stops_s)))
     time = figures(result)["recovery time"]
     assert (time.value, time.high) == (pytest.approx(1.0), None)
     assert time.note.startswith("at least: 3 of 3 repeats not recovered within 1.00 s")
@@ -69,7 +68,7 @@ def test_a_dut_that_never_forwards_again_has_not_recovered_at_once(stops_s):
 
 
 def test_a_dut_that_forwards_again_in_time_has_its_time():
-    result, _ = recovered(Truth(1e6, stop=Stop(1.5, 1.0)), unexplained=10**9)
+    result, _ = recovered(Truth(1e6, stop=Stop(1.5, 1.0)))
     assert figures(result)["recovery time"].value == pytest.approx(0.5, abs=1e-3)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from support import Truth
 
-from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
+from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.model.result import RateStatus
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.scenario import load
@@ -89,18 +89,3 @@ def test_a_finished_run_measures_nothing_more(folder, scenarios):
     trials = folder.read_trials()
     assert run_all(scenarios, folder, Listener(), ignore, simulated(stop_after=1)) == result
     assert folder.read_trials() == trials
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_a_machine_with_two_modes_gets_the_rate_of_one_and_says_which(folder, scenarios, seed):
-    truth = Truth(CAPACITY_FPS, core_distance=CoreDistance(dwell_s=8), seed=seed)
-    result = run_all(scenarios[:1], folder, Listener(), ignore, simulated(truth=truth))
-    (found,) = result.scenarios
-    ndr = found.rates[0]
-    if ndr.status is RateStatus.REFUSED:
-        assert ndr.reason
-        return
-    near = found.cache_line.median_ns < 100
-    capacity = CAPACITY_FPS * (1.0 if near else truth.core_distance.far_capacity)
-    assert ndr.lower_fps == pytest.approx(capacity, rel=0.03)
-    assert found.cache_line.far_share == 0, "the judged trials are of one mode"

@@ -1,0 +1,335 @@
+"""What trials say about a threshold that moves: the highest load a DUT carries within one loss ratio, over time.
+
+On a shared host the threshold is a function of time, so it is tracked rather than bracketed. For trial k,
+
+    x(k+1) = x(k) + drift + jump      the level, ln fps: a random walk with rare heavy-tailed jumps
+    theta(k) = x(k) + noise           what a trial of this length meets
+    P(loss at load l) = lapse + (1 - lapse) P(theta(k) < l)
+
+with the speed of the walk, the rate of jumps, the noise and the lapse (loss whatever the load) unknown: a grid over
+x and over these nuisances holds the joint posterior (a hidden Markov model; Rabiner 1989). A quiet device makes the
+speeds that do not fit it improbable, and the model becomes a bisection.
+
+An overloaded trial also measures: what the DUT forwarded is its momentary capacity. Whether that equals the threshold
+is a property of the device (a collapse under overload, or a ring too small for its pauses, make them differ), so it
+is one more nuisance: forwarding says nothing about the threshold, agrees with it, or exceeds it as the mean of a
+trial exceeds its worst moment.
+
+Paths of x are drawn by forward filtering and backward sampling (Carter and Kohn 1994; Frühwirth-Schnatter 1994). The
+share of the time in which the threshold was below a load follows from each path, and so do the median over
+time, its interval and the band. A trial stands for the time around it; where between two trials the level changed is
+unknown, so each path divides that time at random.
+
+The grid of x is laid anew where the paths run whenever its cells are coarser than what is known, from all trials.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+Array = NDArray[np.floating[Any]]
+
+NOISES = (0.0005, 0.002, 0.006, 0.015, 0.035, 0.08, 0.16)  # of theta from trial to trial, relative
+NOISE_WEIGHTS = (1.0, 1.0, 1.5, 2.0, 2.0, 2.0, 1.0)  # more noise than none: intervals must cover
+LAPSES = (0.0, 0.03, 0.15, 0.35, 0.6, 0.85)
+LAPSE_WEIGHTS = (6.0, 3.0, 1.5, 1.0, 0.5, 0.3)
+MOVES = ((0.0, 0.002), (0.0, 0.1), (0.01, 0.03), (0.03, 0.05), (0.08, 0.1), (0.2, 0.2))  # (drift per sqrt s, jumps/s)
+MOVE_WEIGHTS = (3.0, 1.0, 1.0, 1.0, 1.0, 0.7)
+FORWARDS = (-1.0, 0.0, 0.7)  # forwarded minus theta, in units of the noise; -1: they have nothing to do with each other
+FORWARD_WEIGHTS = (0.4, 0.3, 0.3)
+JUMP = 0.4  # mean size of a jump, ln
+AGREES = 0.8  # share of the overloaded trials whose forwarding agrees, of a device whose forwarding does
+EXACT = 0.01  # forwarding never says more than this about theta, relative
+DEPTH = 0.02  # median relative depth of a loss that says nothing else
+BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be tried, ln
+FIRST, NEAR, FAR = 161, 121, 60  # points of the first grid; of later ones along the paths, and over the whole range
+FINEST = 2e-4  # relative: what no trial resolves
+COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
+PATHS, ROUGH_PATHS = 200, 48
+TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
+PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
+CERTAIN = 1e-9  # no outcome is less likely than this
+UNSEEN = 0.025  # share of the time about which the track may be wrong
+BAND = (0.05, 0.95)
+BEST = 0.9
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """The threshold as a distribution over the time of the trials; frames per second."""
+
+    lower_fps: float  # of the interval of the median
+    median_fps: float  # half of the time it was above
+    upper_fps: float
+    low_fps: float  # 5 % of the time it was below
+    high_fps: float  # 5 % of the time it was above
+    best_fps: float  # a tenth of the time it was above
+    lapse: float  # share of the trials that exceed the ratio whatever the load
+
+    @property
+    def width(self) -> float:
+        """Of the median's interval, relative to its upper end."""
+        return (self.upper_fps - self.lower_fps) / self.upper_fps
+
+    @property
+    def spread(self) -> float:
+        """Of the band, relative to its upper end."""
+        return (self.high_fps - self.low_fps) / self.high_fps
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """One trial; loads in ln fps."""
+
+    at_s: float
+    load: float
+    forwarded: float | None  # None: it kept the ratio
+
+
+@dataclass(frozen=True)
+class _Paths:
+    """Levels drawn from the posterior."""
+
+    cells: NDArray[np.intp]  # trial, path: index of a grid cell
+    levels: Array  # trial, path: ln fps
+    noise: Array  # of each path
+    lapse: Array
+
+
+class Track:
+    """The posterior of one threshold that moves. The same trials give the same answers."""
+
+    def __init__(self, min_load_fps: float, max_load_fps: float, confidence: float = 0.95) -> None:
+        self._low = float(np.log(min_load_fps)) - BEYOND
+        self._high = float(np.log(max_load_fps)) + BEYOND
+        self._tail = (1 - confidence) / 2
+        nuisances = np.meshgrid(NOISES, LAPSES, FORWARDS, indexing="ij")
+        self._noise, self._lapse, self._forward = (one.ravel()[:, None] for one in nuisances)
+        weights = np.einsum("n,l,f->nlf", NOISE_WEIGHTS, LAPSE_WEIGHTS, FORWARD_WEIGHTS).ravel()
+        self._prior = np.outer(MOVE_WEIGHTS, weights)
+        self._seen: list[_Seen] = []
+        self._spread = 0.0  # of the levels met so far, ln
+        self._lay(np.linspace(self._low, self._high, FIRST))
+
+    def __len__(self) -> int:
+        """Trials."""
+        return len(self._seen)
+
+    def add(self, at_s: float, load_fps: float, forwarded_fps: float | None) -> None:
+        """One more trial, around `at_s`: `forwarded_fps` is None where it kept the ratio, else what that made of it.
+
+        `load_fps` is what was offered. What was forwarded within the ratio is forwarded_fps = received / (1 - ratio).
+        """
+        load, forwarded = float(np.log(load_fps)), None
+        if forwarded_fps is not None:
+            forwarded = max(self._low, min(float(np.log(max(forwarded_fps, 1.0))), load - FINEST / 100))
+        self._seen.append(_Seen(at_s, load, forwarded))
+        self._step(self._seen[-1])
+        if len(self) % 8 == 0:
+            self._prune()
+        if len(self) < 30 or len(self) % 6 == 0:
+            self._refine()
+
+    def quantiles_fps(self, at_s: float, shares: Sequence[float]) -> list[float]:
+        """Quantiles of the level at a time to come."""
+        level = self._predicted(at_s).sum(axis=(0, 1))
+        return [float(value) for value in np.exp(np.interp(shares, _cumulated(level), self._edges))]
+
+    def information(self, at_s: float, loads_fps: Sequence[float]) -> Array:
+        """Bits that a trial at each load, at a time to come, is expected to tell about the level.
+
+        As exactly as the band over time asks for: of a level that jumps, where it is now counts, not its last digit.
+        """
+        joint = self._predicted(at_s).sum(axis=0)  # nuisance, level
+        first = np.unique(np.floor(self._x / max(TELLING * self._spread, FINEST)), return_index=True)[1]
+        level = np.add.reduceat(joint.sum(axis=0), first)
+        told = []
+        for load in np.log(loads_fps):
+            losing = (joint * (self._lapse + (1 - self._lapse) * self._below(load))).sum(axis=0)
+            losing = np.add.reduceat(losing, first)
+            told.append(_bits(losing.sum()) - (level * _bits(losing / np.maximum(level, 1e-30))).sum())
+        return np.asarray(told)
+
+    @property
+    def tail(self) -> float:
+        """Probability on either side of an interval."""
+        return self._tail
+
+    @property
+    def lapsed(self) -> float:
+        """The probability that most trials exceed the ratio whatever the load."""
+        return float(self._weights.sum(axis=(0, 2))[self._lapse[:, 0] > 0.5].sum())
+
+    def over_time(self) -> OverTime:
+        """The threshold's distribution over the time of the trials, which are one at least."""
+        paths = self._paths(PATHS)
+        shares = self._shares_of_time(PATHS)
+        found = np.array([_quantiles(*one) for one in zip(paths.levels.T, shares.T, paths.noise, paths.lapse,
+                                                          strict=True)])  # fmt: skip
+        middle, low, high, best, below, above = np.exp(found).T
+        lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
+        median = float(np.clip(np.median(middle), lower, upper))
+        return OverTime(
+            lower_fps=float(lower),
+            median_fps=median,
+            upper_fps=float(upper),
+            low_fps=float(np.median(low)),
+            high_fps=float(np.median(high)),
+            best_fps=float(np.median(best)),
+            lapse=float(np.median(paths.lapse)),
+        )
+
+    def moments_fps(self) -> Array:
+        """For each trial the 5, 50 and 95 % quantiles of the level, given all trials; trial x 3."""
+        return np.asarray(np.exp(np.quantile(self._paths(PATHS).levels, (0.05, 0.5, 0.95), axis=1).T))
+
+    def _lay(self, points: Array) -> None:
+        """Put the grid on these points, and every trial on the grid."""
+        self._x = points
+        self._edges = np.concatenate(([self._low], (points[1:] + points[:-1]) / 2, [self._high]))
+        self._widths = np.diff(self._edges)
+        self._moves: dict[int, Array] = {}
+        self._filtered: list[Array] = []
+        flat = self._widths / self._widths.sum()
+        self._weights: Array = (self._prior[:, :, None] / self._prior.sum() * flat).astype(np.float32)
+        for number, seen in enumerate(self._seen):
+            self._step(seen, first=number == 0, before_s=self._seen[number - 1].at_s)
+
+    def _step(self, seen: _Seen, first: bool | None = None, before_s: float | None = None) -> None:
+        if first is None:
+            first, before_s = len(self._seen) == 1, self._seen[-2].at_s if len(self._seen) > 1 else None
+        moved = self._weights if first else self._weights @ self._moving(seen.at_s - (before_s or 0.0))
+        likely = np.maximum(self._likelihood(seen), CERTAIN).astype(np.float32)
+        weights = moved * likely
+        self._weights = weights / weights.sum()
+        self._filtered.append(self._weights)
+
+    def _predicted(self, at_s: float) -> Array:
+        """Weights of (move, nuisance, level) at a time to come."""
+        if not self._seen:
+            return self._weights
+        return np.asarray(self._weights @ self._moving(at_s - self._seen[-1].at_s))
+
+    def _moving(self, after_s: float) -> Array:
+        """Chance of each level after a time, given one before it: (move, before, after). Times are rounded to 5 %."""
+        key = round(20 * float(np.log(max(after_s, 1e-3))))
+        if key not in self._moves:
+            after_s = float(np.exp(key / 20))
+            jumped = np.exp(-np.abs(self._x[None, :] - self._x[:, None]) / JUMP) * self._widths
+            jumped /= jumped.sum(axis=1, keepdims=True)
+            moving = partial(_moved, self._x, self._edges, after_s)
+            chances = [1 - np.exp(-rate * after_s) for _, rate in MOVES]
+            kept = zip(MOVES, chances, strict=True)
+            self._moves[key] = np.array([(1 - p) * moving(drift) + p * jumped for (drift, _), p in kept], np.float32)
+        return self._moves[key]
+
+    def _below(self, load: float) -> Array:
+        """P(theta < load), by nuisance and level."""
+        return np.asarray(ndtr((load - self._x) / self._noise))
+
+    def _likelihood(self, seen: _Seen) -> Array:
+        """Of what a trial showed, by nuisance and level."""
+        exceeding = self._below(seen.load)
+        if seen.forwarded is None:
+            return np.asarray((1 - self._lapse) * (1 - exceeding))
+        depth = seen.load - seen.forwarded
+        any_depth = DEPTH / (depth + DEPTH) ** 2
+        plain = (self._lapse + (1 - self._lapse) * exceeding) * any_depth
+        spread = np.hypot(self._noise, EXACT)
+        mean = self._x + np.maximum(self._forward, 0.0) * self._noise
+        measured = np.exp(-(((seen.forwarded - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+        # Theta was below the load, but the mean of the trial was not: the loss is small.
+        shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
+        agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
+        agreed = self._lapse * any_depth + (1 - self._lapse) * agreeing
+        return np.where(self._forward >= 0, agreed, plain)
+
+    def _prune(self) -> None:
+        """Give up nuisances that the trials have ruled out: each costs as much as a likely one."""
+        weights = self._weights.sum(axis=(0, 2))
+        kept = weights > PRUNED * weights.max()
+        self._noise, self._lapse, self._forward = (one[kept] for one in (self._noise, self._lapse, self._forward))
+        self._prior, self._weights = self._prior[:, kept], self._weights[:, kept]
+        self._filtered = [one[:, kept] for one in self._filtered]
+
+    def _refine(self) -> None:
+        """Lay the grid anew while its cells are coarser than what is known of the levels."""
+        for _ in range(5):
+            paths = self._paths(ROUGH_PATHS)
+            known = np.maximum(paths.levels.std(axis=1, keepdims=True), FINEST)
+            self._spread = float(np.subtract(*np.quantile(paths.levels, BAND[::-1])))
+            if np.median(self._widths[paths.cells] / known) < COARSE:
+                return
+            aside = np.random.default_rng(2).normal(size=paths.levels.shape) * 0.8 * known
+            along = np.sort((paths.levels + aside).ravel())
+            near = along[np.linspace(0, len(along) - 1, NEAR).astype(int)]
+            middle = along[len(along) // 2]
+            scale = max(float(np.subtract(*np.quantile(along, (0.98, 0.02)))), 1e-3)
+            ends = np.arcsinh((np.array((self._low, self._high)) - middle) / scale)
+            far = middle + scale * np.sinh(np.linspace(ends[0], ends[1], FAR))
+            points = np.unique(np.clip(np.concatenate((near, far)), self._low, self._high))
+            self._lay(points[np.concatenate(([True], np.diff(points) > FINEST / 4))])
+
+    def _paths(self, count: int) -> _Paths:
+        """Levels of all trials, drawn from the joint posterior backwards in time."""
+        random = np.random.default_rng(0)
+        wanted = (np.arange(count) + 0.5) / count
+        cumulated = np.cumsum(self._weights.ravel(), dtype=np.float64)
+        place = np.minimum(np.searchsorted(cumulated, wanted * cumulated[-1]), cumulated.size - 1)
+        move, nuisance, cell = np.unravel_index(place, self._weights.shape)
+        cells = np.empty((len(self), count), np.intp)
+        cells[-1] = cell
+        for number in range(len(self) - 2, -1, -1):
+            moving = self._moving(self._seen[number + 1].at_s - self._seen[number].at_s)
+            weights = self._filtered[number][move, nuisance, :] * moving[move, :, cells[number + 1]]
+            chance = np.cumsum(weights, axis=1, dtype=np.float64)
+            drawn = random.random(count)[:, None] * chance[:, -1:]
+            cells[number] = np.minimum((chance < drawn).sum(axis=1), len(self._x) - 1)
+        levels = self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk within
+        return _Paths(cells, levels, self._noise[nuisance, 0], self._lapse[nuisance, 0])
+
+    def _shares_of_time(self, count: int) -> Array:
+        """The share of the time that each trial stands for, in each path; trial x path."""
+        if len(self) == 1:
+            return np.ones((1, count))
+        between_s = np.diff([seen.at_s for seen in self._seen])
+        first = np.random.default_rng(1).random((len(between_s), count)) * between_s[:, None]
+        shares = np.zeros((len(self), count))
+        shares[:-1] += first
+        shares[1:] += between_s[:, None] - first
+        shares[[0, -1]] += between_s.mean() / 2
+        return np.asarray(shares / shares.sum(axis=0))
+
+
+def _quantiles(levels: Array, shares: Array, noise: float, lapse: float) -> list[float]:
+    """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
+
+    The median counts lapses, since it is where half of the trials exceed the ratio; the band is of theta alone.
+    """
+    loads = np.linspace(levels.min() - 4 * noise, levels.max() + 4 * noise, 200)
+    below = (ndtr((loads[:, None] - levels) / noise) * shares).sum(axis=1)
+    half = max((0.5 - lapse) / (1 - lapse), UNSEEN)
+    wanted = (half, *BAND, BEST, half - UNSEEN, half + UNSEEN)
+    return [float(value) for value in np.interp(wanted, below, loads)]
+
+
+def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:
+    """Chance of each cell after a random walk of `drift` per sqrt(s), from each point."""
+    if not drift:
+        return np.eye(len(points))
+    reached = np.diff(ndtr((edges - points[:, None]) / (drift * after_s**0.5)), axis=1)
+    return np.asarray(reached / reached.sum(axis=1, keepdims=True))
+
+
+def _cumulated(weights: Array) -> Array:
+    return np.concatenate(([0.0], np.cumsum(weights) / weights.sum()))
+
+
+def _bits(chance: Any) -> Any:
+    chance = np.clip(chance, CERTAIN, 1 - CERTAIN)
+    return -chance * np.log2(chance) - (1 - chance) * np.log2(1 - chance)
