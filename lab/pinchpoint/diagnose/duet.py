@@ -17,7 +17,7 @@ from itertools import pairwise
 from statistics import median
 
 from pinchpoint.diagnose.paired import PairedDifference, compare_pairs
-from pinchpoint.model.duet import MEASURED, DuetSummary, Moment, Slice, Slicing, Stretch, Thaw
+from pinchpoint.model.duet import MEASURED, DuetSummary, DuetMoment, Slice, Slicing, Stretch, Thaw
 
 STOOD_STILL = "the engine's core stood still"
 NOT_OVERLOADED = "the engine offered too little for an overload"
@@ -168,9 +168,9 @@ def pseudomedian(values: Sequence[float]) -> float:
     return median((values[i] + values[j]) / 2 for i in range(n) for j in range(i, n))
 
 
-def _moment(block: Sequence[Quad]) -> Moment:
+def _moment(block: Sequence[Quad]) -> DuetMoment:
     at_s = (block[0].at_s + block[-1].at_s + block[-1].length_s) / 2
-    return Moment(at_s, median(one.a_fps for one in block), median(one.b_fps for one in block))
+    return DuetMoment(at_s, median(one.a_fps for one in block), median(one.b_fps for one in block))
 
 
 def thaw_of(stretches: Sequence[Stretch]) -> Thaw:

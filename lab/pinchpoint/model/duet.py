@@ -51,7 +51,7 @@ class Stretch:
 
 
 @dataclass(frozen=True)
-class Moment:
+class DuetMoment:
     """The rates of both benches at one time."""
 
     at_s: float  # of measured time, since the first slice
@@ -80,4 +80,4 @@ class DuetSummary:
     quads: int  # A B B A: made
     quads_used: int
     thaw: Thaw
-    series: tuple[Moment, ...] = field(default_factory=tuple)
+    series: tuple[DuetMoment, ...] = field(default_factory=tuple)
