@@ -1,18 +1,18 @@
-"""`make bench-compare`: how often a comparison of A with A raises an alarm, and whether a small real change is found.
+"""`make bench-compare`: how often a duet of A with A raises an alarm, and whether a small real change is found.
 
-One bench stands all the time, so that a measurement takes less than a second: B differs from A by which rule of
-the switch its frames take, and by nothing else. What rebuilding a bench adds is therefore not part of these figures;
-`pinchpoint compare` rebuilds it for every measurement, and its pairs hold that too. Everything behind the
-measurement is the command's own: the order A B B A, the modes of the cores, the test, the decision.
+Two benches stand all the time, as `pinchpoint compare` builds them, and one engine has the ports of both: A and A, and
+then A and B, whose rules do one more thing to a frame. Everything from the slices to the decision is the command's
+own. What building a bench anew adds (where its memory lies, which counters share a line) is in every comparison of a
+series alike, and so in none of its scatter: each series says how far its median lies from 1.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass
 from statistics import median
 
 import cpu
@@ -23,51 +23,41 @@ from scipy.stats import binomtest
 
 from pinchpoint.bench import host
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
-from pinchpoint.diagnose.cache_line import distance
-from pinchpoint.diagnose.comparing import paired
-from pinchpoint.diagnose.metrics import of_load
-from pinchpoint.diagnose.neighbour import Widths
-from pinchpoint.dut.settings import check_queues
+from pinchpoint.diagnose.comparing import decision_of
+from pinchpoint.diagnose.duet import Duet as Found
+from pinchpoint.diagnose.duet import compare_slices
 from pinchpoint.dut.unixctl import Unixctl
-from pinchpoint.engine.process import ProcessInstrument, find_engine
-from pinchpoint.model.comparison import Decision, MetricComparison
+from pinchpoint.engine.process import find_engine
+from pinchpoint.model.comparison import Decision
+from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Range, Scenario
-from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.observe.bracket import Bracket
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial
 from pinchpoint.scenario import parse
+from pinchpoint.sweep.duet import Duet, learn
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import Measurer
-from pinchpoint.sweep.run import unmeasured
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import Setup, collectors, prepare
-from pinchpoint.sweep.warm_up import warm_up
+from pinchpoint.sweep.setup import Setup
+from pinchpoint.sweep.standing import Record, Standing
+from pinchpoint.sweep.together import connected, prepare_both, standing_both
 
-COMPARISONS, PAIRS = 40, 8
-TRIALS = 3  # of a measurement, which is their median
-MOST_TRIES = 15  # for one of them, on a disturbed host
-PLAIN, CHANGED = 12, 13  # destination ports: which rule a frame takes
-
-RULES = """
-priority=10,udp,in_port={{left}},tp_dst={plain},actions=output:{{right}}
-priority=10,udp,in_port={{left}},tp_dst={changed},actions={more},output:{{right}}
-"""
-LOAD = """
-[load]
-at_fps = [{fps}]
-duration_s = {seconds}
-"""
+COMPARISONS, SAME_S = 40, 30.0  # of A with A
+CHANGED, CHANGED_S = 20, 60.0  # of A with B
+SMOKE_S = 1.0
+FORWARD = "in_port={{left}},actions={more}output:{{right}}"
 
 
 @dataclass(frozen=True)
-class How:
-    """What one measurement is."""
+class One:
+    """One comparison; a ratio of None: every slice was discarded."""
 
-    trials: int  # of which it is the median
-    tries: int  # for each of them
-    disturbed: bool  # trials that the host disturbed count too
+    ratio: float | None
+    low: float | None
+    high: float | None
+    decision: str
+    slices: int
+    used: int
+    a_fps: float | None
+    b_fps: float | None
 
 
 @dataclass(frozen=True)
@@ -75,114 +65,86 @@ class Series:
     """Comparisons of one kind."""
 
     what: str
-    found: tuple[MetricComparison, ...]
+    found: tuple[One, ...]
     seconds: float
 
 
-class Pairs:
-    """Measures A and B on one bench that stands."""
+def scenario(more: str) -> Scenario:
+    """One stream through one rule that does `more` to each frame."""
+    text = one_way(
+        "rates",
+        "",
+        pmd=min(1, cpu.present() - 1),
+        rules=FORWARD.format(more=more),
+        dut="max_idle_ms = 600_000\nmemory_mb = 512",
+        search="drain_s = 0.02",
+    )
+    return parse(text, "benchmark.toml")
 
-    def __init__(self, setup: Setup, instrument: ProcessInstrument, bracket: Bracket, how: How) -> None:
-        self._scenario, self._how = setup.scenario, how
-        self._measurers = {
-            port: Measurer(_sending(setup.scenario, port), instrument, bracket, _forget, Listener())
-            for port in (PLAIN, CHANGED)
-        }
-        self._widths = Widths()
-        for measurer in self._measurers.values():
-            warm_up(self._scenario, measurer)
 
-    def compared(self, b: int, pairs: int) -> MetricComparison:
-        """A, whose frames take the plain rule, with B."""
-        sides: dict[str, dict[int, ScenarioResult]] = {"A": {}, "B": {}}
-        for number in range(1, pairs + 1):
-            for side in "AB" if number % 2 else "BA":
-                sides[side][number] = self._measured(PLAIN if side == "A" else b)
-        return next(paired(self.name, sides["A"], sides["B"]))
+def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
+    """Comparisons of a bench with one whose rule does `more`, on two benches that stand all the time."""
+    a, b = scenario(""), scenario(more)
+    setups = prepare_both(a, b, STATE_DIRECTORY)
+    began, found = time.monotonic(), list[One]()
+    with (
+        standing_both(setups, Listener()),
+        closing(Unixctl(setups[0].places.control)) as first,
+        closing(Unixctl(setups[1].places.control)) as second,
+        connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
+        host.kept_off(a.dut.pmd_cpus),
+    ):
+        learn(pair)
+        while len(found) < comparisons:
+            stretches = list[Stretch]()
+            Duet(pair, stretches.append).measure(length_s)
+            found.append(_concluded(compare_slices(stretches)))
+            print(f"{what}: {len(found)} of {comparisons}: {_words(found[-1])}", file=sys.stderr)
+    return Series(what, tuple(found), time.monotonic() - began)
 
-    @property
-    def name(self) -> str:
-        """The metric's, as `measure = "load"` names it."""
-        return of_load(self._scenario.load.at_fps[0], [self._trial(PLAIN)])[0].name
 
-    def _measured(self, port: int) -> ScenarioResult:
-        """The median of some short trials; a result without number if the host allows none."""
-        trials = [self._trial(port) for _ in range(self._how.trials)]
-        valid = [trial for trial in trials if self._counts(trial)]
-        if not valid:
-            return unmeasured(self._scenario, Outcome.FAILED, trials[-1].reason, 0.0)
-        found = unmeasured(self._scenario, Outcome.MEASURED, "", 0.0)
-        metrics = of_load(self._scenario.load.at_fps[0], valid)
-        return replace(found, metrics=metrics, cache_line=distance(valid))
-
-    def _trial(self, port: int) -> Trial:
-        load, measurer = self._scenario.load, self._measurers[port]
-        for _ in range(self._how.tries):
-            trial = measurer.trial("load", load.duration_s, load.at_fps[0])
-            measurer.trials.clear()
-            if self._counts(trial):
-                break
-        return trial
-
-    def _counts(self, trial: Trial) -> bool:
-        if self._widths.is_slowed(trial):
-            return False  # how much a neighbour costs differs from one trial to the next
-        noisy = self._how.disturbed and trial.validity is TrialValidity.NOISY_HOST and trial.received > 0
-        return noisy or trial.validity is TrialValidity.VALID
+def _standing(setup: Setup, control: Unixctl) -> Standing:
+    record = Record(_forget, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    return Standing(setup, control, [find_engine()], record, Listener(), time.monotonic())
 
 
 def _forget(_trial: Trial) -> None:
     """Trials of a benchmark are not stored."""
 
 
-def _sending(scenario: Scenario, port: int) -> Scenario:
-    return replace(scenario, streams=tuple(replace(one, udp_dst=Range(port, 1)) for one in scenario.streams))
+def _concluded(found: Found) -> One:
+    ratio, summary = found.difference, found.summary
+    rates = [median(side) if side else None for side in ([one.a_fps for one in found.quads],
+                                                         [one.b_fps for one in found.quads])]  # fmt: skip
+    if ratio is None:
+        return One(None, None, None, Decision.REFUSED, summary.slices, summary.used, *rates)
+    return One(ratio.ratio, ratio.low, ratio.high, decision_of(ratio), summary.slices, summary.used, *rates)
 
 
-@contextmanager
-def standing(scenario: Scenario, how: How) -> Iterator[Pairs]:
-    """The bench, with the engine connected and both rules' flows learnt."""
-    setup = prepare(scenario, STATE_DIRECTORY)
-    environment = {ENVIRONMENT_MARK: setup.places.bench_id}
-    with standing_bench(setup, Listener()):
-        control = Unixctl(setup.places.control)
-        instrument = ProcessInstrument(setup.engine, command=[find_engine()], environment=environment)
-        try:
-            instrument.open()
-            check_queues(scenario, control)
-            with host.kept_off(scenario.dut.pmd_cpus):  # the engine, which probes them, runs already
-                yield Pairs(setup, instrument, Bracket(collectors(setup, control)), how)
-        finally:
-            instrument.close()
-            control.close()
-
-
-def series(bench: Pairs, what: str, b: int, comparisons: int, pairs: int, budget_s: float) -> Series:
-    """As many comparisons as asked for, or as the time allows."""
-    began, found = time.monotonic(), list[MetricComparison]()
-    while len(found) < comparisons and time.monotonic() - began < budget_s:
-        found.append(bench.compared(b, pairs))
-        print(f"{what}: {len(found)} of {comparisons}: {found[-1].sentence}", file=sys.stderr)
-    return Series(what, tuple(found), time.monotonic() - began)
+def _words(one: One) -> str:
+    if one.ratio is None:
+        return f"every one of {one.slices} slices was discarded"
+    return f"{one.ratio:.4f} [{one.low:.4f} .. {one.high:.4f}] {one.decision}, {one.used} of {one.slices} slices"
 
 
 def cells(one: Series) -> tuple[str, ...]:
     """A row of the table."""
     decided = [found for found in one.found if found.decision not in (Decision.REFUSED, Decision.TOO_FEW)]
-    alarms = sum(found.decision is not Decision.NOT_FOUND for found in decided)
+    alarms = sum(found.decision != Decision.NOT_FOUND for found in decided)
     share = "-"
     if decided:
         low, high = binomtest(alarms, len(decided)).proportion_ci(0.95, "exact")
         share = f"{alarms} of {len(decided)} = {alarms / len(decided):.1%} [{low:.1%} .. {high:.1%}]"
-    lost = sum(sum(found.left_out.values()) for found in one.found)
-    made = sum(len(found.pairs) for found in one.found)
+    used, made = sum(found.used for found in one.found), sum(found.slices for found in one.found)
+    rates = sorted(found.a_fps for found in one.found if found.a_fps)
     return (
         one.what,
         share,
         _median([100 * (found.ratio - 1) for found in decided if found.ratio], "{:+.2f} %"),
         _median([100 * (found.high - found.low) / 2 for found in decided if found.high and found.low], "{:.2f} %"),
         f"{len(one.found) - len(decided)}",
-        f"{lost} of {made}",
+        f"{used:,} of {made:,}",
+        f"{rates[0] / 1e6:.2f} .. {rates[-1] / 1e6:.2f} Mpps" if rates else "-",
         f"{one.seconds / max(1, len(one.found)):.1f} s",
     )
 
@@ -191,11 +153,11 @@ def _median(values: Sequence[float], form: str) -> str:
     return form.format(median(values)) if values else "-"
 
 
-def show(found: Sequence[Series], pairs: int) -> None:
+def show(found: Sequence[Series]) -> None:
     """Print the table."""
-    table = Table(title=f"comparisons of {pairs} pairs, A B B A ..., 95 %, on one standing bench", show_lines=True)
+    table = Table(title="duets of two standing benches, forwarded rate under overload, 95 %", show_lines=True)
     for heading in ("what", "difference found [exact binomial interval]", "median B/A - 1", "median half interval",
-                    "undecided", "pairs left out", "time each"):  # fmt: skip
+                    "undecided", "slices used", "A alone", "time each"):  # fmt: skip
         table.add_column(heading)
     for one in found:
         table.add_row(*cells(one))
@@ -206,45 +168,30 @@ def options() -> argparse.Namespace:
     """What the user asks for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--comparisons", type=int, default=COMPARISONS, help=f"of A with A ({COMPARISONS})")
-    parser.add_argument("--changed", type=int, default=COMPARISONS // 2, help="of A with B (half as many)")
-    parser.add_argument("--pairs", type=int, default=PAIRS, help=f"of each comparison ({PAIRS})")
-    parser.add_argument("--budget", type=float, default=1200, help="seconds that all may take (1200)")
-    parser.add_argument("--fps", type=int, default=200_000, help="the fixed load, frames per second")
-    parser.add_argument("--seconds", type=float, default=0.1, help="of a trial (0.1)")
-    parser.add_argument("--trials", type=int, default=TRIALS, help=f"whose median is a measurement ({TRIALS})")
-    parser.add_argument("--disturbed", action="store_true", help="count trials that the host disturbed: alarms must "
-                        "not rise by that, intervals do")  # fmt: skip
-    parser.add_argument(
-        "--more", default="mod_dl_dst:02:00:00:00:00:99,mod_nw_tos:8", help="B's further OpenFlow actions"
-    )
-    parser.add_argument("--json", action="store_true", help="print every pair instead of the table")
-    return parser.parse_args()
+    parser.add_argument("--changed", type=int, default=CHANGED, help=f"of A with B ({CHANGED})")
+    parser.add_argument("--seconds", type=float, default=SAME_S, help=f"of slices of A with A ({SAME_S:g})")
+    parser.add_argument("--changed-seconds", type=float, default=CHANGED_S, help=f"of A with B ({CHANGED_S:g})")
+    parser.add_argument("--more", default="mod_dl_dst:02:00:00:00:00:99", help="what B's rule does besides")
+    parser.add_argument("--smoke", action="store_true", help="one short round of each; it shows that all of it runs")
+    parser.add_argument("--json", action="store_true", help="print every comparison instead of the table")
+    wanted = parser.parse_args()
+    if wanted.smoke:
+        wanted.comparisons, wanted.changed, wanted.seconds, wanted.changed_seconds = 1, 1, SMOKE_S, SMOKE_S
+    return wanted
 
 
 def main() -> None:
     """Measure and print; nothing else may use the machine's bench meanwhile."""
     wanted = options()
     cpu.end_on_signals()
-    text = one_way(
-        "load",
-        LOAD.format(fps=wanted.fps, seconds=wanted.seconds),
-        pmd=min(1, cpu.present() - 1),
-        rules=RULES.format(plain=PLAIN, changed=CHANGED, more=wanted.more).strip(),
-        dut="max_idle_ms = 600_000",
-        stream=f"udp_dst = {PLAIN}",
-        search="drain_s = 0.02",
-    )
-    how = How(wanted.trials, MOST_TRIES, wanted.disturbed)
-    share = wanted.comparisons / max(1, wanted.comparisons + wanted.changed)
-    found: list[Series] = []
-    with machine_lock(), standing(parse(text, "benchmark.toml"), how) as bench:
-        budgets = (wanted.budget * share, wanted.budget * (1 - share))
-        found.append(series(bench, "A with A", PLAIN, wanted.comparisons, wanted.pairs, budgets[0]))
-        found.append(series(bench, f"A with {wanted.more} more", CHANGED, wanted.changed, wanted.pairs, budgets[1]))
+    kinds = [("A with A", "", wanted.comparisons, wanted.seconds),
+             (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds)]  # fmt: skip
+    with machine_lock():
+        found = [series(*kind) for kind in kinds if kind[2]]
     if wanted.json:
         print(json.dumps([asdict(one) for one in found]))
     else:
-        show(found, wanted.pairs)
+        show(found)
 
 
 if __name__ == "__main__":

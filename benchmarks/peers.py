@@ -112,6 +112,7 @@ def trial(
         latency_every=1,
         loopback=False,
         capture=None,
+        slices=None,
         streams=tuple(sent),
     )
 

@@ -159,6 +159,12 @@ def trials_in(out):
     return files[0].read_bytes().count(b"\n") if files else 0
 
 
+def stretches_in(out):
+    """Lines in the only run folder's slices.jsonl."""
+    files = list(Path(out).glob("*/slices.jsonl"))
+    return files[0].read_bytes().count(b"\n") if files else 0
+
+
 def kill_lab(process):
     """SIGKILL, as the kernel's OOM killer would."""
     process.send_signal(signal.SIGKILL)

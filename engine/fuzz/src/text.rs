@@ -76,6 +76,11 @@ fn run(request: &Request) {
             assert_eq!(plan.parts.len(), 2 * run.streams.len());
             let ids: HashSet<_> = plan.parts.iter().map(|part| part.id).collect();
             assert_eq!(ids.len(), plan.parts.len(), "every part has its own id");
+            if let Some(slices) = &plan.slices {
+                assert_eq!(slices.groups.len(), plan.parts.len());
+                let last = slices.schedule.windows().last().expect("a slice");
+                assert_eq!(last.end_ns, plan.duration_ns);
+            }
         }
         Err(error) => assert!(!error.message.is_empty()),
     }

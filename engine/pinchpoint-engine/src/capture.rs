@@ -109,6 +109,7 @@ mod tests {
             duration_ns: 1,
             drain_ns: 0,
             streams: Vec::new(),
+            slices: Vec::new(),
             ports: Vec::new(),
             workers: Vec::new(),
             captured: Vec::new(),

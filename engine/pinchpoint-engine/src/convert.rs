@@ -2,12 +2,14 @@
 
 mod known;
 mod session;
+mod slices;
 mod stream;
 mod template;
 mod trial;
 
 pub use known::{Known, KnownPort};
 pub use session::session;
+pub use slices::hold;
 pub use trial::plan;
 
 use crate::protocol::{ErrorCode, ErrorReply};

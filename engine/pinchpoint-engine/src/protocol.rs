@@ -16,7 +16,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -127,7 +127,20 @@ message! {
         loopback: bool,
         #[serde(deserialize_with = "present")]
         capture: Option<CaptureRequest>,
+        #[serde(deserialize_with = "present")]
+        slices: Option<SlicesRequest>,
         streams: Vec<StreamRequest>,
+    }
+
+    /// Groups of streams that take turns.
+    SlicesRequest {
+        groups: Vec<Vec<u8>>,
+        order: Vec<usize>,
+        length_ns: u64,
+        settle_ns: u64,
+        discard_ns: u64,
+        #[serde(deserialize_with = "present")]
+        hold: Option<Vec<Vec<i32>>>,
     }
 
     /// Frames to keep for a look.
@@ -194,6 +207,8 @@ message! {
         duration_s: f64,
         drain_s: f64,
         streams: Vec<StreamResult>,
+        #[serde(deserialize_with = "present")]
+        slices: Option<Vec<SliceResult>>,
         ports: Vec<PortResult>,
         pacing: Pacing,
         witness: Witness,
@@ -249,6 +264,20 @@ message! {
         jitter: Option<Latency>,
         #[serde(deserialize_with = "present")]
         flows: Option<FlowsResult>,
+    }
+
+    /// What was counted in a slice.
+    SliceResult {
+        group: usize,
+        start_ns: u64,
+        length_ns: u64,
+        #[serde(deserialize_with = "present")]
+        switch_ns: Option<u64>,
+        offered: u64,
+        refused: u64,
+        #[serde(deserialize_with = "present")]
+        received: Option<u64>,
+        gap_ns: u64,
     }
 
     /// The longest run of sequence numbers passed over.

@@ -3,8 +3,8 @@
 use crate::convert::{Known, KnownPort};
 use crate::protocol::{
     Backend, BackendName, CacheLine, CaptureResult, FlowsResult, HelloReply, Jump, Loopback,
-    OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Silence, Status, StreamRequest,
-    StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
+    OpenReply, OpenedPort, Pacing, PortResult, RunRequest, Silence, SliceResult, Status,
+    StreamRequest, StreamResult, TrialResult, VERSION, Witness, WorkerWitness,
 };
 use hdrhistogram::Histogram;
 use pinchpoint_port::{AnyPort, Availability, Backend as PortBackend, Port, PortSpec};
@@ -14,6 +14,7 @@ use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_wire::FCS_LEN;
 use pinchpoint_worker::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
+use pinchpoint_worker::slices::SliceCounts;
 use pinchpoint_worker::{Outcome, probe};
 use std::time::Duration;
 
@@ -131,6 +132,20 @@ pub fn result(
     let start_ns = outcome.start_ns;
     let streams = outcome.streams.into_iter().zip(&request.streams);
     let ports = outcome.ports.into_iter().zip(&known.ports);
+    let streams: Vec<StreamResult> = streams
+        .map(|(one, wanted)| stream(one, wanted, start_ns))
+        .collect();
+    let slices = request.slices.as_ref().map(|wanted| {
+        let of_group = |group: usize| {
+            let ids = &wanted.groups[group];
+            streams.iter().filter(|stream| ids.contains(&stream.id))
+        };
+        let is_counted = |group| of_group(group).all(|stream| stream.received.is_some());
+        let slices = outcome.slices.iter();
+        slices
+            .map(|one| slice(one, is_counted(one.group)))
+            .collect()
+    });
     TrialResult {
         trial: request.trial.clone(),
         status: match (&outcome.failure, outcome.stopped) {
@@ -141,9 +156,8 @@ pub fn result(
         reason: outcome.failure,
         duration_s: seconds(outcome.duration_ns),
         drain_s: seconds(outcome.drain_ns),
-        streams: streams
-            .map(|(one, wanted)| stream(one, wanted, start_ns))
-            .collect(),
+        streams,
+        slices,
         ports: ports
             .map(|(one, known)| port(one, known, start_ns))
             .collect(),
@@ -217,6 +231,19 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
         latency: told(times),
         jitter: told(jitter),
         flows,
+    }
+}
+
+fn slice(counts: &SliceCounts, is_counted: bool) -> SliceResult {
+    SliceResult {
+        group: counts.group,
+        start_ns: counts.start_ns,
+        length_ns: counts.length_ns,
+        switch_ns: counts.switch_ns,
+        offered: counts.offered,
+        refused: counts.refused,
+        received: is_counted.then_some(counts.received),
+        gap_ns: counts.gap_ns,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
+use pinchpoint_worker::hold::ReleaseAtEnd;
 use pinchpoint_worker::{Clock, Live, Running, WorkersPorts, loopback, probe};
 use std::fs::File;
 use std::io::{self, Write};
@@ -46,6 +47,8 @@ struct Trial {
     sample_interval: Option<Duration>,
     next_sample: Option<Instant>,
     cache_line: Option<CacheLine>,
+    /// The workers do the same; this is for a session that ends without them.
+    _released: Option<ReleaseAtEnd>,
 }
 
 /// Why the engine is about to exit.
@@ -330,7 +333,11 @@ impl Session {
                 Some("send open first"),
             ));
         };
-        let plan = convert::plan(request, &open.known, &self.cores)?;
+        let mut plan = convert::plan(request, &open.known, &self.cores)?;
+        let hold = convert::hold(request)?;
+        if let Some(slices) = &mut plan.slices {
+            slices.hold.clone_from(&hold);
+        }
         let patience = Patience {
             until: Instant::now() + open.link_timeout,
             cancelled: &self.events.leaving,
@@ -369,6 +376,7 @@ impl Session {
             sample_interval,
             next_sample: sample_interval.map(|interval| begun + interval),
             cache_line,
+            _released: hold.map(ReleaseAtEnd),
         });
         Ok(())
     }

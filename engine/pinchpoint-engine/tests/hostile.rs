@@ -213,9 +213,10 @@ fn a_line_too_long_or_not_text_is_an_error_and_no_more() {
 /// A request with one value somewhere replaced by another.
 fn mutated() -> impl Strategy<Value = String> {
     let request = prop_oneof![
-        Just(json!({"type": "hello", "protocol": 4})),
+        Just(json!({"type": "hello", "protocol": 5})),
         Just(mem_pair("")),
         Just(run(0.001, &[stream(0, "left", "right", json!(1000.0))])),
+        Just(in_slices()),
     ];
     let replacement = prop_oneof![
         Just(Value::Null),
@@ -236,6 +237,14 @@ fn mutated() -> impl Strategy<Value = String> {
         }
         request.to_string()
     })
+}
+
+/// It holds nobody: a changed number would be somebody else's process.
+fn in_slices() -> Value {
+    let mut request = run(0.001, &[stream(0, "left", "right", json!(1000.0))]);
+    request["slices"] = json!({"groups": [[0]], "order": [0, 0], "length_ns": 1_000_000,
+        "settle_ns": 1000, "discard_ns": 1000, "hold": null});
+    request
 }
 
 fn collect_pointers(value: &Value, at: String, pointers: &mut Vec<String>) {

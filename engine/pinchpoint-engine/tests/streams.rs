@@ -211,7 +211,7 @@ fn the_first_frames_are_kept_in_a_new_file() {
 #[test]
 fn several_workers_share_a_stream_and_their_account_closes() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
         return; // a machine with one core has no second worker
     };
@@ -243,7 +243,7 @@ fn several_workers_share_a_stream_and_their_account_closes() {
 #[test]
 fn a_worker_accounts_for_what_another_one_sends() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
         return;
     };
@@ -330,7 +330,7 @@ fn a_capture_never_writes_over_what_exists() {
 #[test]
 fn two_workers_cannot_follow_fewer_flows_than_they_are() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
         return;
     };

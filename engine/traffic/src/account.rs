@@ -230,6 +230,12 @@ impl Account {
         streams.map(|stream| stream.counts.received).sum()
     }
 
+    /// Distinct intact frames of the stream at `index` of those expected.
+    pub fn received_of(&self, index: usize) -> u64 {
+        let stream = self.streams.get(usize::from(self.places[index]));
+        stream.map_or(0, |stream| stream.counts.received)
+    }
+
     /// Frames of all streams that were overtaken and have not come yet.
     pub fn missing(&self) -> u64 {
         let missing = |stream: &Stream| {

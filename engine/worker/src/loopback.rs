@@ -57,6 +57,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         latency_every: 1,
         jitter: false,
         capture: 0,
+        slices: None,
         streams: 1,
         ports: 2,
         parts: vec![Part {

@@ -7,6 +7,7 @@
 
 use crate::outcome::{Outcome, PortOutcome, Received, SentPart, Share, StreamOutcome};
 use crate::plan::Plan;
+use crate::slices::SliceCounts;
 use pinchpoint_traffic::counts::{StreamAccount, merged};
 use pinchpoint_traffic::flows::FlowTotals;
 
@@ -18,6 +19,7 @@ pub(crate) fn merge(plan: &Plan, mut shares: Vec<Share>, failure: Option<String>
     let streams = streams(plan, &mut shares);
     let mut ports = vec![None; plan.ports];
     let mut captured = Vec::new();
+    let mut slices: Vec<SliceCounts> = Vec::new();
     let mut workers = Vec::new();
     let stopped = shares.iter().any(|share| share.stopped);
     for share in shares {
@@ -27,6 +29,11 @@ pub(crate) fn merge(plan: &Plan, mut shares: Vec<Share>, failure: Option<String>
                 none => *none = Some(queue),
             }
         }
+        let known = slices.len().min(share.slices.len());
+        for (slice, other) in slices.iter_mut().zip(&share.slices) {
+            slice.add(other);
+        }
+        slices.extend_from_slice(&share.slices[known..]);
         workers.push(share.worker);
         captured.extend(share.captured);
     }
@@ -37,6 +44,7 @@ pub(crate) fn merge(plan: &Plan, mut shares: Vec<Share>, failure: Option<String>
         duration_ns: sent_ns.saturating_sub(start_ns),
         drain_ns: end_ns.saturating_sub(sent_ns),
         streams,
+        slices,
         ports: ports.into_iter().map(Option::unwrap_or_default).collect(),
         workers,
         captured,

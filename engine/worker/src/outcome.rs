@@ -1,5 +1,6 @@
 //! What a trial did: by worker, and put together.
 
+use crate::slices::SliceCounts;
 use crate::witness::Disturbance;
 use pinchpoint_traffic::counts::{PortCounts, StreamAccount, StreamCounts};
 use pinchpoint_traffic::flows::{FlowLoss, FlowTotals};
@@ -45,6 +46,8 @@ pub struct Share {
     pub received: Vec<Option<StreamAccount>>,
     /// What its ports did, by index in the session.
     pub ports: Vec<(usize, PortOutcome)>,
+    /// What it counted in each slice, as far as it came.
+    pub slices: Vec<SliceCounts>,
     /// How its loop went.
     pub worker: LoopOutcome,
     /// Frames it kept.
@@ -145,6 +148,8 @@ pub struct Outcome {
     pub drain_ns: u64,
     /// By stream, in the order of the plan.
     pub streams: Vec<StreamOutcome>,
+    /// By slice, in the order of time; empty without slices.
+    pub slices: Vec<SliceCounts>,
     /// By port, in the order of the session.
     pub ports: Vec<PortOutcome>,
     /// How the workers fared, in the order of the plan.

@@ -1,5 +1,6 @@
 //! What a trial is to do: for all workers, and for each.
 
+use crate::slices::Slices;
 use pinchpoint_port::xdp_live::LiveStream;
 use pinchpoint_port::{AnyPort, BURST};
 use pinchpoint_traffic::flows::FlowMap;
@@ -79,6 +80,8 @@ pub struct Plan {
     pub jitter: bool,
     /// Frames to keep of those sent and of those received, by each worker.
     pub capture: usize,
+    /// Groups of streams that take turns; none: all are sent all the time.
+    pub slices: Option<Slices>,
     /// How many streams there are.
     pub streams: usize,
     /// How many ports the session has.

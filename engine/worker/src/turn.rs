@@ -1,6 +1,7 @@
 //! The hot loop: one core, one state, run to completion.
 
 use crate::clock::Clock;
+use crate::hold::ReleaseAtEnd;
 use crate::keep::Recorder;
 use crate::live::{Live, Sample};
 use crate::outcome::{LoopOutcome, SentPart, Share};
@@ -8,11 +9,15 @@ use crate::plan::{Part, Plan, PlannedStream, WorkerPort};
 use crate::ports::{self, Baseline, Transmitted, answer, live_number};
 use crate::receive::{Outbox, Receiver, Watcher};
 use crate::send::{Keeping, Plain};
+use crate::slices::Slicer;
 use crate::witness::{Disturbance, frequency_hz};
 use pinchpoint_port::{AnyPort, BURST, Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings};
 use pinchpoint_traffic::gaps::GapRecorder;
+use std::ops::Range;
 use std::sync::Arc;
+
+mod sliced;
 
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
@@ -31,16 +36,20 @@ pub(crate) fn run(
     let _guard = ThreadGuard::new();
     let baselines: Vec<_> = ports.iter_mut().map(Baseline::of).collect();
     let core = plan.workers[index].core;
+    let hold = plan.slices.as_ref().and_then(|slices| slices.hold.clone());
+    let _released = hold.map(ReleaseAtEnd);
     let mut worker = Worker::new(index, ports, plan, clock, live);
     worker.begin();
     let disturbance = Disturbance::now(core);
     worker.send_and_receive();
+    let slices = worker.end_slices();
     worker.end_sending();
     let sent_ns = worker.now_ns;
     let busy_share = worker.busy_share();
     worker.drain(plan.drain_ns);
     let disturbance = Disturbance::now(core).since(&disturbance);
-    worker.close(sent_ns, busy_share, disturbance, baselines)
+    let share = worker.close(sent_ns, busy_share, disturbance, baselines);
+    Share { slices, ..share }
 }
 
 /// One stream under way.
@@ -61,6 +70,13 @@ struct Worker<'a> {
     clock: &'a Clock,
     live: &'a Live,
     streams: Vec<Stream>,
+    /// Those of `streams` that are sent now.
+    active: Range<usize>,
+    /// How long these were not sent: their pacers know nothing of that time.
+    idle_ns: u64,
+    slicer: Option<Slicer<'a>>,
+    /// When the slices have something to do, after the start.
+    slice_at_ns: u64,
     /// By port of this worker.
     transmitted: Vec<Transmitted>,
     account: Account,
@@ -114,12 +130,21 @@ impl<'a> Worker<'a> {
             sent: 0,
         };
         let streams = plan.workers[index].streams.iter().cloned();
-        let streams = streams.map(stream).collect();
+        let mut streams: Vec<Stream> = streams.map(stream).collect();
+        let slicer = plan.slices.as_ref().map(|slices| {
+            // Those of one group stand together.
+            streams.sort_by_key(|stream| slices.groups[stream.planned.part]);
+            Slicer::new(&slices.schedule)
+        });
         Self {
             index,
             plan,
             clock,
             live,
+            active: 0..streams.len(),
+            idle_ns: 0,
+            slice_at_ns: if slicer.is_some() { 0 } else { u64::MAX },
+            slicer,
             streams,
             transmitted: vec![Transmitted::default(); ports.len()],
             ports,
@@ -153,10 +178,11 @@ impl<'a> Worker<'a> {
             let elapsed_ns = self.now_ns - self.start_ns;
             if self.live.stopped() {
                 self.stopped = true;
-                for stream in &mut self.streams {
-                    stream.planned.pacer.cut(elapsed_ns);
-                }
+                self.cut(elapsed_ns);
                 return;
+            }
+            if elapsed_ns >= self.slice_at_ns {
+                self.turn_slices(elapsed_ns);
             }
             if elapsed_ns >= self.plan.duration_ns && self.all_offered() {
                 return;
@@ -165,13 +191,14 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Whether no paced stream has frames left; unpaced ones never had.
+    /// Whether no paced stream has frames left; unpaced ones never had. What a
+    /// group did not offer in its slices is not made up for in another's.
     fn all_offered(&self) -> bool {
         let done = |stream: &Stream| {
             let pacer = &stream.planned.pacer;
             !pacer.is_paced() || pacer.is_done()
         };
-        self.streams.iter().all(done)
+        self.streams[self.active.clone()].iter().all(done)
     }
 
     /// Receives until `drain_ns` after the last worker has sent, and, if that
@@ -267,7 +294,8 @@ impl<'a> Worker<'a> {
         let elapsed_ns = elapsed_ns.min(self.plan.duration_ns);
         let over = elapsed_ns == self.plan.duration_ns;
         let mut any = false;
-        for index in 0..self.streams.len() {
+        let elapsed_ns = elapsed_ns.saturating_sub(self.idle_ns);
+        for index in self.active.clone() {
             let stream = &mut self.streams[index];
             let pacer = &mut stream.planned.pacer;
             if over && !pacer.is_paced() {
@@ -415,6 +443,7 @@ impl<'a> Worker<'a> {
             end_ns: self.now_ns,
             sent: sent.collect(),
             received: closed.streams,
+            slices: Vec::new(),
             ports: ports.collect(),
             worker: LoopOutcome {
                 core,

@@ -120,13 +120,17 @@ class Cleaned(NamedTuple):
 
 
 def clean(state_directory: Path = STATE_DIRECTORY) -> Cleaned:
-    """Remove what dead runs left, each run for itself. Signals wait until it is done."""
+    """Remove what dead runs left, each bench for itself. Signals wait until it is done.
+
+    The newest bench goes first, as a run removes it: what it added to the hugepage pool, it added to what an older
+    bench had made of the pool.
+    """
     removed: list[str] = []
     alive: list[str] = []
     failures: list[str] = []
     with signals_wait():
         remove_unborn(state_directory)
-        for path in journals(state_directory):
+        for path in reversed(journals(state_directory)):
             try:
                 journal = Journal.take_over(path)
             except FileNotFoundError:

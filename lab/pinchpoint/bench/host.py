@@ -337,6 +337,14 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
     raise BenchError(f"{resource.name} tells nothing of itself within {timeout_s:g} s\n{_tail(resource.log)}")
 
 
+def daemon_pid(resource: r.Daemon) -> int:
+    """The process of a daemon that runs. Raises BenchError if it does not."""
+    pid = _named_pid(resource)
+    if pid is None:
+        raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}")
+    return pid
+
+
 def _named_pid(resource: r.Daemon | r.Relay) -> int | None:
     """The process that the pid file names, if it carries the bench's mark."""
     try:
@@ -368,10 +376,15 @@ def marked_pids(bench_id: str) -> Iterator[int]:
 
 
 def end_processes(pids: Sequence[int], grace_s: float) -> None:
-    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone. Raises BenchError naming those that stay."""
+    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone. Raises BenchError naming those that stay.
+
+    SIGCONT follows SIGTERM and is repeated: a process that was frozen takes no signal but SIGKILL, and whoever
+    froze it may do so again until it has ended itself.
+    """
     _signal_all(pids, signal.SIGTERM)
     deadline = time.monotonic() + grace_s
-    while _alive(pids) and time.monotonic() < deadline:
+    while (alive := _alive(pids)) and time.monotonic() < deadline:
+        _signal_all(alive, signal.SIGCONT)
         time.sleep(0.01)
     _signal_all(_alive(pids), signal.SIGKILL)
     deadline = time.monotonic() + KILL_TIMEOUT_S
@@ -380,6 +393,16 @@ def end_processes(pids: Sequence[int], grace_s: float) -> None:
     if alive:
         names = ", ".join(map(str, alive))
         raise BenchError(f"still there {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
+
+
+def freeze(pid: int) -> None:
+    """Take a process off its cores, all threads of it, until `thaw`. One that has gone is no error."""
+    _signal_all([pid], signal.SIGSTOP)
+
+
+def thaw(pid: int) -> None:
+    """Let a frozen process run again; of one that runs nothing changes. One that has gone is no error."""
+    _signal_all([pid], signal.SIGCONT)
 
 
 def _signal_all(pids: Sequence[int], number: signal.Signals) -> None:

@@ -55,6 +55,26 @@ def probe(
         yield _kernel_module("openvswitch")
 
 
+def require_together(a: Scenario, b: Scenario) -> None:
+    """The same of two benches that stand at once. Raises RequirementError."""
+    require(a)
+    require(b)
+    if lacking := lacking_together(a, b):
+        raise lacking
+
+
+def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
+    """What two benches lack that stand at once, though each alone may stand; None if there is memory for both."""
+    pages = ovs.hugepages_needed(a) + ovs.hugepages_needed(b)
+    if not pages or (found := _hugepages(pages)).ok:
+        return None
+    return RequirementError(
+        f"no memory for both benches at once: {found.detail}",
+        f"sysctl vm.nr_hugepages={pages} after freeing memory; or less of it: "
+        "--set dut.memory_mb=512 --set engine.memory_mb=256",
+    )
+
+
 def require(scenario: Scenario) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy."""
     datapath, hosts = scenario.dut.datapath, (cpu for host in scenario.hosts for cpu in host.cpus)

@@ -1,4 +1,4 @@
-"""`pinchpoint compare`: two scenarios or two builds measured in turns, or two stored runs."""
+"""`pinchpoint compare`: two scenarios or two builds measured at once or in turns, or two stored runs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,11 +6,13 @@ from pathlib import Path
 
 import click
 
+from pinchpoint.bench.requirements import lacking_together
 from pinchpoint.cli.compared import gate, show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
-from pinchpoint.model.comparison import ComparisonRequest
+from pinchpoint.model.comparison import ComparisonRequest, Method
+from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
@@ -18,9 +20,14 @@ from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.compared import compare_folders, require_alike
+from pinchpoint.sweep.duet_run import require_duet, why_no_duet
 
+SLICES_S = 60.0  # of alternating slices: a difference of 2 % is found on a shared machine
+BUILDING_S = 20.0  # of a budget: both benches made and removed, warmed up, calibrated
+SHORTEST_S = 5.0  # of slices, however small a budget
 PAIRS = 8  # an interval at 95 % needs 6: two may be lost to the host
 EXAMPLE = "pinchpoint compare forward.toml --set-b dut.smc=true"
+AUTO = "auto"
 Settings = tuple[tuple[str, object], ...]
 
 
@@ -35,6 +42,8 @@ class Wanted:
     metrics: tuple[str, ...]
     margin: float | None  # shares
     fail_if_worse: float | None
+    method: str = AUTO
+    slices_s: float | None = None
 
 
 _SETTING = Setting()
@@ -55,7 +64,22 @@ _SETTING = Setting()
     "--pairs",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Measure N pairs, A B B A A B ... An interval needs 6. [default: {PAIRS}]",
+    help=f"Measure in turns, N pairs, A B B A A B ... An interval needs 6. [default of turns: {PAIRS}]",
+)
+@click.option(
+    "--method",
+    type=click.Choice([AUTO, *map(str, Method)]),
+    default=AUTO,
+    show_default=True,
+    help="duet: both benches stand at once and are overloaded in alternating slices of some milliseconds. "
+    "turns: one after the other, each built anew. auto: a duet where one is possible; the output says why not.",
+)
+@click.option(
+    "--slices",
+    "slices_s",
+    type=Duration(),
+    metavar="TIME",
+    help=f"Length of a duet's slices together. [default: {SLICES_S:g}s]",
 )
 @click.option(
     "--metric",
@@ -81,7 +105,7 @@ _SETTING = Setting()
     "budget_s",
     type=Duration(),
     metavar="TIME",
-    help="Measure as many whole pairs as fit into TIME (90s, 10m, 1h30m), at most --pairs.",
+    help="Spend TIME (90s, 10m, 1h30m): a duet's slices, or as many whole pairs as fit, at most --pairs.",
 )
 @click.option("--no-ceiling", is_flag=True, help="Do not measure what the traffic engine reaches without the switch.")
 @click.option("--quick", is_flag=True, help="The short form that the files define.")
@@ -107,6 +131,8 @@ def compare(
     set_b: Settings,
     settings: Settings,
     pairs: int | None,
+    method: str,
+    slices_s: float | None,
     metrics: tuple[str, ...],
     margin: float | None,
     fail_if_worse: float | None,
@@ -121,27 +147,32 @@ def compare(
 ) -> int:
     """Compare A with B: what differs between their benches, and by how much their numbers differ.
 
-    Two scenario files, or one with --set-b, are measured in turns (A B B A ...), each time on a bench built anew,
-    and neighbours are compared. Two run folders are compared as they are stored.
+    Two scenario files, or one with --set-b, are measured at once: both benches stand, and one engine overloads
+    them in alternating slices. Where that is not possible they are measured in turns, each time on a bench built
+    anew. Two run folders are compared as they are stored.
     """
-    wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse))
+    wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse), method, slices_s)
     how = How(out or Path("runs"), resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
-        if paths or set_a or set_b or pairs or metrics or margin is not None or fail_if_worse is not None:
-            raise InputError("--resume goes on with a comparison as it was asked for", "give --resume RUN alone")
+        asked = (paths, set_a, set_b, pairs, slices_s, metrics, method != AUTO)
+        if any(asked) or margin is not None or fail_if_worse is not None:
+            raise InputError("--resume continues a comparison as it was asked for", "give --resume RUN alone")
         return resumed(how)
     runs = [path for path in paths if (path / "run.json").is_file()]
     if runs:
         return _stored(wanted, how, out, runs)
-    return conduct(in_turns(wanted, how), how)
+    program = both(wanted, how)
+    if program.comparison and program.comparison.why and not how.quiet:
+        click.echo(f"in turns, not as a duet: {program.comparison.why}", err=True)
+    return conduct(program, how)
 
 
 def _share(percent: float | None) -> float | None:
     return None if percent is None else percent / 100
 
 
-def in_turns(wanted: Wanted, how: How) -> Program:
-    """The two scenarios as one run. Raises InputError if they are not two, or are not measured alike."""
+def both(wanted: Wanted, how: How) -> Program:
+    """The two scenarios as one run. Raises InputError if they are not two, are not measured alike, or as asked for."""
     paths = wanted.paths
     if not 1 <= len(paths) <= 2 or (len(paths) == 1 and not wanted.set_a and not wanted.set_b):
         raise InputError("expected two scenario files, or one and what --set-b changes, or two run folders", EXAMPLE)
@@ -149,14 +180,45 @@ def in_turns(wanted: Wanted, how: How) -> Program:
     if folders := [path for path in files.values() if path.is_dir()]:
         raise InputError(f"{folders[0]}: expected a scenario file, or a run folder (it has no run.json)", EXAMPLE)
     own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
-    pairs = wanted.pairs or PAIRS
-    a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick, pairs) for label in "AB")
+    a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
-    request = ComparisonRequest(a.group, b.group, pairs, wanted.metrics, wanted.margin, wanted.fail_if_worse)
+    request = requested(wanted, how, a, b)
+    a, b = (replace(one, repeats=request.pairs) for one in (a, b))
     return Program(f"compare-{paths[0].stem}"[:64], (a, b), comparison=request)
 
 
-def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool, pairs: int) -> Sweep:
+def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest:
+    """What is to be measured, and by which method. Raises InputError or RequirementError for an impossible duet."""
+    in_turns = ComparisonRequest(
+        a.group, b.group, wanted.pairs or PAIRS, wanted.metrics, wanted.margin, wanted.fail_if_worse
+    )
+    scenarios = a.scenarios[0], b.scenarios[0]
+    if wanted.method == Method.TURNS:
+        return in_turns
+    if why := _asks_for_turns(wanted):
+        if wanted.method == Method.DUET:
+            raise InputError(f"no duet: {why}", "leave out --method duet, or what it cannot follow")
+        return replace(in_turns, why=why)
+    if wanted.method == AUTO:
+        if why := why_no_duet(*scenarios):
+            return replace(in_turns, why=why)
+        if lacking := lacking_together(*scenarios):
+            return replace(in_turns, why=f"{lacking.message} (hint: {lacking.hint})")
+    require_duet(*scenarios)
+    left_s = None if how.budget_s is None else max(SHORTEST_S, how.budget_s - BUILDING_S)
+    slices_s = wanted.slices_s or left_s or SLICES_S
+    return replace(in_turns, pairs=1, metrics=(FORWARDED,), method=Method.DUET, slices_s=slices_s)
+
+
+def _asks_for_turns(wanted: Wanted) -> str:
+    """Which option only turns can follow; empty if there is none."""
+    if wanted.pairs:
+        return "--pairs asks for turns"
+    others = [name for name in wanted.metrics if name != FORWARDED]
+    return f"slices measure the {FORWARDED} and no {others[0]}" if others else ""
+
+
+def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) -> Sweep:
     """A or B as a group of one point; raises InputError if the file makes several."""
     sweep = load_sweep(path, quick, changes)
     if len(sweep.scenarios) > 1:
@@ -167,7 +229,7 @@ def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool, pa
     (scenario,) = sweep.scenarios
     group, title = f"{label}-{path.stem}", f"{label}: {scenario.title}"
     scenario = replace(scenario, name=group, title=title, point=Point(group, {}))
-    return replace(sweep, group=group, title=title, scenarios=(scenario,), repeats=pairs, order="in turns")
+    return replace(sweep, group=group, title=title, scenarios=(scenario,), order="in turns")
 
 
 def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) -> int:
@@ -178,7 +240,8 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
             f"{runs[0]} is a run folder and {others[0]} is none: expected two of a kind", "pinchpoint compare RUN1 RUN2"
         )
     given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
-             "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
+             "--slices": wanted.slices_s, "--method": wanted.method != AUTO, "--budget": how.budget_s,
+             "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
     if new := [name for name, value in given.items() if value]:
         raise InputError(f"{', '.join(new)} belongs to a new measurement; {runs[0]} is a run folder")
     if len(runs) == 1:

@@ -24,6 +24,7 @@ from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
 from pinchpoint.engine import process
 from pinchpoint.model import units as words
+from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
@@ -32,12 +33,14 @@ from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.ceiling import CeilingTest
 from pinchpoint.sweep.compared import comparison_of
+from pinchpoint.sweep.duet_run import run_duet
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.same import require_same
 from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
+from pinchpoint.sweep.together import prepare_both
 
 PROGRAM = "dut.vswitchd"  # the key of a build of one's own
 
@@ -119,7 +122,7 @@ def conduct(wanted: Program, how: How) -> int:
     if not how.quiet:
         click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
     if how.dry_run:
-        _print_plans(wanted.units)
+        _print_plans(wanted.units, wanted.comparison)
         return 0
     require_any(wanted)
     with machine_lock():
@@ -159,7 +162,7 @@ def resumed(how: How) -> int:
     units = [from_plain(plain) for plain in info.scenarios]
     _require_programs(units, programs, how.resume)
     if how.dry_run:
-        _print_plans(units)
+        _print_plans(units, info.comparison)
         return 0
     require_same(info)
     if not info.sweeps:
@@ -221,7 +224,14 @@ def _told(interrupted: Interrupted, folder: RunFolder) -> int:
     return interrupted.exit_code
 
 
-def _print_plans(units: Sequence[Scenario]) -> None:
+def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None) -> None:
+    """The plan of every bench; those that stand at once are planned together."""
+    if comparison is not None and comparison.method is Method.DUET:
+        a, b = units
+        for unit, setup in zip(units, prepare_both(a, b), strict=True):
+            click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
+            click.echo("\n".join(describe(plan((), setup.resources))))
+        return
     for unit in units:
         if unit.point.repeat == 1:
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
@@ -234,8 +244,12 @@ def _print_plans(units: Sequence[Scenario]) -> None:
 def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
     test = None if how.no_ceiling else CeilingTest(process.version)
+    comparison = folder.read_info().comparison
     try:
         with progress(how.quiet) as listener, stop_on_signals() as remember:
+            if comparison is not None and comparison.method is Method.DUET:
+                run_duet(units, folder, listener, remember)
+                return None
             run_all(units, folder, listener, remember, functools.partial(run_scenario, ceiling_test=test))
             return None
     except Interrupted as error:

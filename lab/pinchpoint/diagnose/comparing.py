@@ -20,6 +20,7 @@ from pinchpoint.model.comparison import (
     ComparisonKind,
     ComparisonRequest,
     Decision,
+    Differences,
     MetricComparison,
     Pair,
     Side,
@@ -48,14 +49,10 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
     """Of a run that measured two groups in turns (`info.comparison`)."""
     request = info.comparison
     assert request is not None
-    made = [one for one in result.scenarios if one.outcome is not Outcome.SKIPPED]  # a budget ends with whole pairs
-    sides = [[one for one in made if one.group == group] for group in (request.a, request.b)]
-    plains = [_plain_of(info, group) for group in (request.a, request.b)]
-    told = [next((one.settings for one in side if one.settings), {}) for side in sides]
-    found = differences.between(plains[0], plains[1], (told[0], told[1]), (info, info))
-    a, b = ({one.repeat: one for one in side} for side in sides)
+    a, b = ({one.repeat: one for one in side} for side in _sides(request, result))
+    found, plain = what_differs(info, result)
     metrics = tuple(_paired_metrics(request, a, b))
-    title = str(plains[0].get("title", "")).removeprefix("A: ")
+    title = str(plain.get("title", "")).removeprefix("A: ")
     part = Compared(request.a, request.b, title, {}, found, metrics, tuple(_notes(request, a, b, metrics)))
     return Comparison(
         schema=SCHEMA,
@@ -66,7 +63,23 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
         scenarios=(part,),
         margin=request.margin,
         finished=result.finished,
+        why=request.why,
     )
+
+
+def what_differs(info: RunInfo, result: RunResult) -> tuple[Differences, Mapping[str, object]]:
+    """What differs between the two benches of a comparison, and A's effective scenario."""
+    request = info.comparison
+    assert request is not None
+    plains = [_plain_of(info, group) for group in (request.a, request.b)]
+    told = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
+    return differences.between(plains[0], plains[1], (told[0], told[1]), (info, info)), plains[0]
+
+
+def _sides(request: ComparisonRequest, result: RunResult) -> list[list[ScenarioResult]]:
+    """What was measured of A and of B; a budget ends with whole pairs."""
+    made = [one for one in result.scenarios if one.outcome is not Outcome.SKIPPED]
+    return [[one for one in made if one.group == group] for group in (request.a, request.b)]
 
 
 def _plain_of(info: RunInfo, group: str) -> Mapping[str, object]:
@@ -243,13 +256,14 @@ def _compared(
         largest_hidden=found.largest_hidden,
         n=found.n,
         method=found.method,
-        decision=_decision(found),
+        decision=decision_of(found),
     )
     told = replace(told, better=wording.better(told))
     return replace(told, sentence=wording.sentence(told, margin))
 
 
-def _decision(found: PairedDifference) -> Decision:
+def decision_of(found: PairedDifference) -> Decision:
+    """What the ratio of pairs, or of blocks of slices, says."""
     if found.confidence is None:
         return Decision.TOO_FEW
     if not found.differs:

@@ -29,16 +29,15 @@ def surely_worse_by(one: MetricComparison) -> float | None:
     return 1 - one.high if one.decision is Decision.LOWER else one.low - 1
 
 
-def sentence(one: MetricComparison, margin: float | None) -> str:
-    """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`."""
+def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> str:
+    """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`; `of` is what `one.n` counts."""
     assert one.ratio is not None and one.low is not None and one.high is not None
     if one.decision is Decision.TOO_FEW:
-        return f"cannot be told: {one.method}; the ratios of the pairs lie between {one.low:.4g} and {one.high:.4g}"
+        return f"cannot be told: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
     if one.decision is Decision.NOT_FOUND:
         hidden = one.largest_hidden or 0.0
-        return (
-            f"no difference found; none larger than {percent(hidden)} could hide{_margin_hidden(one, hidden, margin)}"
-        )
+        same = _margin_hidden(one, hidden, margin, of)
+        return f"no difference found; none larger than {percent(hidden)} could hide{same}"
     smaller, larger = sorted((abs(1 - one.low), abs(1 - one.high)))
     word = "higher" if one.decision is Decision.HIGHER else "lower"
     text = f"B is {percent(abs(1 - one.ratio))} {_between(smaller, larger)} {word}"
@@ -47,7 +46,7 @@ def sentence(one: MetricComparison, margin: float | None) -> str:
     return text
 
 
-def _margin_hidden(one: MetricComparison, hidden: float, margin: float | None) -> str:
+def _margin_hidden(one: MetricComparison, hidden: float, margin: float | None, of: str) -> str:
     if margin is None:
         return ""
     if hidden <= margin:
@@ -57,7 +56,7 @@ def _margin_hidden(one: MetricComparison, hidden: float, margin: float | None) -
         return text
     # Intervals shrink with the square root of the number of pairs.
     needed = math.ceil(one.n * (hidden / margin) ** 2)
-    return f"{text}; about {units.counted(needed, 'pair')} would tell"
+    return f"{text}; about {units.counted(needed, of)} would tell"
 
 
 def _between(low: float, high: float) -> str:

@@ -32,8 +32,29 @@ def duration_of(frames: int, rate_fps: float) -> float:
 
 
 @dataclass(frozen=True)
+class Slices:
+    """Groups of streams take turns within one trial: one slice after another, in `order`, until the trial ends.
+
+    In a slice only its group is sent. If the slice before was of another group, nothing is sent for `settle_s`,
+    and the next `discard_s` are sent but not counted; the rest is measured.
+    """
+
+    groups: tuple[tuple[int, ...], ...]  # positions of the request's streams; each stream is in exactly one group
+    order: tuple[int, ...]  # the group of each slice; repeats
+    length_s: float  # of one slice, settle_s and discard_s included
+    settle_s: float
+    discard_s: float
+    hold: tuple[tuple[int, ...], ...] | None = None
+    """Process ids of each group's device: stopped while another group is sent, continued before its own slice, and
+    all of them when the trial ends, however it ends. None: nothing is stopped."""
+
+
+@dataclass(frozen=True)
 class TrialRequest:
-    """One trial to run: `load_fps` is divided among the streams by their shares."""
+    """One trial to run: `load_fps` is divided among the streams by their shares.
+
+    With `slices` each group has the whole load while it is sent, divided among its own streams.
+    """
 
     trial_id: str
     epoch: int  # 0..255, differs between neighbouring trials so that late frames are told apart
@@ -48,6 +69,7 @@ class TrialRequest:
     burst_frames: int | None = None
     """So many frames and no others, all due at the start, as fast as the engine presents them. `duration_s` and
     `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
+    slices: Slices | None = None  # None: all streams are sent all the time; else without `step` and `burst_frames`
 
 
 @dataclass(frozen=True)
@@ -68,6 +90,22 @@ class PortCounts:
 
 
 @dataclass(frozen=True)
+class SliceCounts:
+    """What the engine counted in the measured part of one slice."""
+
+    group: int
+    start_s: float  # when the measured part began, since the start of the trial
+    length_s: float  # of the measured part; 0: the trial ended, or the engine stood still, before it began
+    switch_s: float | None
+    """How long after the start of the slice the devices had been stopped and continued; None: nothing was switched.
+    More than `settle_s`: the engine came late, and the device had less time than was asked for."""
+    offered: int
+    refused: int
+    received: int | None  # by arrival at the engine; None is not countable
+    gap_s: float  # in which the engine's cores stood still within the measured part
+
+
+@dataclass(frozen=True)
 class EngineResult:
     """The engine's own account of one trial."""
 
@@ -83,6 +121,7 @@ class EngineResult:
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
     reason: str | None = None  # why it could not go on; None: it ended at its time, or was told to stop
     loopback: Loopback | None = None
+    slices: tuple[SliceCounts, ...] = ()  # in the order of time, if the request asked for slices
 
 
 class Instrument(Protocol):

@@ -3,9 +3,11 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
+import contextlib
 import os
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -16,7 +18,7 @@ from typing import TypeVar
 import msgspec
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
+from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, SliceCounts, Slices, TrialRequest
 from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
@@ -215,6 +217,7 @@ class ProcessInstrument(EngineProcess):
     ) -> None:
         super().__init__(command=command, environment=environment, log=log)
         self._request = request
+        self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
 
     def open(self) -> Mapping[str, str]:
         """Start the engine, say hello, open the ports and wait for their links."""
@@ -231,10 +234,20 @@ class ProcessInstrument(EngineProcess):
         # Links that have gone down are waited for first.
         timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s + request.drain_s
         progress = _pass_over if heard is None else _to(heard)
+        self._held = tuple(pid for group in (request.slices and request.slices.hold) or () for pid in group)
         result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
+        self._held = ()  # the engine has continued them
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
         return engine_result(result, self._request.workers)
+
+    def close(self) -> None:
+        """End the engine. What a trial without a result may have left stopped is continued."""
+        super().close()
+        held, self._held = self._held, ()
+        for pid in held:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGCONT)
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
@@ -261,7 +274,7 @@ def _port_fact(port: protocol.OpenedPort) -> str:
 
 
 def _run_message(request: TrialRequest) -> protocol.Run:
-    shares = sum(stream.share for stream in request.streams)
+    loads_fps = _loads_fps(request)
     return protocol.Run(
         trial=request.trial_id,
         epoch=request.epoch,
@@ -276,13 +289,33 @@ def _run_message(request: TrialRequest) -> protocol.Run:
         latency_every=1,
         loopback=True,
         capture=None,
+        slices=_slices_request(request.slices) if request.slices else None,
         streams=tuple(
-            _stepped(
-                stream_request(number, stream, request.load_fps * stream.share / shares, request.burst_frames),
-                request.step,
-            )
+            _stepped(stream_request(number, stream, loads_fps[number], request.burst_frames), request.step)
             for number, stream in enumerate(request.streams)
         ),
+    )
+
+
+def _loads_fps(request: TrialRequest) -> list[float]:
+    """The load of each stream while it is sent."""
+    everyone = tuple(range(len(request.streams)))
+    loads_fps = [0.0] * len(everyone)
+    for group in request.slices.groups if request.slices else (everyone,):
+        shares = sum(request.streams[number].share for number in group)
+        for number in group:
+            loads_fps[number] = request.load_fps * request.streams[number].share / shares
+    return loads_fps
+
+
+def _slices_request(slices: Slices) -> protocol.SlicesRequest:
+    return protocol.SlicesRequest(
+        groups=slices.groups,
+        order=slices.order,
+        length_ns=round(slices.length_s * 1e9),
+        settle_ns=round(slices.settle_s * 1e9),
+        discard_ns=round(slices.discard_s * 1e9),
+        hold=slices.hold,
     )
 
 
@@ -322,11 +355,25 @@ def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequ
         probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
         reason=result.reason,
         loopback=_loopback(loopback) if loopback else None,
+        slices=tuple(_slice_counts(one) for one in result.slices or ()),
     )
 
 
 def _ipc(probed: protocol.CacheLineResult) -> dict[int, tuple[float | None, float | None]]:
     return dict(zip(probed.cores, zip(probed.ipc_before, probed.ipc_after, strict=True), strict=True))
+
+
+def _slice_counts(one: protocol.SliceResult) -> SliceCounts:
+    return SliceCounts(
+        group=one.group,
+        start_s=one.start_ns / 1e9,
+        length_s=one.length_ns / 1e9,
+        switch_s=None if one.switch_ns is None else one.switch_ns / 1e9,
+        offered=one.offered,
+        refused=one.refused,
+        received=one.received,
+        gap_s=one.gap_ns / 1e9,
+    )
 
 
 def _port_counts(port: protocol.PortResult) -> PortCounts:

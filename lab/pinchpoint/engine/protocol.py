@@ -6,7 +6,7 @@ from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 4
+PROTOCOL_VERSION = 5
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
 ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
@@ -114,6 +114,19 @@ class StreamResult(Part, frozen=True):
     flows: FlowsResult | None
 
 
+class SliceResult(Part, frozen=True):
+    """The counts of one slice's group in its measured part; null is not countable, or nothing was switched."""
+
+    group: int
+    start_ns: int
+    length_ns: int
+    switch_ns: int | None
+    offered: int
+    refused: int
+    received: int | None
+    gap_ns: int
+
+
 class PortResult(Part, frozen=True):
     """One port's account."""
 
@@ -202,6 +215,7 @@ class Result(Message, frozen=True, tag="result"):
     duration_s: float
     drain_s: float
     streams: tuple[StreamResult, ...]
+    slices: tuple[SliceResult, ...] | None
     ports: tuple[PortResult, ...]
     pacing: Pacing
     witness: WitnessResult
@@ -271,6 +285,17 @@ class CaptureRequest(Part, frozen=True):
     frames: int
 
 
+class SlicesRequest(Part, frozen=True):
+    """Groups of streams that take turns within the trial."""
+
+    groups: tuple[tuple[int, ...], ...]
+    order: tuple[int, ...]
+    length_ns: int
+    settle_ns: int
+    discard_ns: int
+    hold: tuple[tuple[int, ...], ...] | None
+
+
 class Run(Message, frozen=True, tag="run"):
     """One trial to run."""
 
@@ -286,6 +311,7 @@ class Run(Message, frozen=True, tag="run"):
     latency_every: int
     loopback: bool
     capture: CaptureRequest | None
+    slices: SlicesRequest | None
     streams: tuple[StreamRequest, ...]
 
 

@@ -38,7 +38,7 @@ from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
 from pinchpoint.engine.simulated_moves import Moves, Path
-from pinchpoint.engine.whole import divide, poisson
+from pinchpoint.engine.whole import divide, poisson, port_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
@@ -441,21 +441,7 @@ class _Trial:
         )
 
     def ports(self) -> tuple[PortCounts, ...]:
-        streams = self.streams()
-        names = dict.fromkeys(name for stream in self._request.streams for name in (stream.tx_port, stream.rx_port))
-        return tuple(
-            PortCounts(
-                name=name,
-                sent=sum(stream.sent for stream in streams if stream.tx_port == name),
-                refused=sum(stream.refused for stream in streams if stream.tx_port == name),
-                received=sum(stream.received or 0 for stream in streams if stream.rx_port == name),
-                foreign=0,
-                late=0,
-                rx_missed=0,
-                stats={},
-            )
-            for name in names
-        )
+        return port_counts(self.streams())
 
     def worker(self, core: int) -> WorkerWitness:
         gaps = self.of_kind(StallKind.ENGINE)

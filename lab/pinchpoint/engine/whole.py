@@ -1,8 +1,11 @@
-"""Whole frames for the simulated engine: how many of many are lost at random, and shares of a total."""
+"""Whole frames for the simulated engine: how many of many are lost at random, shares of a total, ports of streams."""
 
 import math
 from collections.abc import Sequence
 from random import Random
+
+from pinchpoint.engine.instrument import PortCounts
+from pinchpoint.model.trial import StreamCounts
 
 
 def poisson(mean: float, random: Random) -> int:
@@ -20,3 +23,21 @@ def divide(total: int, shares: Sequence[float]) -> list[int]:
     parts = [math.floor(total * share / sum(shares)) for share in shares]
     parts[0] += total - sum(parts)
     return parts
+
+
+def port_counts(streams: Sequence[StreamCounts]) -> tuple[PortCounts, ...]:
+    """The account of every port that a stream names, if nothing else passed it."""
+    names = dict.fromkeys(name for stream in streams for name in (stream.tx_port, stream.rx_port) if name is not None)
+    return tuple(
+        PortCounts(
+            name=name,
+            sent=sum(stream.sent for stream in streams if stream.tx_port == name),
+            refused=sum(stream.refused for stream in streams if stream.tx_port == name),
+            received=sum(stream.received or 0 for stream in streams if stream.rx_port == name),
+            foreign=0,
+            late=0,
+            rx_missed=0,
+            stats={},
+        )
+        for name in names
+    )

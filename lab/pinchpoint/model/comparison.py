@@ -1,20 +1,28 @@
 """Comparisons: what differs between two benches, and by how much their numbers differ.
 
-`compare A B` measures both in turns and compares neighbours; `compare RUN1 RUN2` compares what
-two runs have stored.
+`compare A B` measures both at once in alternating slices, or in turns, and compares neighbours;
+`compare RUN1 RUN2` compares what two runs have stored.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.study import Estimate
 
 
+class Method(StrEnum):
+    """How a run measures its two scenarios."""
+
+    DUET = "duet"  # both benches stand at once and are measured in alternating slices
+    TURNS = "turns"  # one bench after the other, each built anew
+
+
 @dataclass(frozen=True)
 class ComparisonRequest:
-    """What `run.json` holds of a run that measures two scenarios in turns."""
+    """What `run.json` holds of a run that compares two scenarios."""
 
     a: str  # group
     b: str
@@ -22,11 +30,15 @@ class ComparisonRequest:
     metrics: tuple[str, ...] = ()  # to be judged; none: the measure's main one
     margin: float | None = None  # share below which a difference does not matter
     fail_if_worse: float | None = None  # share from which on a worse B ends with an exit code of its own
+    method: Method = Method.TURNS
+    why: str = ""  # this method and not the other; empty: it was asked for, or there was no other
+    slices_s: float | None = None  # seconds of alternating slices; None: in turns
 
 
 class ComparisonKind(StrEnum):
     """What stands against what."""
 
+    DUET = "duet"  # slices of two benches that stand at once: what the host does meets both within milliseconds
     PAIRED = "paired"  # neighbours of one run: what drifts on the host meets both
     UNPAIRED = "unpaired"  # two runs: whatever changed on the host in between is part of the difference
 
@@ -90,7 +102,7 @@ class MetricComparison:
     confidence: float | None = None  # that the ratio lies between low and high; None: low and high are extremes
     p_value: float | None = None  # None: unpaired
     largest_hidden: float | None = None  # share by which B could at most differ
-    n: int = 0  # pairs that are compared; 0: unpaired
+    n: int = 0  # pairs that are compared, of a duet quads; 0: unpaired
     method: str = ""
     pairs: tuple[Pair, ...] = ()  # also those left out
     left_out: Mapping[str, int] = field(default_factory=dict)  # reason -> pairs
@@ -107,6 +119,7 @@ class Compared:
     differences: Differences  # between these two; versions and host: of the whole
     metrics: tuple[MetricComparison, ...]  # judged ones first
     notes: tuple[str, ...] = ()
+    duet: DuetSummary | None = None  # None: measured in turns, or stored runs
 
 
 @dataclass(frozen=True)
@@ -131,3 +144,4 @@ class Comparison:
     only_b: tuple[str, ...] = ()
     margin: float | None = None
     finished: bool = True
+    why: str = ""  # it was measured like this and not as a duet; empty: a duet, as asked for, or stored runs

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, MetricComparison, Pair
+from pinchpoint.model.duet import DuetSummary
 from pinchpoint.report import comparison_views as views
 from pinchpoint.report.figures import Figure, layout_of
 from pinchpoint.report.page import filled
@@ -25,6 +26,8 @@ def render_comparison(found: Comparison) -> str:
             anchor = f"pairs-{number}-{place}"
             drawn.append({"id": anchor, **pairs_figure(one)})
             figures.append((anchor, one))
+        if part.duet is not None and part.duet.series:
+            drawn.append({"id": f"series-{number}", **series_figure(part.duet)})
         rows = [(views.row(one), one.judged) for one in part.metrics]
         sections.append((part, rows, figures))
     ratios = [(part.a, one) for part in found.scenarios for one in part.metrics if one.judged and one.low is not None]
@@ -39,6 +42,7 @@ def render_comparison(found: Comparison) -> str:
         places=list(views.places(found.differences)),
         own_places=lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
         method=views.method(found),
+        duet_lines=views.duet_lines,
         forest=forest,
     )
 
@@ -65,6 +69,31 @@ def pairs_figure(one: MetricComparison) -> Figure:
                 "fillcolor": "@accent", "opacity": 0.16, "line": {"width": 0}, "layer": "below"}  # fmt: skip
         layout["shapes"] += [band, _line(_percent(one.ratio), "@accent", "solid")]
     return {"data": [trace for trace in data if trace["x"]], "layout": layout}
+
+
+def series_figure(found: DuetSummary) -> Figure:
+    """The rates of both benches over time, and their ratio moment by moment on an axis of its own.
+
+    x: seconds of slices; y: forwarded frames per second of A and of B; y2: B / A - 1 in percent.
+    """
+    at_s = [one.at_s for one in found.series]
+    rates = {"A": [one.a_fps for one in found.series], "B": [one.b_fps for one in found.series]}
+    data: list[dict[str, Any]] = [
+        {"type": "scatter", "mode": "lines+markers", "name": side, "x": at_s, "y": rates[side],
+         "line": {"color": _COLOURS[side]}, "marker": {"symbol": _SYMBOLS[side], "size": 6},
+         "hovertemplate": f"{side} at %{{x:.1f}} s: %{{y:.4s}} fps<extra></extra>"}
+        for side in "AB"
+    ]  # fmt: skip
+    ratios = [_percent(one.b_fps / one.a_fps) for one in found.series]
+    data.append({"type": "scatter", "mode": "markers", "name": "B / A - 1", "x": at_s, "y": ratios, "yaxis": "y2",
+                 "marker": {"color": "@accent", "size": 6},
+                 "hovertemplate": "B / A - 1 at %{x:.1f} s: %{y:.2f} %<extra></extra>"})  # fmt: skip
+    layout = layout_of(height=380, top=18)
+    layout["xaxis"] |= {"title": {"text": "seconds of slices"}}
+    layout["yaxis"] |= {"title": {"text": "forwarded, fps"}, "domain": [0.36, 1.0], "rangemode": "tozero"}
+    layout["yaxis2"] = {**layout["yaxis"], "title": {"text": "B / A - 1, %"}, "domain": [0.0, 0.28]}
+    layout["yaxis2"].pop("rangemode")
+    return {"data": data, "layout": layout}
 
 
 def _dots(one: MetricComparison, first: str, pairs: Sequence[Pair]) -> Figure:

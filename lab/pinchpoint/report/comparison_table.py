@@ -69,6 +69,8 @@ def _scenario(part: Compared, named: bool, of_all: Differences) -> Iterator[Rend
         said = Text(row.sentence, style=_STYLES.get(row.grade, "")) if one.judged else Text("not judged", style="dim")
         table.add_row(name, *cells, said)
     yield table
+    if part.duet is not None:
+        yield from (Padding(Text(f"{line}."), (0, 0, 0, 1)) for line in views.duet_lines(part.duet))
     yield from (_mind(note) for note in part.notes)
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
+from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.study import Estimate
 
 SAME_NUMBER = "no ratio"
@@ -53,10 +54,38 @@ def method(found: Comparison) -> str:
             "Two stored runs, unpaired: the intervals of both are combined at their worst ends, and whatever "
             "changed on the host between the runs is part of every difference"
         )
-    return (
+    if found.kind is ComparisonKind.DUET:
+        return (
+            "Measured as a duet: both benches stood at once, and one engine overloaded them in alternating slices "
+            "(A B B A ...); neighbours are compared by Wilcoxon's signed ranks"
+        )
+    turns = (
         "Measured in turns (A B B A ...), each time on a bench built anew; neighbours are compared by "
         "Wilcoxon's signed ranks, with a fixed number of pairs"
     )
+    return f"{turns}. Not as a duet: {found.why}" if found.why else turns
+
+
+def duet_lines(found: DuetSummary) -> tuple[str, ...]:
+    """How the slices were cut, how many were used, and what freezing cost."""
+    cut, thaw = found.slicing, found.thaw
+    lost = sum(found.discarded.values())
+    lines = [
+        f"slices of {units.seconds(cut.length_s)}, of which {units.seconds(cut.settle_s + cut.discard_s)} are "
+        f"not counted after each change of the bench; {units.fps(found.load_fps)} offered",
+        f"{found.used:,} of {found.slices:,} slices used in {found.quads_used:,} quads, {lost:,} discarded",
+    ]
+    costs = {
+        "freezing one switch and thawing the other took": thaw.switch_s and units.seconds(thaw.switch_s),
+        "right after a thaw a switch forwarded less by": _percent(thaw.early_loss),
+        "in what is counted by": _percent(thaw.residual_loss),
+    }
+    lines += [", ".join(f"{what} {value}" for what, value in costs.items() if value)]
+    return tuple(filter(None, lines))
+
+
+def _percent(share: float | None) -> str:
+    return "" if share is None else f"{share:.1%}"
 
 
 def row(one: MetricComparison) -> Row:

@@ -3,10 +3,11 @@
 run.json       model.result.RunInfo: what was run, on what
 trials.jsonl   one model.trial.Trial a line, each synced before the next trial starts
 measurements.jsonl  the same of model.measurement.Measurement: workloads and builds
+slices.jsonl   the same of model.duet.Stretch: alternating slices of two benches
 result.json    model.result.RunResult, replaced whole as scenarios finish
 report.html    for people
 report.md      for issue trackers
-comparison.json, comparison.html  of a run that measured two scenarios in turns
+comparison.json, comparison.html  of a run that compared two scenarios
 attachments/   free text, e.g. the switch's log
 """
 
@@ -21,6 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from pinchpoint.model.comparison import Comparison
+from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
@@ -30,6 +32,7 @@ from pinchpoint.store.codec import Codec, T
 INFO = Codec.of(RunInfo)
 TRIAL = Codec.of(Trial)
 MEASUREMENT = Codec.of(Measurement)
+STRETCH = Codec.of(Stretch)
 RESULT = Codec.of(RunResult)
 COMPARISON = Codec.of(Comparison)
 
@@ -119,6 +122,14 @@ class RunFolder:
     def read_measurements(self) -> tuple[Measurement, ...]:
         """All measurements in the order they were made; an unfinished last line is not counted."""
         return self._read_lines("measurements.jsonl", MEASUREMENT)
+
+    def append_stretch(self, found: Stretch) -> None:
+        """Add one line to slices.jsonl, as `append_trial` does."""
+        self._append_line("slices.jsonl", STRETCH.encode(found, f"slices.jsonl, {found.id}"))
+
+    def read_stretches(self) -> tuple[Stretch, ...]:
+        """All stretches of slices in the order they were made; an unfinished last line is not counted."""
+        return self._read_lines("slices.jsonl", STRETCH)
 
     def _append_line(self, name: str, line: bytes) -> None:
         path = self.path / name

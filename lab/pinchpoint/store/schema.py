@@ -1,4 +1,4 @@
-"""The JSON Schema of run.json, of a line of trials.jsonl or measurements.jsonl, of result.json and comparison.json.
+"""The JSON Schema of run.json, result.json, comparison.json, and of a line of each .jsonl of a run folder.
 
 `python -m pinchpoint.store.schema` prints it; docs/results.schema.json holds its output.
 """
@@ -9,19 +9,20 @@ import sys
 import msgspec
 
 from pinchpoint.store.codec import SCHEMA
-from pinchpoint.store.folder import COMPARISON, INFO, MEASUREMENT, RESULT, TRIAL
+from pinchpoint.store.folder import COMPARISON, INFO, MEASUREMENT, RESULT, STRETCH, TRIAL
 
 
 def results_schema() -> dict[str, object]:
-    """JSON Schema (2020-12); `$defs` holds RunInfo, Trial, Measurement, RunResult, Comparison; the root accepts any."""
+    """JSON Schema (2020-12); `$defs` holds the type of each file, and the root accepts any of them."""
     roots, definitions = msgspec.json.schema_components(
-        (INFO.stored, TRIAL.stored, MEASUREMENT.stored, RESULT.stored, COMPARISON.stored), ref_template="#/$defs/{name}"
+        (INFO.stored, TRIAL.stored, MEASUREMENT.stored, STRETCH.stored, RESULT.stored, COMPARISON.stored),
+        ref_template="#/$defs/{name}",
     )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": f"Pinchpoint results, schema {SCHEMA}",
         "description": "run.json is a RunInfo, each line of trials.jsonl a Trial, of measurements.jsonl a Measurement, "
-        "result.json a RunResult, comparison.json a Comparison.",
+        "of slices.jsonl a Stretch, result.json a RunResult, comparison.json a Comparison.",
         "oneOf": list(roots),
         "$defs": definitions,
     }

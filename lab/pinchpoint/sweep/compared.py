@@ -1,19 +1,24 @@
-"""Comparisons out of run folders: of one that measured two scenarios in turns, or of two."""
+"""Comparisons out of run folders: of one that compared two scenarios, or of two."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.diagnose import comparing, differences, stored_runs
+from pinchpoint.diagnose.comparing_slices import of_duet
 from pinchpoint.diagnose.wording import direction, percent, surely_worse_by
-from pinchpoint.model.comparison import Comparison, Decision
+from pinchpoint.model.comparison import Comparison, Decision, Method
 from pinchpoint.model.errors import InputError
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.run import so_far
 
 
 def comparison_of(folder: RunFolder) -> Comparison | None:
-    """Of a run that measured A and B in turns, as far as it got; None for any other run."""
+    """Of a run that compared A and B, as far as it got; None for any other run."""
     info = folder.read_info()
-    return None if info.comparison is None else comparing.of_run(info, so_far(folder))
+    if info.comparison is None:
+        return None
+    if info.comparison.method is Method.DUET:
+        return of_duet(info, so_far(folder), folder.read_stretches())
+    return comparing.of_run(info, so_far(folder))
 
 
 def compare_folders(a: RunFolder, b: RunFolder, metrics: Sequence[str], margin: float | None) -> Comparison:

@@ -285,6 +285,7 @@ def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[Str
         latency_every=1,
         loopback=False,
         capture=None,
+        slices=None,
         streams=tuple(streams),
     )
 

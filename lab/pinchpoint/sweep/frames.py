@@ -26,7 +26,7 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
     )
     try:
         await_engine_pages(bench.scenario)
-        facts = {**instrument.open(), **switch_versions(bench.scenario, places), **_flow_limit(bench)}
+        facts = {**instrument.open(), **switch_versions(bench.scenario, places), **limit_flows(bench)}
         check_queues(bench.scenario, bench.control)
         bracket = Bracket(collectors(bench.setup, bench.control))
         record.note_facts({**facts, **{f"cannot observe {k}": why for k, why in bracket.cannot.items()}})
@@ -37,7 +37,7 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
         instrument.close()
 
 
-def _flow_limit(bench: Standing) -> Mapping[str, str]:
+def limit_flows(bench: Standing) -> Mapping[str, str]:
     """Make the scenario's limit of megaflows the present one, not only the highest there may be.
 
     The switch begins at 10,000 and adds 1,000 with each dump of its flows; a warm-up that outruns

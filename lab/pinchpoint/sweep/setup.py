@@ -11,10 +11,11 @@ from pinchpoint.bench import hugepages, numa
 from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
-from pinchpoint.bench.resource import AnyResource, Daemon, Relay
+from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk import needs
 from pinchpoint.dut import ovs
 from pinchpoint.dut.daemons import pci_arguments
+from pinchpoint.dut.ovs import hugepages_needed
 from pinchpoint.dut.ports import switch_ports
 from pinchpoint.dut.relayed import relayed_hosts
 from pinchpoint.dut.unixctl import Unixctl
@@ -42,15 +43,16 @@ class Setup:
     facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
 
 
-def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setup:
+def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY, beside: Setup | None = None) -> Setup:
     """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
 
+    `beside` is a bench that will stand at the same time and is built first: its hugepages are not free any more.
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
     or a port has more queues than the engine CPUs.
     """
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
-    total, free = hugepage_pool()
+    total, free = hugepage_pool() if beside is None else _left_by(beside)
     topology = numa.read_topology()
     scenario, facts = numa.placed(scenario, topology)
     scenario = numa.with_socket_mem(scenario, topology)
@@ -61,18 +63,40 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY) -> Setu
     return Setup(scenario, places, resources, engine_request(scenario, places), facts)
 
 
+def _left_by(bench: Setup) -> tuple[int, int]:
+    """The pool as it will be once `bench`, of which nothing stands yet, has all its pages: (pages, free ones)."""
+    total, free = hugepage_pool()
+    added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
+    return total + added, max(0, free + added - hugepages_needed(bench.scenario))
+
+
 def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResource:
     return msgspec.structs.replace(resource, memory_nodes=nodes) if isinstance(resource, Daemon) else resource
 
 
 def engine_request(scenario: Scenario, places: ovs.OvsPlaces) -> protocol.Open:
     """The ports the engine opens: the other ends of the DUT's."""
-    eal = ("--in-memory", "--single-file-segments", "-m", str(scenario.engine.memory_mb))
-    dpdk = scenario.dut.datapath is Datapath.DPDK
+    return joint_request({"": (scenario, places)})
+
+
+def joint_request(benches: Mapping[str, tuple[Scenario, ovs.OvsPlaces]]) -> protocol.Open:
+    """The ports of several benches, opened by one engine; a port's name begins with its bench's (the key)."""
+    scenarios = [scenario for scenario, _ in benches.values()]
+    with_dpdk = [one for one in scenarios if one.dut.datapath is Datapath.DPDK]
+    addresses = (port.engine_pci for one in with_dpdk for port in one.ports)
+    memory_mb = sum(one.engine.memory_mb for one in with_dpdk)
+    eal = ("--in-memory", "--single-file-segments", "-m", str(memory_mb))
+    driven: dict[int, list[str]] = {}
+    ports: list[protocol.PortRequest] = []
+    for prefix, (scenario, places) in benches.items():
+        for worker in _workers(scenario):
+            driven.setdefault(worker.core, []).extend(prefix + name for name in worker.ports)
+        for port in scenario.ports:
+            ports.append(_port(len(ports), port, scenario, places, prefix))
     return protocol.Open(
-        workers=_workers(scenario),
-        eal_args=(*pci_arguments(port.engine_pci for port in scenario.ports), *eal) if dpdk else (),
-        ports=tuple(_port(number, port, scenario, places) for number, port in enumerate(scenario.ports)),
+        workers=tuple(protocol.WorkerRequest(core, tuple(names)) for core, names in driven.items()),
+        eal_args=(*pci_arguments(addresses), *eal) if with_dpdk else (),
+        ports=tuple(ports),
         link_timeout_s=LINK_TIMEOUT_S,
     )
 
@@ -107,10 +131,10 @@ def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:
     return tuple(protocol.WorkerRequest(cpu, tuple(names)) for cpu, names in driven.items() if names)
 
 
-def _port(number: int, port: Port, scenario: Scenario, places: ovs.OvsPlaces) -> protocol.PortRequest:
+def _port(number: int, port: Port, scenario: Scenario, places: ovs.OvsPlaces, prefix: str) -> protocol.PortRequest:
     kind = backend(scenario)
     return protocol.PortRequest(
-        name=port.name,
+        name=prefix + port.name,
         backend=kind,
         device=_dpdk_device(number, port, places) if kind == "dpdk" else port.name,
         netns=None if kind == "dpdk" else places.engine_netns,

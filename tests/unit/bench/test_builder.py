@@ -10,7 +10,7 @@ import pytest
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals
-from pinchpoint.bench.resource import Command, RunDirectory, TextFile
+from pinchpoint.bench.resource import Command, Hugepages, RunDirectory, TextFile
 from pinchpoint.model.errors import BenchError
 
 
@@ -113,3 +113,18 @@ def test_signals_wait_until_clean_is_done(bench, monkeypatch):
         clean(bench.state)
     assert len(seen) == 3
     assert journals(bench.state) == ()
+
+
+def test_clean_removes_the_newest_bench_first_so_that_the_hugepages_of_both_are_given_back(bench, monkeypatch):
+    pool = bench.state.parent / "nr_hugepages"
+    pool.write_text("10")
+    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
+    monkeypatch.setattr(host, "_wait_for_free", lambda _: None)
+    for place, (bench_id, pages) in enumerate((("older", (10, 60)), ("newer", (60, 100)))):
+        builder = Builder(bench_id, bench.state)
+        builder.apply([Hugepages(*pages)])
+        builder._journal.leave()  # as its owner's death would
+        os.utime(bench.state / f"{bench_id}.journal", (place, place))
+    removed = clean(bench.state).removed
+    assert [line.partition(":")[0] for line in removed] == ["newer", "older"]
+    assert pool.read_text() == "10"

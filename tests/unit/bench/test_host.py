@@ -54,6 +54,51 @@ def test_a_process_that_ignores_sigterm_is_killed():
         assert process.wait(timeout=5) == -9
 
 
+ENDS_ITSELF = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(7)); print(flush=True); time.sleep(60)"
+ORDERLY = [sys.executable, "-c", f"import signal, sys, time; {ENDS_ITSELF}"]
+
+
+def test_a_frozen_process_ends_in_order():
+    with subprocess.Popen(ORDERLY, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        host.freeze(process.pid)
+        host.end_processes([process.pid], grace_s=10.0)
+        assert process.wait(timeout=5) == 7, "SIGKILL would give -9"
+
+
+def test_a_process_that_is_frozen_again_and_again_is_ended_all_the_same():
+    with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        over = threading.Event()
+
+        def freeze_on() -> None:
+            while not over.is_set():
+                host.freeze(process.pid)
+                over.wait(0.001)
+
+        freezer = threading.Thread(target=freeze_on)
+        freezer.start()
+        try:
+            host.end_processes([process.pid], grace_s=0.1)
+        finally:
+            over.set()
+            freezer.join()
+        assert process.wait(timeout=5) == -9
+
+
+def test_a_frozen_process_runs_again_once_it_is_thawed():
+    with subprocess.Popen(SLEEP) as process:
+        try:
+            host.freeze(process.pid)
+            assert os.waitpid(process.pid, os.WUNTRACED | os.WSTOPPED)[0] == process.pid
+            host.thaw(process.pid)
+            assert os.waitpid(process.pid, os.WCONTINUED)[0] == process.pid
+        finally:
+            process.kill()
+
+
 def test_a_process_that_stays_is_told_by_its_id(monkeypatch):
     monkeypatch.setattr(host, "KILL_TIMEOUT_S", 0.05)
     monkeypatch.setattr(host.os, "kill", lambda _pid, _number: None)  # as in uninterruptible sleep

@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 from comparisons import found
+from slices import constant, stretch
 
+from pinchpoint.cli import compare as compare_command
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
+from pinchpoint.model.comparison import ComparisonKind
+from pinchpoint.model.duet import FORWARDED
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.sweep.duet_run import conclude, require_duet
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.run import run_all
 
@@ -75,6 +81,107 @@ def test_two_settings_of_one_file_are_measured_in_turns_and_compared(lab, compar
     stored = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
     assert stored.scenarios[0].metrics[0].n == 6
     assert {path.name for path in folder.path.iterdir()} >= {"comparison.html", "report.html", "run.json"}
+
+
+@pytest.fixture
+def duets(lab, monkeypatch):
+    """Benches that always fit, and slices that are made up: B's ratio to A's is `duets.ratio`."""
+
+    class Duets:
+        ratio, stops_at, run = 0.98, None, 0
+
+    def made_up(units, folder, listener, remember):
+        Duets.run += 1
+        wanted = folder.read_info().comparison
+        there = len(folder.read_stretches())
+        for number in range(there, int(wanted.slices_s / 5)):
+            if number == Duets.stops_at:
+                Duets.stops_at = None
+                conclude(units, folder, False)
+                raise Interrupted("interrupted")
+            folder.append_stretch(stretch(constant(), ratio=Duets.ratio, length_s=5, seed=number, scatter=0.02))
+        conclude(units, folder, True)
+
+    monkeypatch.setattr(command, "run_duet", made_up)
+    monkeypatch.setattr(compare_command, "lacking_together", lambda *_: None)
+    monkeypatch.setattr(compare_command, "require_duet", lambda *_: None)
+    return Duets
+
+
+def stored_in(out):
+    return COMPARISON.decode((only(out).path / "comparison.json").read_bytes(), "")
+
+
+def test_two_rates_are_a_duet_whose_table_and_page_tell_method_ratio_slices_and_both_rates(duets, compare, capsys):
+    assert compare(FORWARD, *SMC, "--method", "duet", "--slices", "30s", "--out", compare.out) == 0
+    told = capsys.readouterr().out
+    for words in (FORWARDED, "as a duet", "alternating slices", "quads", "cycles per packet are unknown"):
+        assert words in told
+    assert "B is 2." in told or "B is 1.9 %" in told
+    found = stored_in(compare.out)
+    assert found.kind is ComparisonKind.DUET
+    (part,) = found.scenarios
+    assert part.duet.used == 3000
+    assert len(part.duet.series) == 16
+    assert part.metrics[0].a.interval == "5 % to 95 % of the time"
+    a, b = only(compare.out).read_result().scenarios
+    assert [metric.name for one in (a, b) for metric in one.metrics] == [FORWARDED, FORWARDED]
+    assert b.metrics[0].value == pytest.approx(0.98 * a.metrics[0].value, rel=0.01)
+    page = (only(compare.out).path / "comparison.html").read_text()
+    assert 'id="series-1"' in page
+    assert "as a duet" in page
+
+
+def test_an_interrupted_duet_reports_what_it_has_and_goes_on(duets, compare, capsys):
+    duets.stops_at = 3
+    assert compare(FORWARD, *SMC, "--slices", "30s", "--out", compare.out) == 130
+    assert not stored_in(compare.out).finished
+    assert stored_in(compare.out).scenarios[0].duet.slices == 3 * 500
+    assert compare("--resume", only(compare.out).path) == 0
+    assert stored_in(compare.out).finished
+    assert len(only(compare.out).read_stretches()) == 6
+    assert compare("--resume", only(compare.out).path, "--slices", "9s") == 2
+
+
+def test_a_budget_is_what_a_duet_takes_with_building(duets, compare):
+    assert compare(FORWARD, *SMC, "--budget", "60s", "--out", compare.out) == 0
+    assert only(compare.out).read_info().comparison.slices_s == 40
+
+
+def test_a_gate_judges_a_duet_too(duets, compare, capsys):
+    duets.ratio = 0.9
+    assert compare(FORWARD, *SMC, "--slices", "30s", "--fail-if-worse", "5", "--out", compare.out) == 8
+    assert "B is worse by more than 5.0 %" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--pairs", "6"), "--pairs asks for turns"),
+        (("--metric", "NDR"), "slices measure the forwarded rate under overload and no NDR"),
+        (("--set", "dut.datapath=kernel"), "the kernel's one datapath"),
+    ],
+)
+def test_where_no_duet_is_possible_turns_are_measured_and_the_output_says_why(
+    duets, lab, compare, capsys, monkeypatch, words, why
+):
+    assert compare(FORWARD, *SMC, *words, "--out", compare.out) == 0
+    assert not duets.run
+    assert lab.ran
+    assert why in " ".join(capsys.readouterr().out.split())
+    assert only(compare.out).read_info().comparison.method == "turns"
+    with monkeypatch.context() as unpatched:
+        unpatched.setattr(compare_command, "require_duet", require_duet)
+        assert compare(FORWARD, *SMC, *words, "--method", "duet", "--out", compare.out) == 2
+    assert "no duet" in capsys.readouterr().err
+
+
+def test_no_memory_for_two_benches_is_the_reason_for_turns(duets, lab, compare, capsys, monkeypatch):
+    lacking = RequirementError("no memory for both benches at once: 5 of 2 MiB", "sysctl vm.nr_hugepages=99")
+    monkeypatch.setattr(compare_command, "lacking_together", lambda *_: lacking)
+    assert compare(FORWARD, *SMC, "--out", compare.out) == 0
+    assert "sysctl vm.nr_hugepages=99" in capsys.readouterr().out
+    assert lab.ran
 
 
 def test_json_is_the_stored_comparison(lab, compare, capsys):

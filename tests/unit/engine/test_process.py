@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +12,7 @@ import pytest
 from support import stream
 
 from pinchpoint.engine import process, protocol
-from pinchpoint.engine.instrument import TrialRequest
+from pinchpoint.engine.instrument import Slices, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.errors import EngineError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
@@ -94,7 +96,7 @@ def test_a_run_asks_for_full_bursts_every_latency_the_engines_own_share_and_no_c
     engine.run(replace(REQUEST, streams=streams))
     engine.close()
     hello, opened, run = (json.loads(line) for line in heard.read_text().splitlines())
-    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 4}, [{"core": 0, "ports": ["left"]}])
+    assert (hello, opened["workers"]) == ({"type": "hello", "protocol": 5}, [{"core": 0, "ports": ["left"]}])
     asked = {key: run[key] for key in ("tx_burst", "latency_every", "loopback", "capture")}
     assert asked == {"tx_burst": 64, "latency_every": 1, "loopback": True, "capture": None}
     assert [one["rate"] for one in run["streams"]] == [{"fps": 750_000.0}, {"fps": 250_000.0}]
@@ -116,7 +118,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, "not json"), "sys.stdin.read()", "no message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
-        ((HELLO.replace('"protocol":4', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
+        ((HELLO.replace('"protocol":5', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
@@ -128,6 +130,25 @@ def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words)
     with pytest.raises(EngineError, match=words):
         engine.open()
     engine.close()
+
+
+def test_a_device_is_continued_if_the_engine_dies_while_it_is_stopped():
+    device = subprocess.Popen(["sleep", "600"])
+    try:
+        stop = f"sys.stdin.readline(); import os; os.kill({device.pid}, 19); os.kill(os.getpid(), 9)"
+        engine = instrument(scripted(HELLO, OPENED, then=stop))
+        engine.open()
+        slices = Slices(((0,), (1,)), (0, 1), 0.02, 0.002, 0.006, ((), (device.pid,)))
+        with pytest.raises(EngineError, match="killed by signal 9"):
+            engine.run(replace(REQUEST, streams=(stream(), stream()), slices=slices))
+        engine.close()
+        deadline = time.monotonic() + 10.0
+        while os.waitid(os.P_PID, device.pid, os.WCONTINUED | os.WNOHANG) is None:
+            assert time.monotonic() < deadline, "still stopped"
+            time.sleep(0.01)
+    finally:
+        device.kill()
+        device.wait()
 
 
 def test_a_stop_that_came_too_early_or_too_late_is_no_error():

@@ -12,8 +12,8 @@ import pytest
 from support import request, stream
 
 from pinchpoint.engine import protocol
-from pinchpoint.engine.instrument import HIGHEST_FPS, duration_of
-from pinchpoint.engine.process import _run_message
+from pinchpoint.engine.instrument import HIGHEST_FPS, SliceCounts, Slices, duration_of
+from pinchpoint.engine.process import _run_message, engine_result
 from pinchpoint.engine.streams import Rate, Size, stream_request
 from pinchpoint.model.scenario import Range, Stream
 
@@ -83,6 +83,7 @@ def at(message, path):
     return whole, inner
 
 
+SLICES = next(message["slices"] for message in golden("lab_to_engine") if message.get("trial") == "duet")
 EVERY_MESSAGE = [
     pytest.param(side, message, id=f"{side}-{number}-{message['type']}")
     for side in SIDES
@@ -253,6 +254,14 @@ def test_a_choice_is_made_when_it_is_built():
         ("lab_to_engine", "open", ("ports", 0, "backend"), "socket"),
         ("lab_to_engine", "run", ("tx_burst",), 65),
         ("lab_to_engine", "run", ("latency_every",), 0),
+        ("lab_to_engine", "run", ("slices",), []),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"length_ns": 999_999}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"groups": [[0], []]}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"order": []}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"order": [16]}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"settle_ns": -1}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"hold": [[1]]}),
+        ("lab_to_engine", "run", ("slices",), SLICES | {"hold": [[4021, 4021]]}),
         ("lab_to_engine", "run", ("streams", 0, "size"), {"fixed": 63}),
         ("lab_to_engine", "run", ("streams", 0, "rate"), {"line_share": 1.5}),
         ("lab_to_engine", "run", ("streams", 0, "wrong_checksums"), ["l5"]),
@@ -310,3 +319,27 @@ def test_a_burst_is_one_group_of_exactly_its_frames_at_the_highest_rate_that_the
     (sent,) = plain["streams"]
     assert (sent["rate"], sent["shape"]) == ({"fps": 1e9}, {"bursts": {"frames": frames}})
     assert int(sent["rate"]["fps"] * plain["duration_s"]) == frames
+
+
+def test_slices_are_asked_for_in_nanoseconds_and_each_group_has_the_whole_load():
+    streams = (stream(), stream(share=3.0), stream(tx_port="left_b", rx_port="right_b"))
+    slices = Slices(((0, 1), (2,)), (0, 1, 1, 0), 0.02, 0.002, 0.006, ((4021,), (4022, 4023)))
+    message = _run_message(replace(request(4e6, streams=streams), slices=slices))
+    plain = json.loads(msgspec.json.encode(message))
+    VALIDATOR.validate(plain)
+    assert plain["slices"] == SLICES | {"groups": [[0, 1], [2]]}
+    assert [one["rate"]["fps"] for one in plain["streams"]] == [1e6, 3e6, 4e6]
+
+
+def test_slices_are_read_in_seconds_and_null_is_nothing_known():
+    plain, sliced = (
+        engine_result(read("engine_to_lab", message), ())
+        for message in golden("engine_to_lab")
+        if message["type"] == "result"
+    )
+    assert plain.slices == ()
+    assert sliced.slices[:2] == (
+        SliceCounts(0, 0.008000411, 0.011999702, 4.121e-05, 100, 0, None, 0.0),
+        SliceCounts(1, 0.02800002, 0.012000109, 3.8e-05, 60, 4, 51, 2.51e-05),
+    )
+    assert sliced.slices[2].switch_s is None

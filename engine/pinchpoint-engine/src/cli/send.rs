@@ -110,6 +110,7 @@ fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> R
         latency_every: measure.latency_every,
         loopback: true,
         capture,
+        slices: None,
         streams: Vec::new(),
     }
 }

@@ -1,5 +1,6 @@
 //! What a trial runs.
 
+use super::slices::Turns;
 use super::stream::{pacer, rate_fps};
 use super::template::{Block, spec};
 use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
@@ -54,6 +55,7 @@ pub fn plan(
         tx_burst: request.tx_burst,
         latency_every: request.latency_every,
         capture: request.capture.as_ref().map_or(0, |capture| capture.frames),
+        slices: None,
         streams: count,
         ports: known.ports.len(),
         jitter: true,
@@ -61,9 +63,12 @@ pub fn plan(
         workers: known.cores.iter().map(worker).collect(),
     };
     let mut ids = Ids::new(&request.streams)?;
+    let turns = Turns::new(request, plan.duration_ns)?;
     for (k, stream) in request.streams.iter().enumerate() {
-        add_stream(&mut plan, request, k, stream, known, &mut ids)?;
+        let sent_s = turns.as_ref().map_or(request.duration_s, |it| it.sent_s(k));
+        add_stream(&mut plan, request, (k, stream, sent_s), known, &mut ids)?;
     }
+    plan.slices = turns.map(|turns| turns.of_parts(&plan.parts));
     check_live(&plan, request)?;
     Ok(plan)
 }
@@ -118,12 +123,12 @@ impl Ids {
     }
 }
 
-/// Adds a stream: a part of it for each worker that drives its port.
+/// Adds a stream, that is sent for so many seconds: a part of it for each
+/// worker that drives its port.
 fn add_stream(
     plan: &mut Plan,
     run: &RunRequest,
-    index: usize,
-    request: &StreamRequest,
+    (index, request, sent_s): (usize, &StreamRequest, f64),
     known: &Known,
     ids: &mut Ids,
 ) -> Result<(), ErrorReply> {
@@ -162,7 +167,7 @@ fn add_stream(
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
-            pacer: pacer(request, rate_fps, run.duration_s, phase, &key)?.within(tx_port.tx_ring),
+            pacer: pacer(request, rate_fps, sent_s, phase, &key)?.within(tx_port.tx_ring),
             program,
             rate_fps,
             tx_port: place,

@@ -100,7 +100,7 @@ pub fn port(name: &str, backend: &str, device: &str) -> Value {
 /// The first core this process may use.
 pub fn core() -> usize {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let core = hello["cores"][0].as_u64().unwrap();
     usize::try_from(core).unwrap()
 }
@@ -142,7 +142,7 @@ pub fn stream(id: u8, tx: &str, rx: &str, rate_fps: Value) -> Value {
 pub fn run(duration_s: f64, streams: &[Value]) -> Value {
     json!({"type": "run", "trial": "t", "epoch": 1, "duration_s": duration_s, "drain_s": 0.02,
            "sample_interval_s": null, "probe_cores": null, "quiet_within_s": 0.0, "verify_checksums": true,
-           "tx_burst": 64, "latency_every": 1, "loopback": false, "capture": null,
+           "tx_burst": 64, "latency_every": 1, "loopback": false, "capture": null, "slices": null,
            "streams": streams})
 }
 

@@ -122,7 +122,7 @@ fn a_device_that_does_not_exist_is_named() {
 #[ignore = "needs root and hugepages"]
 fn two_workers_drive_two_queues_of_one_device() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 4}));
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
         return;
     };

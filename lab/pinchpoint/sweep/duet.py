@@ -1,0 +1,223 @@
+"""Two standing benches measured in alternating slices: A B B A, within one request to the engine.
+
+What the host does meets both within milliseconds, so that the ratio of their rates is known to a per cent where
+the rates themselves move by a factor. What a slice measures is the rate forwarded under overload, and no other: the
+loss-free rate would need loads that follow a moving threshold, for which `Duet.stretch` takes any load. Cycles per
+packet are not told: a frozen thread's clock runs on, so that its counters hold the time of its freeze.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from time import monotonic
+
+from pinchpoint.bench import host
+from pinchpoint.diagnose.duet import BEST, length_of, steady
+from pinchpoint.dut.ovs import switch_versions
+from pinchpoint.dut.settings import check_queues
+from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
+from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.sweep.frames import limit_flows
+from pinchpoint.sweep.measure import EPOCHS, WARM_UP, Interrupted, Measurer
+from pinchpoint.sweep.setup import collectors
+from pinchpoint.sweep.standing import Standing
+from pinchpoint.sweep.together import SIDES, Pair, connected, frozen, of_side, prefix
+from pinchpoint.sweep.warm_up import warm_up
+
+ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
+STRETCH_S = 5.0  # of one request: what a kill can lose
+FIRST_S = 0.3  # of the request that only finds out how much there is to overload
+CALIBRATION_S = 0.6  # of one slicing that is tried: 15 quads of the longest slices but one
+OVERLOAD = 2.5  # times the most that either bench forwards: hosts move it by 1.6 within seconds, some by more
+TOLERANCE = 0.03  # by which slices right after a thaw may forward less; both benches lose it, so little is in a ratio
+
+# The number of slices decides how precise a ratio is, hardly their length: the shortest that is steady is taken.
+SLICINGS = (
+    Slicing(0.006, 0.001, 0.002),
+    Slicing(0.010, 0.002, 0.003),
+    Slicing(0.020, 0.002, 0.006),
+    Slicing(0.050, 0.002, 0.006),
+)
+RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
+
+
+def measure_duet(
+    a: Standing,
+    b: Standing,
+    length_s: float,
+    keep: Callable[[Stretch], None],
+    recorded: Sequence[Stretch] = (),
+) -> tuple[str, ...]:
+    """Slices of any two benches that stand, `length_s` in all; `keep` gets each stretch as it ends.
+
+    A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
+    is opened for each pair of them. Returns what is to be minded. Raises what the engine and the switches raise, and
+    Interrupted once a signal has ended a stretch.
+    """
+    with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
+        warnings = learn(pair)
+        duet = Duet(pair, keep, recorded)
+        a.on_stoppable(duet)
+        a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
+        duet.measure(length_s)
+    return warnings
+
+
+class Duet:
+    """Slices of two benches that stand, on one engine."""
+
+    def __init__(self, pair: Pair, keep: Callable[[Stretch], None], recorded: Sequence[Stretch] = ()) -> None:
+        """`recorded`: stretches of an interrupted comparison, which are measured no more."""
+        self._pair = pair
+        self._keep = keep
+        self._count = len(recorded)
+        self._load_fps = max(bench.scenario.search.max_load_fps for bench in pair.benches.values())
+        self._most_fps = self._load_fps
+        self._stop_requested = False
+        self._sending = False
+        self.stretches = list(recorded)
+
+    def stop(self) -> None:
+        """End the running stretch and raise Interrupted once it is kept; for signal handlers."""
+        self._stop_requested = True
+        if self._sending:
+            self._pair.instrument.stop()
+
+    def measure(self, length_s: float) -> None:
+        """Calibrate, then slices until `length_s` of them are there, recorded ones included.
+
+        Raises Interrupted, EngineError or DutError, whatever is measured kept.
+        """
+        slicing = self._calibrated()
+        while (left_s := length_s - self.measured_s) > 4 * slicing.length_s:
+            self._overload(self.stretch(MEASURED, slicing, min(STRETCH_S, left_s), self._load_fps))
+
+    @property
+    def measured_s(self) -> float:
+        """Seconds of measured slices, those of an earlier run included."""
+        return sum(length_of(one) for one in self.stretches if one.phase == MEASURED)
+
+    def _calibrated(self) -> Slicing:
+        """The shortest slices whose rate does not depend on their length; tried after what a thaw costs at all."""
+        self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, FIRST_S, self._load_fps))
+        self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, CALIBRATION_S, self._load_fps))
+        for slicing in SLICINGS[:-1]:
+            tried = self.stretch(CALIBRATION, slicing, CALIBRATION_S, self._load_fps)
+            self._overload(tried)
+            if steady(tried, TOLERANCE):
+                return slicing
+        return SLICINGS[-1]
+
+    def _overload(self, seen: Stretch) -> None:
+        """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
+        rates = sorted(one.received / one.length_s for one in seen.slices if one.length_s)
+        if rates and (best_fps := rates[int(BEST * (len(rates) - 1))]):
+            self._load_fps = min(self._most_fps, OVERLOAD * best_fps)
+
+    def stretch(self, phase: str, slicing: Slicing, length_s: float, load_fps: float) -> Stretch:
+        """One request: `length_s` of alternating slices, `load_fps` offered to the bench whose turn it is.
+
+        Raises Interrupted, EngineError or DutError after keeping what there is.
+        """
+        self._count += 1
+        request = self._request(f"slices-{self._count:04d}", slicing, length_s, load_fps)
+        started, began = datetime.now(UTC).isoformat(), monotonic()
+        found = self._send(request)
+        made = Stretch(
+            id=request.trial_id,
+            phase=phase,
+            started=started,
+            wall_s=monotonic() - began,
+            load_fps=load_fps,
+            ring=min(port.ring for bench in self._pair.benches.values() for port in bench.scenario.ports),
+            slicing=slicing,
+            slices=tuple(_slices(found)),
+            reason=found.reason or "",
+            cache_line_ns=_cache_line_ns(found),
+        )
+        self.stretches.append(made)
+        self._keep(made)
+        if self._stop_requested:
+            raise Interrupted("interrupted", "pinchpoint compare --resume RUN continues where it stopped")
+        if found.reason:
+            raise DutError(f"the slices ended early: {found.reason}")
+        return made
+
+    def _request(self, trial_id: str, slicing: Slicing, length_s: float, load_fps: float) -> TrialRequest:
+        a, b = (self._pair.benches[side].scenario for side in SIDES)
+        streams = [
+            of_side(one, prefix(side)) for side, bench in zip(SIDES, (a, b), strict=True) for one in bench.streams
+        ]
+        first = len(a.streams)
+        pids = self._pair.pids
+        return TrialRequest(
+            trial_id=trial_id,
+            epoch=self._count % EPOCHS,
+            duration_s=length_s,
+            drain_s=max(a.search.drain_s, b.search.drain_s),
+            load_fps=load_fps,
+            streams=tuple(streams),
+            probe_cores=(a.engine.cpus[0], a.dut.pmd_cpus[0]),
+            slices=Slices(
+                groups=(tuple(range(first)), tuple(range(first, len(streams)))),
+                order=ORDER,
+                length_s=slicing.length_s,
+                settle_s=slicing.settle_s,
+                discard_s=slicing.discard_s,
+                hold=tuple((pid,) for pid in pids),
+            ),
+        )
+
+    def _send(self, request: TrialRequest) -> EngineResult:
+        self._sending = True
+        try:
+            return self._pair.instrument.run(request)
+        finally:
+            self._sending = False
+            self._pair.thaw()
+
+
+def _slices(found: EngineResult) -> Iterator[Slice]:
+    for one in found.slices:
+        if one.received is None:
+            raise BenchError("the engine cannot count what arrives in a slice", "--method turns")
+        yield Slice(
+            side=SIDES[one.group],
+            at_s=one.start_s,
+            length_s=one.length_s,
+            offered=one.offered,
+            refused=one.refused,
+            received=one.received,
+            gap_s=one.gap_s,
+            thawed=one.switch_s is not None,
+            switch_s=one.switch_s,
+        )
+
+
+def _cache_line_ns(found: EngineResult) -> float | None:
+    known = [one for one in (found.cache_line_before_ns, found.cache_line_after_ns) if one is not None]
+    return sum(known) / len(known) if known else None
+
+
+def learn(pair: Pair) -> tuple[str, ...]:
+    """Warm both benches up, each alone; returns what is to be minded. Raises what a trial raises."""
+    for side in SIDES:
+        bench = pair.benches[side]
+        check_queues(bench.scenario, bench.control)
+        bench.record.note_facts({**pair.facts, **switch_versions(bench.scenario, bench.setup.places)})
+        bench.record.note_facts(limit_flows(bench))
+    return tuple(filter(None, (_learn(pair, side) for side in SIDES)))
+
+
+def _learn(pair: Pair, side: str) -> str:
+    bench = pair.benches[side]
+    with frozen(pair.other(side).setup):
+        bracket = Bracket(collectors(bench.setup, bench.control))
+        measurer = Measurer(
+            bench.scenario, pair.one_sided(side), bracket, bench.record.keep, bench.listener, bench.recorded.trials
+        )
+        bench.on_stoppable(measurer)
+        bench.listener.phase(WARM_UP, 1)
+        found = warm_up(bench.scenario, measurer)
+    return f"{side}: {found}" if found else ""

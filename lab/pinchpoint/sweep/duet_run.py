@@ -1,0 +1,179 @@
+"""A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from pinchpoint.bench import requirements
+from pinchpoint.bench.plan import describe, plan
+from pinchpoint.diagnose.comparing_slices import rate_metric
+from pinchpoint.diagnose.curves import curves
+from pinchpoint.diagnose.duet import compare_slices
+from pinchpoint.dut.programs import program_facts
+from pinchpoint.dut.settings import in_force
+from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.engine.process import find_engine
+from pinchpoint.model.duet import MEASURED, Stretch
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
+from pinchpoint.model.scenario import Datapath, MeasureKind, Scenario
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.duet import measure_duet
+from pinchpoint.sweep.growing import Growing
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.run import so_far, unmeasured
+from pinchpoint.sweep.setup import Setup
+from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable, Undoable
+from pinchpoint.sweep.together import SIDES, prepare_both, standing_both
+
+
+def why_no_duet(a: Scenario, b: Scenario) -> str:
+    """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
+    others = sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES})
+    nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
+    reasons = {
+        f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        "both benches would share the kernel's one datapath, which cannot be frozen": any(
+            one.dut.datapath is Datapath.KERNEL for one in (a, b)
+        ),
+        "both benches need the same NIC": bool(nics[0] & nics[1]),
+        "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
+        "the engine of one bench would run on a CPU of the other's switch": bool(
+            set(a.engine.cpus) & {*a.dut.pmd_cpus, *b.dut.pmd_cpus}
+        ),
+        "what arrives at a port with several queues cannot be counted by slices": any(
+            port.queues > 1 for one in (a, b) for port in one.ports
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def require_duet(a: Scenario, b: Scenario) -> None:
+    """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
+    if why := why_no_duet(a, b):
+        raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
+    requirements.require_together(a, b)
+
+
+def run_duet(
+    units: Sequence[Scenario], folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+) -> RunResult:
+    """Measure `units`, A and B, until the folder holds as many seconds of slices as were asked for.
+
+    Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
+    measuring raise.
+    """
+    run = _Run(units, folder, listener, on_stoppable)
+    if not so_far(folder).finished:
+        run.whole()
+    return so_far(folder)
+
+
+class _Run:
+    """One run between its first action and its last."""
+
+    def __init__(
+        self,
+        units: Sequence[Scenario],
+        folder: RunFolder,
+        listener: Listener,
+        on_stoppable: Callable[[Stoppable], None],
+    ) -> None:
+        self._units = units
+        self._folder = folder
+        self._listener = listener
+        self._on_stoppable = on_stoppable
+        self._files = Growing(folder, units, {})
+        self._settings: dict[str, dict[str, str]] = {}
+        self._stretches = list(folder.read_stretches())
+        self._warnings: tuple[str, ...] = ()
+        self._began = time.monotonic()
+
+    def whole(self) -> None:
+        self._on_stoppable(Undoable())
+        try:
+            self._both()
+        except BaseException as error:
+            try:
+                self._conclude(False)
+            except StoreError as unwritten:
+                error.add_note(str(unwritten))  # what failed first is what the user must know first
+            raise
+        self._conclude(True)
+
+    def _both(self) -> None:
+        a, b = self._units
+        engine = [find_engine()]  # before anything is built
+        self._listener.scenario_begins(a, 1, 1)
+        setups = prepare_both(a, b)
+        for unit, setup in zip(self._units, setups, strict=True):
+            self._files.note_plan(unit.name, describe(plan((), setup.resources)))
+            self._files.note_facts({**setup.facts, **program_facts(unit)})
+        with standing_both(setups, self._listener):
+            first, second = (self._standing(setup, engine) for setup in setups)
+            try:
+                self._measured(first, second)
+            finally:
+                first.control.close()
+                second.control.close()
+
+    def _measured(self, a: Standing, b: Standing) -> None:
+        for bench in (a, b):
+            self._settings[bench.scenario.name] = in_force(bench.setup.scenario, bench.setup.places, bench.control)
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
+
+    def _keep(self, found: Stretch) -> None:
+        self._folder.append_stretch(found)
+        self._stretches.append(found)
+
+    def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
+        record = Record(
+            self._folder.append_trial,
+            self._folder.append_measurement,
+            self._files.note_plan,
+            self._files.note_facts,
+            self._attach,
+            self._folder.path / "engine.log",
+        )
+        trials = tuple(one for one in self._folder.read_trials() if one.scenario == setup.scenario.name)
+        control = Unixctl(setup.places.control)
+        return Standing(
+            setup, control, engine, record, self._listener, self._began, Recorded(trials), self._on_stoppable
+        )
+
+    def _attach(self, name: str, text: str) -> None:
+        self._folder.attach(name, text)
+
+    def _conclude(self, is_finished: bool) -> None:
+        self._files.flush()  # run.json
+        conclude(self._units, self._folder, is_finished, self._settings, self._warnings)
+
+
+def conclude(
+    units: Sequence[Scenario],
+    folder: RunFolder,
+    is_finished: bool,
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    warnings: tuple[str, ...] = (),
+) -> None:
+    """Write what the folder's slices say of A and of B as the run's result; `settings` in force, by the unit's name."""
+    stretches = folder.read_stretches()
+    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    found = list[ScenarioResult]()
+    quads = compare_slices(measured).quads if measured else ()
+    for side, unit in zip(SIDES, units, strict=True) if measured else ():
+        found.append(
+            replace(
+                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in stretches)),
+                metrics=(rate_metric(quads, side),) if quads else (),
+                settings=settings.get(unit.name, {}),
+                traffic_s=sum(part.length_s for one in measured for part in one.slices if part.side == side),
+                warnings=warnings if side == SIDES[0] else (),
+            )
+        )
+    drawn = tuple(curves(folder.read_info().sweeps, found))
+    folder.write_result(RunResult(SCHEMA, folder.run_id, is_finished, tuple(found), drawn, ()))

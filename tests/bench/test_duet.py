@@ -1,0 +1,172 @@
+"""Two real switches at once: slices, kills while one of them is frozen, interruption and resumption."""
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from bench_tools import (
+    STATE,
+    journal_entries,
+    kill_lab,
+    marked_processes,
+    run,
+    start,
+    start_watched,
+    stretches_in,
+    wait_for,
+    what_is_there,
+)
+from scenario_text import one_way
+
+from pinchpoint.model.comparison import ComparisonKind
+from pinchpoint.model.duet import FORWARDED, MEASURED
+from pinchpoint.store.folder import COMPARISON, RunFolder
+
+REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
+MEASURING = "measuring slices"
+
+
+@pytest.fixture
+def rates(tmp_path):
+    """A scenario whose two benches fit a small machine; what is measured is the host's affair."""
+
+    def write(datapath="dpdk"):
+        path = tmp_path / "rates.toml"
+        path.write_text(one_way("rates", "", datapath=datapath, dut="memory_mb = 512", search="drain_s = 0.05"))
+        return path
+
+    return write
+
+
+def only(out):
+    (path,) = Path(out).iterdir()
+    return RunFolder.open(path)
+
+
+def words(scenario, out, *more):
+    return ("compare", scenario, "--set-b", REWRITE, "--method", "duet", "--out", out, *more)
+
+
+def pid_of(program):
+    found = subprocess.run(["pgrep", "-f", program], capture_output=True, text=True, check=False).stdout.split()
+    return [int(pid) for pid in found if int(pid) in marked_processes()]
+
+
+def is_frozen(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:
+        return False
+
+
+@pytest.mark.parametrize("datapath", ["dpdk", "af_packet"])
+def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_left, rates, tmp_path, datapath):
+    out = tmp_path / "runs"
+    done = run(*words(rates(datapath), out, "--slices", "2s"))
+    assert done.returncode == 0, done.stderr
+    folder = only(out)
+    measured = [one for one in folder.read_stretches() if one.phase == MEASURED]
+    assert {part.side for one in measured for part in one.slices} == {"A", "B"}
+    assert sum(part.received for one in measured for part in one.slices) > 0
+    found = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+    assert found.kind is ComparisonKind.DUET
+    (part,) = found.scenarios
+    assert part.metrics[0].metric == FORWARDED
+    assert part.duet.slices == sum(len(one.slices) for one in measured)
+    assert part.duet.used + sum(part.duet.discarded.values()) == part.duet.slices
+    assert [one.scenario for one in folder.read_result().scenarios] == ["A-rates", "B-rates"]
+    assert "as a duet" in done.stdout
+
+
+ENTRIES = 22  # in the journals of both benches together
+
+
+@pytest.mark.parametrize("entries", [1, 8, 11, 12, 19, ENTRIES])
+def test_after_kill_9_while_building_two_benches_clean_leaves_nothing(rates, tmp_path, entries):
+    before = what_is_there()
+    process = start(*words(rates(), tmp_path / "runs"))
+    wait_for(lambda: journal_entries() >= entries or process.poll() is not None, f"{entries} journal entries")
+    kill_lab(process)
+    assert run("clean").returncode == 0
+    assert what_is_there() == before
+
+
+@pytest.mark.parametrize("engine_too", [False, True])
+def test_after_kill_9_during_slices_clean_leaves_nothing_and_resume_finishes(rates, tmp_path, engine_too):
+    before = what_is_there()
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", *words(rates(), out, "--slices", "7s"))
+    watched.wait_until_it_says(MEASURING)
+    kept = wait_for(lambda: stretches_in(out), "a stretch")
+    switches = pid_of("ovs-vswitchd-dpdk")
+    assert len(switches) == 2
+    if engine_too:
+        engines = pid_of("bin/pinchpoint-engine")
+        wait_for(lambda: any(map(is_frozen, switches)), "a frozen switch")
+        for pid in engines:
+            os.kill(pid, signal.SIGKILL)
+    kill_lab(watched.process)
+    began = time.monotonic()
+    assert run("clean").returncode == 0
+    assert time.monotonic() - began < 20
+    assert what_is_there() == before
+    done = run("compare", "--resume", only(out).path)
+    assert done.returncode == 0, done.stderr
+    stretches = only(out).read_stretches()
+    assert len(stretches) > kept
+    assert len({one.id for one in stretches}) == len(stretches)
+    assert only(out).read_result().finished
+    assert what_is_there() == before
+
+
+def test_an_engine_that_is_killed_during_slices_is_an_error_and_no_switch_stays_frozen(nothing_left, rates, tmp_path):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", *words(rates(), out))
+    watched.wait_until_it_says(MEASURING)
+    switches = pid_of("ovs-vswitchd-dpdk")
+    wait_for(lambda: any(map(is_frozen, switches)), "a frozen switch")
+    (pid,) = pid_of("bin/pinchpoint-engine")
+    os.kill(pid, signal.SIGKILL)
+    done = watched.end()
+    assert done.returncode == 5, done.stderr
+    assert "killed by signal 9" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_switch_that_is_killed_during_slices_is_an_error_of_the_device(nothing_left, rates, tmp_path):
+    watched = start_watched(tmp_path / "stderr", *words(rates(), tmp_path / "runs"))
+    watched.wait_until_it_says(MEASURING)
+    os.kill(pid_of("ovs-vswitchd-dpdk")[0], signal.SIGKILL)
+    done = watched.end()
+    assert done.returncode == 6, done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_ctrl_c_during_slices_keeps_and_reports_them_and_resume_finishes(nothing_left, rates, tmp_path):
+    out = tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", *words(rates(), out, "--slices", "8s"))
+    watched.wait_until_it_says(MEASURING)
+    wait_for(lambda: any('"measured"' in path.read_text() for path in out.glob("*/slices.jsonl")), "a measured stretch")
+    watched.process.send_signal(signal.SIGINT)
+    assert watched.end().returncode == 130
+    folder = only(out)
+    kept = (folder.path / "slices.jsonl").read_bytes()
+    stored = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
+    assert not stored.finished
+    assert stored.scenarios[0].duet.slices > 0
+    done = run("compare", "--resume", folder.path)
+    assert done.returncode == 0, done.stderr
+    assert (folder.path / "slices.jsonl").read_bytes().startswith(kept)
+    assert COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "").finished
+
+
+def test_no_memory_for_two_is_an_error_that_names_the_command_and_otherwise_the_reason_for_turns(rates, tmp_path):
+    huge = "dut.memory_mb=500_000"
+    done = run(*words(rates(), tmp_path / "runs", "--set", huge))
+    assert done.returncode == 3
+    assert "sysctl vm.nr_hugepages=" in done.stderr
+    assert not (tmp_path / "runs").exists()
+    assert not list(STATE.glob("*.journal"))
