@@ -1,6 +1,7 @@
 """Faults while building and taking down: one never keeps the rest standing, and all are told."""
 
 import errno
+import os
 import signal
 from types import SimpleNamespace
 
