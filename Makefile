@@ -34,14 +34,14 @@ demo: setup
 
 test: setup .venv/.test-packages lint
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
-	$(BIN)/pytest -n auto --dist loadfile tests/unit
+	$(BIN)/pytest -n auto --dist loadfile tests/unit tests/browser
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
-	$(BIN)/pytest tests/browser tests/bench
+	$(BIN)/pytest tests/bench
 	$(MAKE) --no-print-directory smoke
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
 
 # Whether every benchmark still runs; the table of one that does is not shown.
-smoke:
+smoke: setup
 	@for name in $(BENCHMARKS); do \
 		$(MAKE) --no-print-directory $$name BENCH=--smoke >.venv/smoke.log 2>&1 || \
 			{ cat .venv/smoke.log; echo "make $$name BENCH=--smoke failed" >&2; exit 1; }; \
