@@ -118,7 +118,6 @@ class Pairs:
     def _trial(self, port: int) -> Trial:
         load, measurer = self._scenario.load, self._measurers[port]
         for _ in range(self._how.tries):
-            measurer.mode.forget()  # pairs are sorted by mode afterwards
             trial = measurer.trial("load", load.duration_s, load.at_fps[0])
             measurer.trials.clear()
             if self._counts(trial):

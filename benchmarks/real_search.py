@@ -123,7 +123,6 @@ def _once(
     search = replace(scenario.search, method=method, max_duration_s=longest_s)
     began = time.monotonic()
     measurer.trials.clear()
-    measurer.mode.forget()
     result = measure_scenario(replace(scenario, search=search), measurer, Listener(), began)
     rejections = of_search([trial for trial in measurer.trials if trial.phase == "search"])
     ndr, pdr = result.rates[0], result.rates[-1]
