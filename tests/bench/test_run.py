@@ -119,7 +119,7 @@ def test_frames_that_a_rule_drops_are_a_named_drop_and_not_unexplained(nothing_l
 
 def test_over_veth_by_changing_one_word(nothing_left, loaded):
     trials = loaded("af_packet", 20_000, FORWARD)
-    assert_closes(trials)
+    assert sum(trial.ledger.unexplained for trial in trials) == 0
     assert any(trial.received > 0 for trial in trials)
     assert {load.name for trial in trials for load in trial.pmds} == {"main thread"}
 
