@@ -1,8 +1,9 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-.PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools
-.PHONY: bench bench-build bench-compare bench-engine bench-search bench-real-search
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare
+
+.PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -17,6 +18,8 @@ help:
 	@echo "make bench-compare   how often A against A raises an alarm, and whether a small change is found (as root, 20 minutes)"
 	@echo "make bench-real-search  both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench-search    hold searches for NDR and PDR against simulated devices of known rates (5 minutes)"
+	@echo "make bench-turnover  200 benches right after each other: none may want for hugepages (as root, 12 minutes)"
+	@echo "make smoke           one short round of every benchmark (as root, 2 minutes)"
 	@echo "make bench           the first two, and the lab's own time per trial"
 	@echo "make profile-engine  where the engine spends its core (as root)"
 	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
@@ -31,10 +34,18 @@ demo: setup
 
 test: setup .venv/.test-packages lint
 	cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk
-	$(BIN)/pytest tests/unit
+	$(BIN)/pytest -n auto --dist loadfile tests/unit tests/browser
 	packaging/with-hugepages 256 cargo test --quiet --manifest-path engine/Cargo.toml --features dpdk -- --ignored --test-threads=1
-	$(BIN)/pytest tests/browser tests/bench
+	$(BIN)/pytest tests/bench
+	$(MAKE) --no-print-directory smoke
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
+
+# Whether every benchmark still runs; the table of one that does is not shown.
+smoke: setup
+	@for name in $(BENCHMARKS); do \
+		$(MAKE) --no-print-directory $$name BENCH=--smoke >.venv/smoke.log 2>&1 || \
+			{ cat .venv/smoke.log; echo "make $$name BENCH=--smoke failed" >&2; exit 1; }; \
+	done
 
 lint: setup
 	cargo fmt --manifest-path engine/Cargo.toml --all --check
@@ -48,6 +59,7 @@ fmt:
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# Every benchmark takes BENCH=--smoke: one short round of each row, in which absent peers are no failure.
 # BENCH takes options of the table: --only WORDS, --rounds N, --json.
 bench: bench-tools
 	@$(BIN)/python benchmarks/run.py $(BENCH)
@@ -63,6 +75,10 @@ bench-compare: setup
 bench-real-search: setup
 	@$(BIN)/python benchmarks/real_search.py $(BENCH)
 
+# BENCH: --benches N, --scenario FILE, --json.
+bench-turnover: setup
+	@$(BIN)/python benchmarks/turnover_rows.py $(BENCH)
+
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)
 
@@ -75,7 +91,7 @@ profile-engine: bench-tools
 	@$(CARGO_RELEASE) --features dpdk --package pinchpoint-engine
 	@$(BIN)/python benchmarks/engine_profile.py
 
-bench-tools: setup .venv/.bench-packages
+bench-tools: setup $(if $(findstring --smoke,$(BENCH)),,.venv/.bench-packages)
 	@$(CARGO_RELEASE) --package pinchpoint-port --example drop_sink
 	@$(CARGO_RELEASE) --package pinchpoint-traffic --example account
 	@test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr

@@ -23,7 +23,7 @@ from peers import (
     peer,
     stream,
     testpmd,
-    testpmd_rate,
+    testpmd_reported,
     watched,
 )
 from peers import TESTPMD_STARTED as STARTED
@@ -49,7 +49,7 @@ def theirs(core: int, seconds: float, folder: Path, mode: str) -> Sample:
         running.wait_for(STARTED)
         time.sleep(WARM_UP_S)
         meter = watched(running.members(), core, seconds + 1)  # two whole reports
-        return Sample(testpmd_rate(running.said()), meter.share, meter.kernel_share)
+        return Sample(testpmd_reported(running), meter.share, meter.kernel_share)
 
 
 def contests(core: int, folder: Path, seconds: float) -> list[Contest]:

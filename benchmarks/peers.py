@@ -321,6 +321,18 @@ def testpmd_rate(said: str) -> float:
     return float(rates[len(rates) // 2])
 
 
+def testpmd_reported(running: Peer, timeout_s: float = 20.0) -> float:
+    """The same, once it has reported one: the first is of no whole second. Raises RuntimeError if none comes."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return testpmd_rate(running.said())
+        except RuntimeError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+
+
 def watched(members: list[int], core: int, seconds: float) -> CpuMeter:
     """The CPU time that `members` take over the next seconds."""
     with CpuMeter(members, (core,)) as meter:

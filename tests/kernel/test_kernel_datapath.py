@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.listener import Listener
@@ -113,8 +114,14 @@ gap_shortfall_ratio = 0.9
 """
 
 
-def test_frames_are_searched_for_a_rate_and_each_is_accounted_for():
+def test_frames_are_searched_for_a_rate_and_each_is_accounted_for(monkeypatch):
     """Engine and datapath share the only CPU: whether there is a rate is this kernel's affair, the account is not."""
+    run_probed = ProcessInstrument.run
+    monkeypatch.setattr(  # the distance of two cores, of which there is one
+        ProcessInstrument,
+        "run",
+        lambda self, request, heard=None: run_probed(self, replace(request, probe_cores=None), heard),
+    )
     scenario = parse(FRAMES, "kernel.toml")
     scenario = replace(scenario, engine=replace(scenario.engine, cpus=(0,)))
     trials = []

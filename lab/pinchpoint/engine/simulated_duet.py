@@ -125,7 +125,7 @@ class SimulatedDuet(SimulatedInstrument):
         random = Random(f"{self._truth.seed}/{self._runs}/slices")
         sliced = _Sliced(self._truth, self._twins, request, stalls, random)
         counts = tuple(
-            sliced.slice(window, lambda low_s, high_s: self._spans(begin_s + low_s, begin_s + high_s))
+            sliced.slice(window, lambda low_s, high_s: self.capacity(begin_s + low_s, begin_s + high_s))
             for window in _windows(slices, request.duration_s)
         )
         streams = sliced.streams()

@@ -104,7 +104,7 @@ def test_signals_wait_until_clean_is_done(bench, monkeypatch):
     remove, seen = host.remove, []
 
     def interrupt(resource):
-        os.kill(os.getpid(), signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)  # to this thread: another one, of the test runner, blocks none
         seen.append(resource)
         remove(resource)
 

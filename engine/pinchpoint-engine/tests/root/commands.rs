@@ -26,12 +26,12 @@ fn commands_send_listen_and_transact_between_namespaces() {
     let right = format!("af_packet:end@{}", veth.right);
     let path = ["send", "--from", &left, "--to", &right, "--both-ways"];
     let load = ["--rate", "1k", "--time", "500ms", "--flows", "100"];
-    let result = command(&[&path[..], &load, &["--json"]].concat());
+    let result = command(&[&path[..], &load, &["--drain", "1s", "--json"]].concat());
     for k in [0, 1] {
         assert_eq!(result["streams"][k]["lost"], 0, "{result}");
         assert!(result["streams"][k]["received"].as_u64() > Some(0));
     }
-    let listen = ["listen", &right, "--time", "2s", "--json"];
+    let listen = ["listen", &right, "--time", "4s", "--json"];
     let heard = std::thread::scope(|scope| {
         let listening = scope.spawn(|| command(&listen));
         std::thread::sleep(std::time::Duration::from_millis(300));

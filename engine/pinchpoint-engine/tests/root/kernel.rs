@@ -4,6 +4,7 @@ use super::common::{Engine, assert_identities, open, run, stream};
 use super::{Veth, ip};
 use serde_json::{Value, json};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 /// Sends both ways between the ports and expects every frame back.
 fn carries_both_directions(ports: &[Value; 2], mode: &str, sizes: [usize; 2]) {
@@ -11,12 +12,12 @@ fn carries_both_directions(ports: &[Value; 2], mode: &str, sizes: [usize; 2]) {
     let answer = engine.ask(&open(ports, &[]));
     let found = answer["ports"][0]["mode"].as_str().unwrap_or_default();
     assert!(found.starts_with(mode), "{answer}");
-    let mut there = stream(0, "left", "right", json!(20_000.0));
+    let mut there = stream(0, "left", "right", json!(2_000.0));
     there["size"] = json!({"fixed": sizes[0]});
-    let mut back = stream(1, "right", "left", json!(20_000.0));
+    let mut back = stream(1, "right", "left", json!(2_000.0));
     back["size"] = json!({"fixed": sizes[1]});
     let mut request = run(0.5, &[there, back]);
-    request["drain_s"] = json!(0.2);
+    request["drain_s"] = json!(1.0);
     let result = engine.ask(&request);
     assert_identities(&result);
     for k in [0, 1] {
@@ -160,13 +161,22 @@ fn neighbours_learn_the_addresses_of_a_port() {
             .args(["netns", "exec", &veth.left, "bash", "-c", &datagram])
             .output()
             .unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(500));
-        let neighbours = Command::new("ip")
-            .args(["-n", &veth.left, "neigh", "show", address])
-            .output()
-            .unwrap();
-        let text = String::from_utf8_lossy(&neighbours.stdout).into_owned();
-        assert!(text.contains(mac), "{address}: '{text}'");
+        let begun = Instant::now();
+        loop {
+            let neighbours = Command::new("ip")
+                .args(["-n", &veth.left, "neigh", "show", address])
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&neighbours.stdout).into_owned();
+            if text.contains(mac) {
+                break;
+            }
+            assert!(
+                begun.elapsed() < Duration::from_secs(10),
+                "{address}: '{text}'"
+            );
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
     let result = engine.ask(&json!({"type": "stop"}));
     assert!(
