@@ -18,6 +18,7 @@ mod many;
 pub mod message;
 mod outcome;
 mod place;
+mod ports;
 mod record;
 mod run;
 mod schedule;

@@ -169,24 +169,34 @@ fn outcome(
     }
 }
 
+/// How long the kernel keeps a pair of addresses and ports after the close
+/// (`TCP_TIMEWAIT_LEN`).
+const TIME_WAIT_S: u64 = 60;
+
 /// What mends failures that have a known remedy.
 fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
     if runs.iter().all(|run| run.faults.address_unavailable == 0) {
         return None;
     }
-    let sources = work.sources.len().max(1);
-    let ports = facts
-        .source_ports
-        .map_or_else(String::new, |ports| format!(" x {ports} ports"));
-    let mut text = format!(
-        "the client ran out of source ports ({sources} address(es){ports}): give more sources, or \
-         widen net.ipv4.ip_local_port_range in its namespace"
-    );
+    let sources = work.sources.len().max(1) as u64;
+    let pairs = facts.source_ports.map(|ports| ports * sources);
+    let mut text = "the client ran out of source ports".to_owned();
+    if let Some(pairs) = pairs {
+        text.push_str(&format!(
+            " ({pairs} pairs of {sources} address(es) and a port)"
+        ));
+    }
+    text.push_str(": give more sources, or widen net.ipv4.ip_local_port_range in its namespace");
     if work.kind == Kind::Crr && work.close == Close::Client {
-        text.push_str(
-            "; each connection keeps its port for 60 s more in TIME_WAIT, unless close is server \
-             or reset",
-        );
+        text.push_str(&format!(
+            "; without net.ipv4.tcp_timestamps on both ends each pair stays in TIME_WAIT for \
+             {TIME_WAIT_S} s"
+        ));
+        if let Some(pairs) = pairs {
+            let rate = pairs / TIME_WAIT_S;
+            text.push_str(&format!(", which allows {rate} connections a second"));
+        }
+        text.push_str("; close by the server or with a reset leaves none at the client");
     }
     Some(text)
 }
