@@ -30,6 +30,7 @@ mod socket;
 mod spec;
 mod stats;
 mod stream;
+mod trend;
 mod usage;
 
 pub use convert::{latency, result, sample};
@@ -43,4 +44,5 @@ pub use spec::{
     MAX_TIMEOUT, Place, Transport, Wait, Workload,
 };
 pub use stats::{Summary, summarise};
+pub use trend::{Change, Trend};
 pub use usage::Usage;

@@ -93,10 +93,10 @@ fn account(
     let found = client.account;
     let streams = work.kind == Kind::Stream;
     let bytes_of = |transactions: u64| transactions * work.request_bytes as u64;
-    let (received_bytes, per_second) = if streams {
-        (server.received.iter().sum(), server.per_second)
+    let (received_bytes, over_time) = if streams {
+        (server.received.iter().sum(), server.over_time)
     } else {
-        (bytes_of(found.transactions), found.per_second)
+        (bytes_of(found.transactions), found.over_time)
     };
     let connection = |k: usize| Connection {
         transactions: (!streams).then(|| found.per_connection[k]),
@@ -128,7 +128,8 @@ fn account(
         unfinished: client.unfinished,
         received_bytes,
         latest_ns: client.intended.map(|_| found.latest_ns),
-        per_second,
+        per_second: over_time.per_second(),
+        trend: over_time.trend(client.duration_ns),
         connections: (0..standing).map(connection).collect(),
         client: thread(0, client.usage),
         server: thread(1, server.usage),
