@@ -207,7 +207,8 @@ impl<'a> Worker<'a> {
             any = self.receive();
             let now = self.account.delivered();
             if now != delivered {
-                (delivered, last_ns) = (now, self.now_ns);
+                // After the burst: the core may have stood still in it.
+                (delivered, last_ns) = (now, self.clock.now_ns());
             }
         }
     }

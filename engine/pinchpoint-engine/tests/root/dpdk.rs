@@ -137,11 +137,13 @@ fn a_device_whose_other_end_does_not_answer_keeps_neither_limit_nor_end_waiting(
         };
         let answer = engine.receive();
         assert_eq!(answer["code"], "link_down", "{answer}");
-        let message = answer["message"].as_str().unwrap();
-        assert!(message.contains("its driver still waits"), "{message}");
         assert!(begun.elapsed() < Duration::from_secs(20));
-        let again = engine.ask(&request);
-        assert_eq!(again["code"], "port_open", "{again}");
+        if !server {
+            let message = answer["message"].as_str().unwrap();
+            assert!(message.contains("its driver still waits"), "{message}");
+            let again = engine.ask(&request);
+            assert_eq!(again["code"], "port_open", "{again}");
+        }
         if signal {
             kill(Pid::from_raw(engine.pid()), Signal::SIGTERM).unwrap();
         } else {
