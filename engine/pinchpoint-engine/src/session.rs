@@ -317,6 +317,7 @@ impl Session {
         let opened = report::opened(&specs, &mut queues);
         let mut ports = known.hand_out(request, queues);
         await_links(&mut ports, &known, patience)?;
+        self.clock = self.clock.in_order(&session.worker_cores);
         self.open = Some(OpenSession {
             link_timeout,
             known,

@@ -3,7 +3,7 @@
 mod common;
 
 use base64::Engine as _;
-use common::{Engine, assert_identities, mem_pair, open, port, run, stream};
+use common::{Engine, assert_identities, mem_pair, open, port, run, stream, two_cores};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -270,24 +270,26 @@ fn sigint_is_left_to_the_lab_and_sigterm_ends_the_engine() {
 }
 
 #[test]
-fn a_cache_line_probe_needs_two_cores_and_is_bounded() {
+fn a_cache_line_probe_tells_the_distance_and_what_each_core_executes() {
     let mut engine = opened(&mem_pair(""));
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
-    let cores = hello["cores"].as_array().unwrap();
-    if let [one, other, ..] = &cores[..] {
-        let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);
-        request["probe_cores"] = json!([one, other]);
+    let [one, other] = two_cores(&mut engine);
+    let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);
+    request["probe_cores"] = json!([one, other]);
+    // A probe gives up on a core that it cannot have within 20 ms: others may have it now.
+    let told = (1..=200).any(|epoch| {
+        request["epoch"] = json!(epoch);
         let result = engine.ask(&request);
         let probe = &result["witness"]["cache_line"];
         assert_eq!(probe["cores"], json!([one, other]));
-        for key in ["before_ns", "after_ns"] {
-            assert!(probe[key].is_null() || probe[key].as_f64().unwrap() > 0.0);
-        }
-        for key in ["ipc_before", "ipc_after"] {
-            for ipc in probe[key].as_array().unwrap() {
-                assert!(ipc.is_null() || ipc.as_f64().unwrap() > 0.5);
-            }
-        }
-    }
+        let distances = ["before_ns", "after_ns"].map(|key| probe[key].as_f64());
+        let ipc = ["ipc_before", "ipc_after"].map(|key| probe[key].as_array().unwrap().clone());
+        let ipc: Vec<_> = ipc.iter().flatten().map(Value::as_f64).collect();
+        assert_eq!(ipc.len(), 4);
+        assert!(distances.iter().flatten().all(|ns| *ns > 0.0), "{probe}");
+        assert!(ipc.iter().flatten().all(|ipc| *ipc > 0.1), "{probe}");
+        let executes = cfg!(not(target_arch = "x86_64")) || ipc.iter().all(Option::is_some);
+        distances.iter().all(Option::is_some) && executes
+    });
+    assert!(told, "200 probes, and none told everything");
     engine.bye();
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Engine, assert_identities, core, mem_pair, open, port, run, stream};
+use common::{Engine, assert_identities, core, mem_pair, open, port, run, stream, two_cores};
 use pinchpoint_import::pcap;
 use serde_json::{Value, json};
 use std::path::PathBuf;
@@ -162,6 +162,34 @@ fn losses_of_every_flow_are_those_of_the_device() {
     engine.bye();
 }
 
+/// The account of 0.1 s towards a device whose queue empties at 1,000 frames a second.
+fn emptying(drain_s: f64) -> Value {
+    let mut engine = opened(&mem_pair(",capacity_fps=1000,queue=1000"));
+    let mut request = run(0.1, &[stream(0, "left", "right", json!(10_000.0))]);
+    request["drain_s"] = json!(drain_s);
+    let result = engine.ask(&request);
+    assert_identities(&result);
+    engine.bye();
+    result
+}
+
+#[test]
+fn a_queue_that_still_empties_is_waited_for() {
+    let result = emptying(0.1);
+    let account = &result["streams"][0];
+    assert_eq!(account["lost"], 0, "{account}");
+    let emptied_s = account["sent"].as_f64().unwrap() / 1000.0 - 0.2;
+    assert!(result["drain_s"].as_f64().unwrap() > emptied_s, "{account}");
+}
+
+#[test]
+fn a_device_that_does_not_stop_sending_is_waited_for_ten_times_the_drain() {
+    let result = emptying(0.01);
+    assert!(result["streams"][0]["lost"].as_u64() > Some(0));
+    let drain_s = result["drain_s"].as_f64().unwrap();
+    assert!((0.1..5.0).contains(&drain_s), "{drain_s}");
+}
+
 #[test]
 fn latency_of_every_tenth_frame_and_the_engines_own_share() {
     let mut engine = opened(&mem_pair(",delay_us=300"));
@@ -211,10 +239,7 @@ fn the_first_frames_are_kept_in_a_new_file() {
 #[test]
 fn several_workers_share_a_stream_and_their_account_closes() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
-    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
-        return; // a machine with one core has no second worker
-    };
+    let [one, other] = two_cores(&mut engine);
     let mut request = mem_pair("");
     request["workers"] = json!([
         {"core": one, "ports": ["left", "right"]}, {"core": other, "ports": ["right", "left"]}]);
@@ -243,10 +268,7 @@ fn several_workers_share_a_stream_and_their_account_closes() {
 #[test]
 fn a_worker_accounts_for_what_another_one_sends() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
-    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
-        return;
-    };
+    let [one, other] = two_cores(&mut engine);
     let mut request = mem_pair(",loss=0.01,seed=3");
     request["workers"] =
         json!([{"core": one, "ports": ["left"]}, {"core": other, "ports": ["right"]}]);
@@ -330,10 +352,7 @@ fn a_capture_never_writes_over_what_exists() {
 #[test]
 fn two_workers_cannot_follow_fewer_flows_than_they_are() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
-    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
-        return;
-    };
+    let [one, other] = two_cores(&mut engine);
     let mut request = mem_pair("");
     request["workers"] = json!([
         {"core": one, "ports": ["left", "right"]}, {"core": other, "ports": ["right", "left"]}]);

@@ -238,8 +238,7 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
         steal_s: [steal(0), steal(1)],
         retransmitted_segments: [difference(0), difference(1)],
         time_wait: [before.time_wait, after.time_wait],
-        source_ports: counters::port_range()
-            .map(|(first, last)| u64::from(last) - u64::from(first) + 1),
+        source_ports: Some(counters::source_ports().len() as u64).filter(|&ports| ports > 0),
     }
 }
 

@@ -9,6 +9,7 @@ use crate::message::{
 use crate::outcome::{self, Outcome, Run, ThreadFacts};
 use crate::spec::{Close, Kind, Place, Transport, Wait, Workload};
 use crate::stats::Summary;
+use crate::trend::Trend;
 use crate::{Sample, Status};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -183,6 +184,7 @@ fn run(kind: Kind, run: &Run) -> message::Run {
         service: latency(&run.service),
         latest_ns: run.latest_ns,
         per_second: run.per_second.clone(),
+        trend: run.trend.as_ref().map(trend),
         connections: run
             .connections
             .iter()
@@ -192,6 +194,18 @@ fn run(kind: Kind, run: &Run) -> message::Run {
         server: witness(&run.server),
         time_wait: run.time_wait,
         cache_line_ns: run.cache_line_ns,
+    }
+}
+
+fn trend(found: &Trend) -> message::Trend {
+    message::Trend {
+        first_third_per_s: found.first_third_per_s,
+        last_third_per_s: found.last_third_per_s,
+        change: found.change.map(|change| message::Change {
+            at_s: change.at_s,
+            before_per_s: change.before_per_s,
+            after_per_s: change.after_per_s,
+        }),
     }
 }
 

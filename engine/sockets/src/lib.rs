@@ -18,6 +18,7 @@ mod many;
 pub mod message;
 mod outcome;
 mod place;
+mod ports;
 mod record;
 mod run;
 mod schedule;
@@ -29,6 +30,7 @@ mod socket;
 mod spec;
 mod stats;
 mod stream;
+mod trend;
 mod usage;
 
 pub use convert::{latency, result, sample};
@@ -42,4 +44,5 @@ pub use spec::{
     MAX_TIMEOUT, Place, Transport, Wait, Workload,
 };
 pub use stats::{Summary, summarise};
+pub use trend::{Change, Trend};
 pub use usage::Usage;

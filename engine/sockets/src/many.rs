@@ -6,10 +6,11 @@
 
 use crate::client::{Course, REST};
 use crate::fault::Fault;
+use crate::ports::Ports;
 use crate::schedule::Due;
 use crate::shared::Shared;
 use crate::single::{answers, tag, turn};
-use crate::socket::{self, Io};
+use crate::socket::{self, Io, Refused};
 use crate::spec::{Close, Kind, Transport, Wait};
 use pinchpoint_worker::Clock;
 use rustix::buffer::spare_capacity;
@@ -61,6 +62,8 @@ pub(crate) struct Many<'a> {
     events: Vec<epoll::Event>,
     slots: Vec<Slot>,
     idle: Vec<usize>,
+    /// Where the connections of `crr` come from.
+    ports: Option<Ports>,
     request: Vec<u8>,
     response: Vec<u8>,
     number: u64,
@@ -87,6 +90,8 @@ impl<'a> Many<'a> {
             planned_ns: 0,
             begun_ns: 0,
         };
+        let connects = work.kind == Kind::Crr && work.transport == Transport::Tcp;
+        let ports = connects.then(|| Ports::new(shared, &target)).transpose()?;
         let spare = usize::from(work.transport == Transport::Udp);
         let mut many = Self {
             shared,
@@ -97,6 +102,7 @@ impl<'a> Many<'a> {
             slots: (0..work.connections).map(|_| slot()).collect(),
             // The first connection is the first to be taken.
             idle: (0..work.connections).rev().collect(),
+            ports,
             request: vec![0; work.request_bytes],
             response: vec![0; work.response_bytes + spare],
             number: 0,
@@ -239,14 +245,23 @@ impl<'a> Many<'a> {
     }
 
     fn connect(&mut self, k: usize) -> Result<(), Fault> {
-        let work = self.shared.work;
-        let source = turn(&work.sources, self.number);
-        let socket = socket::client(self.shared, source, &self.target, true)?;
-        match connect(&socket, &self.target) {
-            Ok(()) | Err(Errno::INPROGRESS) => {}
-            Err(Errno::AGAIN) => return Err(Fault::AddressUnavailable),
-            Err(error) => return Err(error.into()),
-        }
+        let (shared, target) = (self.shared, self.target);
+        let socket = match &mut self.ports {
+            Some(ports) => ports.connect(|from| {
+                let socket = socket::client_from(shared, &from, true)?;
+                match connect(&socket, &target) {
+                    Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
+                    Err(Errno::ADDRNOTAVAIL) => Err(Refused::Pair),
+                    Err(error) => Err(error.into()),
+                }
+            })?,
+            None => {
+                let source = turn(&shared.work.sources, self.number);
+                let socket = socket::client(shared, source, &target, true)?;
+                connect(&socket, &target)?;
+                socket
+            }
+        };
         self.slots[k].generation = self.slots[k].generation.wrapping_add(1);
         self.slots[k].socket = Some(socket);
         // Between near namespaces the handshake is over before connect

@@ -141,6 +141,8 @@ message! {
         #[serde(deserialize_with = "present")]
         latest_ns: Option<u64>,
         per_second: Vec<u64>,
+        #[serde(deserialize_with = "present")]
+        trend: Option<Trend>,
         connections: Vec<Connection>,
         client: ThreadWitness,
         server: ThreadWitness,
@@ -159,6 +161,21 @@ message! {
         other: u64,
         #[serde(deserialize_with = "present")]
         first: Option<String>,
+    }
+
+    /// How a rate moved within its window.
+    Trend {
+        first_third_per_s: f64,
+        last_third_per_s: f64,
+        #[serde(deserialize_with = "present")]
+        change: Option<Change>,
+    }
+
+    /// From one level to another.
+    Change {
+        at_s: f64,
+        before_per_s: f64,
+        after_per_s: f64,
     }
 
     /// One standing connection.

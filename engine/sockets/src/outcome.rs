@@ -2,6 +2,7 @@
 
 use crate::fault::{Fault, Faults};
 use crate::stats::Summary;
+use crate::trend::Trend;
 use crate::usage::Usage;
 use hdrhistogram::Histogram;
 use std::net::SocketAddr;
@@ -87,6 +88,8 @@ pub struct Run {
     /// Transactions that ended, or bytes received of a stream, in each second
     /// of the window; the last second may be a part of one.
     pub per_second: Vec<u64>,
+    /// How that moved within the window; none if it was too short to tell.
+    pub trend: Option<Trend>,
     /// The standing connections, in the order they were opened; empty for
     /// `crr`.
     pub connections: Vec<Connection>,

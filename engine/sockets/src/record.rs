@@ -4,10 +4,12 @@ use crate::fault::{Fault, Faults};
 use crate::live::Live;
 use crate::shared::nanoseconds;
 use crate::spec::Workload;
+use crate::trend::{self, SLOT_NS, Trend};
 use hdrhistogram::Histogram;
 use pinchpoint_traffic::latency::LatencyRecorder;
 
-const SECOND_NS: u64 = 1_000_000_000;
+/// Slots of a second.
+const SECOND: usize = (1_000_000_000 / SLOT_NS) as usize;
 
 /// Counts what belongs to the window: the transactions planned in it.
 pub(crate) struct Recorder<'a> {
@@ -19,7 +21,7 @@ pub(crate) struct Recorder<'a> {
     latest_ns: u64,
     transactions: u64,
     per_connection: Vec<u64>,
-    per_second: Vec<u64>,
+    over_time: OverTime,
     faults: Faults,
     first_fault: Option<Fault>,
     last_fault: Option<Fault>,
@@ -32,7 +34,7 @@ pub(crate) struct Recorder<'a> {
 pub(crate) struct Account {
     pub(crate) transactions: u64,
     pub(crate) per_connection: Vec<u64>,
-    pub(crate) per_second: Vec<u64>,
+    pub(crate) over_time: OverTime,
     pub(crate) faults: Faults,
     pub(crate) first_fault: Option<Fault>,
     pub(crate) latency: Histogram<u64>,
@@ -40,14 +42,39 @@ pub(crate) struct Account {
     pub(crate) latest_ns: u64,
 }
 
-/// Room for one number in each second of `work`'s window, the begun one too.
-pub(crate) fn seconds_of(work: &Workload) -> Vec<u64> {
-    vec![0; nanoseconds(work.duration).div_ceil(SECOND_NS) as usize]
-}
+/// What was counted over a window, slot by slot ([`SLOT_NS`]).
+pub(crate) struct OverTime(Vec<u64>);
 
-/// The second of the window in which `at_ns` lies.
-pub(crate) fn second(at_ns: u64, start_ns: u64) -> usize {
-    ((at_ns - start_ns) / SECOND_NS) as usize
+impl OverTime {
+    /// Room for `work`'s window, the begun slot too.
+    pub(crate) fn new(work: &Workload) -> Self {
+        Self(vec![
+            0;
+            nanoseconds(work.duration).div_ceil(SLOT_NS) as usize
+        ])
+    }
+
+    /// Counts `more` at `at_ns` of a window that began at `start_ns`; nothing
+    /// after its end.
+    #[inline]
+    pub(crate) fn count(&mut self, at_ns: u64, start_ns: u64, more: u64) {
+        let slot = ((at_ns - start_ns) / SLOT_NS) as usize;
+        if let Some(count) = self.0.get_mut(slot) {
+            *count += more;
+        }
+    }
+
+    pub(crate) fn per_second(&self) -> Vec<u64> {
+        self.0
+            .chunks(SECOND)
+            .map(|slots| slots.iter().sum())
+            .collect()
+    }
+
+    /// See [`trend::of`].
+    pub(crate) fn trend(&self, duration_ns: u64) -> Option<Trend> {
+        trend::of(&self.0, duration_ns)
+    }
 }
 
 impl<'a> Recorder<'a> {
@@ -60,7 +87,7 @@ impl<'a> Recorder<'a> {
             latest_ns: 0,
             transactions: 0,
             per_connection: vec![0; work.connections],
-            per_second: seconds_of(work),
+            over_time: OverTime::new(work),
             faults: Faults::default(),
             first_fault: None,
             last_fault: None,
@@ -85,9 +112,7 @@ impl<'a> Recorder<'a> {
         }
         self.transactions += 1;
         self.per_connection[slot] += 1;
-        if let Some(count) = self.per_second.get_mut(second(done_ns, self.start_ns)) {
-            *count += 1;
-        }
+        self.over_time.count(done_ns, self.start_ns, 1);
         self.latency.record(0, planned_ns, done_ns);
         if planned_ns != begun_ns {
             self.latest_ns = self.latest_ns.max(begun_ns - planned_ns);
@@ -135,7 +160,7 @@ impl<'a> Recorder<'a> {
         Account {
             transactions: self.transactions,
             per_connection: self.per_connection,
-            per_second: self.per_second,
+            over_time: self.over_time,
             faults: self.faults,
             first_fault: self.first_fault,
             latency: self.latency.into_histogram(),

@@ -93,10 +93,10 @@ fn account(
     let found = client.account;
     let streams = work.kind == Kind::Stream;
     let bytes_of = |transactions: u64| transactions * work.request_bytes as u64;
-    let (received_bytes, per_second) = if streams {
-        (server.received.iter().sum(), server.per_second)
+    let (received_bytes, over_time) = if streams {
+        (server.received.iter().sum(), server.over_time)
     } else {
-        (bytes_of(found.transactions), found.per_second)
+        (bytes_of(found.transactions), found.over_time)
     };
     let connection = |k: usize| Connection {
         transactions: (!streams).then(|| found.per_connection[k]),
@@ -128,7 +128,8 @@ fn account(
         unfinished: client.unfinished,
         received_bytes,
         latest_ns: client.intended.map(|_| found.latest_ns),
-        per_second,
+        per_second: over_time.per_second(),
+        trend: over_time.trend(client.duration_ns),
         connections: (0..standing).map(connection).collect(),
         client: thread(0, client.usage),
         server: thread(1, server.usage),
@@ -169,24 +170,34 @@ fn outcome(
     }
 }
 
+/// How long the kernel keeps a pair of addresses and ports after the close
+/// (`TCP_TIMEWAIT_LEN`).
+const TIME_WAIT_S: u64 = 60;
+
 /// What mends failures that have a known remedy.
 fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
     if runs.iter().all(|run| run.faults.address_unavailable == 0) {
         return None;
     }
-    let sources = work.sources.len().max(1);
-    let ports = facts
-        .source_ports
-        .map_or_else(String::new, |ports| format!(" x {ports} ports"));
-    let mut text = format!(
-        "the client ran out of source ports ({sources} address(es){ports}): give more sources, or \
-         widen net.ipv4.ip_local_port_range in its namespace"
-    );
+    let sources = work.sources.len().max(1) as u64;
+    let pairs = facts.source_ports.map(|ports| ports * sources);
+    let mut text = "the client ran out of source ports".to_owned();
+    if let Some(pairs) = pairs {
+        text.push_str(&format!(
+            " ({pairs} pairs of {sources} address(es) and a port)"
+        ));
+    }
+    text.push_str(": give more sources, or widen net.ipv4.ip_local_port_range in its namespace");
     if work.kind == Kind::Crr && work.close == Close::Client {
-        text.push_str(
-            "; each connection keeps its port for 60 s more in TIME_WAIT, unless close is server \
-             or reset",
-        );
+        text.push_str(&format!(
+            "; without net.ipv4.tcp_timestamps on both ends each pair stays in TIME_WAIT for \
+             {TIME_WAIT_S} s"
+        ));
+        if let Some(pairs) = pairs {
+            let rate = pairs / TIME_WAIT_S;
+            text.push_str(&format!(", which allows {rate} connections a second"));
+        }
+        text.push_str("; close by the server or with a reset leaves none at the client");
     }
     Some(text)
 }

@@ -2,7 +2,7 @@
 
 use crate::failure::Failure;
 use crate::place;
-use crate::record::{second, seconds_of};
+use crate::record::OverTime;
 use crate::server_many;
 use crate::shared::{Phase, Shared};
 use crate::socket::serve;
@@ -23,8 +23,8 @@ pub(crate) struct Report {
     /// Payload bytes of streams received in the window, by connection in the
     /// order they were accepted.
     pub(crate) received: Vec<u64>,
-    /// The same, by second.
-    pub(crate) per_second: Vec<u64>,
+    /// The same, over time.
+    pub(crate) over_time: OverTime,
 }
 
 /// Follows the client's phases and counts for them.
@@ -84,7 +84,7 @@ pub(crate) fn run(
     let mut received = Received {
         clock: clock.clone(),
         by_connection: vec![0; work.connections],
-        per_second: seconds_of(work),
+        over_time: OverTime::new(work),
     };
     let served = match (work.kind, work.transport) {
         (Kind::Stream, _) => streams(&mut watch, &socket, &mut received),
@@ -98,7 +98,7 @@ pub(crate) fn run(
     Some(Report {
         usage: Usage::now().since(&watch.usage),
         received: received.by_connection,
-        per_second: received.per_second,
+        over_time: received.over_time,
     })
 }
 
@@ -210,7 +210,7 @@ fn datagrams(watch: &mut Watch, socket: &OwnedFd) -> Result<(), Errno> {
 struct Received {
     clock: Clock,
     by_connection: Vec<u64>,
-    per_second: Vec<u64>,
+    over_time: OverTime,
 }
 
 impl Received {
@@ -221,9 +221,7 @@ impl Received {
         let (start_ns, end_ns) = shared.window();
         if now_ns >= start_ns && now_ns < end_ns {
             self.by_connection[k] += bytes as u64;
-            if let Some(sum) = self.per_second.get_mut(second(now_ns, start_ns)) {
-                *sum += bytes as u64;
-            }
+            self.over_time.count(now_ns, start_ns, bytes as u64);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::client::{Course, REST};
 use crate::fault::Fault;
+use crate::ports::Ports;
 use crate::schedule::Due;
 use crate::shared::Shared;
 use crate::socket::{self, Io};
@@ -22,6 +23,8 @@ pub(crate) struct Single<'a> {
     target: SocketAddr,
     /// The standing connection of `rr`.
     standing: Option<OwnedFd>,
+    /// Where the connections of `crr` come from.
+    ports: Option<Ports>,
     request: Vec<u8>,
     response: Vec<u8>,
     number: u64,
@@ -44,6 +47,8 @@ impl<'a> Single<'a> {
                 Some(socket)
             }
         };
+        let connects = work.kind == Kind::Crr && work.transport == Transport::Tcp;
+        let ports = connects.then(|| Ports::new(shared, &target)).transpose()?;
         // A datagram that is too long must not pass as one that fits.
         let spare = usize::from(work.transport == Transport::Udp);
         Ok(Self {
@@ -52,6 +57,7 @@ impl<'a> Single<'a> {
             clock: clock.clone(),
             target,
             standing,
+            ports,
             request: vec![0; work.request_bytes],
             response: vec![0; work.response_bytes + spare],
             number: 0,
@@ -126,9 +132,18 @@ impl<'a> Single<'a> {
 
     fn connect_and_transact(&mut self, begun_ns: u64) -> Result<(), Fault> {
         let work = self.shared.work;
-        let source = turn(&work.sources, self.number);
-        let socket = socket::client(self.shared, source, &self.target, false)?;
-        self.io.connect(&socket, &self.target, begun_ns)?;
+        let socket = match &mut self.ports {
+            Some(ports) => ports.connect(|from| {
+                let socket = socket::client_from(self.shared, &from, false)?;
+                self.io.connect_bound(socket, &self.target, begun_ns)
+            })?,
+            None => {
+                let source = turn(&work.sources, self.number);
+                let socket = socket::client(self.shared, source, &self.target, false)?;
+                self.io.connect(&socket, &self.target, begun_ns)?;
+                socket
+            }
+        };
         let (request, response) = (&mut self.request, &mut self.response);
         match work.transport {
             Transport::Udp => ask(&self.io, &socket, request, response, self.number, begun_ns),

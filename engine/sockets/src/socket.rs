@@ -74,6 +74,43 @@ pub(crate) fn serve(shared: &Shared, nonblocking: bool) -> Result<(OwnedFd, Sock
     })
 }
 
+/// Why no connection began from a source address and port.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Another socket holds the port (EADDRINUSE at bind()).
+    Port,
+    /// The pair of addresses and ports is in use, or in TIME_WAIT
+    /// (EADDRNOTAVAIL at connect()).
+    Pair,
+    /// Anything else: another port would not mend it.
+    Otherwise(Fault),
+}
+
+/// The address from which the calling thread's namespace reaches `target`.
+pub(crate) fn source_towards(target: &SocketAddr) -> Result<IpAddr, Errno> {
+    // Connecting a datagram socket chooses a route and sends nothing (udp(7)).
+    let socket = socket(target, Transport::Udp, false)?;
+    connect(&socket, target)?;
+    Ok(SocketAddr::try_from(getsockname(&socket)?)?.ip())
+}
+
+/// A client's TCP socket bound to `from`, not yet connected. Pairs of that
+/// port in TIME_WAIT do not prevent it.
+#[inline]
+pub(crate) fn client_from(
+    shared: &Shared,
+    from: &SocketAddr,
+    nonblocking: bool,
+) -> Result<OwnedFd, Refused> {
+    let socket = unbound(shared, from, nonblocking)?;
+    set_socket_reuseaddr(&socket, true)?;
+    match bind(&socket, from) {
+        Ok(()) => Ok(socket),
+        Err(Errno::ADDRINUSE) => Err(Refused::Port),
+        Err(error) => Err(error.into()),
+    }
+}
+
 /// A client's socket that is not yet connected, from `source` if there is one.
 #[inline]
 pub(crate) fn client(
@@ -82,6 +119,22 @@ pub(crate) fn client(
     target: &SocketAddr,
     nonblocking: bool,
 ) -> Result<OwnedFd, Errno> {
+    let socket = unbound(shared, target, nonblocking)?;
+    if let Some(source) = source {
+        if shared.work.transport == Transport::Tcp {
+            // Port and target are chosen together at connect, so a port may
+            // serve several targets (ip(7)).
+            setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)
+                .map_err(|error| Errno::from_raw_os_error(error as i32))?;
+        }
+        bind(&socket, &SocketAddr::new(source, 0))?;
+    }
+    Ok(socket)
+}
+
+/// A client's socket with its options, of the family of `target`.
+#[inline]
+fn unbound(shared: &Shared, target: &SocketAddr, nonblocking: bool) -> Result<OwnedFd, Errno> {
     let work = shared.work;
     let socket = socket(target, work.transport, nonblocking)?;
     if !nonblocking {
@@ -94,15 +147,6 @@ pub(crate) fn client(
         if work.kind == Kind::Crr && work.close == Close::Reset {
             set_socket_linger(&socket, Some(Duration::ZERO))?;
         }
-    }
-    if let Some(source) = source {
-        if work.transport == Transport::Tcp {
-            // Port and target are chosen together at connect, so a port may
-            // serve several targets (ip(7)).
-            setsockopt(&socket, sockopt::IpBindAddressNoPort, &true)
-                .map_err(|error| Errno::from_raw_os_error(error as i32))?;
-        }
-        bind(&socket, &SocketAddr::new(source, 0))?;
     }
     Ok(socket)
 }
@@ -161,6 +205,20 @@ impl<'a> Io<'a> {
                 Err(Errno::AGAIN) => return Err(Fault::AddressUnavailable),
                 Err(error) => return Err(error.into()),
             }
+        }
+    }
+
+    /// Connects a blocking socket that is bound to a port.
+    pub(crate) fn connect_bound(
+        &self,
+        socket: OwnedFd,
+        target: &SocketAddr,
+        begun_ns: u64,
+    ) -> Result<OwnedFd, Refused> {
+        match self.connect(&socket, target, begun_ns) {
+            Ok(()) => Ok(socket),
+            Err(Fault::AddressUnavailable) => Err(Refused::Pair),
+            Err(fault) => Err(fault.into()),
         }
     }
 

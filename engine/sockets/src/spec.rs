@@ -43,7 +43,8 @@ pub enum Transport {
 /// the address pair in TIME_WAIT for 60 s (RFC 9293 section 3.6.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Close {
-    /// The client: each transaction occupies a source port for 60 s more.
+    /// The client: each transaction occupies a source port for 60 s more, or,
+    /// with TCP time stamps, until its turn comes again.
     Client,
     /// The server: the client waits for its end of stream, then closes.
     Server,

@@ -245,6 +245,11 @@ impl Account {
         self.streams.iter().map(missing).sum()
     }
 
+    /// Frames of this trial that the ports delivered, copies and corrupt ones too.
+    pub fn delivered(&self) -> u64 {
+        self.ports.iter().map(|port| port.received).sum()
+    }
+
     /// Frames that the ports delivered, whatever they are.
     pub fn arrived(&self) -> u64 {
         let ports = self.ports.iter();

@@ -62,7 +62,8 @@ impl LatencyRecorder {
     }
 
     /// Records frame `sequence`, stamped at `sent_ns` (48 bits) and received
-    /// at `received_ns`.
+    /// at `received_ns`. One that, by the clocks, was received before it was
+    /// sent counts as 0.
     #[inline(always)]
     pub fn record(&mut self, sequence: u64, sent_ns: u64, received_ns: u64) {
         let latency_ns = received_ns.wrapping_sub(sent_ns) & MASK_48;
@@ -81,8 +82,7 @@ impl LatencyRecorder {
         self.flush();
         self.run_ns = latency_ns;
         if let (Some(jitter), true) = (&mut self.jitter, before_ns != NO_RUN) {
-            // Both have 48 bits, so their difference has a sign there.
-            let change_ns = (latency_ns.wrapping_sub(before_ns) << 16) as i64 >> 16;
+            let change_ns = signed(latency_ns.wrapping_sub(before_ns));
             jitter.saturating_record(change_ns.unsigned_abs());
         }
     }
@@ -93,7 +93,8 @@ impl LatencyRecorder {
             None => self.run,
         };
         if recorded > 0 {
-            self.latency.saturating_record_n(self.run_ns, recorded);
+            let latency_ns = u64::try_from(signed(self.run_ns)).unwrap_or(0);
+            self.latency.saturating_record_n(latency_ns, recorded);
         }
         if let (Some(jitter), true) = (&mut self.jitter, self.run > 1) {
             jitter.saturating_record_n(0, self.run - 1);
@@ -127,6 +128,11 @@ impl LatencyRecorder {
     pub fn into_histogram(self) -> Histogram<u64> {
         self.into_latencies().latency
     }
+}
+
+/// A difference of numbers of 48 bits, which has its sign there.
+fn signed(difference: u64) -> i64 {
+    (difference << 16) as i64 >> 16
 }
 
 /// Its memory is touched here: the first frames of a burst would otherwise
@@ -201,6 +207,17 @@ mod tests {
         let mut recorder = LatencyRecorder::new(1, false);
         recorder.record(0, MASK_48 - 99, (1 << 48) + 400);
         assert_eq!(recorder.into_histogram().max(), 500);
+    }
+
+    #[test]
+    fn a_frame_received_before_it_was_sent_has_no_latency_of_hours() {
+        let mut recorder = LatencyRecorder::new(1, true);
+        for (sequence, received) in [(0, 900), (1, 1100)] {
+            recorder.record(sequence, 1000, received);
+        }
+        let found = recorder.into_latencies();
+        assert_eq!((found.latency.min(), found.latency.max()), (0, 100));
+        assert_eq!(found.jitter.unwrap().max(), 200);
     }
 
     #[test]

@@ -1,14 +1,29 @@
 //! The engine's clock: the processor's time stamp counter where it is
-//! invariant, the system's monotonic clock otherwise.
+//! invariant and in order on all cores, the system's monotonic clock otherwise.
 
-use quanta::Clock as Source;
+use pinchpoint_port::sched;
+use quanta::Clock as Counter;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-/// Nanoseconds since the engine started. Reading it costs a few nanoseconds
-/// and is ordered the same on all cores.
+/// How long two cores compare their counters; the kernel's own check of this
+/// kind (`check_tsc_warp`) takes as long.
+const COMPARING: Duration = Duration::from_millis(2);
+/// A core that does not get its turn within this is left uncompared.
+const MEETING: Duration = Duration::from_millis(200);
+
+/// Nanoseconds since the engine started. Reading it costs a few nanoseconds.
+/// The order is the same on all cores for which [`in_order`](Self::in_order)
+/// was asked.
 #[derive(Debug, Clone)]
 pub struct Clock {
     source: Source,
-    origin: u64,
+}
+
+#[derive(Debug, Clone)]
+enum Source {
+    Counter { counter: Counter, origin: u64 },
+    System { origin: Instant },
 }
 
 impl Default for Clock {
@@ -21,21 +36,129 @@ impl Clock {
     /// A clock that starts at zero; calibrates itself, which takes up to
     /// 200 ms the first time in a process.
     pub fn new() -> Self {
-        let source = Source::new();
-        let origin = source.raw();
-        Self { source, origin }
+        let counter = Counter::new();
+        let origin = counter.raw();
+        Self {
+            source: Source::Counter { counter, origin },
+        }
+    }
+
+    /// A clock that starts at zero and that the kernel keeps in order.
+    fn system() -> Self {
+        Self {
+            source: Source::System {
+                origin: Instant::now(),
+            },
+        }
+    }
+
+    /// This clock, if its counter never goes back from one of `cores` to
+    /// another; the system's otherwise, which costs more to read.
+    #[must_use]
+    pub fn in_order(&self, cores: &[usize]) -> Self {
+        let read = || self.now_ns();
+        let back_ns = cores
+            .windows(2)
+            .filter(|pair| pair[0] != pair[1])
+            .map(|pair| goes_back([(pair[0], &read), (pair[1], &read)]));
+        match back_ns.max() {
+            Some(back_ns) if back_ns > 0 => {
+                eprintln!(
+                    "the time stamp counter goes back by {back_ns} ns from core to core: the \
+                     system's clock is used instead"
+                );
+                Self::system()
+            }
+            _ => self.clone(),
+        }
     }
 
     /// Now, in nanoseconds.
     #[inline(always)]
     pub fn now_ns(&self) -> u64 {
-        self.source.delta_as_nanos(self.origin, self.source.raw())
+        match &self.source {
+            Source::Counter { counter, origin } => counter.delta_as_nanos(*origin, counter.raw()),
+            Source::System { origin } => origin.elapsed().as_nanos() as u64,
+        }
     }
 
     /// Ticks of the underlying counter per second.
     pub fn hz(&self) -> u64 {
         const TICKS: u64 = 1 << 40;
-        let nanoseconds = self.source.delta_as_nanos(0, TICKS).max(1);
+        let Source::Counter { counter, .. } = &self.source else {
+            return 1_000_000_000;
+        };
+        let nanoseconds = counter.delta_as_nanos(0, TICKS).max(1);
         (TICKS as f64 / nanoseconds as f64 * 1e9).round() as u64
+    }
+}
+
+/// By how much the second of two readings, one after the other on two cores,
+/// was ever the smaller one. The cores take turns as their caches let them.
+fn goes_back<F: Fn() -> u64 + Sync>(sides: [(usize, &F); 2]) -> u64 {
+    let latest = AtomicU64::new(0);
+    let arrived = AtomicU64::new(0);
+    let side = |(core, read): (usize, &F)| {
+        // Where it may not run, there is nothing to compare.
+        if sched::pin(core).is_err() {
+            return 0;
+        }
+        arrived.fetch_add(1, Ordering::AcqRel);
+        let begun = Instant::now();
+        while arrived.load(Ordering::Acquire) < 2 {
+            if begun.elapsed() > MEETING {
+                return 0;
+            }
+            std::thread::yield_now();
+        }
+        let mut back_ns = 0;
+        let begun = Instant::now();
+        while begun.elapsed() < COMPARING {
+            for _ in 0..64 {
+                let before = latest.load(Ordering::SeqCst);
+                let now = read();
+                back_ns = back_ns.max(before.saturating_sub(now));
+                latest.fetch_max(now, Ordering::SeqCst);
+            }
+        }
+        back_ns
+    };
+    std::thread::scope(|scope| {
+        let threads = sides.map(|one| scope.spawn(move || side(one)));
+        let found = threads.map(|thread| thread.join().unwrap_or(0));
+        found.into_iter().max().unwrap_or(0)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_that_is_behind_on_another_core_is_found() {
+        let clock = Clock::new();
+        let ahead = |by_ns: u64| {
+            let clock = clock.clone();
+            Box::new(move || clock.now_ns() + by_ns) as Box<dyn Fn() -> u64 + Sync>
+        };
+        let (right, wrong) = (ahead(0), ahead(1_000_000_000));
+        // On one core the two take turns too, if by the scheduler.
+        let found = goes_back([(core(), &right), (core(), &wrong)]);
+        assert!((1..=1_000_000_000).contains(&found), "{found}");
+    }
+
+    #[test]
+    fn the_systems_clock_goes_on_and_is_kept_on_one_core() {
+        let clock = Clock::system();
+        let first = clock.now_ns();
+        std::thread::sleep(Duration::from_millis(2));
+        assert!(clock.now_ns() >= first + 2_000_000);
+        assert_eq!(clock.hz(), 1_000_000_000);
+        let kept = Clock::new().in_order(&[core(), core()]);
+        assert!(matches!(kept.source, Source::Counter { .. }));
+    }
+
+    fn core() -> usize {
+        nix::sched::sched_getcpu().unwrap()
     }
 }

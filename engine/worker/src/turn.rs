@@ -22,6 +22,8 @@ mod sliced;
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
 const LIVE_BURST: u64 = 2048;
+/// How many times its length a drain may last while frames still arrive.
+const LONGEST_DRAIN: u64 = 10;
 /// How often the counters are published and the ports asked how they are.
 const PUBLISH_NS: u64 = 1_000_000;
 
@@ -201,26 +203,40 @@ impl<'a> Worker<'a> {
         self.streams[self.active.clone()].iter().all(done)
     }
 
-    /// Receives until `drain_ns` after the last worker has sent, and, if that
-    /// is any time at all, what is in the rings then: a core that comes late
-    /// finds there what had arrived in time.
+    /// Receives until `drain_ns` after the last worker has sent and after the
+    /// last frame of this trial has arrived here, but at most
+    /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
+    /// and a loop of the device must not keep the trial. Then, if that is any
+    /// time at all, what is in the rings: a core that comes late finds there
+    /// what had arrived in time.
     fn drain(&mut self, drain_ns: u64) {
         let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
         let mut turns_left = self.ports.iter().map(ring).max().unwrap_or(0);
-        let mut any = true;
+        let (mut any, mut looked) = (true, false);
+        let (mut delivered, mut last_ns) = (self.account.delivered(), 0);
         loop {
             self.begin_turn();
             if self.live.aborted() {
                 return;
             }
-            let until_ns = self.live.all_sent_ns().map(|sent_ns| sent_ns + drain_ns);
-            if until_ns.is_some_and(|until_ns| self.now_ns >= until_ns) {
-                if !any || drain_ns == 0 || turns_left == 0 {
+            let until_ns = self.live.all_sent_ns().map(|sent_ns| {
+                let quiet_ns = last_ns.max(sent_ns) + drain_ns;
+                quiet_ns.min(sent_ns + LONGEST_DRAIN * drain_ns)
+            });
+            let over = until_ns.is_some_and(|until_ns| self.now_ns >= until_ns);
+            if over {
+                if drain_ns == 0 || turns_left == 0 || (looked && !any) {
                     return;
                 }
                 turns_left -= 1;
             }
+            looked = over;
             any = self.receive();
+            let now = self.account.delivered();
+            if now != delivered {
+                // After the burst: the core may have stood still in it.
+                (delivered, last_ns) = (now, self.clock.now_ns());
+            }
         }
     }
 

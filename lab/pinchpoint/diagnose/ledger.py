@@ -40,6 +40,7 @@ _TRANSMIT = (
 )
 # The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
 _UPCALLS_LOST = "ovs/lookups/lost"
+_NO_BUFFERS = "engine_tx_no_buffers"
 _COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
 # The switch did as it was told. Other drop_action_ counters are of rules that it could not follow.
 _RULE_DROPS = ("ovs/coverage/drop_action_of_pipeline", "ovs/coverage/datapath_drop_meter")
@@ -81,11 +82,16 @@ def _engine_transmit(engine: EngineResult, datapath: Datapath) -> Hop:
     # A full vhost ring is the DUT not fetching; a socket that takes no more is the kernel's sending side.
     vhost = datapath is Datapath.DPDK
     name, limits = ("receive ring of {} full", "dut") if vhost else ("socket of {} took no more", "host")
-    drops = tuple(
-        Drop(name.format(port.name), port.refused, "engine: refused", limits) for port in engine.ports if port.refused
-    )
+    drops = []
+    for port in engine.ports:
+        # The engine had no buffer to write the frame into: no ring was asked to take it.
+        unbuffered = min(port.refused, port.stats.get(_NO_BUFFERS, 0))
+        if unbuffered:
+            drops.append(Drop(f"engine out of buffers for {port.name}", unbuffered, f"engine: {_NO_BUFFERS}", "engine"))
+        if port.refused > unbuffered:
+            drops.append(Drop(name.format(port.name), port.refused - unbuffered, "engine: refused", limits))
     offered = sum(stream.offered for stream in engine.streams)
-    return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), drops)
+    return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), tuple(drops))
 
 
 def _kernel_link(seen: Seen, ports: Sequence[str]) -> Hop:

@@ -6,7 +6,7 @@ from pinchpoint.diagnose.curves import estimate
 from pinchpoint.diagnose.windows import MOST_FAILED, Window
 from pinchpoint.engine.histogram import merged
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Metric
+from pinchpoint.model.measurement import LevelChange, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Estimate
 from pinchpoint.model.trial import PmdLoad
@@ -38,9 +38,13 @@ def _over(repeats: Sequence[Metric], note: str) -> Metric:
     found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
     trimmed = _without_extremes(found)
     how = found.interval.replace("repeats", "windows") if several else "one window"
-    words = "; ".join(word for word in (how, trimmed, first.note, note) if word)
+    own = next((one.note for one in repeats if one.low is not None), first.note)
+    words = "; ".join(word for word in (how, trimmed, own, note) if word)
     low, high = (found.low, found.high) if several else (None, None)
-    return Metric(first.name, first.unit, found.value, low, high, words)
+    # A window with a range of its own spans at least that.
+    lows = [one for one in (low, *(metric.low for metric in repeats)) if one is not None]
+    highs = [one for one in (high, *(metric.high for metric in repeats)) if one is not None]
+    return Metric(first.name, first.unit, found.value, min(lows, default=None), max(highs, default=None), words)
 
 
 def _without_extremes(found: Estimate) -> str:
@@ -64,16 +68,30 @@ def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) ->
 
 def _traffic(window: Window) -> Iterator[Metric]:
     if any(run.transactions is not None for run in window.runs):
-        yield Metric("transactions", "1/s", window.transactions_per_s)
+        yield _rate("transactions", "1/s", window.transactions_per_s, window.change)
         yield from _latency(window)
         limit = f"RFC 9411 allows less than {units.loss(MOST_FAILED)}" if window.failed_share >= MOST_FAILED else ""
         yield Metric("failed share", "share", window.failed_share, note=limit)
     else:
-        yield Metric("goodput", "bit/s", window.goodput_bps)
+        yield _rate("goodput", "bit/s", window.goodput_bps, window.change)
     if window.retransmits is not None:
         yield Metric("retransmits", "count", window.retransmits)
     if window.relay_drops is not None:
         yield Metric("relay drops", "count", sum(window.relay_drops.values()), note="frames, warm-up included")
+
+
+def _rate(name: str, unit: str, mean: float, change: LevelChange | None) -> Metric:
+    """The mean over the window; of a rate that changed its level, the later one, which lasts, with both as its range.
+
+    The mean of two levels is a rate that the bench never had.
+    """
+    if change is None:
+        return Metric(name, unit, mean)
+    before, after = units.quantity(change.before, unit), units.quantity(change.after, unit)
+    note = f"not stationary: {before} until {change.at_s:.1f} s, then {after}, which is given"
+    return Metric(
+        name, unit, change.after, min(change.before, change.after), max(change.before, change.after), note=note
+    )
 
 
 def _latency(window: Window) -> Iterator[Metric]:

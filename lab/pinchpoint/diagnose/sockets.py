@@ -8,7 +8,7 @@ CPU, not always to a thread, and is told beside it.
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from pinchpoint.diagnose.windows import FOREIGN, Thread, Window, failures, relay_losses
+from pinchpoint.diagnose.windows import FOREIGN, Thread, Window, exhausted, failures, relay_losses
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Verdict
 
@@ -38,6 +38,34 @@ def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int)
         or _waiting(window, connections)
     )
     return Verdict(limit, headline, _evidence(window), _ruled_out(window, limit), (window.id,))
+
+
+def source_ports(windows: Sequence[Window]) -> Verdict | None:
+    """That the client ran out of source ports, from the windows in which it did; None: in none of them.
+
+    Such a window has no rate of the device: connections waited for ports that its kernel kept in TIME_WAIT.
+    """
+    short = [window for window in windows if exhausted(window)]
+    if not short:
+        return None
+    failed = sum(exhausted(window) for window in short)
+    ports = next((result.source_ports for window in short for result in window.results if result.source_ports), None)
+    of = "" if ports is None else f" of {ports:,} for each address"
+    headline = f"the client ran out of source ports: {failed:,} connections found none{of}"
+    hints = {result.hint for window in short for result in window.results if result.hint}
+    return Verdict(Limit.SOURCE_PORTS, headline, tuple(sorted(hints)), (), tuple(window.id for window in short))
+
+
+def moved(window: Window) -> str:
+    """That the window's rate was not one rate; empty if no change of level was seen."""
+    if (change := window.change) is None:
+        return ""
+    rate = _per_s if any(run.transactions is not None for run in window.runs) else _bits
+    verb = "fell" if change.after < change.before else "rose"
+    return (
+        f"{window.id}: not stationary: the rate {verb} from {rate(change.before)} to {rate(change.after)} "
+        f"{change.at_s:.1f} s after the window began"
+    )
 
 
 def _middle(windows: Sequence[Window]) -> Window:
@@ -121,6 +149,8 @@ def _mean_latency_ns(window: Window) -> float | None:
 
 def _evidence(window: Window) -> tuple[str, ...]:
     lines = [_rate_line(window)]
+    if told := moved(window):
+        lines.append(told)
     lines += [
         f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
         for thread in sorted(window.threads, key=lambda one: -one.busy)

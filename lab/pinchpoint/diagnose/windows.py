@@ -6,12 +6,13 @@ engine's `sockets_result` as plain data, in `Measurement.account["pairs"]`.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
 from pinchpoint.model import units
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import PmdLoad, TrialValidity
 
@@ -77,6 +78,18 @@ class Window:
         return sum(run.transactions_per_s or 0.0 for run in self.runs)
 
     @property
+    def change(self) -> LevelChange | None:
+        """From the rate before to the rate after a change of level, of all pairs together; None if no pair saw one.
+
+        Transactions per second, of streams bits per second. A pair without a change counts with its mean rate.
+        """
+        changes = [run.trend.change for run in self.runs if run.trend is not None and run.trend.change is not None]
+        if not changes:
+            return None
+        before, after = (sum(_level(run, side) for run in self.runs) for side in ("before_per_s", "after_per_s"))
+        return LevelChange(min(one.at_s for one in changes), before, after)
+
+    @property
     def failed_share(self) -> float:
         """Failed of all that ended; 0 if none ended."""
         failed = sum(run.failed or 0 for run in self.runs)
@@ -93,7 +106,7 @@ class Window:
 def read(found: Measurement) -> Window:
     """The window that `found` holds."""
     seen, account = found.observed, found.account
-    results = tuple(msgspec.convert(account["pairs"], list[SocketsResult]))
+    results = tuple(msgspec.convert(_with_trends(account["pairs"]), list[SocketsResult]))
     traffic_s = msgspec.convert(account["traffic_s"], float)
     ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
     as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
@@ -110,6 +123,15 @@ def read(found: Measurement) -> Window:
     )
 
 
+def _with_trends(stored: object) -> list[dict[str, object]]:
+    """The pairs' accounts; those stored before engines told a trend have none."""
+    pairs = msgspec.convert(stored, list[dict[str, object]])
+    return [
+        {**pair, "runs": [{"trend": None, **run} for run in msgspec.convert(pair["runs"], list[dict[str, object]])]}
+        for pair in pairs
+    ]
+
+
 def together(results: Sequence[SocketsResult]) -> float | None:
     """The share of the longest window in which all pairs ran; None if there was no window."""
     spans = [(run.began_ns, run.began_ns + run.duration_s * 1e9) for result in results for run in result.runs]
@@ -122,16 +144,28 @@ def together(results: Sequence[SocketsResult]) -> float | None:
 
 def judge(window: Window) -> tuple[TrialValidity, str]:
     """Whether the window may be judged as the bench's own doing and, unless it may, why not."""
+    without_port = exhausted(window)
+    if without_port:
+        hint = next((result.hint for result in window.results if result.hint), "")
+        return TrialValidity.GENERATOR_LIMITED, f"{without_port:,} transactions found no source port: {hint}"
     broken = [one for one in window.results if one.status != "completed" or not one.runs]
     if broken:
         # Where one was aborted, the others were stopped for its sake.
         return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
-    exhausted = sum(run.failures.address_unavailable for run in window.runs)
-    if exhausted:
-        hint = next((result.hint for result in window.results if result.hint), "")
-        return TrialValidity.GENERATOR_LIMITED, f"{exhausted:,} transactions found no source port: {hint}"
     noise = _unlinked(window) or _apart(window) or _stolen(window) or _taken(window)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
+
+
+def _level(run: SocketsRun, side: Literal["before_per_s", "after_per_s"]) -> float:
+    change = None if run.trend is None else run.trend.change
+    if run.transactions is None:
+        return run.goodput_bps if change is None else 8 * float(getattr(change, side))
+    return run.transactions_per_s or 0.0 if change is None else float(getattr(change, side))
+
+
+def exhausted(window: Window) -> int:
+    """Transactions that found every pair of source address and port in use."""
+    return sum(run.failures.address_unavailable for run in window.runs)
 
 
 def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> str:

@@ -232,7 +232,8 @@ class ProcessInstrument(EngineProcess):
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial, drain and cache-line probes included."""
         # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s + request.drain_s
+        timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s
+        timeout_s += protocol.LONGEST_DRAIN * request.drain_s
         progress = _pass_over if heard is None else _to(heard)
         self._held = tuple(pid for group in (request.slices and request.slices.hold) or () for pid in group)
         result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
@@ -251,7 +252,7 @@ class ProcessInstrument(EngineProcess):
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
-        timeout_s = self._request.link_timeout_s + message.duration_s + message.drain_s
+        timeout_s = self._request.link_timeout_s + message.duration_s + protocol.LONGEST_DRAIN * message.drain_s
         return self._ask(message, protocol.Result, timeout_s, heard)
 
     def _require_backends(self, hello: protocol.EngineHello) -> None:

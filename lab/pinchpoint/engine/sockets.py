@@ -101,6 +101,22 @@ class ThreadWitness(Part, frozen=True):
     retransmitted_segments: int | None
 
 
+class Change(Part, frozen=True):
+    """From one level to another: less than half or more than twice; medians in what was counted, per second."""
+
+    at_s: float
+    before_per_s: float
+    after_per_s: float
+
+
+class Trend(Part, frozen=True):
+    """How a rate moved within its window; medians in what was counted (bytes of a stream), per second."""
+
+    first_third_per_s: float
+    last_third_per_s: float
+    change: Change | None
+
+
 class SocketsRun(Part, frozen=True):
     """One of the repeats; null is not countable, or not of this kind."""
 
@@ -120,6 +136,7 @@ class SocketsRun(Part, frozen=True):
     service: Latency | None
     latest_ns: int | None
     per_second: tuple[int, ...]
+    trend: Trend | None
     connections: tuple[Connection, ...]
     client: ThreadWitness
     server: ThreadWitness

@@ -23,6 +23,15 @@ class Metric:
 
 
 @dataclass(frozen=True)
+class LevelChange:
+    """A rate that fell to less than half within one window, or rose to more than twice, and stayed there."""
+
+    at_s: float  # since the window began
+    before: float  # median rate before that; units of the measurement's first metric
+    after: float  # median rate from then on
+
+
+@dataclass(frozen=True)
 class Measurement:
     """One measurement with its complete account."""
 
@@ -38,3 +47,4 @@ class Measurement:
     pmds: tuple[PmdLoad, ...]
     validity: TrialValidity
     reason: str  # why not valid; empty when valid
+    change: LevelChange | None = None  # the rate was not stationary in its own window; None: none was seen

@@ -32,6 +32,7 @@ class Limit(StrEnum):
     SENDER_CORE = "sender_core"  # of a socket workload's client
     RECEIVER_CORE = "receiver_core"  # of its server
     RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
+    SOURCE_PORTS = "source_ports"  # of a socket workload's client: every pair of address and port was in use
     PLANNED_RATE = "planned_rate"  # the scenario asked for no more
     NAMED_DROP = "named_drop"
     UNEXPLAINED = "unexplained"

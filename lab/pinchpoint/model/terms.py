@@ -14,6 +14,7 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.SENDER_CORE: "client's core",
     Limit.RECEIVER_CORE: "server's core",
     Limit.RELAY_CORE: "relay's core",
+    Limit.SOURCE_PORTS: "client's source ports",
     Limit.PLANNED_RATE: "planned rate",
     Limit.NAMED_DROP: "named drop",
     Limit.UNEXPLAINED: "unexplained",
@@ -43,7 +44,7 @@ _BAND: Final = ("band low", "band high", "best sustained")
 
 _DISTURBED: Final = ("disturbed by the host", "the host was disturbed")
 _INVALID: Final = tuple(f"{one.value}:" for one in TrialValidity if one is not TrialValidity.VALID)
-_MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told")
+_MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told", "not stationary")
 
 
 def band_metrics(rate: str) -> tuple[str, str, str]:

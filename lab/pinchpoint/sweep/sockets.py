@@ -14,7 +14,7 @@ import msgspec
 from pinchpoint.bench import host
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose import load, socket_metrics, windows
-from pinchpoint.diagnose.sockets import verdict
+from pinchpoint.diagnose.sockets import moved, source_ports, verdict
 from pinchpoint.diagnose.windows import Window
 from pinchpoint.dut.ovs import switch_versions
 from pinchpoint.dut.relayed import relayed_hosts
@@ -237,7 +237,7 @@ def _judged(found: Measurement, died: DutError | None) -> Measurement:
         validity = TrialValidity.ABORTED
         reason = f"{reason}; {died.message}" if reason else died.message
     metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, found.observed)
-    return replace(found, metrics=metrics, validity=validity, reason=reason)
+    return replace(found, metrics=metrics, validity=validity, reason=reason, change=window.change)
 
 
 def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s: float) -> ScenarioResult:
@@ -263,7 +263,11 @@ def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s
         rates=(),
         latency=(),
         pmds=limit.pmds if limit else (),
-        verdict=verdict(read, ends.sockets.rate_tps, ends.sockets.connections) if read else None,
+        verdict=(
+            verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
+            if read
+            else source_ports([windows.read(one) for one in found])
+        ),
         generator_ceiling_fps=None,
         trials=len(found),
         invalid_trials=dict(Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)),
@@ -286,6 +290,7 @@ def _warnings(
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
     lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
+    lines += [told for window in read if (told := moved(window))]
     valid, wanted = len(_valid(found)), ends.sockets.repeats
     last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
     if valid < wanted:

@@ -38,6 +38,23 @@ def test_a_trial_with_named_drops_closes():
     assert drops == {"receive ring of left full": (10, "dut"), "transmit ring of right full": (30, "engine")}
 
 
+def test_frames_that_the_engine_had_no_buffer_for_are_the_engines():
+    def drops(no_buffers):
+        starved = replace(port("left", sent=990, refused=10), stats={"engine_tx_no_buffers": no_buffers})
+        engine = replace(lossy_engine(), ports=(starved, port("right", received=960)))
+        account = ledger.build(engine, SEEN, PORTS, Datapath.DPDK)
+        assert account.unexplained == 0
+        return {drop.name: (drop.frames, drop.limits) for drop in hop(account, "engine sends").drops}
+
+    assert drops(10) == {"engine out of buffers for left": (10, "engine")}
+    assert drops(4) == {
+        "engine out of buffers for left": (4, "engine"),
+        "receive ring of left full": (6, "dut"),
+    }
+    # An unpaced frame without a buffer is offered again: it is no loss.
+    assert drops(500) == {"engine out of buffers for left": (10, "engine")}
+
+
 def test_frames_that_nobody_could_count_on_arrival_are_unexplained():
     uncounted = replace(stream_counts(offered=100, received=100), rx_port=None, received=None, lost=None)
     account = ledger.build(engine_result(streams=[uncounted]), {}, PORTS, Datapath.DPDK)

@@ -5,7 +5,7 @@ from socket_windows import cpu, main_thread, measurement, pair, rate
 from trials import pmd
 
 from pinchpoint.diagnose import windows
-from pinchpoint.diagnose.sockets import verdict
+from pinchpoint.diagnose.sockets import moved, source_ports, verdict
 from pinchpoint.model.result import Limit
 
 IDLE = cpu(0, 0.5) | cpu(1, 0.5)
@@ -155,3 +155,34 @@ def test_nothing_measured_is_said():
 @pytest.mark.parametrize("busy", [0.94, 0.0])
 def test_a_thread_with_headroom_is_no_limit(busy):
     assert judged(pair("stream", client=busy), seen=IDLE).limit is Limit.UNEXPLAINED
+
+
+def test_ports_that_ran_out_are_the_limit_of_the_windows_in_which_they_did():
+    short = measurement(pair("crr", failures=failures(address_unavailable=2794)), number=1)
+    whole = measurement(pair("crr"), number=2)
+    found = source_ports([windows.read(short), windows.read(whole)])
+    assert (found.limit, found.trial_ids) == (Limit.SOURCE_PORTS, ("m-0001",))
+    assert found.headline == (
+        "the client ran out of source ports: 2,794 connections found none of 28,232 for each address"
+    )
+    assert source_ports([windows.read(whole)]) is None
+
+
+def test_a_rate_that_fell_within_its_window_is_told_with_both_levels():
+    fell = windows.read(measurement(pair("crr", trend=trend(14_100.0, 300.0)), seen=IDLE))
+    told = "m-0001: not stationary: the rate fell from 14,100/s to 300/s 1.0 s after the window began"
+    assert moved(fell) == told
+    assert told in verdict([fell], None, 1).evidence
+    rose = windows.read(measurement(pair("stream", trend=trend(1e8, 4e8))))
+    assert "the rate rose from 800.0 Mbit/s to 3.20 Gbit/s" in moved(rose)
+    assert moved(windows.read(measurement(pair("crr", trend=None)))) == ""
+
+
+def failures(**kinds):
+    none = dict.fromkeys(("refused", "address_unavailable", "timeout", "reset", "short", "unreachable", "other"), 0)
+    return {**none, "first": None, **kinds}
+
+
+def trend(before, after, at_s=1.0):
+    change = {"at_s": at_s, "before_per_s": before, "after_per_s": after}
+    return {"first_third_per_s": before, "last_third_per_s": after, "change": change}

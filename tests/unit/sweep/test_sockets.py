@@ -6,7 +6,8 @@ import pytest
 from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
-from pinchpoint.model.measurement import Measurement
+from pinchpoint.model import terms
+from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
 from pinchpoint.model.trial import TrialValidity
@@ -120,6 +121,49 @@ def test_if_all_were_disturbed_the_figures_say_so():
 def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
     found = summary(SCENARIO, ends(), [window(1, LIMITED, "no source port"), window(2, LIMITED, "no source port")], 9.0)
     assert (found.outcome, found.reason, found.verdict, found.metrics) == (Outcome.FAILED, "no source port", None, ())
+
+
+def fallen(number, before=14_000.0, after=300.0):
+    change = {"at_s": 1.0, "before_per_s": before, "after_per_s": after}
+    trend = {"first_third_per_s": before, "last_third_per_s": after, "change": change}
+    return sockets._judged(measurement(pair(transactions_per_s=2000.0, trend=trend), number=number), None)
+
+
+def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_lasts():
+    found = [fallen(number, after=after) for number, after in enumerate((290.0, 300.0, 320.0), start=1)]
+    assert found[1].change == LevelChange(1.0, 14_000.0, 300.0)
+    assert found[1].validity is VALID
+    told = summary(SCENARIO, ends(), found, 9.0)
+    rate = next(metric for metric in told.metrics if metric.name == "transactions")
+    assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
+    assert any(part.startswith("not stationary: ") for part in terms.cautions(rate.note))
+    assert sum("not stationary: the rate fell" in line for line in told.warnings) == 3
+
+
+def test_the_levels_of_pairs_add_up_and_one_without_a_change_keeps_its_rate():
+    change = {"at_s": 1.5, "before_per_s": 5000.0, "after_per_s": 100.0}
+    trend = {"first_third_per_s": 5000.0, "last_third_per_s": 100.0, "change": change}
+    both = measurement(pair(transactions_per_s=2500.0, trend=trend), pair(transactions_per_s=4000.0))
+    assert windows.read(both).change == LevelChange(1.5, 9000.0, 4100.0)
+
+
+def test_a_window_stored_before_engines_told_a_trend_has_no_change():
+    stored = measurement(pair())
+    for run in stored.account["pairs"][0]["runs"]:
+        del run["trend"]
+    assert windows.read(stored).change is None
+
+
+def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():
+    none = dict.fromkeys(("refused", "timeout", "reset", "short", "unreachable", "other"), 0)
+    failures = {**none, "address_unavailable": 2794, "first": "no source port left (EADDRNOTAVAIL)"}
+    for status in ("completed", "aborted"):
+        short = measurement(pair("crr", status=status, failures=failures))
+        judged = sockets._judged(short, None)
+        assert judged.validity is LIMITED
+        found = summary(SCENARIO, ends(), [judged], 3.0)
+        assert (found.outcome, found.verdict.limit) == (Outcome.FAILED, Limit.SOURCE_PORTS)
+        assert found.metrics == (), "no low number stands for it"
 
 
 def test_rules_that_the_datapath_did_not_see_are_a_warning():

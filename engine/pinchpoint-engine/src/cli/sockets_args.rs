@@ -29,8 +29,10 @@ pub struct CrrArgs {
     time: TimeArgs,
     #[command(flatten, next_help_heading = "Load")]
     transactions: TransactionArgs,
-    /// Who closes first: its kernel keeps the port in TIME_WAIT for 60 s. A reset, by
-    /// the client, leaves no TIME_WAIT
+    /// Who closes first: its kernel keeps the connection in TIME_WAIT for 60 s. By the
+    /// client, as most programs do; its ports are used in turn, and again before the 60 s
+    /// are over if both ends have TCP time stamps. Without them ports run out, which is
+    /// then the result. A reset, by the client, leaves no TIME_WAIT
     #[arg(
         long,
         value_name = "WHO",

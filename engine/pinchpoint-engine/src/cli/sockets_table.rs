@@ -3,7 +3,7 @@
 use super::numbers::{duration, grouped, scaled};
 use super::table::{Paint, Table};
 use pinchpoint_sockets::message::{
-    Failures, Kind, Latency, Run, SocketsResult, Status, ThreadWitness,
+    Change, Failures, Kind, Latency, Run, SocketsResult, Status, ThreadWitness,
 };
 
 /// Connections that are listed one by one.
@@ -48,8 +48,21 @@ fn head(result: &SocketsResult) -> String {
     )
 }
 
-/// The mean over the repeats, with its confidence interval if there are several.
+/// The mean over the repeats, with its confidence interval if there are several. Of
+/// rates that changed their level within a window there is no one number.
 fn summaries(result: &SocketsResult) -> String {
+    let without_port = |run: &Run| run.failures.address_unavailable;
+    let failed: u64 = result.runs.iter().map(without_port).sum();
+    if failed > 0 {
+        return format!(
+            "limit: source ports: {} connections found none; the rate is that of the ports, not of \
+             the path\n",
+            grouped(failed)
+        );
+    }
+    if result.runs.iter().any(|run| change(run).is_some()) {
+        return not_stationary(result);
+    }
     let (unit, summary, of): (_, _, fn(&Run) -> Option<f64>) = match result.kind {
         Kind::Stream => ("bit/s", &result.goodput_bps, |run| Some(run.goodput_bps)),
         Kind::Rr | Kind::Crr => ("transactions/s", &result.transactions_per_s, |run| {
@@ -70,6 +83,36 @@ fn summaries(result: &SocketsResult) -> String {
         summary.n,
         scaled(summary.stddev).trim_end()
     )
+}
+
+fn change(run: &Run) -> Option<&Change> {
+    run.trend.as_ref()?.change.as_ref()
+}
+
+/// The range of what all runs went through, and the level that lasted.
+fn not_stationary(result: &SocketsResult) -> String {
+    let changes: Vec<&Change> = result.runs.iter().filter_map(change).collect();
+    let levels = |change: &&Change| [change.before_per_s, change.after_per_s];
+    let all = || changes.iter().flat_map(levels);
+    let low = all().fold(f64::INFINITY, f64::min);
+    let high = all().fold(0.0, f64::max);
+    let after = changes.iter().map(|change| change.after_per_s);
+    let last = after.sum::<f64>() / changes.len() as f64;
+    let rate = |level| rate(result.kind, level);
+    format!(
+        "not stationary: {} to {} within the window; at its end {}\n",
+        rate(low),
+        rate(high),
+        rate(last)
+    )
+}
+
+/// A level with its unit: of streams, bits.
+fn rate(kind: Kind, per_s: f64) -> String {
+    match kind {
+        Kind::Stream => format!("{}bit/s", scaled(per_s * 8.0)),
+        Kind::Rr | Kind::Crr => format!("{}transactions/s", scaled(per_s)),
+    }
 }
 
 fn count(value: Option<u64>) -> String {
@@ -243,6 +286,19 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
                 kinds.join(", ")
             ));
         }
+        if let Some(change) = change(run) {
+            let fell = change.after_per_s < change.before_per_s;
+            told.push(format!(
+                "run {}: the rate {} from {} to {} after {:.1} s and stayed there: the mean over the \
+                 window is not a rate that was ever reached. Look for what fills up (ports, tables, \
+                 memory), or, on a shared host, for what else ran",
+                k + 1,
+                if fell { "fell" } else { "rose" },
+                rate(result.kind, change.before_per_s),
+                rate(result.kind, change.after_per_s),
+                change.at_s
+            ));
+        }
         if let Some(missed) = run.shortfall.filter(|missed| *missed > 0) {
             told.push(format!(
                 "run {}: {} transactions that were due were never begun because no connection \
@@ -272,3 +328,7 @@ fn kinds(failures: &Failures) -> Vec<String> {
         .map(|(name, count)| format!("{} {name}", grouped(*count)))
         .collect()
 }
+
+#[cfg(test)]
+#[path = "sockets_table_tests.rs"]
+mod tests;

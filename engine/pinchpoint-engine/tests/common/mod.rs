@@ -19,10 +19,15 @@ pub struct Engine {
 
 impl Engine {
     pub fn start() -> Self {
+        Self::start_with(Stdio::null())
+    }
+
+    /// With its log in a file, or nowhere.
+    pub fn start_with(log: Stdio) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(log)
             .spawn()
             .unwrap();
         let input = child.stdin.take();
@@ -103,6 +108,15 @@ pub fn core() -> usize {
     let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
     let core = hello["cores"][0].as_u64().unwrap();
     usize::try_from(core).unwrap()
+}
+
+/// Two cores for two workers. With one core a test of them would show nothing, so it fails.
+pub fn two_cores(engine: &mut Engine) -> [Value; 2] {
+    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
+    match &hello["cores"].as_array().unwrap()[..] {
+        [one, other, ..] => [one.clone(), other.clone()],
+        cores => panic!("this test needs two cores, and may use {cores:?}"),
+    }
 }
 
 /// One worker for all ports.

@@ -1,7 +1,11 @@
 //! Ports of DPDK.
 
-use super::common::{Engine, assert_identities, open, port, run, stream};
+use super::common::{Engine, assert_identities, open, port, run, stream, two_cores};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::time::{Duration, Instant};
 
 const EAL: [&str; 5] = [
     "--no-pci",
@@ -67,7 +71,8 @@ fn vhost_user_meets_virtio_user() {
             &format!("net_virtio_user0,path={socket},server=1,queues=1,queue_size=1024"),
         ),
     ];
-    let mut engine = Engine::start();
+    let log = std::env::temp_dir().join(format!("pp-test-{}.log", std::process::id()));
+    let mut engine = Engine::start_with(std::fs::File::create(&log).unwrap().into());
     let answer = engine.ask(&open(&ports, &EAL));
     assert_eq!(answer["ports"][1]["rx_ring"], 1024, "{answer}");
     let there = stream(0, "guest", "switch", json!(100_000.0));
@@ -82,6 +87,12 @@ fn vhost_user_meets_virtio_user() {
         }
     }
     engine.bye();
+    let told = std::fs::read_to_string(&log).unwrap();
+    std::fs::remove_file(&log).unwrap();
+    assert!(
+        told.contains("\n0 packet buffers were not given back"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -100,6 +111,77 @@ fn a_server_port_without_a_client_gives_up_in_time_and_cleans_up() {
     engine.send(&request);
     engine.close_input();
     assert_eq!(engine.wait().code(), Some(0));
+}
+
+/// A switch that is stopped takes the connection and never answers.
+#[test]
+#[ignore = "needs root"]
+fn a_device_whose_other_end_does_not_answer_keeps_neither_limit_nor_end_waiting() {
+    let eal = ["--no-pci", "--no-huge", "-m", "256"];
+    for (server, signal) in [(false, false), (true, true)] {
+        let socket = std::env::temp_dir().join(format!("pp-mute-{}.sock", std::process::id()));
+        let path = socket.display().to_string();
+        let _ = std::fs::remove_file(&socket);
+        let listener = (!server).then(|| UnixListener::bind(&socket).unwrap());
+        let role = if server { ",server=1" } else { "" };
+        let device = format!("net_virtio_user0,path={path},queue_size=1024{role}");
+        let mut request = open(&[dpdk_port("left", &device)], &eal);
+        request["link_timeout_s"] = json!(0.3);
+        let mut engine = Engine::start();
+        let begun = Instant::now();
+        engine.send(&request);
+        // The other end is there, and mute.
+        let _mute = match &listener {
+            Some(listener) => listener.accept().unwrap().0,
+            None => connected(&path),
+        };
+        let answer = engine.receive();
+        assert_eq!(answer["code"], "link_down", "{answer}");
+        assert!(begun.elapsed() < Duration::from_secs(20));
+        if !server {
+            let message = answer["message"].as_str().unwrap();
+            assert!(message.contains("its driver still waits"), "{message}");
+            let again = engine.ask(&request);
+            assert_eq!(again["code"], "port_open", "{again}");
+        }
+        if signal {
+            kill(Pid::from_raw(engine.pid()), Signal::SIGTERM).unwrap();
+        } else {
+            engine.close_input();
+        }
+        let expected = if signal { 143 } else { 0 };
+        assert_eq!(engine.wait().code(), Some(expected));
+        let _ = std::fs::remove_file(&socket);
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn the_end_of_input_ends_a_device_that_waits_long_before_its_limit() {
+    let socket = std::env::temp_dir().join(format!("pp-left-{}.sock", std::process::id()));
+    let listener = UnixListener::bind(&socket).unwrap();
+    let device = format!("net_virtio_user0,path={},queue_size=1024", socket.display());
+    let mut request = open(
+        &[dpdk_port("left", &device)],
+        &["--no-pci", "--no-huge", "-m", "256"],
+    );
+    request["link_timeout_s"] = json!(600.0);
+    let mut engine = Engine::start();
+    engine.send(&request);
+    let _mute = listener.accept().unwrap();
+    engine.close_input();
+    assert_eq!(engine.wait().code(), Some(0));
+    std::fs::remove_file(&socket).unwrap();
+}
+
+/// A connection to `path`, as soon as somebody listens there.
+fn connected(path: &str) -> UnixStream {
+    loop {
+        match UnixStream::connect(path) {
+            Ok(stream) => return stream,
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+    }
 }
 
 #[test]
@@ -122,10 +204,7 @@ fn a_device_that_does_not_exist_is_named() {
 #[ignore = "needs root and hugepages"]
 fn two_workers_drive_two_queues_of_one_device() {
     let mut engine = Engine::start();
-    let hello = engine.ask(&json!({"type": "hello", "protocol": 5}));
-    let [one, other, ..] = &hello["cores"].as_array().unwrap()[..] else {
-        return;
-    };
+    let [one, other] = two_cores(&mut engine);
     let mut request = open(&[dpdk_port("null", "net_null0,no-rx=1")], &EAL);
     request["workers"] =
         json!([{"core": one, "ports": ["null"]}, {"core": other, "ports": ["null"]}]);

@@ -4,16 +4,22 @@
 //! probe, blocks until a client connects. So the probe runs in a thread of its
 //! own, and when patience is over a client that hangs up at once makes it fail.
 
-use super::{ffi, strerror};
+use super::{eal, ffi, strerror};
 use crate::{OpenError, Patience};
 use std::ffi::{CString, c_int};
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 const POLL: Duration = Duration::from_millis(2);
 const HANG_UP_EVERY: Duration = Duration::from_millis(50);
+/// How long a driver may take beside any wait for its other end: those of NICs
+/// load firmware.
+const PROBE: Duration = Duration::from_secs(5);
+/// How long a driver may take to notice that nobody wants it any more.
+const GIVING_UP: Duration = Duration::from_secs(1);
 
 /// Probes the device `devargs`; returns its ethdev port id.
 pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenError> {
@@ -28,20 +34,29 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
         let rc = unsafe { ffi::pp_attach(text.as_ptr(), &raw mut id) };
         (rc, id)
     });
-    let mut gave_up = false;
+    let begun = Instant::now();
+    let mut gave_up = None;
     while !probe.is_finished() {
         std::thread::sleep(POLL);
-        if let Some(path) = socket
-            && patience.is_over()
-        {
-            gave_up = true;
+        let leaving = patience.cancelled.load(Ordering::Relaxed);
+        let in_time = socket.is_none() && begun.elapsed() < PROBE && !leaving;
+        if !patience.is_over() || in_time {
+            continue;
+        }
+        let since = *gave_up.get_or_insert_with(Instant::now);
+        if since.elapsed() > GIVING_UP {
+            // It cannot be ended. Its thread ends with the process.
+            eal::leave_waiting(devargs);
+            return Err(no_answer(devargs, begun.elapsed()));
+        }
+        if let Some(path) = socket {
             drop(UnixStream::connect(path));
             std::thread::sleep(HANG_UP_EVERY);
         }
     }
     match probe.join() {
         Ok((0, id)) => Ok(id),
-        Ok(_) if gave_up => {
+        Ok(_) if gave_up.is_some() && socket.is_some() => {
             // The driver leaves the socket of a probe that failed, and goes on
             // listening where nobody will hear: out of a client's sight.
             if let Some(path) = socket {
@@ -53,6 +68,14 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
         Ok((rc, _)) => Err(failure(devargs, rc)),
         Err(_) => Err(OpenError::new("the opening thread died")),
     }
+}
+
+fn no_answer(devargs: &str, after: Duration) -> OpenError {
+    let seconds = after.as_secs_f64();
+    OpenError::link(format!(
+        "{devargs}: its driver still waits after {seconds:.1} s"
+    ))
+    .hint("the process at its other end does not answer: is it stopped? Then start another engine")
 }
 
 fn failure(devargs: &str, rc: c_int) -> OpenError {

@@ -10,10 +10,26 @@ use std::sync::Mutex;
 /// What the environment layer was initialised with; none before. It cannot be
 /// undone within a process, and this is the only record of it.
 static INITIALISED: Mutex<Option<Vec<String>>> = Mutex::new(None);
+/// The device whose driver was left waiting, with DPDK's locks in its hands.
+static STUCK: Mutex<Option<String>> = Mutex::new(None);
+
+/// Takes note that the driver of `device` still waits, in a thread of its own.
+pub(super) fn leave_waiting(device: &str) {
+    if let Ok(mut stuck) = STUCK.lock() {
+        *stuck = Some(device.to_owned());
+    }
+}
 
 /// Initialises the environment layer for the first session that needs it. The
 /// calling thread becomes DPDK's main thread but keeps its cores.
 pub(super) fn init(session: &SessionSpec) -> Result<(), OpenError> {
+    let stuck = STUCK.lock().ok().and_then(|stuck| stuck.clone());
+    if let Some(device) = stuck {
+        return Err(OpenError::new(format!(
+            "the driver of {device} still waits, since an earlier open"
+        ))
+        .hint("start another engine: DPDK opens nothing more in this one"));
+    }
     let mut initialised = INITIALISED
         .lock()
         .map_err(|_| OpenError::new("an earlier initialisation of DPDK failed"))?;

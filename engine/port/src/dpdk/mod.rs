@@ -89,8 +89,19 @@ impl Pool {
     }
 }
 
+#[cfg(debug_assertions)]
+impl Pool {
+    /// Buffers that somebody holds.
+    fn in_use(&self) -> u32 {
+        // SAFETY: the pool exists.
+        unsafe { ffi::pp_pool_in_use(self.raw) }
+    }
+}
+
 impl Drop for Pool {
     fn drop(&mut self) {
+        #[cfg(debug_assertions)]
+        eprintln!("{} packet buffers were not given back", self.in_use());
         // SAFETY: the last port that held buffers of this pool is closed.
         unsafe { ffi::pp_pool_free(self.raw) }
     }
@@ -115,7 +126,7 @@ pub struct DpdkPort {
     mbufs: [*mut Mbuf; BURST],
     data: [*mut u8; BURST],
     lens: [u16; BURST],
-    /// Bursts for which the pool had no buffers.
+    /// Frames for which the pool had no buffers.
     starved: u64,
 }
 
@@ -199,7 +210,8 @@ impl Device {
         self.mode = text(info.driver.as_ptr());
         self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
         self.is_vdev = info.is_vdev != 0;
-        self.max_len = usize::from(mtu + ETHERNET_HEADER);
+        // A device may accept less than it was asked for.
+        self.max_len = usize::from(mtu.min(info.mtu) + ETHERNET_HEADER);
         self.rings = (u32::from(info.rx_ring), u32::from(info.tx_ring));
         Ok(())
     }
@@ -244,7 +256,7 @@ impl Port for DpdkPort {
             )
         };
         if usize::from(got) != count {
-            self.starved += 1;
+            self.starved += count as u64;
             return 0;
         }
         for (i, (&data, &len)) in self.data[..count].iter().zip(&self.lens).enumerate() {

@@ -70,6 +70,12 @@ struct rte_mempool *pp_pool_create(const char *name, unsigned int mbufs,
 				       SOCKET_ID_ANY);
 }
 
+/* Buffers in a thread's cache are not in use. */
+unsigned int pp_pool_in_use(const struct rte_mempool *pool)
+{
+	return rte_mempool_in_use_count(pool);
+}
+
 void pp_pool_free(struct rte_mempool *pool)
 {
 	rte_mempool_free(pool);

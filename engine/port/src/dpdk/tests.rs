@@ -52,6 +52,94 @@ fn every_statistic_of_a_device_with_hundreds_of_them_is_told_once() {
     assert!(ports[1].stats().is_empty(), "the first queue tells");
 }
 
+/// A namespace of this thread's own, for devices that make interfaces.
+fn own_namespace() {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_device_that_takes_shorter_frames_than_asked_for_says_so() {
+    own_namespace();
+    let ports = open_one("net_tap0,iface=pp-mtu", 1);
+    // The driver knows standard frames only: an MTU of 1,500 bytes.
+    assert_eq!(ports[0].max_len(), 1514);
+    drop(ports);
+    let jumbo = open_one("net_null7", 1);
+    assert_eq!(jumbo[0].max_len(), usize::from(MAX_MTU + ETHERNET_HEADER));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn frames_without_a_buffer_are_counted_as_the_engines() {
+    let mut port = open_one("net_null8,no-rx=1", 1).remove(0);
+    let pool = Arc::clone(&port.device.pool);
+    let mut held = Vec::new();
+    let mut take = |count: u16| {
+        let mut mbufs = [ptr::null_mut(); BURST];
+        let mut data = [ptr::null_mut(); BURST];
+        // SAFETY: the arrays have room for a burst.
+        let got = unsafe {
+            let lens = [60; BURST];
+            ffi::pp_alloc(
+                pool.raw,
+                mbufs.as_mut_ptr(),
+                data.as_mut_ptr(),
+                lens.as_ptr(),
+                count,
+            )
+        };
+        held.extend_from_slice(&mbufs[..usize::from(got)]);
+        got > 0
+    };
+    while take(BURST as u16) {}
+    while take(1) {}
+    let frames =
+        |port: &mut DpdkPort| port.send(8, crate::Uniform(60, |_: usize, _: &mut [u8]| ()));
+    assert_eq!((frames(&mut port), frames(&mut port)), (0, 0));
+    let counted = ("engine_tx_no_buffers".to_owned(), 16);
+    assert!(port.stats().contains(&counted), "{:?}", port.stats());
+    for chunk in held.chunks_mut(BURST) {
+        // SAFETY: each was taken above and is given back once.
+        unsafe { ffi::pp_free(chunk.as_mut_ptr(), chunk.len() as u16) }
+    }
+    assert_eq!(frames(&mut port), 8);
+    drop(port);
+    assert_eq!(pool.in_use(), 0);
+}
+
+/// Takes every frame and does nothing with it.
+struct Sinking;
+
+impl Sink for Sinking {
+    fn arrived(&mut self, _: usize) {}
+    fn frame(&mut self, _: &[u8]) {}
+}
+
+#[test]
+#[ignore = "needs root"]
+fn every_buffer_comes_back_whatever_became_of_its_frame() {
+    // A ring of 1,024: what is not taken is freed, what was not received too.
+    let mut port = open_one("net_ring0", 1).remove(0);
+    let pool = Arc::clone(&port.device.pool);
+    let mut sent = 0;
+    for _ in 0..40 {
+        sent += port.send(BURST, crate::Uniform(60, |_: usize, _: &mut [u8]| ()));
+    }
+    assert!(
+        (512..40 * BURST).contains(&sent),
+        "{sent} of {}",
+        40 * BURST
+    );
+    let mut received = 0;
+    for _ in 0..4 {
+        received += port.receive(&mut Sinking);
+    }
+    assert_eq!(received, 4 * BURST);
+    while port.receive(&mut Sinking) > 0 {}
+    assert_eq!(pool.in_use(), 0);
+}
+
 #[test]
 fn all_is_asked_for_until_there_is_room_for_it() {
     let grows = Cell::new(3);

@@ -3,7 +3,7 @@
 use super::{MS, completed, outcome, work};
 use pinchpoint_sockets::{Kind, Live, Run, Status, Transport, Wait, Workload, run};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 #[test]
 fn streams_are_counted_where_they_arrive() {
@@ -76,11 +76,9 @@ fn repeats_have_an_interval() {
 
 #[test]
 fn threads_that_spin_do_not_sleep() {
-    if nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0))
-        .is_ok_and(|set| !set.is_set(1).unwrap_or(false))
-    {
-        return; // a single core
-    }
+    // With one core they cannot spin, and the test would show nothing.
+    let allowed = nix::sched::sched_getaffinity(nix::unistd::Pid::from_raw(0)).unwrap();
+    assert!(allowed.is_set(1).unwrap(), "this test needs cores 0 and 1");
     for (kind, connections) in [
         (Kind::Rr, 1),
         (Kind::Rr, 3),
@@ -98,22 +96,4 @@ fn threads_that_spin_do_not_sleep() {
         assert!(run.client.usage.voluntary_switches < 20, "{:?}", run.client);
         assert!(run.cache_line_ns[0].is_some() || run.cache_line_ns[1].is_some());
     }
-}
-
-#[test]
-fn nothing_stays_open() {
-    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    // Other tests run beside this one, so the count is taken where it can
-    // only be too low by chance: over many connections.
-    let before = files();
-    let work = Workload {
-        connections: 500,
-        ..work(Kind::Rr, Transport::Tcp)
-    };
-    completed(&work);
-    let begun = Instant::now();
-    while files() > before + 200 && begun.elapsed() < Duration::from_secs(10) {
-        thread::sleep(10 * MS);
-    }
-    assert!(files() <= before + 200);
 }
