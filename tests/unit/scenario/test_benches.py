@@ -231,7 +231,7 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
         (HOSTS, 'bridge = "last"', 'bridge = "br3"', "host[2].bridge: expected the name of a bridge (br0, br1, br2)"),
         (HOSTS, 'server = "bob"', 'server = "alice"', "sockets.server: expected another host than the client"),
         (HOSTS, 'server = "bob"', 'server = "carol"', 'expected the name of a [[host]] (alice, bob), found "carol"'),
-        (HOSTS, 'name = "bob"', 'name = "alice"', 'host[2].name: expected a name of its own, found "alice" again'),
+        (HOSTS, 'name = "bob"', 'name = "alice"', 'host[2].name: expected a unique name, found "alice" again'),
         (
             HOSTS,
             "192.168.7.2/24",
@@ -265,14 +265,14 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
             HOSTS,
             "[sockets]",
             '[[tunnel]]\nname = "bob"\nfrom = "br0"\nto = "br2"\nvni = 1\n[sockets]',
-            'tunnel[1].name: expected a name of its own, found "bob" again',
+            'tunnel[1].name: expected a unique name, found "bob" again',
         ),
         *(
             (
                 HOSTS,
                 'name = "bob"',
                 f'name = "{name}"',
-                f'host[2].name: expected another name: "{name}" is one that the',
+                f'host[2].name: expected a different name: "{name}" is one that the',
             )
             for name in OF_THE_BENCH
         ),
@@ -286,9 +286,9 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
             HOSTS,
             'name = "bob"',
             'name = "vx-br0"\n[[tunnel]]\nname = "vx"\nfrom = "br0"\nto = "br2"\nvni = 1\n',
-            'host[2].name: expected another name: "vx-br0" is an end of a tunnel',
+            'host[2].name: expected a different name: "vx-br0" is an end of a tunnel',
         ),
-        (HOSTS, 'name = "bob"', 'name = "to-br1"', 'expected another name: "to-br1" is one that bridges have'),
+        (HOSTS, 'name = "bob"', 'name = "to-br1"', 'expected a different name: "to-br1" is the name of a bridge'),
         (
             HOSTS,
             "[sockets]",

@@ -226,7 +226,7 @@ def test_a_wrong_value_is_named_with_line_key_and_what_was_expected(after: str, 
         (
             'name = "right"',
             'name = "left"',
-            'x.toml:10: port[2].name: expected a name of its own, found "left" again',
+            'x.toml:10: port[2].name: expected a unique name, found "left" again',
         ),
     ],
 )
