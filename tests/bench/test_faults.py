@@ -232,7 +232,7 @@ def test_clean_has_nothing_to_do_on_a_clean_machine():
 def test_a_second_run_at_the_same_time_is_refused_and_leaves_no_folder(nothing_left, scenario, tmp_path):
     first = start("run", scenario(), "--out", tmp_path / "runs")
     wait_for(lambda: trials_in(tmp_path / "runs") >= 1, "a trial")
-    assert_ends(run("run", scenario(), "--out", tmp_path / "others"), 3, "another run is going on")
+    assert_ends(run("run", scenario(), "--out", tmp_path / "others"), 3, "another run is active")
     assert not (tmp_path / "others").exists()
     _, errors = first.communicate(timeout=120)
     assert first.returncode == 0, errors

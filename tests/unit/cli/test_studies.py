@@ -171,7 +171,7 @@ def test_only_is_refused_on_resuming(tmp_path, capsys):
 @pytest.mark.parametrize("options", [["--quick"], ["--repeats", "2"], ["--budget", "10m"]])
 def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
     assert main(["run", "--resume", str(tmp_path), *options]) == 2
-    assert "belong to a new run" in capsys.readouterr().err
+    assert "apply to new runs only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -229,7 +229,7 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
     [
         (HOSTS, '"af_packet"', '"af_xdp"', "engine.cpus: expected CPUs other than dut.pmd_cpus, found 0 in both"),
         (HOSTS, 'bridge = "last"', 'bridge = "br3"', "host[2].bridge: expected the name of a bridge (br0, br1, br2)"),
-        (HOSTS, 'server = "bob"', 'server = "alice"', "sockets.server: expected another host than the client"),
+        (HOSTS, 'server = "bob"', 'server = "alice"', "sockets.server: expected a host other than the client"),
         (HOSTS, 'server = "bob"', 'server = "carol"', 'expected the name of a [[host]] (alice, bob), found "carol"'),
         (HOSTS, 'name = "bob"', 'name = "alice"', 'host[2].name: expected a unique name, found "alice" again'),
         (
@@ -238,7 +238,7 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
             "192.168.8.2/24",
             "x.toml:15: host[2].address: expected an address in 192.168.7.0/24",
         ),
-        (HOSTS, "192.168.7.2/24", "192.168.7.1/24", "host[2].address: expected an address of its own"),
+        (HOSTS, "192.168.7.2/24", "192.168.7.1/24", "host[2].address: expected a unique address"),
         (HOSTS, "192.168.7.2/24", "192.168.7.0/24", "host[2].address: expected the address of a host"),
         (HOSTS, "192.168.7.2/24", "192.168.7.2", "host[2].address: expected the address of a host"),
         (HOSTS, "192.168.7.2/24", "192.168.7.2/031", "host[2].address: expected the address of a host"),
@@ -256,10 +256,15 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
         ),
         (HOSTS, "actions=NORMAL", "in_port={bob},actions=drop", "{bob} is unknown; known here: {alice}, {to-br1}"),
         (HOSTS, "[sockets]", '[[bridge]]\nname = "br2"\nrules = "actions=NORMAL"\n[sockets]', 'found "br2" again'),
-        (HOSTS, "[sockets]", '[[bridge]]\nname = "last"\n[sockets]', "bridge[1].name: expected another name"),
+        (HOSTS, "[sockets]", '[[bridge]]\nname = "last"\n[sockets]', "bridge[1].name: expected a different name"),
         (HOSTS, "[sockets]", '[[bridge]]\nname = "b"\n[sockets]', "bridge[1].rules: expected at least one rule"),
         (HOSTS, "[sockets]", '[[patch]]\nfrom = "br0"\nto = "br1"\n[sockets]', "no other patch joins"),
-        (HOSTS, "[sockets]", '[[patch]]\nfrom = "br0"\nto = "br0"\n[sockets]', "patch[1].to: expected another bridge"),
+        (
+            HOSTS,
+            "[sockets]",
+            '[[patch]]\nfrom = "br0"\nto = "br0"\n[sockets]',
+            "patch[1].to: expected a bridge other than",
+        ),
         (HOSTS, "[sockets]", '[[patch]]\nfrom = "br0"\nto = "x"\n[sockets]', "patch[1].to: expected the name of a"),
         (
             HOSTS,
@@ -272,7 +277,7 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
                 HOSTS,
                 'name = "bob"',
                 f'name = "{name}"',
-                f'host[2].name: expected a different name: "{name}" is one that the',
+                f'host[2].name: expected a different name: "{name}" is reserved',
             )
             for name in OF_THE_BENCH
         ),

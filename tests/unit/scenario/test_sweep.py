@@ -205,7 +205,7 @@ def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path
     [
         ({"serch.max_repeats": 0}, "did you mean search.max_repeats?"),
         ({"stream[2].flows": 1}, "stream[2].flows: the file has no element of this number"),
-        ({"stream[0].flows": 1}, "there is no key"),
+        ({"stream[0].flows": 1}, "unknown key"),
         ({"search.max_repeats": "x"}, 'expected a whole number from 0 to 100, found "x"'),
         ({"search.max_repeats": "x"}, "(from a change made when started)"),
     ],
@@ -241,7 +241,7 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
             'sweep.factor[1].keys[1]: expected a key that a level can set, found "stream[1].flow"; '
             "did you mean stream[1].flows?",
         ),
-        (factor("f", '"stream[2].flows"', "1"), 'found "stream[2].flows": there is no such element'),
+        (factor("f", '"stream[2].flows"', "1"), 'found "stream[2].flows", which names an element that the file lacks'),
         (factor("f", '"stream.flows"', "1"), 'expected a key that a level can set, found "stream.flows"'),
         (factor("f", '"measure"', '"rr"'), "expected a key that a level can set"),
         (factor("f", '"title"', '"a"'), "expected a key that a level can set"),
