@@ -113,7 +113,7 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
     ("replies", "then", "words"),
     [
         ((HELLO, ERROR), "sys.stdin.read()", "No such device"),
-        ((HELLO, "not json"), "sys.stdin.read()", "no message"),
+        ((HELLO, "not json"), "sys.stdin.read()", "invalid message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was expected"),
         ((HELLO.replace('"protocol":4', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),

@@ -191,7 +191,7 @@ def test_an_engine_that_falls_silent_is_given_up_and_ended(monkeypatch):
     engine.open()
     pid = engine.pid
     assert pid is not None
-    with pytest.raises(EngineError, match="does not answer"):
+    with pytest.raises(EngineError, match="did not answer in time"):
         engine.run(request)
     engine.close()
     with pytest.raises(ProcessLookupError):
