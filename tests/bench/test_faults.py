@@ -92,7 +92,10 @@ def eleven_trials(scenario):
 @pytest.mark.parametrize("trials", [0, 1, 3, 6])
 @pytest.mark.parametrize(
     ("victim", "code", "words"),
-    [("bin/pinchpoint-engine", 5, "killed by signal 9"), ("ovs-vswitchd-dpdk", 6, "no answer|does not answer|did not answer")],
+    [
+        ("bin/pinchpoint-engine", 5, "killed by signal 9"),
+        ("ovs-vswitchd-dpdk", 6, "no answer|does not answer|did not answer"),
+    ],
     ids=["engine", "switch"],
 )
 def test_a_killed_engine_or_switch_is_told_and_finished_trials_are_kept(
