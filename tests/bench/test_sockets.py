@@ -126,7 +126,7 @@ def test_one_node_cannot_hold_two_ends_apart_but_holds_them_together(nothing_lef
         pytest.skip("this machine has several NUMA nodes")
     done = run("run", workload("rr", numa="different"), "--out", tmp_path / "apart")
     assert done.returncode == 3, done.stderr
-    assert "impossible here: this machine has one NUMA node" in done.stderr
+    assert "impossible here: this machine has only one NUMA node" in done.stderr
     ran(workload("rr", numa="same"), tmp_path / "runs")
     (info,) = (tmp_path / "runs").glob("*/run.json")
     assert "client on CPU 0, node 0" in json.loads(info.read_text())["versions"]["NUMA placement of rr"]

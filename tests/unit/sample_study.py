@@ -125,7 +125,7 @@ def _numa() -> Iterator[ScenarioResult]:
     yield replace(
         _unit("numa", {"numa": "different"}, 1, "bandwidth"),
         outcome=Outcome.IMPOSSIBLE,
-        reason="impossible here: this machine has one NUMA node",
+        reason="impossible here: this machine has only one NUMA node",
     )
 
 

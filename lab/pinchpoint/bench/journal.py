@@ -3,7 +3,7 @@
 One file per bench, `/run/pinchpoint/<id>.journal`, JSON lines. /run is a tmpfs: after
 a power loss the file is gone, and so is everything that it could have named. The
 owner holds a lock on the file, so that `clean` can tell a dead run from a live one.
-Beside the journals stands `run.lock`: one run at a time goes on on a machine.
+Beside the journals stands `run.lock`: a machine has one run at a time.
 """
 
 import errno
@@ -154,7 +154,7 @@ def remove_unborn(directory: Path = STATE_DIRECTORY) -> None:
 
 @contextmanager
 def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
-    """Inside, no other run goes on on this machine. Raises RequirementError if one does.
+    """Inside, no other run is active on this machine. Raises RequirementError if one does.
 
     The lock ends with its holder, however that ends; its file stays.
     """
@@ -167,7 +167,7 @@ def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             raise RequirementError(
-                "another run is going on on this machine", "wait for it, or see `pinchpoint clean`"
+                "another run is active on this machine", "wait until it ends; if it was killed, run `pinchpoint clean`"
             ) from error
         yield
     finally:

@@ -16,7 +16,7 @@ from pinchpoint.model.errors import RequirementError
 
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
 _CHUNK = 1 << 16  # bytes
-_MOST_WORDS = 40  # of a command that are told when it fails
+_MOST_WORDS = 40  # of a command that are shown when it fails
 _MOST_SAID = 1 << 20  # bytes of stderr that are kept
 Environment = Sequence[tuple[str, str]]
 
@@ -27,7 +27,7 @@ def run_many(
     environment: Environment,
     on_done: Callable[[int], None],
 ) -> None:
-    """One process a command, `concurrency` at a time; `on_done` is told how many have ended.
+    """One process a command, `concurrency` at a time; `on_done` receives the number that have ended.
 
     It is also called while none ends; what it raises ends the processes that still run.
     Raises CommandFailed with the words of the first that failed, or RequirementError.
@@ -81,7 +81,7 @@ def run_fed(
     timeout_s: float = math.inf,
     pipe_bytes: int | None = None,
 ) -> None:
-    """One process with `lines` on its stdin; `on_wait` is told how many it has been given, twenty times a second.
+    """One process with `lines` on its stdin; `on_wait` receives the number of lines written, twenty times a second.
 
     What `on_wait` raises ends the process. With a small pipe (`pipe_bytes`, at least a page) what
     it has been given is nearly what it has read. Raises RequirementError, or CommandFailed if it

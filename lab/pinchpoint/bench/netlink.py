@@ -22,7 +22,7 @@ from pathlib import Path
 from pinchpoint.model.errors import BenchError
 
 GROUP_SIZE = 1000  # links removed at once: a third of a second
-FIRST_GROUP = 0x70700000  # link groups of ours; iproute2's named ones are small numbers
+FIRST_GROUP = 0x70700000  # link groups of this module; iproute2's named ones are small numbers
 _LEAVING_GROUP = FIRST_GROUP - 1  # of links about to be removed, which may have been made by others
 _BURST = 50  # requests a system call: their answers, were they all errors, fit the socket's buffer
 _CLONE_NEWNET = 0x40000000
@@ -128,7 +128,7 @@ class Links:
     ) -> None:
         """Pairs of links, `(name here, name there)`, made in order and down, in groups of GROUP_SIZE.
 
-        `on_made` is told how many there are, every 50; what it raises ends the making.
+        `on_made` receives the number of links after every 50; what it raises ends the loop.
         Raises BenchError naming the first pair that the kernel refused.
         """
         there = os.open(f"/run/netns/{peer_netns}", os.O_RDONLY)

@@ -70,7 +70,7 @@ def cpu_list(text: str) -> tuple[int, ...]:
         first, _, last = part.partition("-")
         low, high = int(first), int(last or first)
         if not 0 <= low <= high < 1 << 20:
-            raise ValueError(f"{part!r} is no range of CPUs")
+            raise ValueError(f"{part!r} is not a range of CPUs")
         found.update(range(low, high + 1))
     return tuple(sorted(found))
 
@@ -108,7 +108,7 @@ def place(placement: NumaPlacement, topology: Topology, wanted: Ends, taken: Seq
         second = _on(topology, node, wanted.second, (*first, *taken))
     else:
         if len(topology.with_cpus) < 2:
-            raise RequirementError("impossible here: this machine has one NUMA node", 'numa = "same" or "any"')
+            raise RequirementError("impossible here: this machine has only one NUMA node", 'numa = "same" or "any"')
         home = _home(topology, wanted.first, topology.with_cpus)
         others = [node for node in (*topology.nodes_of(wanted.second), *topology.with_cpus) if node != home]
         first = _on(topology, home, wanted.first, taken)
@@ -288,7 +288,7 @@ def _set_policy(mode: int, nodes: Collection[int]) -> None:
     if mode == _MPOL_DEFAULT or not nodes:
         _system_call(_SET_MEMPOLICY, mode, None, 0)
     else:
-        # The kernel reads one bit less than it is told.
+        # The kernel reads one bit less than the length passed to it.
         _system_call(_SET_MEMPOLICY, mode, _mask(nodes), _MASK_BITS + 1)
 
 

@@ -28,7 +28,7 @@ class RelayLink:
 
 
 def relay_memory_mb(links: int) -> int:
-    """Hugepage memory in MB that one relay of so many links takes."""
+    """Hugepage memory in MB that one relay with this many links takes."""
     return LEAST_MEMORY_MB + (links - 1) * MEMORY_PER_LINK_MB
 
 

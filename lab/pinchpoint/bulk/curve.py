@@ -8,7 +8,7 @@ _FEWEST_STEPS = 4  # a quarter of the items needs a step of its own
 
 
 class Step(NamedTuple):
-    """So many items were there after so many seconds."""
+    """Number of items that existed after a number of seconds."""
 
     items: int
     seconds: float

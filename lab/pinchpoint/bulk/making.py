@@ -68,7 +68,9 @@ def _timed(
     while (there := shown()) != goal:
         check()
         if watch.elapsed_s > deadline_s:
-            raise DutError(f"{there:,} of {goal:,} items show {allowed_s(count):g} s after the command returned")
+            raise DutError(
+                f"only {there:,} of {goal:,} items are visible {allowed_s(count):g} s after the command returned"
+            )
         time.sleep(SHOW_EVERY_S)
         began_s = watch.elapsed_s
     visible_s = watch.elapsed_s

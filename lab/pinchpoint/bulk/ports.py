@@ -88,7 +88,7 @@ class Ports:
             while done[-1]["rows"][0]["cur_cfg"] < wanted:
                 watch.look(there)
                 if watch.elapsed_s > deadline_s:
-                    raise DutError(f"the switch has not taken {self.count:,} ports over in {deadline_s:.0f} s")
+                    raise DutError(f"the switch did not add {self.count:,} ports within {deadline_s:.0f} s")
                 time.sleep(_ASK_EVERY_S)
                 done = database.transact([ask], lambda: watch.look(there))
 
@@ -117,7 +117,7 @@ class Ports:
             pid = int(Path(self.places.pidfile("vswitchd")).read_text())
             return Path(f"/proc/{pid}/net/dev").read_text().count("\n")
         except (OSError, ValueError) as error:
-            raise DutError(f"ovs-vswitchd is gone: {error}", "see its log") from error
+            raise DutError(f"ovs-vswitchd has exited: {error}", "see its log") from error
 
 
 def _change_ports(mutator: str, uuids: Sequence[Any]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ class Watch:
         return time.monotonic() - self._began
 
     def reach(self, items: int) -> None:
-        """So many are there now."""
+        """How many exist now."""
         self._check()
         self._steps.append(Step(items, self.elapsed_s))
 

@@ -3,5 +3,5 @@
 `main`      the group of commands and how errors end
 `run`       pinchpoint run
 `inspect`   pinchpoint check, show, report, doctor, clean
-`progress`  what is shown while a run goes on
+`progress`  what is shown during a run
 """

@@ -24,7 +24,7 @@ from pinchpoint.sweep.ceiling import CeilingTest
 def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
     """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
 
-    `pinchpoint run` does the same before a search; a rate within reach of it is told as "at least". Of a file
+    `pinchpoint run` does the same before a search; a rate within its reach is reported as "at least". Of a file
     that sweeps, the first point is taken. What was measured is kept for a day, by the distance of the cores.
     """
     scenario = program.of_paths([path]).units[0]

@@ -28,7 +28,7 @@ def show_comparison(found: Comparison, as_json: bool, folder: Path | None = None
 
 
 def gate(found: Comparison, limit: float | None) -> int:
-    """0, or WORSE where a judged metric is worse than `limit` allows or could not be judged; told on stderr."""
+    """0, or WORSE where a judged metric is worse than `limit` allows or could not be judged; reported on stderr."""
     against = [] if limit is None else list(worse(found, limit))
     for line in against:
         click.echo(f"pinchpoint: {line}", err=True)

@@ -29,9 +29,9 @@ MOST_LEVELS_SHOWN = 6
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
 def check(paths: tuple[Path, ...], quick: bool) -> int:
-    """Read SCENARIO files, folders of them or studies; every problem is told with its file, line and key.
+    """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
-    Of a sweep it tells the points and about how long they take.
+    Of a sweep, also print the points and their estimated time.
     """
     for form in _forms(paths, quick):
         for sweep in form.sweeps:
@@ -91,7 +91,7 @@ def report(run_folder: Path) -> int:
     return 0
 
 
-@click.command(short_help="What this machine can run, and what mends the rest.")
+@click.command(short_help="What this machine can run, and how to fix the rest.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def doctor(as_json: bool) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
@@ -151,7 +151,7 @@ def _print_probes(probes: list[Probe]) -> None:
 def clean() -> int:
     """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
     if os.geteuid() != 0:
-        raise RequirementError("what runs leave behind belongs to root", "sudo pinchpoint clean")
+        raise RequirementError("only root can remove what a run left behind", "sudo pinchpoint clean")
     removed, alive, failures = builder.clean()
     for line in removed:
         click.echo(f"removed {line}")

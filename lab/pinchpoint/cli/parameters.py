@@ -88,7 +88,7 @@ class Groups(click.ParamType[tuple[str, ...]]):
             return value
         names = tuple(name.strip() for name in str(value).split(",") if name.strip())
         if not names:
-            self.fail("expected names of groups with commas between them", param, ctx)
+            self.fail("expected group names separated by commas", param, ctx)
         return names
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:

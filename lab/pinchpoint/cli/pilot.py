@@ -203,7 +203,7 @@ def _scenario(asked: Asked) -> tuple[Scenario, dict[str, str]]:
     scenarios = [one for sweep in wanted.sweeps for one in sweep.scenarios]
     if len(scenarios) != 1:
         hint = "--set KEY=VALUE, or a file without [sweep]"
-        raise InputError(f"{asked.path}: a pilot is of one point, and this file sweeps over {len(scenarios)}", hint)
+        raise InputError(f"{asked.path}: a pilot measures one point, but this file has {len(scenarios)}", hint)
     return scenarios[0], wanted.sources
 
 

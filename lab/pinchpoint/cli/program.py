@@ -95,7 +95,7 @@ def _roughly(seconds: float) -> float:
 
 
 def of_paths(paths: Sequence[Path], quick: bool = False, changes: Changes = MappingProxyType({})) -> Program:
-    """What `pinchpoint run PATHS` runs, `changes` made to each file; problems of all are told at once.
+    """What `pinchpoint run PATHS` runs, `changes` made to each file; the problems of all files are reported together.
 
     Raises InputError.
     """
@@ -132,7 +132,7 @@ def scenario_files(paths: Iterable[Path]) -> list[Path]:
     files: list[Path] = []
     for path in paths:
         if path.is_dir() and (path / STUDY_FILE).is_file():
-            raise InputError(f"{path}: a study runs by itself", f"pinchpoint study run {path}")
+            raise InputError(f"{path}: this is a study, not a scenario", f"pinchpoint study run {path}")
         found = sorted(path.glob("*.toml")) if path.is_dir() else [path]
         if not found:
             raise InputError(f"{path}: no scenario (*.toml) in this folder")

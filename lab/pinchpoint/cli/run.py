@@ -80,7 +80,7 @@ _OPTIONS = (
                  help="Measure every point N times, whatever the files say."),
     click.option("--budget", "budget_s", type=Duration(), metavar="TIME",
                  help="Measure as much as fits into TIME (90s, 10m, 1h30m): coarse levels first, repeats last; "
-                      "points that monotonicity makes needless are left out. What is left out is told."),
+                      "points that monotonicity makes needless are left out. What is left out is reported."),
     click.option("--no-ceiling", is_flag=True,
                  help="Do not measure what the engine itself reaches without the device, where that is not known yet; "
                       "it takes some seconds once a day for every shape of bench."),
@@ -151,14 +151,14 @@ def resumed(how: How) -> int:
     others = any(key != PROGRAM for key, _ in how.settings)
     if how.quick or others or how.repeats is not None or how.budget_s is not None:
         raise InputError(
-            "--quick, --set, --repeats and --budget belong to a new run",
-            "a resumed run goes on as it was asked for",
+            "--quick, --set, --repeats and --budget apply to new runs only",
+            "a resumed run continues with its original options",
         )
     folder = RunFolder.open(how.resume)
     info = folder.read_info()
     if info.argv[1:2] == ("pilot",):
         hint = "pinchpoint pilot SCENARIO begins a new one"
-        raise InputError(f"{how.resume}: a pilot is not resumed: the benches that it measured on are gone", hint)
+        raise InputError(f"{how.resume}: a pilot cannot be resumed, because its benches no longer exist", hint)
     units = [from_plain(plain) for plain in info.scenarios]
     _require_programs(units, programs, how.resume)
     if how.dry_run:
@@ -176,7 +176,7 @@ def resumed(how: How) -> int:
 def _require_programs(units: Sequence[Scenario], given: Collection[str], run: Path) -> None:
     """A run folder chooses no program that runs as root, no more than a scenario file does."""
     for switch in sorted({unit.dut.vswitchd for unit in units if unit.dut.vswitchd} - set(given)):
-        raise InputError(f"{run}: its switch is {switch}", f"say so again: --set {PROGRAM}={switch}")
+        raise InputError(f"{run}: it was measured with the switch {switch}", f"give it again: --set {PROGRAM}={switch}")
 
 
 def require_any(wanted: Program) -> None:

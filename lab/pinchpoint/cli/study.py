@@ -61,13 +61,13 @@ def _size(one: Program) -> tuple[int, int]:
 def run(name: str | None, only: tuple[str, ...] | None, how: How) -> int:
     """Run the shipped study NAME, or the one in the folder NAME.
 
-    What this machine cannot run is reported as impossible, with the reason, and the rest goes on.
+    What this machine cannot run is reported as impossible, with the reason, and the rest continues.
     """
     if bool(name) == bool(how.resume):
         raise InputError("give either a study or --resume RUN", "pinchpoint study list")
     if how.resume:
         if only:
-            raise InputError("--only belongs to a new run", "a resumed run goes on as it was asked for")
+            raise InputError("--only applies to new runs only", "a resumed run continues with its original options")
         return resumed(how)
     assert name is not None
     return conduct(program.of_study(shelf.find(name), how.quick, only or (), how.changes), how)

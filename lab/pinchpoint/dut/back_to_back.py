@@ -30,20 +30,20 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     """The pairs of ports that the streams join. Raises RequirementError, "cannot, because", where there are none."""
     if any(port.engine_pci for port in scenario.ports):
         raise RequirementError(
-            "the generator's ceiling: cannot, because a NIC needs a cable back to the engine",
+            "the generator's ceiling cannot be measured: a NIC needs a cable back to the engine",
             "join the engine's two NICs and measure with `pinchpoint-engine send`; or --no-ceiling",
         )
     partner: dict[str, str] = {}
     for stream in scenario.streams:
         if stream.tx_port == stream.rx_port:
             raise RequirementError(
-                f"the generator's ceiling: cannot, because a stream of port {stream.tx_port} comes back to it"
+                f"the generator's ceiling cannot be measured: a stream of port {stream.tx_port} returns to that port"
             )
         for one, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
             if partner.setdefault(one, other) != other:
                 raise RequirementError(
-                    f"the generator's ceiling: cannot, because port {one} has streams with two others, "
-                    f"{partner[one]} and {other}, and without a switch nothing tells their frames apart"
+                    f"the generator's ceiling cannot be measured: port {one} has streams with two others, "
+                    f"{partner[one]} and {other}, and without a switch their frames cannot be separated"
                 )
     return tuple((one, other) for one, other in partner.items() if one <= other)
 
@@ -57,7 +57,7 @@ def back_to_back(
     if scenario.dut.datapath is not Datapath.DPDK:
         return [*resources, Namespace(places.engine_netns), *_veths(scenario, places, pairs)]
     if any(port.queues > 1 for port in scenario.ports):
-        raise RequirementError("the generator's ceiling: cannot, because a relay has one queue for each port")
+        raise RequirementError("the generator's ceiling cannot be measured: a relay supports one queue per port")
     needed_mb = scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)) + DPDK_OVERHEAD_MB
     needed = -(-needed_mb // HUGEPAGE_MB)
     missing = max(0, needed - hugepages_free)

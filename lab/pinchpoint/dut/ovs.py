@@ -43,7 +43,7 @@ from pinchpoint.model.scenario import Datapath, Scenario
 __all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "ends_with_the_switch", "hugepages_needed", "switch_versions"]
 
 HUGEPAGE_MB = 2
-# What the two EALs allocate beyond the memory they were told: found by trying.
+# What the two EALs allocate beyond the memory limit they are given: found by experiment.
 DPDK_OVERHEAD_MB = 64
 STANDARD_MTU = 1500
 HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes has an MTU of 1500

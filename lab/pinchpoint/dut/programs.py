@@ -1,4 +1,4 @@
-"""The switch's own program: what it says of itself, and its hash, by which two builds of one version are told apart."""
+"""The switch's own program: what it says of itself, and its hash, which distinguishes two builds of one version."""
 
 import hashlib
 import os

@@ -181,12 +181,12 @@ def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
         return {}
     configs = port_configs(shown)
     ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
-    return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not told") for name in ends}
+    return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not reported") for name in ends}
 
 
 def _offloads(netns: str) -> str:
     features = dict(_FEATURE.findall(run_command(["ethtool", "-k", Host.INTERFACE], netns)))
-    return ", ".join(f"{name} {features.get(name, 'not told')}" for name in _OFFLOADS)
+    return ", ".join(f"{name} {features.get(name, 'not reported')}" for name in _OFFLOADS)
 
 
 def _check_port(port: Port, queues: Mapping[int, int]) -> None:

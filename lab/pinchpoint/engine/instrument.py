@@ -27,7 +27,7 @@ HIGHEST_FPS = 1e9  # that the seam knows (protocol/schema.json): no engine prese
 
 
 def duration_of(frames: int, rate_fps: float) -> float:
-    """Seconds in which a rate intends exactly so many frames: half a frame more, so that no rounding loses one."""
+    """Seconds in which a rate intends exactly this many frames: half a frame more, so that no rounding loses one."""
     return (frames + 0.5) / rate_fps
 
 
@@ -57,7 +57,7 @@ class TrialRequest:
     """
 
     trial_id: str
-    epoch: int  # 0..255, differs between neighbouring trials so that late frames are told apart
+    epoch: int  # 0..255, differs between neighbouring trials so that late frames can be recognised
     duration_s: float
     drain_s: float
     load_fps: float
@@ -67,7 +67,7 @@ class TrialRequest:
     sample_s: float | None = None  # seconds between two samples; None: none are taken
     quiet_within_s: float = 0.0  # at most, waited for a moment in which nobody else uses the second of probe_cores
     burst_frames: int | None = None
-    """So many frames and no others, all due at the start, as fast as the engine presents them. `duration_s` and
+    """Exactly this many frames, all due at the start, as fast as the engine presents them. `duration_s` and
     `load_fps` are then those of HIGHEST_FPS, and the account's `sent_duration_s` is how long the burst took."""
     slices: Slices | None = None  # None: all streams are sent all the time; else without `step` and `burst_frames`
 
@@ -119,7 +119,7 @@ class EngineResult:
     pacing: Mapping[str, float] = field(default_factory=dict)  # largest_burst (frames), latest_ns
     ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)  # by core: before, after
     probe_occupied_ns: Mapping[int, int] = field(default_factory=dict)  # processor time of the probes, by core
-    reason: str | None = None  # why it could not go on; None: it ended at its time, or was told to stop
+    reason: str | None = None  # why it could not continue; None: it ended on time, or was stopped
     loopback: Loopback | None = None
     slices: tuple[SliceCounts, ...] = ()  # in the order of time, if the request asked for slices
 

@@ -49,7 +49,7 @@ def find_engine() -> str:
 def _pass_over(sample: Progress) -> None:
     """A trial's samples are progress for people and no account."""
     if not isinstance(sample, protocol.Sample):
-        raise EngineError(f"the engine sent a {type(sample).__name__} where no workload runs")
+        raise EngineError(f"the engine sent a {type(sample).__name__} while no workload was running")
 
 
 class EngineProcess:
@@ -161,7 +161,7 @@ class EngineProcess:
             try:
                 received = msgspec.json.decode(line, type=protocol.FromEngine)
             except msgspec.DecodeError as error:
-                raise EngineError(f"the engine sent what is no message: {error}: {line[:200]!r}") from error
+                raise EngineError(f"the engine sent an invalid message: {error}: {line[:200]!r}") from error
             if isinstance(received, answer):
                 return received
             if isinstance(received, protocol.Error):
@@ -171,7 +171,7 @@ class EngineProcess:
             if isinstance(received, Progress):
                 heard(received)
                 continue
-            raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was due")
+            raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was expected")
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
@@ -181,7 +181,9 @@ class EngineProcess:
         assert self._process is not None and self._process.stdout is not None
         while (end := self._buffer.find(b"\n")) < 0:
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
-                raise EngineError("the engine does not answer; it was ended", "see engine.log in the run folder")
+                raise EngineError(
+                    "the engine did not answer in time and was terminated", "see engine.log in the run folder"
+                )
             chunk = self._process.stdout.read(1 << 20)
             if chunk == b"":
                 raise self._died()
@@ -197,7 +199,7 @@ class EngineProcess:
         try:
             code = self._process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
-            return EngineError("the engine closed its output without ending")
+            return EngineError("the engine closed its output but did not exit")
         if code == LOADER_FAILED:
             return EngineError("the engine's libraries cannot be loaded", "apt-get install dpdk; see engine.log")
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"

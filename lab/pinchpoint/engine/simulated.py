@@ -183,7 +183,7 @@ class SimulatedInstrument:
         self._is_open = False
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
-        """One trial of the model, its samples told at its end. Raises EngineError if not open."""
+        """One trial of the model; its samples are delivered at its end. Raises EngineError if not open."""
         if not self._is_open:
             raise EngineError("simulated engine: not open")
         self._runs += 1

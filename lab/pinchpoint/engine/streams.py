@@ -38,7 +38,7 @@ class Steady(Part, frozen=True):
 
 
 class Bursts(Part, frozen=True):
-    """So many frames fall due together."""
+    """Groups of this many frames fall due together."""
 
     frames: int
 
@@ -275,7 +275,7 @@ def stream_request(
 ) -> StreamRequest:
     """A stream of the scenario in the words of the seam; ranges of one value need no program.
 
-    With `burst_frames` so many frames always fall due together.
+    With `burst_frames`, this many frames always fall due together.
     """
     ranges: dict[str, Range] = {name: getattr(stream, name) for name in _FIELDS}
     layers = (

@@ -1,6 +1,6 @@
 """Workloads over kernel sockets: the same engine process, without ports.
 
-`run_workload` is one workload; `Workloads` runs several in one engine, and can be told to stop.
+`run_workload` is one workload; `Workloads` runs several in one engine, and can be stopped.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -57,7 +57,7 @@ class Workloads(EngineProcess):
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         if error.code == "malformed" and error.message.startswith("type:"):
-            return RequirementError("this engine knows no socket workloads", "install both from the same wheel")
+            return RequirementError("this engine does not support socket workloads", "install both from the same wheel")
         if error.code == "port_open" and error.hint is not None:
             return RequirementError(f"engine: {error.message}", error.hint)
         return super()._refusal(error)

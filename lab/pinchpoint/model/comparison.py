@@ -67,7 +67,7 @@ class Differences:
     """What differs between two benches, by where it was found."""
 
     scenario: tuple[Difference, ...] = ()  # effective keys
-    in_force: tuple[Difference, ...] = ()  # settings as the switches told or stored them
+    in_force: tuple[Difference, ...] = ()  # settings as the switches reported or stored them
     versions: tuple[Difference, ...] = ()
     host: tuple[Difference, ...] = ()
 
@@ -89,7 +89,7 @@ class MetricComparison:
 
     metric: str
     unit: str
-    judged: bool  # asked for, or the main metric; others are told without a verdict
+    judged: bool  # asked for, or the main metric; others are shown without a verdict
     decision: Decision
     sentence: str  # e.g. "B is 2.1 % [1.6 .. 2.6 %] lower"
     better: bool | None = None  # B's number is the better one; None: no difference found, or neither is better

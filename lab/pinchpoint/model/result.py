@@ -219,7 +219,7 @@ class ScenarioResult:
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
     track: tuple[Moment, ...] = ()  # the NDR's threshold over the time of the search; empty: the method knows no time
     unexplained_share: float | None = None  # of the frames offered in the search; None: a run stored before it was
-    ceiling: Ceiling | None = None  # that the rates were held against; None: none is known
+    ceiling: Ceiling | None = None  # that the rates were compared with; None: none is known
     most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst
     loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first

@@ -123,7 +123,7 @@ class ExtraPorts:
 class Tuning:
     """Settings of the switch, applied, read back and recorded; None leaves the switch's default."""
 
-    emc_insert_inv_prob: int | None  # one in so many new flows enters the exact match cache; 0: none
+    emc_insert_inv_prob: int | None  # one in this many new flows enters the exact match cache; 0: none
     smc: bool | None  # signature match cache
     flow_limit: int | None  # megaflows
     max_idle_ms: int | None  # until an unused megaflow is removed

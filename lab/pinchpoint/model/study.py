@@ -80,7 +80,7 @@ class PublishedPoint:
 
 @dataclass(frozen=True)
 class Published:
-    """One published curve, to be compared in shape with one of ours."""
+    """One published curve, whose shape is compared with the measured one."""
 
     group: str
     metric: str

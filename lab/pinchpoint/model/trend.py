@@ -50,7 +50,7 @@ class Trend:
     segments: tuple[TrendSegment, ...]  # empty without runs
     changes: tuple[TrendChange, ...]  # one fewer than segments
     left_out: tuple[str, ...]  # runs that cannot be compared with the newest one, each with the reason
-    fewest: int  # runs without which no change can be told from chance
+    fewest: int  # runs below which no change can be distinguished from chance
 
     @property
     def too_few(self) -> bool:

@@ -123,7 +123,9 @@ class StreamCounts:
     reordered: int | None
     corrupt: int | None
     latency: LatencySummary | None
-    late: int | None = None  # carry this stream's id, but belong to an earlier trial or came too late to be told apart
+    late: int | None = (
+        None  # carry this stream's id, but belong to an earlier trial or came too late to be distinguished
+    )
     reorder_distance_max: int | None = None  # in sequence numbers, of a reordered frame to the highest before it
     largest_jump: Jump | None = None
     jitter: LatencySummary | None = None  # spacings of neighbouring frames, received against sent (RFC 3550, 6.4.1)
@@ -230,7 +232,7 @@ class Trial:
     validity: TrialValidity
     reason: str  # why not valid, for people; empty when valid
     samples: tuple[Sample, ...] = ()  # of trials that are looked at over time
-    burst_frames: int | None = None  # so many frames as one burst; None: a load for its duration
+    burst_frames: int | None = None  # this many frames as one burst; None: a load for its duration
     cause: Cause | None = None  # why not valid; None: valid, or stored before causes were
 
     @property

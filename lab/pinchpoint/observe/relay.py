@@ -49,7 +49,7 @@ def parse_account(line: str) -> RelayAccount:
     try:
         return msgspec.json.decode(line, type=RelayAccount)
     except msgspec.DecodeError as error:
-        raise BenchError(f"not a relay's account: {error}: {line[:200]}") from error
+        raise BenchError(f"the relay's account cannot be read: {error}: {line[:200]}") from error
 
 
 class Relays:

@@ -40,7 +40,7 @@ TUNING: Final = (
     Key(
         "emc_insert_inv_prob",
         kinds.integer(0, _UINT32),
-        "One in so many new flows enters the exact match cache; 0: none does.",
+        "One in this many new flows enters the exact match cache; 0: none.",
         _OWN,
     ),
     Key("smc", kinds.boolean(), "Whether the signature match cache is used.", _OWN),

@@ -26,7 +26,7 @@ def check_bridges(source: Source, dut: Values, arrays: Mapping[str, Sequence[Ele
     for bridge in arrays["bridge"]:
         name = bridge.values.get("name")
         if name in there:
-            source.problem((*bridge.at, "name"), f'expected a name of its own, found "{name}" again')
+            source.problem((*bridge.at, "name"), f'expected a unique name, found "{name}" again')
         elif name:
             there.append(name)
     for table, keys in (
@@ -61,10 +61,12 @@ def _check_ends(source: Source, found: Sequence[Element], joined: Sequence[Patch
         if not first or not second:
             continue
         if first == second:
-            source.problem((*element.at, "to"), f'expected another bridge than "from", found "{first}" in both')
+            source.problem((*element.at, "to"), f'expected a bridge other than "from", found "{first}" in both')
         pair = frozenset((first, second))
         if joined is not None and pair in pairs:
-            source.problem(element.at, f"expected bridges that no other patch joins, found {first} and {second} again")
+            source.problem(
+                element.at, f"expected a pair of bridges that no other patch joins, found {first} and {second} again"
+            )
         pairs.add(pair)
 
 

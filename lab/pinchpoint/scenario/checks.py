@@ -33,7 +33,10 @@ def check_name(source: Source, path: str) -> None:
 def check_program(source: Source, dut: Values) -> None:
     """A file names no program: what it says may come from anywhere, and the switch runs as root."""
     if dut.get("vswitchd") and not source.was_given(("dut", "vswitchd")):
-        source.problem(("dut", "vswitchd"), "expected on the command line: --set dut.vswitchd=" + str(dut["vswitchd"]))
+        source.problem(
+            ("dut", "vswitchd"),
+            "not allowed in a file; give it on the command line: --set dut.vswitchd=" + str(dut["vswitchd"]),
+        )
 
 
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
@@ -62,7 +65,7 @@ def check_cpus(source: Source, measure: str | None, tables: Mapping[str, Values]
 
 
 def check_engine(source: Source, engine: Values, dut: Values, ports: Sequence[Element]) -> None:
-    """A CPU without a port would have nothing to do. One is not too many: too few ports are told elsewhere."""
+    """A CPU without a port would have nothing to do. One is not too many: too few ports are reported elsewhere."""
     cpus = engine.get("cpus", ())
     if len(cpus) > max(1, len(ports)):
         found = ", ".join(str(cpu) for cpu in cpus)
@@ -83,13 +86,13 @@ def check_names(source: Source, arrays: Mapping[str, Sequence[Element]]) -> None
             if not name:
                 continue
             if table != "bridge" and name in seen:
-                source.problem(at, f'expected a name of its own, found "{name}" again')
+                source.problem(at, f'expected a unique name, found "{name}" again')
             elif table != "bridge" and _OF_BRIDGES.fullmatch(name):
-                source.problem(at, f'expected another name: "{name}" is one that bridges have')
+                source.problem(at, f'expected a different name: "{name}" is the name of a bridge')
             elif _OF_BENCH.fullmatch(name):
-                source.problem(at, f'expected another name: "{name}" is one that the bench gives to ports of its own')
+                source.problem(at, f'expected a different name: "{name}" is reserved for ports that the bench creates')
             elif name in ends:
-                source.problem(at, f'expected another name: "{name}" is an end of a tunnel')
+                source.problem(at, f'expected a different name: "{name}" is an end of a tunnel')
             seen.add(name)
 
 
@@ -110,7 +113,7 @@ def check_ports(source: Source, ports: Sequence[Element], dut: Values) -> None:
             if other in values and not values[other]:
                 source.problem((*at, other), f"missing; with {key} both ends of the cable are NICs")
             if address in addresses:
-                source.problem((*at, key), f'expected a NIC of its own, found "{address}" again')
+                source.problem((*at, key), f'expected a NIC that no other port uses, found "{address}" again')
             addresses.add(address)
 
 
@@ -157,7 +160,7 @@ def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[El
                 expected = f"the name of a [[port]] ({', '.join(names) or 'there is none'})"
                 source.mismatch((*at, key), expected, stream[field])
         if "tx_port" in stream and stream.get("rx_port") == stream["tx_port"]:
-            source.problem((*at, "to"), f'expected another port than "from", found "{stream["tx_port"]}" in both')
+            source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
         limit = measure_keys.FRAME_LIMIT.get(dut.get("kind", ""), 9022)
         if stream.get("frame_bytes", 0) > limit:
             source.mismatch((*at, "frame_bytes"), f"at most {limit:,} (MTU 1500)", stream["frame_bytes"])
@@ -222,7 +225,7 @@ def check_hosts(source: Source, hosts: Sequence[Element]) -> None:
         if interface.network != subnet:
             source.mismatch(at, f"an address in {subnet} as the first host has", address)
         if str(interface.ip) in seen:
-            source.problem(at, f'expected an address of its own, found "{address}" again')
+            source.problem(at, f'expected a unique address, found "{address}" again')
         seen[str(interface.ip)] = None
 
 
@@ -234,7 +237,7 @@ def check_sockets(source: Source, sockets: Values, hosts: Sequence[Element], mea
             expected = f"the name of a [[host]] ({', '.join(names) or 'there is none'})"
             source.mismatch(("sockets", key), expected, sockets[key])
     if "client" in sockets and sockets["client"] == sockets.get("server"):
-        source.problem(("sockets", "server"), f'expected another host than the client, found "{sockets["client"]}"')
+        source.problem(("sockets", "server"), f'expected a host other than the client, found "{sockets["client"]}"')
     is_stream = measure == "bandwidth"
     if is_stream and sockets.get("response_bytes"):
         source.mismatch(("sockets", "response_bytes"), "0 with bandwidth", sockets["response_bytes"])

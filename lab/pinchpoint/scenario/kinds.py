@@ -37,7 +37,7 @@ _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
 
 def check(condition: bool) -> None:
-    """Raises MismatchError, to be told as what the kind expects, unless the condition holds."""
+    """Raises MismatchError, reported as what the kind expects, unless the condition holds."""
     if not condition:
         raise MismatchError
 
@@ -172,7 +172,7 @@ def port_name() -> Kind:
         if value == "i":
             raise MismatchError('a name other than "i", which stands for the index in rule series')
         if value in _TAKEN_NAMES:
-            raise MismatchError("another name: this one is an interface that the bench has anyway")
+            raise MismatchError("a different name: this one belongs to an interface that the bench creates")
         return str(value)
 
     return Kind("1 to 10 letters, digits or -, the first one a letter", read)
@@ -184,7 +184,7 @@ def bridge_name(*others: str) -> Kind:
     def read(value: Any) -> str:
         check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
         if value in _TAKEN_NAMES - {"br0"} or value in _RESERVED_BRIDGES.difference(others):
-            raise MismatchError("another name: this one has a meaning of its own")
+            raise MismatchError("a different name: this one is reserved")
         return str(value)
 
     return Kind("the name of a bridge: 1 to 10 letters, digits or -, the first one a letter", read)

@@ -18,7 +18,7 @@ FRAME_LIMIT: Final = {"ovs": 1518}
 STREAM = Table(
     "stream",
     "UDP over IPv4 frames from one port to another. The defaults are the addresses "
-    "and the discard port that RFC 2544 (C.2.2) and RFC 863 set aside.",
+    "and the discard port that RFC 2544 (C.2.2) and RFC 863 reserve.",
     (
         Key("from", kinds.port_name(), "The port where the frames enter the DUT.", field="tx_port"),
         Key("to", kinds.port_name(), "The port where they should come out.", field="rx_port"),

@@ -90,7 +90,9 @@ def _of_file(source: Source, folder: FilePath, element: Element) -> Iterator[tup
             return
         found += 1
     if not found:
-        source.problem(at, f"expected rows of {values['file']} with figures; none of {len(rows):,} is as `where` says")
+        source.problem(
+            at, f"expected rows of {values['file']} with figures; none of the {len(rows):,} rows matches `where`"
+        )
 
 
 def _is_inside(path: FilePath, folder: FilePath) -> bool:

@@ -51,7 +51,7 @@ def parse(text: str, path: str) -> Scenario:
     """Read a scenario's text; `path` is its name in errors. Raises InputError listing every problem."""
     source = Source(text, path)
     if "sweep" in source.data:
-        source.problem(("sweep",), "expected a file without [sweep] here: this one makes many scenarios")
+        source.problem(("sweep",), "expected a file without [sweep], since this command takes one scenario")
         raise source.error()
     scenario = scenario_of(source)
     if scenario is None:

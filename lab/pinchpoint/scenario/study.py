@@ -38,7 +38,7 @@ def load_study(
     curves, requests = reader.array(sweep_keys.PUBLISHED), reader.array(sweep_keys.FINDING)
     for word in only:
         if word not in stems:
-            raise InputError(f"{path}: there is no scenario {show(word)}", f"there are: {', '.join(stems)}")
+            raise InputError(f"{path}: unknown scenario {show(word)}", f"available scenarios: {', '.join(stems)}")
     wanted = [stem for stem in stems if stem in only or not only]
 
     wrong: list[str] = []

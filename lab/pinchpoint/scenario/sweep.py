@@ -48,9 +48,9 @@ def _change(source: Source, name: str, value: object) -> Change:
     if at is None or key_at(at, keys.TABLES) is None:
         near = nearest(name, keys.TABLES)
         hint = f"did you mean {near}?" if near else 'write it like "stream[1].flows"'
-        raise InputError(f"{source.path}: there is no key {show(name)}", hint)
+        raise InputError(f"{source.path}: unknown key {show(name)}", hint)
     if not source.holds(at):
-        raise InputError(f"{source.path}: {name}: the file has no such element")
+        raise InputError(f"{source.path}: {name}: the file has no element of this number")
     return Change(at, value, origin=CHANGED)
 
 
@@ -112,7 +112,9 @@ def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | 
         source.problem(at, f"expected a key that a level can set, found {show(name)}{hint}")
         return None
     if not source.holds(path):
-        source.problem(at, f"expected a key of this file, found {show(name)}: there is no such element")
+        source.problem(
+            at, f"expected a key of this file, found {show(name)}, which names an element that the file lacks"
+        )
         return None
     return path
 
@@ -126,7 +128,7 @@ def _listed(source: Source, points: Sequence[Element], values: Values, quick: bo
     names = [point.values.get("name", "") for point in taken]
     for place, (point, name) in enumerate(zip(taken, names, strict=True)):
         if name and name in names[:place]:
-            source.problem((*point.at, "name"), f"expected a name of its own, found {show(name)} again")
+            source.problem((*point.at, "name"), f"expected a unique name, found {show(name)} again")
     if taken and "point_name" in values:
         changed = dict.fromkeys(path_text(change.at) for setting in settings for change in setting)
         yield Axis(Factor(values["point_name"], "", tuple(names), False, tuple(changed)), tuple(settings))
@@ -152,7 +154,7 @@ def _check_axes(source: Source, axes: Sequence[Axis], factors: Sequence[Element]
     for element in factors:
         name = element.values.get("name")
         if name in seen:
-            source.problem((*element.at, "name"), f"expected a name of its own, found {show(name)} again")
+            source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
         seen.add(name or "")
     taken: dict[Path, str] = {}
     for axis in axes:
@@ -160,7 +162,7 @@ def _check_axes(source: Source, axes: Sequence[Axis], factors: Sequence[Element]
             for other, factor in taken.items():
                 if path[: len(other)] == other or other[: len(path)] == path:
                     both = f"{factor} and {axis.factor.name} set the same key"
-                    source.problem(("sweep",), f"expected each key in one factor, found that {both}")
+                    source.problem(("sweep",), f"expected each key in only one factor; {both}")
             taken[path] = axis.factor.name
     count = prod(len(axis.factor.levels) for axis in axes)
     if count > sweep_keys.MOST_POINTS:

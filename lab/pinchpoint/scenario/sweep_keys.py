@@ -84,7 +84,7 @@ QUICK = Table(
 
 PUBLISHED = Table(
     "published",
-    "A published curve, to be compared in shape with one of ours: `points`, or `file`, `x` and `y`.",
+    "A published curve, whose shape is compared with the measured one: `points`, or `file`, `x` and `y`.",
     (
         Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
         Key("metric", kinds.text(60), 'The metric compared, e.g. "NDR".'),

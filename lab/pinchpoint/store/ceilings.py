@@ -48,11 +48,11 @@ def read(path: Path, now: datetime) -> tuple[Ceiling, ...]:
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}") from error
     if len(data) > MOST_BYTES:
-        raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes", "remove it: it is only a cache")
+        raise InputError(f"{path}: larger than {MOST_BYTES:,} bytes", "remove it; it is only a cache")
     found = _CODEC.decode(data, str(path)).ceilings
     for number, ceiling in enumerate(found):
         if ceiling.fps <= 0 or (ceiling.distance_ns is not None and ceiling.distance_ns <= 0):
-            raise InputError(f"{path}: at $.ceilings[{number}]: a rate or distance that is not above 0")
+            raise InputError(f"{path}: at $.ceilings[{number}]: expected rates and distances above 0")
     return tuple(one for one in found if timedelta(0) <= now - _time(one, path) < AGE)
 
 
@@ -83,5 +83,5 @@ def _time(ceiling: Ceiling, path: Path) -> datetime:
     try:
         time = datetime.fromisoformat(ceiling.measured)
     except ValueError:
-        raise InputError(f"{path}: {ceiling.measured!r} is no time") from None
+        raise InputError(f"{path}: expected a time, found {ceiling.measured!r}") from None
     return time if time.tzinfo else time.replace(tzinfo=UTC)

@@ -84,7 +84,7 @@ class Codec(Generic[T]):
         """One line of JSON without its newline.
 
         Raises StoreError naming `where` when a number is not finite, a text is not
-        Unicode, the version is not the one written here, or a value is no plain data.
+        Unicode, the version is not the one written here, or a value cannot be stored as plain data.
         """
         plain = self._plain(value, where)
         if plain["schema"] != SCHEMA:
@@ -126,7 +126,7 @@ class Codec(Generic[T]):
 def _plain_mapping(value: object) -> object:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} is no plain data")
+    raise TypeError(f"{type(value).__name__} cannot be stored as plain data")
 
 
 def _all_finite(plain: object) -> bool:

@@ -140,7 +140,7 @@ def test_who_takes_over_a_journal_that_has_ended_makes_no_new_one(tmp_path):
 def test_a_second_run_on_a_machine_is_told_to_wait(tmp_path):
     with (
         machine_lock(tmp_path),
-        pytest.raises(RequirementError, match="another run is going on") as caught,
+        pytest.raises(RequirementError, match="another run is active") as caught,
         machine_lock(tmp_path),
     ):
         pass

@@ -66,7 +66,7 @@ def test_cpus_of_the_switch_are_left_to_it_while_there_are_others():
 
 
 def test_two_nodes_are_impossible_on_a_machine_with_one():
-    with pytest.raises(RequirementError, match="impossible here: this machine has one NUMA node"):
+    with pytest.raises(RequirementError, match="impossible here: this machine has only one NUMA node"):
         place(DIFFERENT, ONE, Ends((0,), (1,)))
 
 

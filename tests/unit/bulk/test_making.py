@@ -51,7 +51,7 @@ def test_items_that_never_show_are_told_with_their_number(monkeypatch):
     monkeypatch.setattr(making, "allowed_s", lambda count: 0.02)
     stuck = Slow()
     stuck.shown = lambda: 7
-    with pytest.raises(DutError, match=r"7 of 10 items show"):
+    with pytest.raises(DutError, match=r"7 of 10 items are visible"):
         timed_make(stuck, 10)
 
 

@@ -140,4 +140,4 @@ def test_a_file_that_sweeps_is_no_point(pilot, capsys):
         path for path in (ROOT / "studies").glob("*/*.toml") if "[sweep]" in path.read_text()
     )
     assert pilot(str(file)) == 2
-    assert "a pilot is of one point, and this file sweeps over" in capsys.readouterr().err
+    assert "a pilot measures one point, but this file has" in capsys.readouterr().err

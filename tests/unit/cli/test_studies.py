@@ -88,7 +88,7 @@ def test_a_study_is_its_groups_or_those_asked_for(mine):
 
 
 def test_a_study_beside_other_files_is_refused(mine, swept):
-    with pytest.raises(InputError, match="a study runs by itself"):
+    with pytest.raises(InputError, match="this is a study, not a scenario"):
         of_paths([mine, swept])
 
 
@@ -165,13 +165,13 @@ def test_a_dry_run_says_which_points_are_impossible_and_goes_on(swept):
 
 def test_only_is_refused_on_resuming(tmp_path, capsys):
     assert main(["study", "run", "--resume", str(tmp_path), "--only", "raw"]) == 2
-    assert "--only belongs to a new run" in capsys.readouterr().err
+    assert "--only applies to new runs only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("options", [["--quick"], ["--repeats", "2"], ["--budget", "10m"]])
 def test_a_resumed_run_stays_what_it_was(tmp_path, options, capsys):
     assert main(["run", "--resume", str(tmp_path), *options]) == 2
-    assert "belong to a new run" in capsys.readouterr().err
+    assert "apply to new runs only" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -66,12 +66,12 @@ def with_port(**changes):
 @pytest.mark.parametrize(
     ("scenario", "why"),
     [
-        (with_stream("left", "third"), "because port left has streams with two others, right and third"),
-        (with_stream("left", "left"), "because a stream of port left comes back to it"),
-        (with_port(pci="0000:01:00.0", engine_pci="0000:01:00.1"), "because a NIC needs a cable"),
-        (with_port(queues=2), "because a relay has one queue"),
+        (with_stream("left", "third"), "port left has streams with two others, right and third"),
+        (with_stream("left", "left"), "a stream of port left returns to that port"),
+        (with_port(pci="0000:01:00.0", engine_pci="0000:01:00.1"), "a NIC needs a cable"),
+        (with_port(queues=2), "a relay supports one queue"),
     ],
 )
 def test_what_cannot_be_joined_says_why(scenario, why):
-    with pytest.raises(RequirementError, match="cannot, " + why):
+    with pytest.raises(RequirementError, match="cannot be measured: " + why):
         resources(scenario)

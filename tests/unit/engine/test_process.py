@@ -115,9 +115,9 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
     ("replies", "then", "words"),
     [
         ((HELLO, ERROR), "sys.stdin.read()", "No such device"),
-        ((HELLO, "not json"), "sys.stdin.read()", "no message"),
+        ((HELLO, "not json"), "sys.stdin.read()", "invalid message"),
         ((HELLO, '{"type":"open","ports":[],"extra":1}'), "sys.stdin.read()", "extra"),
-        ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was due"),
+        ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was expected"),
         ((HELLO.replace('"protocol":5', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
         ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),

@@ -136,7 +136,7 @@ def test_stop_ends_a_workload_with_its_result():
             "",
             "a sample of",
         ),
-        (('{"type":"bye"}',), "sys.stdin.read()", "Bye where SocketsResult was due"),
+        (('{"type":"bye"}',), "sys.stdin.read()", "Bye where SocketsResult was expected"),
         ((SAMPLE,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
         ((SAMPLE,), "sys.exit(3)", "exited with code 3"),
     ],
@@ -169,7 +169,7 @@ def test_what_the_machine_lacks_is_a_requirement_with_its_remedy():
 
 def test_an_engine_that_knows_no_workloads_is_a_requirement():
     reply = error("malformed", "type: unknown 'sockets'", "expected hello, open, run, stop or bye")
-    with pytest.raises(RequirementError, match="knows no socket workloads"):
+    with pytest.raises(RequirementError, match="does not support socket workloads"):
         run_workload(RR, command=scripted(reply))
 
 
@@ -191,7 +191,7 @@ def test_an_engine_that_falls_silent_is_given_up_and_ended(monkeypatch):
     engine.open()
     pid = engine.pid
     assert pid is not None
-    with pytest.raises(EngineError, match="does not answer"):
+    with pytest.raises(EngineError, match="did not answer in time"):
         engine.run(request)
     engine.close()
     with pytest.raises(ProcessLookupError):
@@ -241,7 +241,7 @@ def test_the_real_engine_answers_with_an_account_that_closes(kind, transport):
     try:
         result = run_workload(request, listener=samples.append)
     except RequirementError as error:
-        if "knows no socket workloads" in error.message:
+        if "does not support socket workloads" in error.message:
             pytest.skip(error.message)
         raise
     assert (result.status, result.trial, len(result.runs)) == ("completed", f"real-{kind}", 2)

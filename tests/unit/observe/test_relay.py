@@ -71,5 +71,5 @@ def test_a_relay_that_is_gone_is_the_path_s_failure(monkeypatch):
 
 @pytest.mark.parametrize("line", ["", "ready", '{"type":"relay"}', LINE.replace('"sent":7', '"sent":"7"')])
 def test_what_is_no_account_is_told(line):
-    with pytest.raises(BenchError, match="not a relay's account"):
+    with pytest.raises(BenchError, match="the relay's account cannot be read"):
         parse_account(line)

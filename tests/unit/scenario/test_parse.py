@@ -202,7 +202,7 @@ def test_a_wrong_value_is_named_with_line_key_and_what_was_expected(after: str, 
             'to = "rihgt"',
             'x.toml:13: stream[1].to: expected the name of a [[port]] (left, right), found "rihgt"',
         ),
-        ('to = "right"', 'to = "left"', 'stream[1].to: expected another port than "from"'),
+        ('to = "right"', 'to = "left"', 'stream[1].to: expected a port other than "from"'),
         ('to = "right"', "", "x.toml:11: stream[1].to: missing; expected 1 to 10 letters"),
         (
             "pmd_cpus = [1]",
@@ -226,7 +226,7 @@ def test_a_wrong_value_is_named_with_line_key_and_what_was_expected(after: str, 
         (
             'name = "right"',
             'name = "left"',
-            'x.toml:10: port[2].name: expected a name of its own, found "left" again',
+            'x.toml:10: port[2].name: expected a unique name, found "left" again',
         ),
     ],
 )
@@ -380,7 +380,7 @@ def test_the_engine_may_have_as_many_cpus_as_there_are_ports() -> None:
     ("after", "line", "problem"),
     [
         ('to = "right"', "[search]\nloss_ratios = [0.005]", "search.loss_ratios: expected 0 (the NDR) among them"),
-        ("[[port]]", 'name = "br0"\n[[port]]', "port[1].name: expected another name"),
+        ("[[port]]", 'name = "br0"\n[[port]]', "port[1].name: expected a different name"),
     ],
 )
 def test_what_would_fail_only_later_is_refused_now(after: str, line: str, problem: str) -> None:

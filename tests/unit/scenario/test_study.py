@@ -102,7 +102,7 @@ def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
     study, (sweep,) = load_study(folder, only=("snat",))
     assert sweep.group == "snat"
     assert (study.published, [finding.kind for finding in study.findings]) == ((), ["limit"])
-    with pytest.raises(InputError, match="there is no scenario") as error:
+    with pytest.raises(InputError, match="unknown scenario") as error:
         load_study(folder, only=("nat",))
     assert "cascade, snat" in str(error.value)
 
@@ -131,7 +131,7 @@ def test_the_first_of_several_figures_counts_where_the_study_says_so(folder: Pat
         ('"throughput.csv"', '"none.csv"', "none.csv: No such file or directory"),
         ('x = "level"', 'x = "levels"', 'expected one column "levels" in throughput.csv, found "factor", "level"'),
         ('x = "level"', "", "published[1].x: missing; expected the name of a column"),
-        ('"any"', '"none"', "none of 5 is as `where` says"),
+        ('"any"', '"none"', "none of the 5 rows matches `where`"),
         ("times = 1e9", "times = 0", "published[1].times: expected a number from"),
         ('file = "throughput.csv"', "", 'published[1]: expected either "points" or "file"'),
         ("points = [[0, 178e9], [500_000, 177e9]]", "points = [[0, 1], [0, 2]]", "found 0 again"),

@@ -204,8 +204,8 @@ def test_changes_replace_what_the_file_says_before_it_is_expanded(tmp_path: Path
     ("changes", "problem"),
     [
         ({"serch.max_repeats": 0}, "did you mean search.max_repeats?"),
-        ({"stream[2].flows": 1}, "stream[2].flows: the file has no such element"),
-        ({"stream[0].flows": 1}, "there is no key"),
+        ({"stream[2].flows": 1}, "stream[2].flows: the file has no element of this number"),
+        ({"stream[0].flows": 1}, "unknown key"),
         ({"search.max_repeats": "x"}, 'expected a whole number from 0 to 100, found "x"'),
         ({"search.max_repeats": "x"}, "(from a change made when started)"),
     ],
@@ -241,7 +241,7 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
             'sweep.factor[1].keys[1]: expected a key that a level can set, found "stream[1].flow"; '
             "did you mean stream[1].flows?",
         ),
-        (factor("f", '"stream[2].flows"', "1"), 'found "stream[2].flows": there is no such element'),
+        (factor("f", '"stream[2].flows"', "1"), 'found "stream[2].flows", which names an element that the file lacks'),
         (factor("f", '"stream.flows"', "1"), 'expected a key that a level can set, found "stream.flows"'),
         (factor("f", '"measure"', '"rr"'), "expected a key that a level can set"),
         (factor("f", '"title"', '"a"'), "expected a key that a level can set"),
@@ -255,19 +255,19 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
         (factor("-", '"stream[1].flows"', "1"), "sweep.factor[1].name: expected 1 to 40 letters"),
         (
             factor("f", '"stream[1].flows"', "1") + factor("f", '"port[1].ring"', "64"),
-            'sweep.factor[2].name: expected a name of its own, found "f" again',
+            'sweep.factor[2].name: expected a unique name, found "f" again',
         ),
         (
             factor("f", '"stream[1].flows"', "1") + factor("g", '"stream[1].flows"', "1"),
-            "found that f and g set the same key",
+            "f and g set the same key",
         ),
         (
             '[[sweep.point]]\nname = "a"\n"dut.other_config" = {a = 1}\n' + factor("g", '"dut.other_config.a"', "1"),
-            "found that point and g set the same key",
+            "point and g set the same key",
         ),
         (
             '[[sweep.point]]\nname = "a"\n[[sweep.point]]\nname = "a"\n',
-            'sweep.point[2].name: expected a name of its own, found "a" again',
+            'sweep.point[2].name: expected a unique name, found "a" again',
         ),
         (
             '[[sweep.point]]\nname = "a"\ndut.cascade = 2\n',
@@ -306,9 +306,7 @@ def test_what_is_wrong_at_points_that_share_no_level_counts_them() -> None:
     flows = factor("flows", '"stream[1].flows"', "1, 2")
     rows = factor("rows", '"dut.cascade", "dut.rule_series[1].count"', "1, 2")
     text = BASE.replace("[[port]]", '[[bridge]]\nname = "br1"\nrules = "actions=NORMAL"\n[[port]]', 1) + flows + rows
-    assert problems(text) == [
-        'runs/x.toml:10: bridge[1].name: expected a name of its own, found "br1" again (at rows = 2)'
-    ]
+    assert problems(text) == ['runs/x.toml:10: bridge[1].name: expected a unique name, found "br1" again (at rows = 2)']
 
 
 def test_the_example_of_hosts_makes_its_points() -> None:

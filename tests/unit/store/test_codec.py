@@ -145,7 +145,7 @@ def test_a_text_that_is_no_unicode_is_refused_when_writing() -> None:
 
 
 def test_a_value_that_is_no_plain_data_is_refused_when_writing() -> None:
-    with pytest.raises(StoreError, match="object is no plain data"):
+    with pytest.raises(StoreError, match="object cannot be stored as plain data"):
         INFO.encode(replace(sample_run()[0], scenarios=({"dut": object()},)), "here")
 
 

@@ -172,7 +172,7 @@ fn losses_that_may_be_ours_are_told_apart() {
     // The golden result's largest jump is at the time of its longest gap.
     let jump = result().streams[0].largest_jump.clone();
     let told = warned(|result| result.streams[0].largest_jump = jump.clone());
-    let expected = "64 in a row were missing at 0.4012 s, when core 0 of ours stood still for \
+    let expected = "64 in a row were missing at 0.4012 s, when core 0 of the engine stood still for \
                     30.10 us";
     assert!(told.contains(expected), "{told}");
     let told = warned(|result| {

@@ -35,7 +35,7 @@ Examples:
 Without arguments it speaks JSON lines on stdin and stdout; see --help-protocol.
 
 Exit status: 0 done, 1 failed or aborted, 2 bad command line, 3 a port could not be
-opened, 130 after Ctrl-C (the trial is stopped in order and told), 143 after SIGTERM.";
+opened, 130 after Ctrl-C (the trial stops in order and is reported), 143 after SIGTERM.";
 
 /// Sends, receives, counts and times frames.
 #[derive(Debug, Parser)]
@@ -190,7 +190,7 @@ pub struct FrameArgs {
     /// Send checksums that are wrong: ipv4, l4
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
     pub wrong_checksum: Vec<WrongArg>,
-    /// Send frames without our signature; then nothing can be told of what arrives
+    /// Send frames without the signature; then nothing is known about what arrives
     #[arg(long)]
     pub unstamped: bool,
 }
@@ -294,7 +294,7 @@ pub struct MeasureArgs {
     pub epoch: Option<u8>,
 }
 
-/// What is told, and where.
+/// What is reported, and where.
 #[derive(Debug, Args)]
 pub struct OutputArgs {
     /// Print the protocol's result line instead of the table

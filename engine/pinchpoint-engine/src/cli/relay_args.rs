@@ -14,7 +14,7 @@ The host's interface on one side, the switch's vhost-user port on the other:
         dpdk:net_virtio_user0,path=/run/host.sock,server=1 --core 0
 
 Prints 'ready' once all links are up. SIGTERM and Ctrl-C end it and have it tell its
-account, with exit status 0; after SIGUSR1 it tells the account so far and goes on.
+account, with exit status 0; after SIGUSR1 it reports the account so far and continues.
 Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 
 /// `relay`.

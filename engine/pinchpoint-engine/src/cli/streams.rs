@@ -123,7 +123,7 @@ pub(super) fn streams(
         };
         for body in bodies(args, source, &ends)? {
             let id = u8::try_from(streams.len()).map_err(|_| {
-                Failure::usage("there are more than 256 streams; expected fewer ports or frames")
+                Failure::usage("expected at most 256 streams; use fewer ports or frames")
             })?;
             streams.push(StreamRequest {
                 id,

@@ -6,7 +6,7 @@ use crate::protocol::{RunRequest, StreamResult, TrialResult, WorkerWitness};
 /// Above this a cache line crosses more than one core complex or socket, or
 /// the host has placed the cores apart.
 const FAR_NS: f64 = 100.0;
-/// A loss within this time of a gap of ours may be ours.
+/// A loss within this time of a gap of the engine may be its own.
 const NEAR_S: f64 = 0.001;
 
 /// What to know about `result`, a sentence each.
@@ -97,7 +97,7 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
             .iter()
             .any(|stream| stream.rx_port.is_some())
     {
-        told.push("frames without our signature are counted as foreign where they arrive".into());
+        told.push("frames without the signature are counted as foreign where they arrive".into());
     }
     told
 }
@@ -124,7 +124,7 @@ fn ours(result: &TrialResult) -> Vec<String> {
         if let Some((core, ns)) = gap_at(&result.witness.workers, jump.at_s) {
             told.push(format!(
                 "of the {} frames that stream {} lost, {} in a row were missing at {:.4} s, when \
-                 core {core} of ours stood still for {}: the loss may be ours",
+                 core {core} of the engine stood still for {}: the loss may be its own",
                 grouped(lost),
                 stream.id,
                 grouped(jump.frames),
