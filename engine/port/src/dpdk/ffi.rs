@@ -55,6 +55,7 @@ unsafe extern "C" {
         cache: c_uint,
         room: u16,
     ) -> *mut Mempool;
+    #[cfg(debug_assertions)]
     pub(super) fn pp_pool_in_use(pool: *const Mempool) -> c_uint;
     pub(super) fn pp_pool_free(pool: *mut Mempool);
     pub(super) fn pp_attach(devargs: *const c_char, port: *mut u16) -> c_int;
