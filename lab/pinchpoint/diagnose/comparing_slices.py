@@ -83,7 +83,7 @@ def _why_refused(summary: DuetSummary) -> str:
         return f"the engine could not overload the devices in {share} of the slices: they may forward more than that"
     if summary.quads_used:
         return ""
-    if NOTHING in summary.discarded:
+    if summary.discarded.get(NOTHING, 0) >= summary.slices / 2:  # of one bench all of them
         return "A or B forwarded nothing"
     return f"every slice was discarded ({reasons(summary)})"
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from pinchpoint.diagnose.paired import PairedDifference, compare_pairs
+from pinchpoint.diagnose.paired import PairedDifference, compare_pairs, fewest_pairs
 from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
 
 STOOD_STILL = "the engine's core stood still"
@@ -190,16 +190,17 @@ def loss_after_thaw(stretches: Sequence[Stretch]) -> float | None:
     return 1 - math.exp(median(ratios)) if ratios else None
 
 
-def steady(stretch: Stretch, tolerance: float) -> bool:
+def steady(stretch: Stretch, tolerance: float) -> bool | None:
     """Whether slices after a thaw forward as much as those after them, within `tolerance` (a share).
 
-    Scatter alone never makes a stretch unsteady: the interval of the difference must leave the tolerance out.
+    Scatter alone never makes a stretch unsteady: the interval of the difference must leave the tolerance out. None:
+    too few slices could be used to say.
     """
     ratios = _after_thaw([stretch])
-    if not ratios:
-        return False
+    if len(ratios) < fewest_pairs():
+        return None
     found = compare_pairs([1.0] * len(ratios), [math.exp(one) for one in ratios])
-    return found.confidence is not None and found.high >= 1 - tolerance and found.low <= 1 + tolerance
+    return found.high >= 1 - tolerance and found.low <= 1 + tolerance
 
 
 def _after_thaw(stretches: Sequence[Stretch]) -> list[float]:

@@ -39,6 +39,7 @@ SLICINGS = (
     Slicing(0.020, 0.002, 0.006),
     Slicing(0.050, 0.002, 0.006),
 )
+UNDECIDED = SLICINGS[1]  # where the host disturbs nearly every slice: short ones are the likeliest to be spared
 RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
 
 
@@ -102,12 +103,13 @@ class Duet:
         """The shortest slices whose rate does not depend on their length; tried after what a thaw costs at all."""
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, FIRST_S, self._load_fps))
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, CALIBRATION_S, self._load_fps))
+        found: bool | None = None
         for slicing in SLICINGS[:-1]:
             tried = self.stretch(CALIBRATION, slicing, CALIBRATION_S, self._load_fps)
             self._overload(tried)
-            if steady(tried, TOLERANCE):
+            if found := steady(tried, TOLERANCE):
                 return slicing
-        return SLICINGS[-1]
+        return UNDECIDED if found is None else SLICINGS[-1]
 
     def _overload(self, seen: Stretch) -> None:
         """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""

@@ -152,10 +152,13 @@ def _dpdk_device(number: int, port: Port, places: ovs.OvsPlaces) -> str:
     return f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
 
 
-def await_engine_pages(scenario: Scenario) -> None:
-    """Return once the hugepages that the engine takes are free. Raises RequirementError naming who holds them."""
-    if scenario.dut.datapath is Datapath.DPDK:
-        hugepages.wait_for(-(-scenario.engine.memory_mb // ovs.HUGEPAGE_MB), "the engine")
+def await_engine_pages(*scenarios: Scenario) -> None:
+    """Return once the hugepages are free that one engine takes for all of these benches.
+
+    Raises RequirementError naming who holds them.
+    """
+    if memory_mb := sum(one.engine.memory_mb for one in scenarios if one.dut.datapath is Datapath.DPDK):
+        hugepages.wait_for(-(-memory_mb // ovs.HUGEPAGE_MB), "the engine")
 
 
 def collectors(setup: Setup, control: Unixctl) -> list[Collector]:

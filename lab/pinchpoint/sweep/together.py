@@ -20,7 +20,7 @@ from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import Setup, joint_request, prepare
+from pinchpoint.sweep.setup import Setup, await_engine_pages, joint_request, prepare
 from pinchpoint.sweep.standing import Standing
 
 SIDES = ("A", "B")
@@ -102,6 +102,7 @@ def connected(a: Standing, b: Standing) -> Iterator[Pair]:
         log=a.record.engine_log,
     )
     try:
+        await_engine_pages(a.scenario, b.scenario)
         yield Pair(benches, instrument, instrument.open())
     finally:
         instrument.close()

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.bench import host
+from pinchpoint.bench import host, hugepages
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals
 from pinchpoint.bench.resource import Command, Hugepages, RunDirectory, TextFile
@@ -118,8 +118,8 @@ def test_signals_wait_until_clean_is_done(bench, monkeypatch):
 def test_clean_removes_the_newest_bench_first_so_that_the_hugepages_of_both_are_given_back(bench, monkeypatch):
     pool = bench.state.parent / "nr_hugepages"
     pool.write_text("10")
-    monkeypatch.setattr(host, "NR_HUGEPAGES", pool)
-    monkeypatch.setattr(host, "_wait_for_free", lambda _: None)
+    monkeypatch.setattr(hugepages, "NR_HUGEPAGES", pool)
+    monkeypatch.setattr(hugepages, "wait_for", lambda *_: None)
     for place, (bench_id, pages) in enumerate((("older", (10, 60)), ("newer", (60, 100)))):
         builder = Builder(bench_id, bench.state)
         builder.apply([Hugepages(*pages)])

@@ -12,7 +12,7 @@ from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.duet import OVERLOAD, SLICINGS, Duet
+from pinchpoint.sweep.duet import OVERLOAD, SLICINGS, UNDECIDED, Duet
 from pinchpoint.sweep.duet_run import why_no_duet
 from pinchpoint.sweep.measure import Interrupted
 from pinchpoint.sweep.together import OneSide, Pair, of_side
@@ -104,6 +104,17 @@ def test_calibration_takes_the_shortest_slices_that_forward_as_much_as_longer_on
     made.measure(1.0)
     assert kept[-1].slicing == SLICINGS[chosen]
     assert {one.phase for one in kept[:-1]} == {CALIBRATION}
+
+
+def test_where_the_host_disturbs_every_slice_short_ones_are_taken():
+    class Disturbed(Engine):
+        def _slice(self, place, request):
+            return replace(super()._slice(place, request), gap_s=0.9 * request.slices.length_s)
+
+    made, kept = duet(Disturbed((2e6, 2e6)))
+    made.measure(1.0)
+    assert kept[-1].slicing == UNDECIDED
+    assert compare_slices(kept).summary.used == 0
 
 
 def test_recorded_slices_are_not_measured_again():

@@ -5,12 +5,14 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.bench.resource import Hugepages
+from pinchpoint.dut.ovs import OvsPlaces, hugepages_needed
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.setup import engine_request
+from pinchpoint.sweep import setup
+from pinchpoint.sweep.setup import engine_request, joint_request, prepare
 
-PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLACES, OTHER = (OvsPlaces(name, PurePosixPath(f"/run/pinchpoint/{name}")) for name in ("b1", "b2"))
 
 
 def scenario(ports, cpus, datapath="dpdk"):
@@ -93,3 +95,32 @@ def test_nics_are_named_to_the_engine_by_their_address():
     request = engine_request(replace(plain, ports=(nic, right)), PLACES)
     assert request.ports[0].device == "0000:02:00.0"
     assert request.eal_args[:2] == ("-a", "0000:02:00.0")
+
+
+def test_one_engine_opens_the_ports_of_two_benches_by_names_and_devices_of_their_own():
+    both = {"A.": (scenario(["left", "right"], [0]), PLACES), "B.": (scenario(["left", "right"], [0]), OTHER)}
+    request = joint_request(both)
+    assert [port.name for port in request.ports] == ["A.left", "A.right", "B.left", "B.right"]
+    devices = [port.device.partition(",")[0] for port in request.ports]
+    assert devices == [f"net_virtio_user{number}" for number in range(4)]
+    assert "path=/run/pinchpoint/b2/vhost-left.sock" in request.ports[2].device
+    assert [(worker.core, worker.ports) for worker in request.workers] == [
+        (0, ("A.left", "A.right", "B.left", "B.right"))
+    ]
+    assert request.eal_args[-2:] == ("-m", "512")
+
+
+@pytest.mark.parametrize("free", [0, 100, 600, 5000])
+def test_two_benches_at_once_have_the_hugepages_of_both(monkeypatch, tmp_path, free):
+    monkeypatch.setattr(setup, "hugepage_pool", lambda: (1000, free))
+    plain = scenario(["left", "right"], [0])
+    first = prepare(plain, tmp_path)
+    second = prepare(plain, tmp_path, beside=first)
+    added = sum(one.after - one.before for bench in (first, second) for one in pages(bench))
+    assert free + added == max(free, 2 * hugepages_needed(plain))
+    assert all(one.before == first_one.after for one in pages(second) for first_one in pages(first))
+    assert first.places.directory != second.places.directory
+
+
+def pages(bench):
+    return [one for one in bench.resources if isinstance(one, Hugepages)]
