@@ -246,21 +246,20 @@ impl<'a> Many<'a> {
 
     fn connect(&mut self, k: usize) -> Result<(), Fault> {
         let (shared, target) = (self.shared, self.target);
-        let socket = match &mut self.ports {
-            Some(ports) => ports.connect(|from| {
+        let socket = if let Some(ports) = &mut self.ports {
+            ports.connect(|from| {
                 let socket = socket::client_from(shared, &from, true)?;
                 match connect(&socket, &target) {
                     Ok(()) | Err(Errno::INPROGRESS) => Ok(socket),
                     Err(Errno::ADDRNOTAVAIL) => Err(Refused::Pair),
                     Err(error) => Err(error.into()),
                 }
-            })?,
-            None => {
-                let source = turn(&shared.work.sources, self.number);
-                let socket = socket::client(shared, source, &target, true)?;
-                connect(&socket, &target)?;
-                socket
-            }
+            })?
+        } else {
+            let source = turn(&shared.work.sources, self.number);
+            let socket = socket::client(shared, source, &target, true)?;
+            connect(&socket, &target)?;
+            socket
         };
         self.slots[k].generation = self.slots[k].generation.wrapping_add(1);
         self.slots[k].socket = Some(socket);

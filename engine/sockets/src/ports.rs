@@ -19,7 +19,7 @@ use std::time::SystemTime;
 /// Pairs of source address and port, each taken once before any is taken again.
 pub(crate) struct Ports {
     sources: Vec<IpAddr>,
-    ports: Vec<u16>,
+    numbers: Vec<u16>,
     /// The pair to try next.
     next: usize,
     /// Pairs that were not tried yet: another process may occupy any of them.
@@ -44,11 +44,11 @@ impl Ports {
         ))
     }
 
-    fn of(sources: Vec<IpAddr>, ports: Vec<u16>, under_way: usize, begin: usize) -> Self {
-        let pairs = sources.len() * ports.len();
+    fn of(sources: Vec<IpAddr>, numbers: Vec<u16>, under_way: usize, begin: usize) -> Self {
+        let pairs = sources.len() * numbers.len();
         Self {
             sources,
-            ports,
+            numbers,
             next: begin % pairs.max(1),
             untried: pairs,
             under_way,
@@ -84,14 +84,14 @@ impl Ports {
     }
 
     fn pairs(&self) -> usize {
-        self.sources.len() * self.ports.len()
+        self.sources.len() * self.numbers.len()
     }
 
     fn take(&mut self) -> SocketAddr {
         let sources = self.sources.len();
         let from = SocketAddr::new(
             self.sources[self.next % sources],
-            self.ports[self.next / sources],
+            self.numbers[self.next / sources],
         );
         self.next = (self.next + 1) % self.pairs();
         self.untried = self.untried.saturating_sub(1);

@@ -10,6 +10,7 @@ use crate::shared::Shared;
 use crate::spec::{Close, Kind, Workload};
 use crate::stats::summarise;
 use pinchpoint_worker::{Clock, probe};
+use std::fmt::Write;
 use std::net::SocketAddr;
 use std::sync::mpsc;
 use std::thread;
@@ -183,19 +184,18 @@ fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
     let pairs = facts.source_ports.map(|ports| ports * sources);
     let mut text = "the client ran out of source ports".to_owned();
     if let Some(pairs) = pairs {
-        text.push_str(&format!(
-            " ({pairs} pairs of {sources} address(es) and a port)"
-        ));
+        let _ = write!(text, " ({pairs} pairs of {sources} address(es) and a port)");
     }
     text.push_str(": give more sources, or widen net.ipv4.ip_local_port_range in its namespace");
     if work.kind == Kind::Crr && work.close == Close::Client {
-        text.push_str(&format!(
+        let _ = write!(
+            text,
             "; without net.ipv4.tcp_timestamps on both ends each pair stays in TIME_WAIT for \
              {TIME_WAIT_S} s"
-        ));
+        );
         if let Some(pairs) = pairs {
             let rate = pairs / TIME_WAIT_S;
-            text.push_str(&format!(", which allows {rate} connections a second"));
+            let _ = write!(text, ", which allows {rate} connections a second");
         }
         text.push_str("; close by the server or with a reset leaves none at the client");
     }

@@ -132,17 +132,16 @@ impl<'a> Single<'a> {
 
     fn connect_and_transact(&mut self, begun_ns: u64) -> Result<(), Fault> {
         let work = self.shared.work;
-        let socket = match &mut self.ports {
-            Some(ports) => ports.connect(|from| {
+        let socket = if let Some(ports) = &mut self.ports {
+            ports.connect(|from| {
                 let socket = socket::client_from(self.shared, &from, false)?;
                 self.io.connect_bound(socket, &self.target, begun_ns)
-            })?,
-            None => {
-                let source = turn(&work.sources, self.number);
-                let socket = socket::client(self.shared, source, &self.target, false)?;
-                self.io.connect(&socket, &self.target, begun_ns)?;
-                socket
-            }
+            })?
+        } else {
+            let source = turn(&work.sources, self.number);
+            let socket = socket::client(self.shared, source, &self.target, false)?;
+            self.io.connect(&socket, &self.target, begun_ns)?;
+            socket
         };
         let (request, response) = (&mut self.request, &mut self.response);
         match work.transport {
