@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -135,6 +136,8 @@ class EngineProcess:
         finally:
             if log:
                 log.close()
+        with suppress(OSError):  # its session has the lab's priority, where the kernel compares sessions (sched(7))
+            Path(f"/proc/{self._process.pid}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._selector.register(self._process.stdout, selectors.EVENT_READ)

@@ -91,7 +91,7 @@ def run_scenario(
         record.note_ceilings(scenario.name, ceilings)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     record.note_facts({**setup.facts, **program_facts(scenario)})
-    with standing_bench(setup, listener):
+    with host.preferred(), standing_bench(setup, listener):
         control = Unixctl(setup.places.control)
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:

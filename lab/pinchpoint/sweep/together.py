@@ -40,7 +40,7 @@ def prepare_both(a: Scenario, b: Scenario, state_directory: Path = STATE_DIRECTO
 @contextmanager
 def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[None]:
     """Both benches stand inside the block. The first is frozen while the second is built: it would poll its core."""
-    with standing_bench(setups[0], listener), ExitStack() as second:
+    with host.preferred(), standing_bench(setups[0], listener), ExitStack() as second:
         with frozen(setups[0]):
             second.enter_context(standing_bench(setups[1], listener))
         yield
