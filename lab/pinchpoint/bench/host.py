@@ -132,7 +132,7 @@ def preferred() -> Iterator[None]:
 
 
 def share_priority(pid: int) -> None:
-    """Give the session of `pid` this process's priority: a kernel with autogroups compares sessions first (sched(7))."""
+    """Give the session of `pid` this process's priority: a kernel with autogroups weighs sessions first (sched(7))."""
     with suppress(OSError):  # it has ended, or the kernel has none
         Path(f"/proc/{pid}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
 

@@ -58,9 +58,8 @@ class Neighbour:
             return ""
         where = f"core {', '.join(map(str, self.cores))}"
         return (
-            f"a neighbour slowed the switch's {where} in {units.share(self.share)} of {self.trials} trials, to as "
-            f"little as {units.share(self.least)} of what it executes alone: something else runs on the core's other "
-            "hardware thread, in another virtual machine or on a CPU of this one"
+            f"the host slowed the switch's {where} in {units.share(self.share)} of {self.trials} trials, to "
+            f"{units.share(self.least)} of its speed at worst: something else runs on its other hardware thread"
         )
 
 

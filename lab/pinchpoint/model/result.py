@@ -96,7 +96,9 @@ class Rate:
                 f"at most half of the {self.trial_duration_s:g} s trials exceed the loss ratio, "
                 f"by MLRsearch over {self.duration_sum_s:g} s"
             )
-        return f"half of the {self.trial_duration_s:g} s trials exceed the loss ratio, by a model of all trials"
+        if self.band is None:
+            return f"half of the {self.trial_duration_s:g} s trials exceed the loss ratio, by a model of all trials"
+        return f"carried within the loss ratio for half of the time, by {self.trial_duration_s:g} s trials"
 
     @property
     def definition(self) -> str:

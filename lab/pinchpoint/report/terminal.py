@@ -33,9 +33,9 @@ def render_table(result: RunResult) -> Group:
     for view in curve_views(result.curves, None):
         parts.append(_points(view))
         if view.unseen:
-            parts.append(Padding(Text.assemble(("! ", "yellow bold"), f"{view.unseen}."), (0, 0, 1, 1)))
+            parts.append(Padding(Text.assemble(("! ", "yellow bold"), f"{view.unseen}."), (0, 0, 1, 1), expand=False))
     if result.findings:
-        parts.append(Padding(Group(*(_finding(one) for one in result.findings)), (0, 0, 1, 1)))
+        parts.append(Padding(Group(*(_finding(one) for one in result.findings)), (0, 0, 1, 1), expand=False))
     alone = replace(result, scenarios=words.without_curve(result))
     if alone.scenarios or not result.curves:
         parts += _alone(alone)
@@ -79,9 +79,11 @@ class _Rates:
         table, with_limit = next(fits, drawn[-1])
         yield table
         if self.dim:
-            yield Padding(Group(*(Text(line, style="dim") for line in self.dim)), (0, 0, 1, 1))
+            yield Padding(Group(*(Text(line, style="dim") for line in self.dim)), (0, 0, 1, 1), expand=False)
         for one in self.table.results:
-            yield from (Padding(line, (0, 0, 0, 1)) for line in (_verdict(one, with_limit), *_warnings(one)))
+            yield from (
+                Padding(line, (0, 0, 0, 1), expand=False) for line in (_verdict(one, with_limit), *_warnings(one))
+            )
 
     def _drawn(self, left_out: Sequence[str]) -> Table:
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
@@ -140,7 +142,7 @@ def _found(one: ScenarioResult) -> list[RenderableType]:
     lines += _warnings(one)
     if words.pinched_by(one):
         lines.append(_verdict(one))
-    return [*parts, *([Padding(Group(*lines), (0, 0, 1, 1))] if lines else [])]
+    return [*parts, *([Padding(Group(*lines), (0, 0, 1, 1), expand=False)] if lines else [])]
 
 
 def _points(view: CurveView) -> Table:

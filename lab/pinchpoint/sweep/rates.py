@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import distance, of_trial
-from pinchpoint.diagnose.ceiling import held_against, surpassed
+from pinchpoint.diagnose.ceiling import held_against
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.modes import explained
 from pinchpoint.diagnose.neighbour import of_trials
@@ -176,17 +176,8 @@ def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tupl
     """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, held, _of_ceiling(found), of_trials(found.searched).sentence)
+    every = (*rejections.warnings, held, of_trials(found.searched).sentence)
     return tuple(filter(None, every))
-
-
-def _of_ceiling(found: _Found) -> str:
-    if found.ceiling is None or not surpassed(found.ceiling, found.most_offered_fps):
-        return ""
-    return (
-        f"the engine offered more here than without the device ({units.fps(found.ceiling.fps)}): "
-        "that ceiling is only a lower bound: no rate was held against it, and it is not kept"
-    )
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:

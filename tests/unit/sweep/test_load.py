@@ -89,7 +89,7 @@ def test_trials_beside_a_neighbour_count_and_the_reader_is_informed():
     result, kept, _ = beside(slowed=(1, 3))
     assert len(kept) == 1 + 3
     assert result.invalid_trials == {}
-    assert any("a neighbour slowed the switch's core 1 in 50.0 % of 4 trials" in one for one in result.warnings)
+    assert any("the host slowed the switch's core 1 in 50.0 % of 4 trials" in one for one in result.warnings)
 
 
 def test_after_a_trial_beside_a_neighbour_its_leaving_is_waited_for():
