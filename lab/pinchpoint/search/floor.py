@@ -19,6 +19,8 @@ from pinchpoint.model.trial import Trial
 LOW_SHARE, HALF_SHARE, HIGH_SHARE = 0.1, 0.5, 0.9  # of the estimate
 SAME = 0.15  # relative: trials this near to a load stand for it
 ERROR = 0.01  # of saying that most trials exceed the ratio
+FEW_ERROR = 0.02  # of saying that few do: what is wrongly believed then, the search itself may still see
+DOUBTED_ERROR = 0.001  # of the same where a stricter ratio is exceeded at any load: then this is all there is to see
 MOST_TRIALS = 24  # at one load: where as many exceed as do not, no test would end
 CONSTANT = 4.0  # loss ratios within this factor at different loads are one constant
 UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
@@ -48,13 +50,17 @@ class Floor:
             return self._low
         return None if self._is_certain(trials, self._low) or self._above_half(trials) else self._high
 
-    def found(self, trials: Sequence[Trial], *, is_doubted: bool = False) -> LossFloor | None:
-        """The share of frames that is lost at any load; None while that is not certain."""
+    def found(self, trials: Sequence[Trial], *, is_doubted: bool = False, is_over: bool = False) -> LossFloor | None:
+        """The share of frames that is lost at any load; None while that is not certain.
+
+        `is_over`: no more trials will be made, so that a doubt stays where it could not be dispelled.
+        """
         at_low, at_half = _near(trials, self._low), _near(trials, self._half)
-        if not self._is_possible or self._is_open(trials, self._half, is_doubted):
+        if not self._is_possible or len(at_half) < 2:
             return None
-        if is_doubted and not self._is_few(trials, self._half):
-            return self._lost(self._half, at_half)
+        if is_doubted and not self._is_few(trials, self._half, is_doubted):
+            is_open = self._is_open(trials, self._half, is_doubted) and not is_over
+            return None if is_open else self._lost(self._half, at_half)
         if not self._is_certain(trials, self._half) or self._is_open(trials, self._low, is_doubted):
             return None
         if self._is_certain(trials, self._low):
@@ -74,16 +80,16 @@ class Floor:
         is_suspect = any(trial.load_fps <= self._high and trial.loss_ratio > self._loss_ratio for trial in trials)
         if not there or not (is_suspect or is_doubted):
             return not there
-        decided = self._is_certain(trials, load_fps) or self._is_few(trials, load_fps)
+        decided = self._is_certain(trials, load_fps) or self._is_few(trials, load_fps, is_doubted)
         return not decided and len(there) < MOST_TRIALS
 
     def _is_certain(self, trials: Sequence[Trial], load_fps: float) -> bool:
         """Whether the chance of exceeding is above one half for all but ERROR of its posterior (uniform before)."""
         return self._chance_below_half(trials, load_fps) < ERROR
 
-    def _is_few(self, trials: Sequence[Trial], load_fps: float) -> bool:
-        """Whether it is below one half, for all but a tenth: what is wrongly believed here, the search sees itself."""
-        return self._chance_below_half(trials, load_fps) > 1 - 10 * ERROR
+    def _is_few(self, trials: Sequence[Trial], load_fps: float, is_doubted: bool) -> bool:
+        """Whether it is as certainly below one half."""
+        return self._chance_below_half(trials, load_fps) > 1 - (DOUBTED_ERROR if is_doubted else FEW_ERROR)
 
     def _chance_below_half(self, trials: Sequence[Trial], load_fps: float) -> float:
         there = _near(trials, load_fps)

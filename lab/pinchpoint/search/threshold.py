@@ -35,7 +35,7 @@ LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantil
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
 ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
-ANEW = 2.0  # factor by which an estimate may move before its floor is tested anew
+ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
 LONGEST_PAUSE = 20.0  # trials
 DIGITS = 5  # of a load, significant
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
@@ -103,6 +103,11 @@ class _Run:
 
     def until(self, end_s: float) -> str:
         """Trials until all is known; why they ended before that, or nothing."""
+        stopped = self._until(end_s)
+        self._judge_floors(is_over=True)
+        return stopped
+
+    def _until(self, end_s: float) -> str:
         discarded: Counter[str] = Counter()
         search = self.search
         while not self._is_done():
@@ -136,8 +141,12 @@ class _Run:
         self.reach.note(trial)
         for goal in self.goals:
             goal.add(at_s, trial)
+        self._judge_floors()
+
+    def _judge_floors(self, *, is_over: bool = False) -> None:
+        for goal in self.goals:
             if goal.floor is not None and goal.lost is None:
-                goal.lost = goal.floor.found(self.trials, is_doubted=self._is_doubted(goal))
+                goal.lost = goal.floor.found(self.trials, is_doubted=self._is_doubted(goal), is_over=is_over)
 
     def _is_done(self) -> bool:
         if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
@@ -184,7 +193,8 @@ class _Run:
         """
         overloaded = [trial for trial in self.trials if trial.loss_ratio > max(OVERLOADED, 2 * goal.loss_ratio)]
         if overloaded:
-            return median(trial.offered_fps * (1 - trial.loss_ratio) for trial in overloaded)
+            forwarded = [trial.offered_fps * (1 - trial.loss_ratio) for trial in overloaded]
+            return median(fps for fps in forwarded if fps >= max(forwarded) / ANEW)  # the others: pauses at low loads
         return goal.track.quantiles_fps(self._clock.next_s, (0.5,))[0]
 
     def _used_up(self, budget: str, discarded: Counter[str]) -> str:

@@ -148,11 +148,10 @@ class Track:
         joint = self._predicted(at_s).sum(axis=0)  # nuisance, level
         first = np.unique(np.floor(self._x / max(TELLING * self._spread, FINEST)), return_index=True)[1]
         level = np.add.reduceat(joint.sum(axis=0), first)
-        told = []
-        for load in np.log(loads_fps):
-            losing = (joint * (self._lapse + (1 - self._lapse) * self._below(load))).sum(axis=0)
-            losing = np.add.reduceat(losing, first)
-            told.append(_bits(losing.sum()) - (level * _bits(losing / np.maximum(level, 1e-30))).sum())
+        threshold = np.array([((1 - self._lapse) * joint)[self._noise[:, 0] == noise].sum(axis=0) for noise in NOISES])
+        below = self._below(np.log(loads_fps)[:, None, None])
+        losing = np.add.reduceat((self._lapse * joint).sum(axis=0) + (threshold * below).sum(axis=1), first, axis=1)
+        told = _bits(losing.sum(axis=1)) - (level * _bits(losing / np.maximum(level, 1e-30))).sum(axis=1)
         return np.asarray(told)
 
     @property
@@ -194,6 +193,7 @@ class Track:
         self._edges = np.concatenate(([self._low], (points[1:] + points[:-1]) / 2, [self._high]))
         self._widths = np.diff(self._edges)
         self._moves: dict[int, Array] = {}
+        self._ahead: tuple[float, Array] | None = None  # the last prediction: its time, and its weights
         self._filtered: list[Array] = []
         flat = self._widths / self._widths.sum()
         self._weights: Array = (self._prior[:, :, None] / self._prior.sum() * flat).astype(np.float32)
@@ -208,18 +208,20 @@ class Track:
         weights = moved * likely
         self._weights = weights / weights.sum()
         self._filtered.append(self._weights)
+        self._ahead = None
 
     def _predicted(self, at_s: float) -> Array:
         """Weights of (move, nuisance, level) at a time to come."""
-        if not self._seen:
-            return self._weights
-        return np.asarray(self._weights @ self._moving(at_s - self._seen[-1].at_s))
+        if self._ahead is None or self._ahead[0] != at_s:
+            moved = self._weights @ self._moving(at_s - self._seen[-1].at_s) if self._seen else self._weights
+            self._ahead = at_s, moved
+        return self._ahead[1]
 
     def _moving(self, after_s: float) -> Array:
-        """Chance of each level after a time, given one before it: (move, before, after). Times are rounded to 5 %."""
-        key = round(20 * float(np.log(max(after_s, 1e-3))))
+        """Chance of each level after a time, given one before it: (move, before, after). Times are rounded to 12 %."""
+        key = round(8 * float(np.log(max(after_s, 1e-3))))
         if key not in self._moves:
-            after_s = float(np.exp(key / 20))
+            after_s = float(np.exp(key / 8))
             jumped = np.exp(-np.abs(self._x[None, :] - self._x[:, None]) / JUMP) * self._widths
             jumped /= jumped.sum(axis=1, keepdims=True)
             moving = partial(_moved, self._x, self._edges, after_s)
@@ -228,13 +230,14 @@ class Track:
             self._moves[key] = np.array([(1 - p) * moving(drift) + p * jumped for (drift, _), p in kept], np.float32)
         return self._moves[key]
 
-    def _below(self, load: float) -> Array:
-        """P(theta < load), by nuisance and level."""
-        return np.asarray(ndtr((load - self._x) / self._noise))
+    def _below(self, load: Any) -> Array:
+        """P(theta < load), by noise and level."""
+        return np.asarray(ndtr((load - self._x) / np.array(NOISES)[:, None]))
 
     def _likelihood(self, seen: _Seen) -> Array:
         """Of what a trial showed, by nuisance and level."""
-        exceeding = self._below(seen.load)
+        number = np.searchsorted(NOISES, self._noise[:, 0])  # of each nuisance's noise
+        exceeding = self._below(seen.load)[number]
         if seen.forwarded is None:
             return np.asarray((1 - self._lapse) * (1 - exceeding))
         depth = seen.load - seen.forwarded
@@ -256,6 +259,7 @@ class Track:
         self._noise, self._lapse, self._forward = (one[kept] for one in (self._noise, self._lapse, self._forward))
         self._prior, self._weights = self._prior[:, kept], self._weights[:, kept]
         self._filtered = [one[:, kept] for one in self._filtered]
+        self._ahead = None
 
     def _refine(self) -> None:
         """Lay the grid anew while its cells are coarser than what is known of the levels."""
