@@ -74,20 +74,21 @@ class Floor:
         if doubts.is_stricter_lost and not self._is_few(trials, self._half, doubts):
             is_open = self._is_open(trials, self._half, doubts) and not is_over
             return None if is_open else self._lost(self._half, at_half)
-        if not self._is_certain(trials, self._half, is_over=is_over):
-            return None
-        if self._is_open(trials, self._low, doubts) and not is_over:
+        is_low_open = self._is_open(trials, self._low, doubts) and not is_over
+        if is_low_open or not self._is_certain(trials, self._half, is_over=is_over):
             return None
         if len(at_low) > 1 and self._is_certain(trials, self._low, is_over=is_over):
             return self._lost(self._low, at_low)
-        above = self._above_half(trials)
+        return self._lost(self._half, at_half) if self._is_constant(trials) else None
+
+    def _is_constant(self, trials: Sequence[Trial]) -> bool:
+        """Whether one share of the frames is lost at half, well above it and, as far as can be seen, at a tenth."""
+        above, at_low = self._above_half(trials), _near(trials, self._low)
         if not above:
-            return None
-        ratio, ratio_above = _pooled(at_half), _pooled(above)
+            return False
+        ratio, ratio_above = _pooled(_near(trials, self._half)), _pooled(above)
         unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
-        if unseen or not ratio / CONSTANT < ratio_above < ratio * CONSTANT:
-            return None
-        return self._lost(self._half, at_half)
+        return not unseen and ratio / CONSTANT < ratio_above < ratio * CONSTANT
 
     def _is_open(self, trials: Sequence[Trial], load_fps: float, doubts: Doubts) -> bool:
         """Whether more trials are needed at a load to tell whether most of them exceed the ratio."""

@@ -60,7 +60,7 @@ def test_a_loss_anywhere_well_below_the_estimate_asks_for_more_than_one_clean_tr
 def test_frames_lost_in_most_trials_at_a_tenth_are_lost_at_any_load():
     lost = found((HALF, LOST), (LOW, LOST))
     assert lost is not None
-    assert (lost.ratio, lost.load_fps, lost.trials) == (pytest.approx(1e-3), pytest.approx(LOW), 6)
+    assert (lost.loss_ratio, lost.load_fps, lost.trials) == (pytest.approx(1e-3), pytest.approx(LOW), 6)
     assert found((HALF, LOST), (LOW, LOST[1:])) is None, "not yet"
 
 
@@ -92,7 +92,7 @@ def test_a_doubted_ratio_that_as_many_trials_exceed_as_keep_has_no_rate():
     undecided = "x." * (MOST_TRIALS // 2)
     lost = found((HALF, undecided), doubts=DOUBTED)
     assert lost is not None
-    assert (lost.ratio, lost.load_fps, lost.trials) == (pytest.approx(5e-4), HALF, MOST_TRIALS)
+    assert (lost.loss_ratio, lost.load_fps, lost.trials) == (pytest.approx(5e-4), HALF, MOST_TRIALS)
     assert found((HALF, undecided[:-1]), doubts=DOUBTED) is None, "not yet"
     assert found((HALF, undecided[:-1]), doubts=DOUBTED, is_over=True) is not None
     assert found((HALF, undecided)) is None, "without doubt the search itself will see"
