@@ -9,6 +9,7 @@ well below the estimate exceeded the ratio: until it is certain that most do, or
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean, stdev
 
 from scipy.stats import beta, t
@@ -26,6 +27,21 @@ CONSTANT = 4.0  # loss ratios within this factor at different loads are one cons
 UNLIKELY = 5.0  # expected frames of a loss that was not seen at all (e^-5)
 
 
+@dataclass(frozen=True)
+class Doubts:
+    """Why one clean trial at half of the estimate may not be enough."""
+
+    is_stricter_lost: bool = (
+        False  # a stricter ratio is exceeded at any load: most trials must be seen to keep this one
+    )
+    is_lapsing: bool = False  # what the search saw may be frames lost whatever the load
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return self.is_stricter_lost or self.is_lapsing
+
+
 class Floor:
     """The floor test of one loss ratio."""
 
@@ -35,61 +51,65 @@ class Floor:
         self._is_possible = self._low >= min_load_fps  # else no load is low enough to tell anything
         self._loss_ratio, self._confidence = loss_ratio, confidence
 
-    def next_load_fps(self, trials: Sequence[Trial], *, is_doubted: bool = False) -> float | None:
-        """The load to try next; None when the test has ended.
-
-        `is_doubted`: a stricter ratio is exceeded at any load, so that most trials must be seen to keep this one.
-        """
+    def next_load_fps(self, trials: Sequence[Trial], doubts: Doubts) -> float | None:
+        """The load to try next; None when the test has ended."""
         if not self._is_possible:
             return None
-        if self._is_open(trials, self._half, is_doubted):
+        if self._is_open(trials, self._half, doubts):
             return self._half
         if not self._is_certain(trials, self._half):
             return None
-        if self._is_open(trials, self._low, is_doubted):
+        if self._is_open(trials, self._low, doubts):
             return self._low
         return None if self._is_certain(trials, self._low) or self._above_half(trials) else self._high
 
-    def found(self, trials: Sequence[Trial], *, is_doubted: bool = False, is_over: bool = False) -> LossFloor | None:
+    def found(self, trials: Sequence[Trial], doubts: Doubts, *, is_over: bool = False) -> LossFloor | None:
         """The share of frames that is lost at any load; None while that is not certain.
 
-        `is_over`: no more trials will be made, so that a doubt stays where it could not be dispelled.
+        `is_over`: no more trials will be made, so that the likelier answer is given.
         """
         at_low, at_half = _near(trials, self._low), _near(trials, self._half)
         if not self._is_possible or len(at_half) < 2:
             return None
-        if is_doubted and not self._is_few(trials, self._half, is_doubted):
-            is_open = self._is_open(trials, self._half, is_doubted) and not is_over
+        if doubts.is_stricter_lost and not self._is_few(trials, self._half, doubts):
+            is_open = self._is_open(trials, self._half, doubts) and not is_over
             return None if is_open else self._lost(self._half, at_half)
-        if not self._is_certain(trials, self._half) or self._is_open(trials, self._low, is_doubted):
+        is_low_open = self._is_open(trials, self._low, doubts) and not is_over
+        if is_low_open or not self._is_certain(trials, self._half, is_over=is_over):
             return None
-        if self._is_certain(trials, self._low):
+        if len(at_low) > 1 and self._is_certain(trials, self._low, is_over=is_over):
             return self._lost(self._low, at_low)
-        above = self._above_half(trials)
-        if not above:
-            return None
-        ratio, ratio_above = _pooled(at_half), _pooled(above)
-        unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
-        if unseen or not ratio / CONSTANT < ratio_above < ratio * CONSTANT:
-            return None
-        return self._lost(self._half, at_half)
+        return self._lost(self._half, at_half) if self._is_constant(trials) else None
 
-    def _is_open(self, trials: Sequence[Trial], load_fps: float, is_doubted: bool) -> bool:
+    def _is_constant(self, trials: Sequence[Trial]) -> bool:
+        """Whether one share of the frames is lost at half, well above it and, as far as can be seen, at a tenth."""
+        above, at_low = self._above_half(trials), _near(trials, self._low)
+        if not above:
+            return False
+        ratio, ratio_above = _pooled(_near(trials, self._half)), _pooled(above)
+        unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
+        return not unseen and ratio / CONSTANT < ratio_above < ratio * CONSTANT
+
+    def _is_open(self, trials: Sequence[Trial], load_fps: float, doubts: Doubts) -> bool:
         """Whether more trials are needed at a load to tell whether most of them exceed the ratio."""
         there = _near(trials, load_fps)
         is_suspect = any(trial.load_fps <= self._high and trial.loss_ratio > self._loss_ratio for trial in trials)
-        if not there or not (is_suspect or is_doubted):
+        if not there or not (is_suspect or doubts.any):
             return not there
-        decided = self._is_certain(trials, load_fps) or self._is_few(trials, load_fps, is_doubted)
+        decided = self._is_certain(trials, load_fps) or self._is_few(trials, load_fps, doubts)
         return not decided and len(there) < MOST_TRIALS
 
-    def _is_certain(self, trials: Sequence[Trial], load_fps: float) -> bool:
-        """Whether the chance of exceeding is above one half for all but ERROR of its posterior (uniform before)."""
-        return self._chance_below_half(trials, load_fps) < ERROR
+    def _is_certain(self, trials: Sequence[Trial], load_fps: float, *, is_over: bool = False) -> bool:
+        """Whether most trials exceed the ratio: by the posterior of their share (uniform before), all but ERROR of it.
 
-    def _is_few(self, trials: Sequence[Trial], load_fps: float, is_doubted: bool) -> bool:
-        """Whether it is as certainly below one half."""
-        return self._chance_below_half(trials, load_fps) > 1 - (DOUBTED_ERROR if is_doubted else FEW_ERROR)
+        Where no more trials will be made: whether that is likelier than not.
+        """
+        is_last = is_over or len(_near(trials, load_fps)) >= MOST_TRIALS
+        return self._chance_below_half(trials, load_fps) < (0.5 if is_last else ERROR)
+
+    def _is_few(self, trials: Sequence[Trial], load_fps: float, doubts: Doubts) -> bool:
+        """Whether few do, as certainly."""
+        return self._chance_below_half(trials, load_fps) > 1 - (DOUBTED_ERROR if doubts.is_stricter_lost else FEW_ERROR)
 
     def _chance_below_half(self, trials: Sequence[Trial], load_fps: float) -> float:
         there = _near(trials, load_fps)

@@ -12,6 +12,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 
 HEADROOM = 1.08  # over a known ceiling: a test of two seconds may have met a slow moment
 ABOVE = 1.02  # of the most that was offered: a load that shows whether the generator can offer more by now
+BELOW = 0.98  # of what was offered by a generator that fell short: MLRsearch's new maximum, which it can offer again
 NEARLY = 0.99  # of the most that was offered: a rate above it may be the generator's
 OVERLOADED = 0.3  # loss ratio beyond which a DUT's full rings slow the generator as well: no evidence of its ceiling
 
@@ -24,6 +25,7 @@ class Reach:
         self._search = search
         self._known = max(ceilings, key=lambda one: one.fps, default=None)
         self._most_offered_fps = 0.0
+        self._lowered_fps: float | None = None
         self.fell_short_fps: float | None = None
         """The most that was offered by a generator that fell short of its load; None: it never did."""
 
@@ -31,7 +33,9 @@ class Reach:
     def top_fps(self) -> float:
         """The highest load worth trying."""
         most_fps = self._search.max_load_fps
-        if self.fell_short_fps is not None:
+        if self._lowered_fps is not None:
+            most_fps = min(most_fps, self._lowered_fps)
+        elif self.fell_short_fps is not None:
             most_fps = min(most_fps, ABOVE * self._most_offered_fps)
         elif self._known is not None:
             most_fps = min(most_fps, HEADROOM * self._known.fps)
@@ -57,7 +61,8 @@ class Reach:
         """Come below a load that the generator could not keep up with (MLRsearch); False if that makes no sense."""
         before_fps = self.top_fps
         self.note(limited)
-        self.fell_short_fps = self._most_offered_fps
+        self.fell_short_fps = self._most_offered_fps = limited.offered_fps
+        self._lowered_fps = BELOW * limited.offered_fps
         return self._search.min_load_fps < self.top_fps < before_fps
 
     @property

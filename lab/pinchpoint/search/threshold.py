@@ -26,7 +26,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Band, Ceiling, LossFloor, Moment, Rate, RateStatus
 from pinchpoint.model.scenario import Search, SearchMethod
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.search.floor import Floor
+from pinchpoint.search.floor import Doubts, Floor
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.repeat import Measure
 from pinchpoint.search.track import OverTime, Track
@@ -34,6 +34,7 @@ from pinchpoint.search.track import OverTime, Track
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
 ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
+LAPSING = 0.05  # probability that most trials exceed a ratio at any load, from which that is tested
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
 ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
 LONGEST_PAUSE = 20.0  # trials
@@ -146,7 +147,7 @@ class _Run:
     def _judge_floors(self, *, is_over: bool = False) -> None:
         for goal in self.goals:
             if goal.floor is not None and goal.lost is None:
-                goal.lost = goal.floor.found(self.trials, is_doubted=self._is_doubted(goal), is_over=is_over)
+                goal.lost = goal.floor.found(self.trials, self._doubts(goal), is_over=is_over)
 
     def _is_done(self) -> bool:
         if len(self.trials) < FLOOR_AFTER or any(self._floor_load_fps(goal) is not None for goal in self.goals):
@@ -180,11 +181,13 @@ class _Run:
         estimate_fps = min(self._capacity_fps(goal), self.reach.top_fps)
         if goal.floor is None or not 1 / ANEW < estimate_fps / goal.floor.estimate_fps < ANEW:
             goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
-        return goal.floor.next_load_fps(self.trials, is_doubted=self._is_doubted(goal))
+        return goal.floor.next_load_fps(self.trials, self._doubts(goal))
 
-    def _is_doubted(self, goal: _Goal) -> bool:
-        """Whether frames are lost at any load by a stricter ratio."""
-        return any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio)
+    def _doubts(self, goal: _Goal) -> Doubts:
+        return Doubts(
+            is_stricter_lost=any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio),
+            is_lapsing=goal.track.lapsed > LAPSING,
+        )
 
     def _capacity_fps(self, goal: _Goal) -> float:
         """What the DUT forwards when it is overloaded; else where the threshold is.
