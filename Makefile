@@ -14,15 +14,15 @@ help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
-	@echo "make bench-build     compare the making of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
-	@echo "make bench-compare   how often A against A raises an alarm, and whether a small change is found (as root, 20 minutes)"
-	@echo "make bench-real-search  both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
-	@echo "make bench-search    hold searches for NDR and PDR against simulated devices of known rates (5 minutes)"
-	@echo "make bench-turnover  200 benches right after each other: none may want for hugepages (as root, 12 minutes)"
-	@echo "make smoke           one short round of every benchmark (as root, 2 minutes)"
-	@echo "make bench           the first two, and the lab's own time per trial"
-	@echo "make profile-engine  where the engine spends its core (as root)"
-	@echo "make fuzz    feed hostile input to the engine's parsers, FUZZ_SECONDS (60) for each"
+	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
+	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
+	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
+	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
+	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
+	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
+	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
+	@echo "make profile-engine  profile the engine's core (as root)"
+	@echo "make fuzz    fuzz the engine's parsers, FUZZ_SECONDS (60) each"
 	@echo "make lint    formatters, clippy, ruff, strict types"
 	@echo "make fmt     format everything"
 	@echo "make clean   remove build outputs; run folders stay"
@@ -40,7 +40,7 @@ test: setup .venv/.test-packages lint
 	$(MAKE) --no-print-directory smoke
 	packaging/in-user-mode-linux --limit 600 $(CURDIR)/$(BIN)/pytest tests/kernel
 
-# Whether every benchmark still runs; the table of one that does is not shown.
+# Checks that every benchmark still runs; only the output of a failed one is shown.
 smoke: setup
 	@for name in $(BENCHMARKS); do \
 		$(MAKE) --no-print-directory $$name BENCH=--smoke >.venv/smoke.log 2>&1 || \
@@ -59,7 +59,7 @@ fmt:
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# Every benchmark takes BENCH=--smoke: one short round of each row, in which absent peers are no failure.
+# Every benchmark takes BENCH=--smoke: one short round of each row; a missing peer is then no failure.
 # BENCH takes options of the table: --only WORDS, --rounds N, --json.
 bench: bench-tools
 	@$(BIN)/python benchmarks/run.py $(BENCH)

@@ -34,7 +34,7 @@ def _windows() -> ScenarioResult:
         invalid_trials={"noisy_host": 1},
         verdict=Verdict(Limit.RELAY_CORE, "the relay is saturated: 99.5 % busy on CPU 0", (), (), ("stream-0001",)),
         warnings=(
-            "1 of 4 windows set aside and repeated; the last one: processes outside the bench took 15.0 % of one CPU",
+            "1 of 4 windows discarded and repeated; the last one: processes outside the bench took 15.0 % of one CPU",
         ),
     )
 

@@ -51,7 +51,7 @@ pub fn write_pcapng<'a, W: Write>(
         if usize::from(frame.port) >= ports.len() {
             let (port, count) = (frame.port, ports.len());
             return refuse(format!(
-                "a frame of port {port}, but {count} ports have names"
+                "a frame of port {port}, but only {count} ports are named"
             ));
         }
         out.write_all(&packet(&frame))?;

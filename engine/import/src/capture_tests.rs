@@ -100,7 +100,7 @@ fn a_port_without_a_name_is_refused() {
     assert_eq!(error.kind(), io::ErrorKind::InvalidInput);
     assert_eq!(
         error.to_string(),
-        "a frame of port 1, but 1 ports have names"
+        "a frame of port 1, but only 1 ports are named"
     );
 }
 

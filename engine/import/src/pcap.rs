@@ -174,7 +174,7 @@ impl Reader<'_> {
         let wanted = original_len as usize;
         if data.len() > wanted {
             let message = format!(
-                "the record holds {} bytes of a frame of {wanted} bytes",
+                "the record holds {} bytes, more than its frame of {wanted} bytes",
                 data.len()
             );
             return Err(self.frame_error(offset, message));
@@ -188,12 +188,15 @@ impl Reader<'_> {
             return Err(self.frame_error(offset, message));
         }
         if self.frames.len() == self.options.frames {
-            let message = format!("more than {} frames", self.options.frames);
+            let message = format!(
+                "more than {} frames; cut the capture (editcap)",
+                self.options.frames
+            );
             return Err(self.frame_error(offset, message));
         }
         if wanted > self.options.bytes - self.bytes {
             let message = format!(
-                "with its {wanted} bytes the frames are more than {} bytes",
+                "with this frame of {wanted} bytes the capture exceeds {} bytes; cut it (editcap)",
                 self.options.bytes
             );
             return Err(self.frame_error(offset, message));

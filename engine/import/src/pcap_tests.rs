@@ -145,7 +145,9 @@ fn a_new_section_may_change_the_byte_order_and_forgets_interfaces() {
     bytes.extend(packet(LITTLE, 0, 1, b"a", 1));
     bytes.extend(ng_start(BIG));
     let without = [&bytes[..], &packet(BIG, 0, 2, b"b", 1)].concat();
-    assert!(message(&without).ends_with("captured on interface 0, but 0 are described before it"));
+    assert!(
+        message(&without).ends_with("captured on interface 0, but only 0 are described before it")
+    );
     bytes.extend(interface(BIG, 1, &[]));
     bytes.extend(packet(BIG, 0, 2, b"b", 1));
     assert_eq!(read_all(&bytes).unwrap()[1].bytes, b"b");
@@ -184,11 +186,15 @@ fn limits_hold_and_padding_counts_before_it_is_made() {
     let error = parse("f.pcap", &bytes, &options).unwrap_err().to_string();
     assert_eq!(
         error,
-        "f.pcap: frame 2 at byte 42: with its 4294967295 bytes the frames are more than 1000 bytes"
+        "f.pcap: frame 2 at byte 42: with this frame of 4294967295 bytes the capture exceeds \
+         1000 bytes; cut it (editcap)"
     );
     options.frames = 1;
     let error = parse("f.pcap", &bytes, &options).unwrap_err().to_string();
-    assert_eq!(error, "f.pcap: frame 2 at byte 42: more than 1 frames");
+    assert_eq!(
+        error,
+        "f.pcap: frame 2 at byte 42: more than 1 frames; cut the capture (editcap)"
+    );
 }
 
 #[test]
@@ -232,7 +238,7 @@ fn what_is_not_whole_ethernet_frames_with_a_time_is_refused_with_its_place() {
         ),
         (
             longer,
-            "frame 1 at byte 24: the record holds 9 bytes of a frame of 8",
+            "frame 1 at byte 24: the record holds 9 bytes, more than its frame of 8",
         ),
         (
             with_ng(packet(LITTLE, 0, 0, &[1], 1)),
@@ -248,7 +254,7 @@ fn what_is_not_whole_ethernet_frames_with_a_time_is_refused_with_its_place() {
         ),
         (
             with_ng(packet(LITTLE, 9, 1, &[1], 1)),
-            "frame 1 at byte 104: captured on interface 9, but 3",
+            "frame 1 at byte 104: captured on interface 9, but only 3",
         ),
         (
             with_ng(block(LITTLE, 3, &[1, 0, 0, 0, 7, 0, 0, 0])),
@@ -280,11 +286,11 @@ fn what_is_not_whole_ethernet_frames_with_a_time_is_refused_with_its_place() {
         ),
         (
             with_ng([&packet(LITTLE, 0, 0, &[1], 1)[..32], &[40, 0, 0, 0]].concat()),
-            "byte 104: malformed block: its content does not fit its type and its 36 bytes",
+            "byte 104: malformed block of 36 bytes: its content does not fit its type",
         ),
         (
             with_ng(block(LITTLE, 6, &[[0; 12], [0xee; 12]].concat())),
-            "byte 104: malformed block: its content does not fit its type and its 36 bytes",
+            "byte 104: malformed block of 36 bytes: its content does not fit its type",
         ),
     ];
     for (bytes, expected) in cases {

@@ -25,7 +25,7 @@ impl Capture {
         let file = File::create_new(&request.file).map_err(|error| ErrorReply {
             code: ErrorCode::Invalid,
             message: format!("capture.file: {}: {error}", request.file),
-            hint: Some("name a file that does not exist, in a folder that does".to_owned()),
+            hint: Some("name a new file in an existing folder".to_owned()),
         })?;
         Ok(Self {
             name: request.file.clone(),

@@ -73,7 +73,7 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Does what `command` says; returns the exit status. Failures are told on
+/// Does what `command` says; returns the exit status. Failures are printed on
 /// stderr.
 pub fn run(command: Command) -> u8 {
     match dispatch(command) {

@@ -94,7 +94,7 @@ pub fn run(events: Events, out: File) -> io::Result<u8> {
     }
     if let Some(workload) = session.workload.take() {
         workload.stop();
-        // What came of it can no longer be told.
+        // Its outcome can no longer be reported.
         let _ = workload.join();
     }
     result
@@ -147,7 +147,7 @@ fn await_links(
             return Err(error(
                 ErrorCode::LinkDown,
                 format!("{}: the link is down", down.join(", ")),
-                Some("is the other end there? link_timeout_s says how long to wait for it"),
+                Some("check that the other end is up; link_timeout_s sets how long to wait for it"),
             ));
         }
         std::thread::sleep(LINK_POLL);
@@ -219,7 +219,7 @@ impl Session {
         self.leave = Some(leave);
         let reason = match leave {
             Leave::Bye => None,
-            Leave::End => Some("the input ended"),
+            Leave::End => Some("stdin ended"),
             Leave::Terminated => Some("SIGTERM"),
         };
         if let Some(trial) = &self.trial {
@@ -362,7 +362,11 @@ impl Session {
         let running = pinchpoint_worker::start(ports, plan, &self.clock, &live, done);
         let Ok(running) = running else {
             self.open = None;
-            return Err(error(ErrorCode::Internal, "run: no thread to be had", None));
+            return Err(error(
+                ErrorCode::Internal,
+                "run: the thread of the trial could not be started",
+                None,
+            ));
         };
         let begun = Instant::now();
         let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
@@ -443,7 +447,7 @@ impl Session {
             }
             _ => {
                 self.open = None;
-                let message = format!("trial {}: the worker died", trial.request.trial);
+                let message = format!("trial {}: a worker thread failed", trial.request.trial);
                 let hint = Some("its message is on stderr; send open again");
                 Reply::Error(error(ErrorCode::Internal, message, hint))
             }

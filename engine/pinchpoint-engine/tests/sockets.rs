@@ -96,7 +96,7 @@ fn the_end_of_input_and_sigterm_abort_a_workload_with_a_reason() {
     let result = end(&mut engine);
     assert_eq!(
         (&result["status"], &result["reason"]),
-        (&json!("aborted"), &json!("the input ended"))
+        (&json!("aborted"), &json!("stdin ended"))
     );
     assert_eq!(engine.wait().code(), Some(0));
 

@@ -303,8 +303,8 @@ fn interface(socket: &Socket, device: &str) -> Result<(libc::c_int, Mac, usize),
 fn failed(device: &str, what: &str, error: &io::Error) -> OpenError {
     OpenError::new(format!("{device} {what}: {error}")).hint(match error.raw_os_error() {
         Some(libc::EPERM) => "run as root",
-        Some(libc::ENOMEM) => "ask for smaller rings, or open it with ',mmap=0'",
-        _ => "ip link shows the interfaces that exist (ip -n NETNS link)",
+        Some(libc::ENOMEM) => "use smaller rings, or add ',mmap=0' to the device",
+        _ => "list the existing interfaces: ip link, or ip -n NETNS link",
     })
 }
 

@@ -6,7 +6,7 @@ use crate::xdp_live::XdpLivePort;
 use crate::{Port, Sink, Source};
 use pinchpoint_wire::ethernet::Mac;
 
-/// A port of any backend. Each call tells the backends apart once, so the
+/// A port of any backend. Each call dispatches on the backend once, so the
 /// code that builds and reads frames is compiled for each of them.
 pub enum AnyPort {
     /// One end of a pair in memory.

@@ -45,7 +45,7 @@ fn af_packet_availability() -> Availability {
         detail: failure.is_none().then(|| "packet sockets".to_owned()),
         why: failure
             .as_ref()
-            .map(|error| format!("opening a packet socket: {error}")),
+            .map(|error| format!("cannot open a packet socket: {error}")),
         hint: failure.map(|_| "run as root".to_owned()),
     }
 }
@@ -62,7 +62,7 @@ fn bpf_availability(
         detail: failure.is_none().then(|| detail.to_owned()),
         why: failure
             .as_ref()
-            .map(|error| format!("asking bpf(2): {error}")),
+            .map(|error| format!("bpf(2) fails: {error}")),
         hint: failure.map(|_| "run as root, on Linux 5.18 or newer".to_owned()),
     }
 }

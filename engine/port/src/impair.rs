@@ -18,7 +18,7 @@ const USUAL_LEN: usize = 2048;
 /// frames or nanoseconds is that number.
 const ROUNDING: f64 = 1e-4;
 
-/// Something that tells the time.
+/// A source of the time.
 pub trait Clock {
     /// Nanoseconds since some instant; never less than before.
     fn now_ns(&self) -> u64;

@@ -15,7 +15,7 @@ use std::path::Path;
 /// system's (setns(2)), of which [`hint`] knows what mends them.
 pub fn enter(name: &str) -> io::Result<()> {
     if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
-        let what = "no name of a network namespace";
+        let what = "not a name of a network namespace";
         return Err(io::Error::new(ErrorKind::InvalidFilename, what));
     }
     let file = File::open(Path::new("/run/netns").join(name))?;
@@ -27,7 +27,7 @@ pub fn enter(name: &str) -> io::Result<()> {
 pub fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         ErrorKind::PermissionDenied => "run as root",
-        _ => "`ip netns list` shows those that exist",
+        _ => "list the existing ones: ip netns list",
     }
 }
 
@@ -51,7 +51,8 @@ pub(crate) fn within<T: Send>(
             })?;
             work()
         });
-        let died = || OpenError::new("the opening thread died");
+        let died =
+            || OpenError::new("the thread that opens the port failed; its message is on stderr");
         there.join().map_err(|_| died())?
     })
 }

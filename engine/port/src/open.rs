@@ -110,7 +110,7 @@ fn open_af_xdp(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
 
 fn open_xdp_live(spec: &PortSpec) -> Result<Vec<AnyPort>, OpenError> {
     if spec.queues > 1 {
-        return Err(OpenError::new("an xdp_live port has one queue")
+        return Err(OpenError::new("an xdp_live port has only one queue")
             .hint("list the port at one worker only"));
     }
     let port = XdpLivePort::open(spec)?;
@@ -176,7 +176,7 @@ fn open_mem(ports: &[PortSpec], opened: &mut [Vec<AnyPort>]) -> Result<(), OpenE
         let (_, other_faults) = parse_mem(&other.device).map_err(|error| error.at(&other.name))?;
         if spec.queues != other.queues {
             return Err(OpenError::new(format!(
-                "{} queues here, {} at '{}'",
+                "{} queues, but {} at the other end, '{}'",
                 spec.queues, other.queues, other.name
             ))
             .hint("give both ends of a mem pair as many workers")

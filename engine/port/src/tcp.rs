@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection, which no safe crate in use tells.
+//! TCP_INFO of a connection, which no safe crate in use offers.
 #![allow(unsafe_code)]
 
 use std::io;

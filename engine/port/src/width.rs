@@ -33,7 +33,7 @@ pub fn instructions_per_cycle() -> Option<f64> {
     Some(found[SAMPLES / 2])
 }
 
-/// Its time in seconds, if a loop of so many turns is nothing but additions.
+/// Seconds that a loop of this many turns takes if it only adds.
 fn of_one_addition(adds: fn(u64), turns: u64) -> f64 {
     let begun = Instant::now();
     adds(turns);

@@ -13,7 +13,7 @@
 //!
 //! Frames leave through a device map, not with `XDP_TX`: a map holds the
 //! device itself, so it works from any network namespace, and needs no program
-//! on the interface. The driver tells how many frames it took at a tracepoint,
+//! on the interface. The driver reports how many frames it took at a tracepoint,
 //! where a second program counts them.
 
 mod program;
@@ -33,7 +33,7 @@ use std::fmt::Display;
 use std::io;
 
 const EXPECTED: &str = "NAME,batch=16|32|..|256,rx=0|1";
-/// Most streams of one port. So many programs fit the kernel's dispatcher
+/// Most streams of one port. This many programs fit the kernel's dispatcher
 /// beside a few of others; one that does not fit is run at the cost of tens of
 /// milliseconds a call.
 pub const MAX_STREAMS: usize = 32;
@@ -41,7 +41,7 @@ pub const MAX_STREAMS: usize = 32;
 const BATCH: u32 = 64;
 /// The kernel's limit (`TEST_XDP_MAX_BATCH`).
 const MAX_BATCH: u32 = 256;
-/// A batch is so many whole readings of the clock: within it the thread stays
+/// A batch is a whole number of clock readings: within it the thread stays
 /// on its processor, which is read with the clock.
 const BULK: u32 = program::FRAMES_PER_READING as u32;
 /// Calls in a row that sent nothing before the port counts as failed.
@@ -353,9 +353,9 @@ impl Port for XdpLivePort {
             }
             Ok(state) if !state.up => format!("interface {name} is down"),
             _ => match &self.last_error {
-                Some(error) => format!("{name} makes no live frames: {error}"),
+                Some(error) => format!("{name}: the kernel sends no live frames: {error}"),
                 None => format!(
-                    "{name} takes no XDP frames: the other end of a veth needs an XDP program or \
+                    "{name} accepts no XDP frames: give the other end of the veth an XDP program or \
                      GRO (ethtool -K PEER gro on)"
                 ),
             },

@@ -243,16 +243,15 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
 }
 
 fn no_connection(fault: Fault, target: SocketAddr) -> Failure {
-    let failure = Failure::setup(&format!("connecting to {target}"), fault);
+    let failure = Failure::setup(&format!("cannot connect to {target}"), fault);
     match fault {
         Fault::AddressUnavailable => {
-            failure.hint("every one of sources must be an address of the client's namespace")
+            failure.hint("make every address of sources one of the client's namespace")
         }
-        Fault::Timeout | Fault::Unreachable | Fault::Refused => {
-            failure.hint("see whether the two namespaces are joined: ip netns exec ... ping")
-        }
+        Fault::Timeout | Fault::Unreachable | Fault::Refused => failure
+            .hint("check the path between the two namespaces: ip netns exec NETNS ping ADDRESS"),
         Fault::Other(number) if number == nix::libc::EMFILE => {
-            failure.hint("more files must be allowed: ulimit -n")
+            failure.hint("raise the limit of open files: ulimit -n")
         }
         _ => failure,
     }

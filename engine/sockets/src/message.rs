@@ -276,7 +276,7 @@ words! {
     Status {
         /// At its time.
         Completed,
-        /// Because it was told to.
+        /// On request.
         Stopped,
         /// Because it could not go on.
         Aborted,

@@ -12,7 +12,7 @@ use std::net::SocketAddr;
 pub enum Status {
     /// At its time.
     Completed,
-    /// Before its time, because it was told to.
+    /// Early, on request.
     Stopped,
     /// Before its time, because it could not go on; the counts so far hold.
     Aborted,
@@ -115,7 +115,7 @@ impl Run {
         self.bps(self.received_bytes)
     }
 
-    /// So many bytes in the window, as bits per second.
+    /// Bytes in the window as bits per second.
     pub fn bps(&self, bytes: u64) -> f64 {
         per_second(bytes as f64 * 8.0, self.duration_ns)
     }

@@ -16,7 +16,7 @@ use std::sync::mpsc;
 use std::thread;
 
 /// Runs `work` in two threads of its own and waits for its end; `live` stops
-/// it within 100 ms and tells how far it is. All sockets are closed at the
+/// it within 100 ms and reports how far it is. All sockets are closed at the
 /// end. A path or a peer that stops working while it runs is no failure but an
 /// outcome that was [aborted](Status::Aborted), with the counts so far.
 ///
@@ -69,7 +69,12 @@ fn both_sides(
     shared: &Shared,
     clock: &Clock,
 ) -> Result<(client::Report, server::Report, SocketAddr), Failure> {
-    let failed = |side| Failure::new(FailureKind::Internal, format!("the {side}'s thread failed"));
+    let failed = |side| {
+        Failure::new(
+            FailureKind::Internal,
+            format!("the {side}'s thread failed; its message is on stderr"),
+        )
+    };
     thread::scope(|scope| {
         let (ready, address) = mpsc::channel();
         let server = scope.spawn(move || server::run(shared, clock, &ready));
@@ -186,7 +191,9 @@ fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
     if let Some(pairs) = pairs {
         let _ = write!(text, " ({pairs} pairs of {sources} address(es) and a port)");
     }
-    text.push_str(": give more sources, or widen net.ipv4.ip_local_port_range in its namespace");
+    text.push_str(
+        ": use more source addresses, or widen net.ipv4.ip_local_port_range in its namespace",
+    );
     if work.kind == Kind::Crr && work.close == Close::Client {
         let _ = write!(
             text,
@@ -197,7 +204,9 @@ fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
             let rate = pairs / TIME_WAIT_S;
             let _ = write!(text, ", which allows {rate} connections a second");
         }
-        text.push_str("; close by the server or with a reset leaves none at the client");
+        text.push_str(
+            "; if the server closes first, or the client resets, no port stays in TIME_WAIT",
+        );
     }
     Some(text)
 }

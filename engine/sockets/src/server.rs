@@ -248,7 +248,7 @@ fn streams(watch: &mut Watch, listener: &OwnedFd, received: &mut Received) -> Re
             Ok((0, _)) => return Ok(()),
             Ok((bytes, _)) => received.count(watch.shared, 0, bytes),
             Err(Errno::AGAIN | Errno::INTR) => std::hint::spin_loop(),
-            // The client tells of connections that are cut.
+            // The client reports connections that are cut.
             Err(_) => return Ok(()),
         }
     }

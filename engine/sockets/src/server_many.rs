@@ -167,14 +167,14 @@ impl Server<'_, '_> {
                 Ok(true) if self.closes => return Stay::No,
                 Ok(true) | Err(Errno::AGAIN) => return Stay::Yes,
                 Ok(false) | Err(Errno::INTR) => {}
-                // The client tells of connections that are cut.
+                // The client reports connections that are cut.
                 Err(_) => return Stay::No,
             }
         }
     }
 }
 
-/// Reads from every stream that has something; tells `count` how much.
+/// Reads from every stream that has data; `count` receives how much.
 pub(crate) fn streams(
     watch: &mut Watch,
     sockets: &[OwnedFd],
@@ -195,7 +195,7 @@ pub(crate) fn streams(
                 Ok((0, _)) => epoll::delete(&epoll, &sockets[k])?,
                 Ok((bytes, _)) => count(watch.shared, k, bytes),
                 Err(Errno::AGAIN | Errno::INTR) => {}
-                // The client tells of connections that are cut.
+                // The client reports connections that are cut.
                 Err(_) => epoll::delete(&epoll, &sockets[k])?,
             }
         }

@@ -65,10 +65,11 @@ pub(crate) fn serve(shared: &Shared, nonblocking: bool) -> Result<(OwnedFd, Sock
         Ok((socket, bound))
     };
     made().map_err(|error: Errno| {
-        let failure = Failure::setup(&format!("listen: {address}"), error);
+        let failure = Failure::setup(&format!("cannot listen on {address}"), error);
         match error {
-            Errno::ADDRNOTAVAIL => failure.hint("no interface up in the server's namespace has it"),
-            Errno::ADDRINUSE => failure.hint("choose another port, or 0"),
+            Errno::ADDRNOTAVAIL => failure
+                .hint("give the address to an interface of the server's namespace that is up"),
+            Errno::ADDRINUSE => failure.hint("choose another port, or 0 for any free one"),
             _ => failure,
         }
     })

@@ -227,23 +227,29 @@ impl Workload {
     fn check_addresses(&self) -> Result<(), Failure> {
         let listen = self.listen_address();
         if listen.is_unspecified() || listen.is_multicast() {
-            let what = format!("{listen} is no single address; name one of the server's namespace");
+            let what = format!("expected one address of the server's namespace, got {listen}");
             return Err(Failure::invalid("listen", what));
         }
         let apart = self.client.netns != self.server.netns;
         if apart && listen.is_loopback() && self.target.is_none() {
-            let what = "the client, in another namespace, cannot reach loopback; name an address";
+            let what =
+                "expected an address that the client can reach: loopback ends at its namespace";
             return Err(Failure::invalid("listen", what));
         }
         let target = self.target.map_or(listen, |target| target.ip());
         if let Some(port) = self.target.map(|target| target.port())
             && port == 0
         {
-            return Err(Failure::invalid("target", "port 0 cannot be connected to"));
+            return Err(Failure::invalid(
+                "target",
+                "expected a port from 1 to 65535, got 0",
+            ));
         }
         for (k, source) in self.sources.iter().enumerate() {
             if source.is_ipv4() != target.is_ipv4() {
-                let what = format!("{source} cannot reach {target}, of another family");
+                let what = format!(
+                    "{source} and {target} are of different families; expected both IPv4 or both IPv6"
+                );
                 return Err(Failure::invalid(&format!("sources[{k}]"), what));
             }
         }
@@ -252,14 +258,14 @@ impl Workload {
 
     fn check_kind(&self) -> Result<(), Failure> {
         if self.wait == Wait::Spin && self.client.core == self.server.core {
-            let what = "threads that spin need a core each, expected another client.core or block";
+            let what = "spinning threads need a core each; expected another client.core, or block";
             return Err(Failure::invalid("wait", what));
         }
         if self.kind != Kind::Stream {
             return Ok(());
         }
         if self.transport != Transport::Tcp {
-            return Err(Failure::invalid("transport", "a stream goes over tcp only"));
+            return Err(Failure::invalid("transport", "expected tcp for a stream"));
         }
         if self.response_bytes != 0 {
             return Err(Failure::invalid(

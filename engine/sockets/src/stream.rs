@@ -77,7 +77,7 @@ impl<'a> Streams<'a> {
                     if drought_ns > self.shared.timeout_ns() {
                         let seconds = drought_ns as f64 / 1e9;
                         self.shared
-                            .abort(format!("no byte was taken for {seconds:.1} s"));
+                            .abort(format!("the server accepted no byte for {seconds:.1} s"));
                     }
                 }
                 Err(error) => {

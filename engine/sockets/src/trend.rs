@@ -2,14 +2,14 @@
 //!
 //! A workload that collapses (ports, tables or memory that fill up) has two
 //! levels, one for good after the other. A busy host gives a rate that wanders
-//! and comes back. What tells them apart is that almost all of the time before
+//! and comes back. They differ in that almost all of the time before
 //! some instant lies above almost all of the time after it (or below), by more
 //! than hosts do: virtual cores that move, or a neighbour on the same core,
 //! change a rate by up to about 1.6.
 
 /// Length of one count, in nanoseconds.
 pub(crate) const SLOT_NS: u64 = 100_000_000;
-/// A change of level is told from this factor on.
+/// A change of level is reported from this factor on.
 const FACTOR: f64 = 2.0;
 /// Share of the slots that may lie on the wrong side: single stalls.
 const ASIDE: usize = 10;

@@ -19,7 +19,7 @@ use std::sync::Arc;
 pub struct Settings {
     /// The trial, as in its signatures.
     pub epoch: u8,
-    /// The latency of one frame in so many is recorded, by sequence number.
+    /// The latency of every n-th frame is recorded, by sequence number.
     pub latency_every: u64,
     /// Whether jitter is recorded.
     pub jitter: bool,
@@ -40,7 +40,7 @@ pub struct Expected {
     /// Stream id carried in the signature.
     pub id: u8,
     /// Index of the port that expects it; none if no port of this account
-    /// does, or if its frames carry no signature: nothing is told of the
+    /// does, or if its frames carry no signature: nothing is reported of the
     /// stream then, and frames of it are foreign wherever they arrive.
     pub rx_port: Option<usize>,
     /// Who sends it.
@@ -127,7 +127,7 @@ impl Account {
         place
     }
 
-    /// Tells the account that the stream at `index` of those expected, which
+    /// Informs the account that the stream at `index` of those expected, which
     /// is sent here, has sent the sequence numbers below `sent`.
     #[inline(always)]
     pub fn sent(&mut self, index: usize, sent: u64) {

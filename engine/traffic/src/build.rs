@@ -287,8 +287,8 @@ pub(crate) fn build(layers: &[Layer]) -> Result<Layout, SpecError> {
             kind.may_follow(before),
             format!("layers[{k}]"),
             match before {
-                None => format!("the first layer is eth, got {word}"),
-                Some(before) => format!("{word} does not follow {}", before.word()),
+                None => format!("expected ethernet as the first layer, got {word}"),
+                Some(before) => format!("{word} cannot follow {}", before.word()),
             },
         )?;
         layer.validate(&format!("layers[{k}].{word}"))?;

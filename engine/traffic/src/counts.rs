@@ -44,7 +44,7 @@ pub struct StreamCounts {
     pub reorder_distance_max: u64,
     /// All those differences.
     pub reorder_distances: PowersOfTwo<DISTANCES>,
-    /// Frames of ours that arrived damaged.
+    /// Frames with the engine's signature that arrived damaged.
     pub corrupt: u64,
     /// Frames that arrived when their trial had ended, or too far behind to
     /// be told from a copy.
@@ -144,7 +144,7 @@ pub struct Silence {
 pub struct PortCounts {
     /// Frames of this trial: distinct ones, copies and damaged ones.
     pub received: u64,
-    /// Frames of an earlier trial, or too far behind to be told from a copy.
+    /// Frames of an earlier trial, or too far behind to be distinguished from a copy.
     pub late: u64,
     /// Frames without our signature, or of a stream not expected here.
     pub foreign: u64,
@@ -210,7 +210,7 @@ impl StreamAccount {
 /// A closed account.
 #[derive(Debug, Clone)]
 pub struct Closed {
-    /// By stream; none where nothing can be told: no port here expected the
+    /// By stream; none where nothing is known: no port here expected the
     /// stream.
     pub streams: Vec<Option<StreamAccount>>,
     /// By port.

@@ -133,13 +133,13 @@ pub struct UnknownField(String);
 
 impl fmt::Display for UnknownField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "'{}' is no field; expected one of", self.0)?;
+        write!(f, "unknown field '{}'; expected one of", self.0)?;
         let last = FieldName::ALL.len() - 1;
         for (k, name) in FieldName::ALL.iter().enumerate() {
             let end = if k == last { "" } else { "," };
             write!(f, " {}{end}", FieldRef::outermost(*name))?;
         }
-        write!(f, "; of the second header of its kind: ipv4[1].src")
+        write!(f, "; the second header of a kind is ipv4[1].src")
     }
 }
 

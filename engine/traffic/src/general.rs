@@ -45,7 +45,7 @@ impl Slot {
         let Some(header) = found else {
             return Err(SpecError {
                 key: format!("{key}.field"),
-                what: format!("the template has no {field}"),
+                what: format!("the template has no {field}; add its layer or choose another field"),
             });
         };
         // A GRE checksum stands before the key (RFC 2890 section 2).

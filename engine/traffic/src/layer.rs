@@ -9,7 +9,7 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 /// One header of a template. Numbers that exceed a field's width are errors.
 ///
 /// What follows a header is written into it: the EtherType or protocol number
-/// of the next layer, or, with none behind it, those set aside for
+/// of the next layer, or, with none behind it, those reserved for
 /// experiments (0x88b5; 253; over IPv6 59, "no next header").
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layer {

@@ -2,7 +2,7 @@
 //!
 //! Frame `k` of a steady stream is due `(k + phase) / rate` after the start;
 //! the phase, less than one frame, keeps streams of equal rates from sending
-//! in step, as one burst. [`Shape`] tells of other schedules. A pacer is asked
+//! in step, as one burst. [`Shape`] describes other schedules. A pacer is asked
 //! from time to time how many frames are due and not yet offered; between two
 //! questions that number grows with the time that passed. A backlog larger
 //! than the catch-up limit is not offered late as one giant burst: its excess
@@ -21,7 +21,7 @@ pub const CATCH_UP_MIN: u64 = 32;
 pub enum Shape {
     /// At equal distances.
     Steady,
-    /// In groups of so many frames (0 counts as 1) that become due together;
+    /// In groups of this many frames (0 counts as 1) that become due together;
     /// the groups lie at equal distances, and so that the rate is the mean
     /// rate. The phase is a share of the distance between two groups. What a
     /// last, smaller group would send after the end is due at the end.

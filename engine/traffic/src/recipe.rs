@@ -62,12 +62,12 @@ impl Recipe {
         check(
             matches!(spec.sizes, Sizes::Fixed(_)),
             "sizes",
-            "frames made by the kernel have one size",
+            "expected one size: frames made by the kernel cannot vary it",
         )?;
         check(
             spec.stamped,
             "stamped",
-            "frames made by the kernel carry a signature",
+            "expected true: frames made by the kernel always carry a signature",
         )?;
         let plan = layout(spec)?;
         let mut bytes = plan.bytes.clone();
@@ -92,7 +92,7 @@ impl Recipe {
                     .iter()
                     .all(|other: &RecipeField| !other.touches(&varies)),
                 format!("fields[{k}].field"),
-                "frames made by the kernel cannot vary two fields that share a byte",
+                "shares a byte with another varied field; frames made by the kernel cannot vary both",
             )?;
             fields.push(varies);
         }
@@ -122,7 +122,7 @@ fn field(
     let Op::Increment { step, count } = program.op else {
         return Err(SpecError {
             key: format!("fields[{k}].op"),
-            what: "frames made by the kernel vary by increments alone".to_owned(),
+            what: "expected increment: frames made by the kernel vary in no other way".to_owned(),
         });
     };
     let (first, end) = slot.bits();
@@ -142,7 +142,7 @@ fn field(
         check(
             u32::try_from(last).is_ok(),
             format!("fields[{k}].op.count"),
-            "frames made by the kernel vary the low 32 bits of a field, and these values go beyond",
+            "expected values within the low 32 bits of the field, as frames made by the kernel vary them",
         )?;
     }
     let varying = (slot.max() << shift) as u32;

@@ -91,7 +91,7 @@ impl Sizes {
                 period <= MAX_PERIOD,
                 "sizes.list",
                 format!(
-                    "the weights repeat after {period} frames, at most {MAX_PERIOD} are possible"
+                    "expected weights that repeat after at most {MAX_PERIOD} frames, got {period}"
                 ),
             )?;
         }

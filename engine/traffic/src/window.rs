@@ -23,7 +23,7 @@ pub enum Arrival {
     Reordered(u64),
     /// A further copy.
     Duplicate,
-    /// So far back that a first and a further copy cannot be told apart.
+    /// Too far back to distinguish a first from a further copy.
     BeyondWindow,
 }
 

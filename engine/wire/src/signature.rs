@@ -48,7 +48,7 @@ pub struct Signature {
 pub enum Reading {
     /// An intact signature.
     Intact(Signature),
-    /// A signature of ours with damaged bytes; the stream is what it claims.
+    /// The engine's signature with damaged bytes; the stream is what it claims.
     Corrupt {
         /// The stream id as read, which may be the damaged part.
         stream: u8,

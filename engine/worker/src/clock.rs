@@ -64,8 +64,8 @@ impl Clock {
         match back_ns.max() {
             Some(back_ns) if back_ns > 0 => {
                 eprintln!(
-                    "the time stamp counter goes back by {back_ns} ns from core to core: the \
-                     system's clock is used instead"
+                    "pinchpoint-engine: warning: the time stamp counters of the cores differ by up to \
+                     {back_ns} ns: the system's clock is used instead"
                 );
                 Self::system()
             }

@@ -117,7 +117,7 @@ impl Hold {
 
     fn signal(&self, group: usize, signal: Signal) {
         for held in &self.groups[group] {
-            // It fails for a process that has ended: `check` tells of those.
+            // It fails for a process that has ended; `check` reports those.
             let _ = pidfd_send_signal(&held.process, signal);
         }
     }
@@ -150,12 +150,16 @@ impl Held {
 
 fn take(pid: i32) -> Result<Held, String> {
     let number = Some(pid).filter(|&pid| pid > 1).and_then(Pid::from_raw);
-    let number = number.ok_or_else(|| format!("{pid} is not the number of a process to stop"))?;
+    let number = number.ok_or_else(|| {
+        format!("{pid} is not a process that may be stopped; expected a process id above 1")
+    })?;
     if number == getpid() || Some(number) == getppid() {
-        return Err(format!("process {pid} is this engine or its parent"));
+        return Err(format!(
+            "process {pid} is this engine or its parent, which must not be stopped"
+        ));
     }
     let refused = |errno: Errno| match errno {
-        Errno::SRCH => format!("there is no process {pid}"),
+        Errno::SRCH => format!("process {pid} does not exist"),
         // What the kernel answers for a thread that does not lead its process.
         Errno::INVAL | Errno::NOENT => format!("{pid} is a thread, not a process"),
         _ => format!("process {pid}: {errno}"),

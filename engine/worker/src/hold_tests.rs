@@ -111,7 +111,7 @@ fn what_cannot_be_held_is_refused_with_its_place() {
     gone.0.wait().unwrap();
     assert_eq!(
         refusal(gone.pid()).what,
-        format!("there is no process {}", gone.pid())
+        format!("process {} does not exist", gone.pid())
     );
     let (sender, receiver) = std::sync::mpsc::channel();
     let thread = std::thread::spawn(move || {

@@ -169,7 +169,7 @@ impl Live {
     }
 
     /// The totals as last published, at most a few milliseconds ago. Forgets the
-    /// longest gap: the next sample tells the longest one after this.
+    /// longest gap: the next sample has the longest one after this.
     pub fn sample(&self) -> Sample {
         let mut total = Sample::default();
         for counters in &self.counters {

@@ -149,7 +149,7 @@ fn side(
         let is_there = meets(&shared, core);
         let one_way_ns = is_there.then(|| part(&shared)).flatten();
         // One side after the other: two hardware threads of one core would
-        // slow each other. The echo ends once it is told to.
+        // slow each other. The echo ends at the end flag.
         let ipc = is_there.then(width::instructions_per_cycle).flatten();
         // Without an answer the other side waits no longer.
         if one_way_ns.is_some() {

@@ -41,7 +41,7 @@ pub struct Settings {
     pub patience_ns: u64,
 }
 
-/// One end, with the name the account tells it by.
+/// One end, with its name in the account.
 pub struct End<P> {
     /// The name.
     pub name: String,

@@ -74,7 +74,7 @@ pub fn start(
         let run = move || {
             let _ended = Finally(|| {
                 if std::thread::panicking() {
-                    watched.fail(format!("worker {index} died"));
+                    watched.fail(format!("worker {index} failed; its message is on stderr"));
                 }
                 if left.fetch_sub(1, Ordering::AcqRel) == 1 {
                     done();
@@ -108,5 +108,5 @@ pub fn start(
 }
 
 fn pin(core: usize) -> Result<(), String> {
-    sched::pin(core).map_err(|error| format!("pin the worker to core {core}: {error}"))
+    sched::pin(core).map_err(|error| format!("cannot pin the worker to core {core}: {error}"))
 }

@@ -403,7 +403,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    /// Tells the others that nothing more comes from here.
+    /// Informs the others that this worker sends no more.
     fn end_sending(&self) {
         for stream in &self.streams {
             self.plan.parts[stream.planned.part]

@@ -56,7 +56,7 @@ fn steal_s(stat: &str, core: usize) -> Option<f64> {
     Some(jiffies / USER_HZ)
 }
 
-/// The frequency that `core` runs at now, in Hz, as the kernel tells it; in a
+/// The frequency that `core` runs at now, in Hz, as the kernel reports it; in a
 /// virtual machine that is often a constant.
 pub fn frequency_hz(core: usize) -> Option<u64> {
     let scaling = format!("/sys/devices/system/cpu/cpu{core}/cpufreq/scaling_cur_freq");

@@ -1,4 +1,4 @@
-"""Carries single actions out on this machine. Every removal is idempotent and checks that it is ours."""
+"""Carries single actions out on this machine. Every removal is idempotent and checks that what it removes belongs to the bench."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ MOST_ROUNDS = 10  # of ending marked processes: one may have started another bef
 
 
 class CommandFailed(BenchError):
-    """A command of the plan failed; `output` is what it said, in its own words."""
+    """A command of the plan failed; `output` is its stderr, or its stdout if that is empty."""
 
     def __init__(self, argv: Sequence[str], output: str) -> None:
         self.argv = tuple(argv)
@@ -60,7 +60,7 @@ def run_command(
     except FileNotFoundError as error:
         raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error
     except subprocess.TimeoutExpired as error:
-        raise CommandFailed(argv, f"no answer within {timeout_s:g} s") from error
+        raise CommandFailed(argv, f"it did not end within {timeout_s:g} s") from error
     finally:
         if process is not None and process.poll() is None:
             process.kill()
@@ -139,13 +139,13 @@ def share_priority(pid: int) -> None:
 
 @singledispatch
 def create(resource: r.Resource) -> None:
-    """Bring `resource` into being. Raises BenchError, RequirementError or OSError."""
+    """Create `resource`. Raises BenchError, RequirementError or OSError."""
     raise NotImplementedError(type(resource).__name__)
 
 
 @singledispatch
 def remove(resource: r.Resource) -> None:
-    """Take `resource` away; being gone already is no error. Raises BenchError, RequirementError or OSError."""
+    """Remove `resource`; if it is already gone, do nothing. Raises BenchError, RequirementError or OSError."""
     raise NotImplementedError(type(resource).__name__)
 
 
@@ -173,7 +173,7 @@ def _(resource: r.MarkedProcesses) -> None:
         if not pids:
             return
         end_processes(pids, grace_s=2.0)
-    raise BenchError(f"processes of bench {resource.bench_id} start faster than they can be ended", "pinchpoint clean")
+    raise BenchError(f"processes of bench {resource.bench_id} keep starting new ones: {len(pids)} are left after {MOST_ROUNDS} rounds", "pinchpoint clean")
 
 
 @create.register
@@ -185,7 +185,7 @@ def _(resource: r.Hugepages) -> None:
     got = _read_hugepages()
     if got < resource.after:
         raise RequirementError(
-            f"the kernel gave {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
+            f"the kernel reserved only {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
             f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
         )
     hugepages.wait_for(resource.needed or resource.after - resource.before, "the bench")
@@ -319,7 +319,7 @@ def _(resource: r.Relay) -> None:
         if os.waitpid(pid, os.WNOHANG)[0]:
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
         if time.monotonic() > deadline:
-            raise BenchError(f"{resource.name}: not every link came up\n{_tail(resource.log)}")
+            raise BenchError(f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log)}")
         time.sleep(0.01)
 
 
@@ -348,7 +348,7 @@ def _start_relay(resource: r.Relay) -> int:
 
 
 def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
-    """The line of JSON that `resource`, running, tells of itself now. Raises BenchError if it does not."""
+    """The account that a running relay prints now, a line of JSON. Raises BenchError if it prints none."""
     account = Path(resource.account)
     pid = _named_pid(resource)
     with account.open("rb") as answers:
@@ -358,7 +358,7 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
                 raise ProcessLookupError
             os.kill(pid, signal.SIGUSR1)
         except ProcessLookupError as error:  # also when it ends between being found and being asked
-            raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}") from error
+            raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
         told = b""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -366,14 +366,14 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
             if (end := told.rfind(b"\n")) >= 0:  # what follows is not yet complete
                 return told[:end].rpartition(b"\n")[2].decode(errors="replace")
             time.sleep(0.002)
-    raise BenchError(f"{resource.name} tells nothing of itself within {timeout_s:g} s\n{_tail(resource.log)}")
+    raise BenchError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
 
 
 def daemon_pid(resource: r.Daemon) -> int:
     """The process of a daemon that runs. Raises BenchError if it does not."""
     pid = _named_pid(resource)
     if pid is None:
-        raise BenchError(f"{resource.name} is gone\n{_tail(resource.log)}")
+        raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}")
     return pid
 
 
@@ -424,7 +424,7 @@ def end_processes(pids: Sequence[int], grace_s: float) -> None:
         time.sleep(0.01)
     if alive:
         names = ", ".join(map(str, alive))
-        raise BenchError(f"still there {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
+        raise BenchError(f"still running {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
 
 
 def freeze(pid: int) -> None:

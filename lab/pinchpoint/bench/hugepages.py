@@ -1,6 +1,6 @@
-"""The host's pool of 2 MiB hugepages: its size, what is free of it, who holds the rest.
+"""The host's pool of 2 MiB hugepages: its size, how many are free, and which processes hold the rest.
 
-A process gives its pages back while it ends, which takes a moment. Whoever needs pages waits for them.
+A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
 
 import re
@@ -81,7 +81,7 @@ def _holders() -> Iterator[Holder]:
 
 def _too_few(pages: int, found: int, whose: str) -> RequirementError:
     found_holders = holders()
-    told = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process maps any: a file in a hugetlbfs has them"
+    told = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
     message = f"{whose}: {found} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {told}"
     return RequirementError(message, _mend(found_holders))
 
@@ -89,5 +89,5 @@ def _too_few(pages: int, found: int, whose: str) -> RequirementError:
 def _mend(found: list[Holder]) -> str:
     strangers = [str(one.pid) for one in found if not one.is_marked]
     if strangers:
-        return f"end what is no longer needed: kill {' '.join(strangers[:MOST_HOLDERS])}"
+        return f"end the processes that are no longer needed: kill {' '.join(strangers[:MOST_HOLDERS])}"
     return "pinchpoint clean" if found else "rm /dev/hugepages/rtemap_*, if no DPDK program runs"

@@ -45,7 +45,7 @@ class Journal:
 
     @classmethod
     def start(cls, bench_id: str, directory: Path = STATE_DIRECTORY) -> "Journal":
-        """A new journal, locked by this process. Raises RequirementError if the folder does not take it."""
+        """A new journal, locked by this process. Raises RequirementError if it cannot be written."""
         path, new = directory / f"{bench_id}.journal", directory / f"{bench_id}{_NEW}"
         with _requiring(directory):
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -96,7 +96,7 @@ class Journal:
                 os.ftruncate(descriptor, end)
                 raise
         except OSError as error:
-            raise BenchError(f"{self.path}: {error.strerror}", _HINTS.get(error.errno or 0)) from error
+            raise BenchError(f"{self.path}: cannot write: {error.strerror}", _hint(error, self.path.parent)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
         """What may exist: every resource whose creation began and whose removal has not ended."""
@@ -113,7 +113,7 @@ class Journal:
         try:
             self.path.unlink(missing_ok=True)
         except OSError as error:
-            raise BenchError(f"{self.path}: {error.strerror}", "pinchpoint clean") from error
+            raise BenchError(f"{self.path}: cannot delete: {error.strerror}", "pinchpoint clean") from error
         finally:
             self._file.close()
 
@@ -127,12 +127,12 @@ def read(path: Path) -> Iterator[Entry]:
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
-        raise BenchError(f"{path}: {error.strerror}") from error
+        raise BenchError(f"{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
             yield msgspec.json.decode(line, type=Entry)
         except msgspec.DecodeError as error:
-            raise BenchError(f"{path}:{number}: not a journal entry: {error}", "remove the file by hand") from error
+            raise BenchError(f"{path}:{number}: not a journal entry: {error}", f"rm {path}; what it named remains: see ip netns list, ps and /dev/hugepages") from error
 
 
 def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
@@ -180,5 +180,9 @@ def _requiring(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        hint = _HINTS.get(error.errno or 0, f"pinchpoint keeps its state in {directory}: make that writable")
-        raise RequirementError(f"{error.filename or directory}: {error.strerror}", hint) from error
+        message = f"{error.filename or directory}: cannot write: {error.strerror}"
+        raise RequirementError(message, _hint(error, directory)) from error
+
+
+def _hint(error: OSError, directory: Path) -> str:
+    return _HINTS.get(error.errno or 0, f"pinchpoint keeps its state in {directory}: make that writable")

@@ -1,4 +1,4 @@
-"""Many processes at a concurrency, and one process that is fed and watched: both can be left at any moment."""
+"""Runs many processes at a concurrency, or one process with lines on its stdin; an exception ends either."""
 
 import fcntl
 import math
@@ -17,7 +17,7 @@ from pinchpoint.model.errors import RequirementError
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
 _CHUNK = 1 << 16  # bytes
 _MOST_WORDS = 40  # of a command that are shown when it fails
-_MOST_SAID = 1 << 20  # bytes of stderr that are kept
+_MOST_SAID = 1 << 20  # bytes of stderr that are stored
 Environment = Sequence[tuple[str, str]]
 
 
@@ -94,7 +94,7 @@ def run_fed(
 
     def look(given: int) -> None:
         if time.monotonic() > deadline:
-            raise CommandFailed(child.shown, f"no end within {timeout_s:g} s")
+            raise CommandFailed(child.shown, f"it did not end within {timeout_s:g} s")
         on_wait(given)
 
     try:
@@ -106,7 +106,7 @@ def run_fed(
         _finish(child, lambda: look(given))
         if not all_given:
             words = child.said.decode(errors="replace").strip()
-            raise CommandFailed(child.shown, f"ended well after {given:,} lines, which are not all: {words}")
+            raise CommandFailed(child.shown, f"ended with status 0 after {given:,} lines, before it had read all of them: {words}")
     finally:
         child.end()
 
@@ -124,7 +124,7 @@ def _feed(child: "_Child", lines: Iterator[str], look: Callable[[int], None]) ->
             while rest:
                 events = [key.fileobj for key, _ in ready.select(LOOK_S)]
                 if child.stderr in events and child.hear():
-                    ready.unregister(child.stderr)  # it says no more, and may read on
+                    ready.unregister(child.stderr)  # its stderr is closed; it may still read
                 try:
                     rest = rest[os.write(stdin.fileno(), rest) :] if stdin in events else rest
                 except BlockingIOError:
@@ -176,7 +176,7 @@ def _chunks(lines: Iterator[str]) -> Iterator[tuple[bytes, int]]:
 
 
 class _Child:
-    """A process and what it says; hearing it never waits."""
+    """A process and its stderr, which is read without waiting."""
 
     def __init__(self, argv: Sequence[str], environment: dict[str, str], stdin: int) -> None:
         words = list(argv)
@@ -199,7 +199,7 @@ class _Child:
         os.set_blocking(self.stderr.fileno(), False)
 
     def hear(self) -> bool:
-        """Keep what it has said; whether it has closed its stderr."""
+        """Store what is on its stderr; returns whether that is closed."""
         try:
             chunk = os.read(self.stderr.fileno(), _CHUNK)
         except BlockingIOError:
@@ -208,7 +208,7 @@ class _Child:
         return not chunk
 
     def end(self) -> None:
-        """Whatever it does, it ends now."""
+        """Kill it if it still runs, and close its pipes."""
         if self.process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)

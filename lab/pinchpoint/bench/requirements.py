@@ -1,4 +1,4 @@
-"""What a machine must have for a bench: every probe says what is missing and the command that mends it."""
+"""What a machine must have for a bench: every probe names what is missing and the command that provides it."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ class Probe:
     name: str
     ok: bool
     detail: str
-    hint: str = ""  # the command that mends it
+    hint: str = ""  # the command that provides it
     needed: bool = True  # False: no scenario can ask for it
 
 
@@ -56,7 +56,7 @@ def probe(
 
 
 def require_together(a: Scenario, b: Scenario) -> None:
-    """The same of two benches that stand at once. Raises RequirementError."""
+    """As `require`, of two benches at once. Raises RequirementError."""
     require(a)
     require(b)
     if lacking := lacking_together(a, b):
@@ -64,13 +64,13 @@ def require_together(a: Scenario, b: Scenario) -> None:
 
 
 def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
-    """What two benches lack that stand at once, though each alone may stand; None if there is memory for both."""
+    """What is missing for two benches at once, where each alone could be built; None if there is memory for both."""
     pages = ovs.hugepages_needed(a) + ovs.hugepages_needed(b)
     if not pages or (found := _hugepages(pages)).ok:
         return None
     return RequirementError(
-        f"no memory for both benches at once: {found.detail}",
-        f"sysctl vm.nr_hugepages={pages} after freeing memory; or less of it: "
+        f"not enough memory for both benches at once: {found.detail}",
+        f"free memory, then sysctl vm.nr_hugepages={pages}; or use less: "
         "--set dut.memory_mb=512 --set engine.memory_mb=256",
     )
 
@@ -89,8 +89,8 @@ def require(scenario: Scenario) -> None:
 
 def _tunnels(scenario: Scenario) -> Iterator[Probe]:
     if scenario.dut.tunnels and scenario.dut.datapath is Datapath.KERNEL:
-        detail = "cannot, because the kernel delivers to itself what goes to an address of its own namespace"
-        yield Probe("tunnels", False, detail, 'dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+        detail = "not possible with the kernel datapath: the kernel delivers packets for an address of its own namespace itself"
+        yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
 
 def queues(scenario: Scenario) -> Iterator[Probe]:
@@ -99,19 +99,19 @@ def queues(scenario: Scenario) -> Iterator[Probe]:
     for port in scenario.ports:
         if port.queues > len(cpus):
             counted = f"{len(cpus)} CPU" + ("s" if len(cpus) > 1 else "")
-            detail = f"port {port.name} has {port.queues}, and the engine {counted}"
-            hint = f"engine.cpus with {port.queues} CPUs, since each queue of a port needs its own; or fewer queues"
+            detail = f"port {port.name} has {port.queues} queues, but the engine has {counted}"
+            hint = f"list {port.queues} CPUs in engine.cpus, since each queue needs its own; or use fewer queues"
             yield Probe("queues", False, detail, hint)
 
 
 def _needs_two_cpus(scenario: Scenario) -> bool:
-    """Whether something polls without rest: an engine with ports, or PMD threads."""
+    """Whether anything polls: an engine with ports, or PMD threads."""
     return bool(scenario.ports) or scenario.dut.datapath in POLLED
 
 
 def _root() -> Probe:
     ok = os.geteuid() == 0
-    return Probe("root", ok, "yes" if ok else "namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ...")
+    return Probe("root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ...")
 
 
 def _command(name: str, package: str) -> Probe:
@@ -123,14 +123,14 @@ def _vswitchd(datapath: Datapath) -> Probe:
     path = Path(ovs.VSWITCHD[datapath])
     package = path.parent.name
     return Probe(
-        path.name, path.exists(), str(path) if path.exists() else f"{path}: not there", f"apt-get install {package}"
+        path.name, path.exists(), str(path) if path.exists() else f"{path}: not installed", f"apt-get install {package}"
     )
 
 
 def _own_vswitchd(path: str, datapath: Datapath) -> Probe:
-    """A program that somebody names is asked who it is before it runs as the switch."""
+    """A program given as dut.vswitchd is asked for its name and version before it runs as the switch."""
     wrong = what_is_wrong(path, datapath)
-    hint = "dut.vswitchd is the path of an ovs-vswitchd, for dpdk one that was built with it"
+    hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
     return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(path)}", hint)
 
 
@@ -140,21 +140,21 @@ def _cpus(cpus: Sequence[int], least: int) -> Probe:
     have = ", ".join(map(str, sorted(usable)))
     if missing:
         wanted = ", ".join(map(str, missing))
-        hint = "change engine.cpus or dut.pmd_cpus; each needs a CPU of its own"
-        return Probe("CPUs", False, f"CPU {wanted} not usable here; usable: {have}", hint)
+        hint = "change engine.cpus, dut.pmd_cpus or host.cpus to usable CPUs; engine and switch need one each"
+        return Probe("CPUs", False, f"CPU {wanted} cannot be used here; usable: {have}", hint)
     return Probe("CPUs", len(usable) >= least, f"usable: {have}", "a switch and its load generator need two CPUs")
 
 
 def _kernel_module(name: str) -> Probe:
-    """Loaded, built in, or there to be loaded by whoever needs it."""
+    """Loaded, built in, or loadable."""
     if Path("/sys/module", name).exists():
         return Probe(f"kernel module {name}", True, "loaded")
     release = os.uname().release
     folder = Path("/lib/modules", release)
     if any(folder.rglob(f"{name}.ko*")):
         return Probe(f"kernel module {name}", True, "can be loaded")
-    detail = f"cannot, because the running kernel {release} has no module {name}: nothing like it in {folder}"
-    hint = 'apt-get install linux-image-amd64, boot that kernel, modprobe openvswitch; or dut.datapath = "af_packet"'
+    detail = f"the running kernel {release} has no module {name}: no {name}.ko in {folder}"
+    hint = 'apt-get install linux-image-amd64, boot that kernel, modprobe openvswitch; or set dut.datapath = "af_packet"'
     return Probe(f"kernel module {name}", False, detail, hint)
 
 
@@ -167,8 +167,8 @@ def _hugepages(pages: int) -> Probe:
         return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)
     memory = _available_mb() // 2
     if free + memory < pages:
-        detail = f"{pages} of 2 MiB needed, {free} free and memory for {memory} more"
-        hint = f'sysctl vm.nr_hugepages={pages} after freeing memory, or dut.datapath = "af_packet"'
+        detail = f"{pages} of 2 MiB needed; {free} are free and there is memory for {memory} more"
+        hint = f'free memory, then sysctl vm.nr_hugepages={pages}; or set dut.datapath = "af_packet"'
         return Probe(name, False, detail, hint)
     return Probe(name, True, f"{free} of 2 MiB free, memory for {memory} more; a run reserves and returns its own")
 

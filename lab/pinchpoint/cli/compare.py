@@ -33,7 +33,7 @@ Settings = tuple[tuple[str, object], ...]
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be compared, and what is to be told of it."""
+    """The arguments of the comparison."""
 
     paths: tuple[Path, ...]
     set_a: Settings
@@ -49,7 +49,7 @@ class Wanted:
 _SETTING = Setting()
 
 
-@click.command(short_help="Two scenarios, builds or stored runs: by how much they differ.")
+@click.command(short_help="Compare two scenarios, builds or stored runs.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="A [B]")
 @click.option("--set-a", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of A, as --set does.")
 @click.option(
@@ -64,57 +64,58 @@ _SETTING = Setting()
     "--pairs",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help=f"Measure in turns, N pairs, A B B A A B ... An interval needs 6. [default of turns: {PAIRS}]",
+    help=f"Measure N pairs in turns, A B B A A B ... An interval needs at least 6. [default in turns: {PAIRS}]",
 )
 @click.option(
     "--method",
     type=click.Choice([AUTO, *map(str, Method)]),
     default=AUTO,
     show_default=True,
-    help="duet: both benches stand at once and are overloaded in alternating slices of some milliseconds. "
-    "turns: one after the other, each built anew. auto: a duet where one is possible; the output says why not.",
+    help="duet: build both benches at once and overload them in alternating slices of some milliseconds. "
+    "turns: measure one after the other, each on a new bench. auto: a duet where possible; otherwise turns, "
+    "and the output gives the reason.",
 )
 @click.option(
     "--slices",
     "slices_s",
     type=Duration(),
     metavar="TIME",
-    help=f"Length of a duet's slices together. [default: {SLICES_S:g}s]",
+    help=f"Total length of a duet's slices. [default: {SLICES_S:g}s]",
 )
 @click.option(
     "--metric",
     "metrics",
     multiple=True,
     metavar="M",
-    help="Judge this metric, not the measure's main one. May be given several times.",
+    help="Judge this metric instead of the measure's main one. May be given several times.",
 )
 @click.option(
     "--margin",
     type=click.FloatRange(0, 100, min_open=True),
     metavar="PERCENT",
-    help="A difference that does not matter: the verdict says whether A and B are the same within it.",
+    help="The largest difference that does not matter: the verdict says whether A and B are the same within it.",
 )
 @click.option(
     "--fail-if-worse",
     type=click.FloatRange(0, 100),
     metavar="PERCENT",
-    help="Exit code 8 if B is surely worse by more than PERCENT, or cannot be judged.",
+    help="Exit with code 8 if B is worse by more than PERCENT with its whole interval, or cannot be judged.",
 )
 @click.option(
     "--budget",
     "budget_s",
     type=Duration(),
     metavar="TIME",
-    help="Spend TIME (90s, 10m, 1h30m): a duet's slices, or as many whole pairs as fit, at most --pairs.",
+    help="Spend at most TIME (90s, 10m, 1h30m): on a duet's slices, or on whole pairs, at most --pairs of them.",
 )
-@click.option("--no-ceiling", is_flag=True, help="Do not measure what the traffic engine reaches without the switch.")
-@click.option("--quick", is_flag=True, help="The short form that the files define.")
+@click.option("--no-ceiling", is_flag=True, help="Do not measure the engine's own highest rate, without the switch.")
+@click.option("--quick", is_flag=True, help="Use the short form that the files define.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     metavar="DIR",
-    help="Folder below which the run folder is made [default: runs]; of stored runs: where comparison.json "
-    "and comparison.html shall go.",
+    help="Create the run folder in DIR. [default: runs] With two stored runs: create a folder in DIR with "
+    "comparison.json and comparison.html.",
 )
 @click.option(
     "--resume",
@@ -147,16 +148,16 @@ def compare(
 ) -> int:
     """Compare A with B: what differs between their benches, and by how much their numbers differ.
 
-    Two scenario files, or one with --set-b, are measured at once: both benches stand, and one engine overloads
-    them in alternating slices. Where that is not possible they are measured in turns, each time on a bench built
-    anew. Two run folders are compared as they are stored.
+    Two scenario files, or one with --set-b, are measured at once: one engine overloads both benches in
+    alternating slices. Where that is not possible, they are measured in turns, each time on a new bench.
+    Two run folders are compared as stored.
     """
     wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse), method, slices_s)
     how = How(out or Path("runs"), resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
         asked = (paths, set_a, set_b, pairs, slices_s, metrics, method != AUTO)
         if any(asked) or margin is not None or fail_if_worse is not None:
-            raise InputError("--resume continues a comparison as it was asked for", "give --resume RUN alone")
+            raise InputError("--resume continues a comparison with its original options", "give --resume RUN without other arguments")
         return resumed(how)
     runs = [path for path in paths if (path / "run.json").is_file()]
     if runs:
@@ -175,10 +176,10 @@ def both(wanted: Wanted, how: How) -> Program:
     """The two scenarios as one run. Raises InputError if they are not two, are not measured alike, or as asked for."""
     paths = wanted.paths
     if not 1 <= len(paths) <= 2 or (len(paths) == 1 and not wanted.set_a and not wanted.set_b):
-        raise InputError("expected two scenario files, or one and what --set-b changes, or two run folders", EXAMPLE)
+        raise InputError("expected two scenario files, one scenario file with --set-b, or two run folders", EXAMPLE)
     files = {"A": paths[0], "B": paths[-1]}
     if folders := [path for path in files.values() if path.is_dir()]:
-        raise InputError(f"{folders[0]}: expected a scenario file, or a run folder (it has no run.json)", EXAMPLE)
+        raise InputError(f"{folders[0]}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
     own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
     a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
@@ -197,7 +198,7 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
         return in_turns
     if why := _asks_for_turns(wanted):
         if wanted.method == Method.DUET:
-            raise InputError(f"no duet: {why}", "leave out --method duet, or what it cannot follow")
+            raise InputError(f"no duet: {why}", "leave out --method duet, or the option that needs turns")
         return replace(in_turns, why=why)
     if wanted.method == AUTO:
         if why := why_no_duet(*scenarios):
@@ -213,9 +214,9 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
 def _asks_for_turns(wanted: Wanted) -> str:
     """Which option only turns can follow; empty if there is none."""
     if wanted.pairs:
-        return "--pairs asks for turns"
+        return "--pairs needs turns"
     others = [name for name in wanted.metrics if name != FORWARDED]
-    return f"slices measure the {FORWARDED} and no {others[0]}" if others else ""
+    return f"a duet measures only the {FORWARDED}, not {others[0]}" if others else ""
 
 
 def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) -> Sweep:
@@ -224,7 +225,7 @@ def _side(label: str, path: Path, changes: Mapping[str, object], quick: bool) ->
     if len(sweep.scenarios) > 1:
         raise InputError(
             f"{path}: expected one scenario, found {len(sweep.scenarios)} points of a sweep",
-            "a copy of the file without [[sweep.factor]] and [[sweep.point]]; --set gives the level",
+            "copy the file without [[sweep.factor]] and [[sweep.point]], and give the level with --set",
         )
     (scenario,) = sweep.scenarios
     group, title = f"{label}-{path.stem}", f"{label}: {scenario.title}"
@@ -237,13 +238,13 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
     others = [path for path in wanted.paths if path not in runs]
     if others:
         raise InputError(
-            f"{runs[0]} is a run folder and {others[0]} is none: expected two of a kind", "pinchpoint compare RUN1 RUN2"
+            f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders", "pinchpoint compare RUN1 RUN2"
         )
     given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
              "--slices": wanted.slices_s, "--method": wanted.method != AUTO, "--budget": how.budget_s,
              "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
     if new := [name for name, value in given.items() if value]:
-        raise InputError(f"{', '.join(new)} belongs to a new measurement; {runs[0]} is a run folder")
+        raise InputError(f"{', '.join(new)}: only for a new measurement, but {runs[0]} is a run folder", "leave it out")
     if len(runs) == 1:
         folder = RunFolder.open(runs[0])
         if folder.read_info().comparison is None:

@@ -1,4 +1,4 @@
-"""What is shown while a run goes on: one live line on a terminal, a line every ten seconds when piped."""
+"""What is shown during a run: one live line on a terminal, a line every ten seconds when piped."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ from pinchpoint.sweep.listener import Listener
 
 EVERY_S: Final = 10.0
 """A log gets at most one line in this time, whatever happens."""
-_RECENT: Final = 7  # trials that tell what the device carries just now
+_RECENT: Final = 7  # trials that show what the device carries just now
 
 
 @contextmanager

@@ -48,7 +48,7 @@ def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
 
 
 def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
-    """A repeat's figures, and why its blocked time cannot be told; empty if it can."""
+    """A repeat's figures, and why its blocked time is unknown; empty if it is known."""
     found = disturbance(one.quiet, one.during)
     figures = [Metric("action time", "s", one.took_s, note="until its command has returned and it shows")]
     figures.append(Metric("lost frames", "count", float(one.during.lost)))

@@ -1,4 +1,4 @@
-"""Rates held against the generator's own ceiling: what lies within its reach is "at least", never found."""
+"""Rates compared with the generator's own ceiling: a rate within its reach is "at least", never found."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -76,7 +76,7 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
 
 
 def _why_refused(summary: DuetSummary) -> str:
-    """Why there is no ratio, or none that may be told; empty if there is one."""
+    """Why there is no ratio, or none that may be reported; empty if there is one."""
     slow = summary.discarded.get(NOT_OVERLOADED, 0)
     if summary.slices and slow > MOST_NOT_OVERLOADED * summary.slices:
         share = units.share(slow / summary.slices)

@@ -40,7 +40,7 @@ def mappings(a: Mapping[str, str], b: Mapping[str, str]) -> tuple[Difference, ..
 
 
 def scenarios(a: Plain, b: Plain) -> tuple[Difference, ...]:
-    """Effective keys that differ. Rules are told by their text: where they stand in a list says little.
+    """Effective keys that differ. Rules are named by their text: their place in a list says little.
 
     A key that one side lacks differs too, unless the other side's file left it to its default: another
     version of Pinchpoint wrote it, and what it says is what was so before there was the key.

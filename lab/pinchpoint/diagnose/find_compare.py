@@ -192,7 +192,7 @@ _COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed shar
 
 
 def less_is_better(metric: str, unit: str) -> bool:
-    """Costs are better small; of shares and counts those that tell of work, loss or repetition."""
+    """Costs are better small; of shares and counts those that count work, loss or repetition."""
     name = metric.rpartition(": ")[2]
     if unit in RATES or name.startswith(MORE_IS_BETTER):
         return False

@@ -42,7 +42,7 @@ _TRANSMIT = (
 _UPCALLS_LOST = "ovs/lookups/lost"
 _NO_BUFFERS = "engine_tx_no_buffers"
 _COVERAGE_DROPS = ("ovs/coverage/datapath_drop_", "ovs/coverage/drop_action_")
-# The switch did as it was told. Other drop_action_ counters are of rules that it could not follow.
+# The switch followed its rules. Other drop_action_ counters are of rules that it could not follow.
 _RULE_DROPS = ("ovs/coverage/drop_action_of_pipeline", "ovs/coverage/datapath_drop_meter")
 # What the account reads. The rest (times of threads and CPUs, gauges) is of the time in which frames are sent.
 _COUNTERS = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/socket/")

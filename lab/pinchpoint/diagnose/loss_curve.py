@@ -49,7 +49,7 @@ def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -
 def unknown(
     share: float, load_fps: float, offered_fps: float, reason: str, *, generator_limited: bool = False
 ) -> LossPoint:
-    """A load of which nothing can be told."""
+    """A load whose loss is unknown."""
     nothing = (None,) * 6
     return LossPoint(share, load_fps, offered_fps, *nothing, 0, False, "", reason, generator_limited)
 

@@ -2,7 +2,7 @@
 
 A thread is known by its own processor time, so a CPU that client, server and switch share is
 recognised where no single thread is saturated. What the kernel does in softirqs belongs to the
-CPU, not always to a thread, and is told beside it.
+CPU, not always to a thread, and is reported beside it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -91,7 +91,7 @@ def _saturated(window: Window) -> tuple[Limit, str] | None:
 
 
 def _others(window: Window) -> tuple[Limit, str] | None:
-    """Of a disturbed window nothing but the disturbance can be told."""
+    """The verdict of a disturbed window: only the disturbance is known."""
     if window.foreign is None or window.foreign <= FOREIGN:
         return None
     return Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"

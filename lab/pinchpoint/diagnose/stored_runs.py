@@ -154,7 +154,7 @@ def _either(words: set[str]) -> str:
 
 
 def _decidable(a: int, b: int) -> bool:
-    """Whether ranges of so many repeats, if they lie apart, do so by chance in at most 5 % of the cases.
+    """Whether ranges of this many repeats, if they lie apart, do so by chance in at most 5 % of the cases.
 
     Of n and m repeats that differ in nothing all of one side are the smaller ones in 2 of C(n + m, n) orders.
     Single measurements have intervals of their own, which a note tells.

@@ -14,7 +14,7 @@ _SHARES = ("EMC share", "SMC share", "upcall share")
 MOST_LISTED = 20_000  # flows; of more, their masks are not counted (observe/ovs.py)
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
 _NOISE = 0.05  # of a count, and in shares
-_CLEAR = 10  # a factor must have changed by so many times the noise to be missed
+_CLEAR = 10  # a factor must have changed by this many times the noise to be missed
 # Factors in these units say how big or fast something is; no datapath flow is expected of them.
 _MAGNITUDES = frozenset({"B", "bytes", "s", "ms", "us", "fps", "pps", "kpps", "Mpps", "bit/s", "1/s", "%"})
 # Tables that say how a workload or a measurement runs. What its connections or loads change between two

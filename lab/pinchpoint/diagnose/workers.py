@@ -14,7 +14,7 @@ def sending_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_
 
 
 def from_others_fps(worker: WorkerWitness, workers: Workers, streams: Streams, load_fps: float) -> float:
-    """The part of `load_fps` that goes on coming to `worker` while it stands still: what others send."""
+    """The part of `load_fps` that still arrives at `worker` while it stands still: what others send."""
     weights = _weights(streams)
     own = sum(
         weight * _part(worker, workers, stream.rx_port) * (1 - _part(worker, workers, stream.tx_port))

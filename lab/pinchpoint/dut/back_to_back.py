@@ -27,7 +27,7 @@ NAME = "relay"
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
-    """The pairs of ports that the streams join. Raises RequirementError, "cannot, because", where there are none."""
+    """The pairs of ports that the streams join. Raises RequirementError where there are none."""
     if any(port.engine_pci for port in scenario.ports):
         raise RequirementError(
             "the generator's ceiling cannot be measured: a NIC needs a cable back to the engine",

@@ -217,7 +217,7 @@ class ScenarioResult:
     outcome: Outcome = Outcome.MEASURED
     reason: str = ""  # why not measured; empty when measured
     metrics: tuple[Metric, ...] = ()
-    settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it tells or stores them
+    settings: Mapping[str, str] = field(default_factory=dict)  # in force in the DUT, as it reports or stores them
     modes: tuple[ModeRates, ...] = ()  # each mode of the cores that the search met; `rates` are the first one's
     track: tuple[Moment, ...] = ()  # the NDR's threshold over the time of the search; empty: the method knows no time
     unexplained_share: float | None = None  # of the frames offered in the search; None: a run stored before it was

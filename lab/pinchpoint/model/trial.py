@@ -102,7 +102,7 @@ class Sample:
     lost: int | None  # refused, or overtaken and not come yet; None: not countable
     gaps_s: float = 0.0  # in gaps of the engine's cores, all together
     gap_max_s: float = 0.0  # the longest of them since the sample before
-    received: int | None = None  # distinct frames that came back; None: older records do not tell
+    received: int | None = None  # distinct frames that came back; None in older records
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class WorkerWitness:
     involuntary_switches: int | None
     ports: tuple[str, ...] = ()  # that it drives; empty: all of them
     gaps_longest: tuple[tuple[float, int], ...] = ()  # (seconds into the trial, nanoseconds), the longest first
-    frequency_hz: int | None = None  # of its core at the end, as the kernel tells it
+    frequency_hz: int | None = None  # of its core at the end, as the kernel reports it
 
 
 @dataclass(frozen=True)

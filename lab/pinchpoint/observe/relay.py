@@ -34,7 +34,7 @@ class RelayPort(msgspec.Struct, frozen=True):
 
 
 class RelayAccount(msgspec.Struct, frozen=True, tag="relay"):
-    """What a relay tells of itself since it started; shares are of the elapsed time."""
+    """A relay's account since it started; shares are of the elapsed time."""
 
     elapsed_s: float
     busy_share: float  # moving frames

@@ -112,7 +112,7 @@ def metrics_view(result: ScenarioResult) -> MetricsView:
 
 
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
-    """Those that the measure is about, in the order in which they tell most."""
+    """The metrics that the measure is about, the most important first."""
     found = [metric for wanted in _MAIN.get(measure, ()) for metric in metrics if _named(metric.name, wanted)]
     return tuple(found or metrics[:_FEW])
 

@@ -29,7 +29,7 @@ _LATENCIES: Final = (
 )  # fmt: skip
 
 
-# From so many trials on, units of a sweep keep only the trials near their rates on the page.
+# From this many trials on, units of a sweep keep only the trials near their rates on the page.
 MANY_TRIALS: Final = 1500
 _NEAR: Final = 0.1  # relative to the rates' bounds
 

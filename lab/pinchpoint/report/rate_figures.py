@@ -1,4 +1,4 @@
-"""A rate on a machine that others share: how it is spread over time, and the trials that tell so."""
+"""A rate on a shared machine: its distribution over time, and the trials behind it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -250,7 +250,7 @@ def _is_explained(verdict: Verdict | None) -> bool:
 def unexplained(result: ScenarioResult | None, trials: Sequence[Trial]) -> str:
     """The share of the offered frames that no counter accounts for; empty if not known.
 
-    Of a run stored before results told it, that of all valid trials.
+    Of a run stored before results had it, that of all valid trials.
     """
     if result and result.unexplained_share is not None:
         return units.loss(result.unexplained_share)

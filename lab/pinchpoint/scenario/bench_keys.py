@@ -40,14 +40,14 @@ TUNING: Final = (
     Key(
         "emc_insert_inv_prob",
         kinds.integer(0, _UINT32),
-        "One in this many new flows enters the exact match cache; 0: none.",
+        "One in this many new flows is added to the exact match cache; 0: none.",
         _OWN,
     ),
     Key("smc", kinds.boolean(), "Whether the signature match cache is used.", _OWN),
-    Key("flow_limit", kinds.integer(1, _INT32), "The most megaflows in the datapath.", _OWN),
-    Key("max_idle_ms", kinds.integer(1, _INT32), "Until an unused megaflow is removed, milliseconds.", _OWN),
-    Key("conntrack_limit", kinds.integer(1, _INT32), "The most tracked connections.", _OWN),
-    Key("hw_offload", kinds.boolean(), "Whether megaflows are offered to the NIC.", _OWN),
+    Key("flow_limit", kinds.integer(1, _INT32), "Limit of megaflows in the datapath.", _OWN),
+    Key("max_idle_ms", kinds.integer(1, _INT32), "Idle time after which a megaflow is removed, milliseconds.", _OWN),
+    Key("conntrack_limit", kinds.integer(1, _INT32), "Limit of tracked connections.", _OWN),
+    Key("hw_offload", kinds.boolean(), "Whether megaflows are offloaded to the NIC.", _OWN),
 )
 
 DUT = Table(
@@ -102,17 +102,17 @@ DUT = Table(
             "transit_rules",
             kinds.lines(),
             "The rules of every bridge of the row but the first. `{to-previous}` and `{to-next}` stand for the patch "
-            "ports towards br0 and towards the last bridge, which goes without the rules that name the latter.",
+            "ports towards br0 and towards the last bridge. The last bridge gets no rule that names `{to-next}`.",
             "actions=NORMAL",
         ),
-        Key("extra_ports", kinds.integer(0, 20_000), "Ports of br0 that carry nothing.", 0),
-        Key("extra_ports_kind", kinds.word("internal", "veth"), "What they are.", "internal"),
+        Key("extra_ports", kinds.integer(0, 20_000), "Number of ports of br0 without traffic.", 0),
+        Key("extra_ports_kind", kinds.word("internal", "veth"), "The kind of these ports.", "internal"),
     ),
 )
 
 _SERIES_KEYS = (
     Key("rule", kinds.text(kinds.LONGEST_RULE), "The rule."),
-    Key("count", kinds.integer(0, MOST_RULES), "How often it is repeated; 0 leaves it out."),
+    Key("count", kinds.integer(0, MOST_RULES), "How many copies; with 0 the rule is left out."),
     Key("first", kinds.integer(0, 2**32 - 1), "The first i.", 0),
 )
 
@@ -171,8 +171,8 @@ ARP_RESPONDER = Table(
     "arp_responder",
     "Addresses for which a bridge itself answers ARP requests, by one rule of table 0 each.",
     (
-        Key("bridge", _A_BRIDGE, "Where.", FIRST_BRIDGE),
-        Key("ipv4", kinds.ipv4_range(), "For which addresses."),
+        Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
+        Key("ipv4", kinds.ipv4_range(), "The addresses."),
         Key("mac", kinds.mac(unicast=True), "The answer."),
     ),
     at_most=64,

@@ -10,41 +10,41 @@ INTRODUCTION = """\
 # Scenario files
 
 A scenario is one TOML file that says what to build, what to send and what to
-find. What it needs depends on `measure`: a device under test always; for
-frames, two ports with a stream between them; for sockets, two hosts. Everything
-else has a default; the effective values are stored with every run.
+find. Every scenario needs a device under test. Measures that send frames also
+need two ports with a stream between them; socket workloads need two hosts.
+Everything else has a default; the effective values are stored with every run.
 
 | `measure` | finds | needs |
 |---|---|---|
 | `rates` | the highest rates with no loss and with little, then latency | `[[port]]`, `[[stream]]` |
-| `load` | what given rates cost the switch | `[[port]]`, `[[stream]]`, `[load]` |
+| `load` | the switch's CPU load at given rates | `[[port]]`, `[[stream]]`, `[load]` |
 | `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
-| `build` | how fast rules, ports or links come | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
+| `build` | how fast rules, ports or links are made | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
 | `soak` | loss over hours, window by window | `[[port]]`, `[[stream]]` |
 | `recovery` | how long frames are lost after an overload | `[[port]]`, `[[stream]]` |
 | `blocked` | how long forwarding stands still while the switch is changed | `[[port]]`, `[[stream]]`, `[blocked]` |
 | `burst` | the longest burst without loss, and the buffer that follows from it | `[[port]]`, `[[stream]]` |
 | `loss_curve` | frame loss rate and forwarded rate against offered load | `[[port]]`, `[[stream]]` |
 
-A table that the measure does not read is refused.
+A table that the measure does not use is an error.
 
 * Sizes, times and rates carry their unit in the key's name: `_mb` (MiB), `_s`
   (seconds), `_fps` (frames per second), `_bytes`.
 * A frame's size includes its 4 bytes of check sequence, as in RFC 1242: the
   smallest is 64.
 * Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`. The frames of a
-  stream go round their five-tuples: frame number n has tuple n modulo `flows`,
-  and the first range in `order` moves with every frame.
+  stream cycle through their five-tuples: frame number n has tuple n modulo `flows`,
+  and the first range in `order` advances with every frame.
 * A rule names a port of its own bridge in braces,
   `in_port={left},actions=output:{right}`; the port's number is filled in when
   the bench is built. Hosts and tunnels are named in the same way, and
   `{to-br1}` is the patch port towards the bridge br1.
-* What is wrong with a file is reported all at once, one line each, with file,
-  line and key. The elements of an array of tables are counted from 1. Nothing
-  has been built at that point, and the exit code is 2.
+* All errors of a file are reported at once, one line each, with file, line and
+  key. The elements of an array of tables are counted from 1. Nothing is built,
+  and the exit code is 2.
 * With `[sweep]`, one file makes many scenarios, each named after the file and
-  its levels, `cascade.bridges-10.numa-same`. Each is judged as if it had been
-  written out; what is wrong with a level names it.
+  its levels, `cascade.bridges-10.numa-same`. Each is checked like a file of
+  its own; an error names the level that caused it.
 * A file holds at most 1 MiB of UTF-8. It cannot run commands, name files of
   the host, or load code into the switch.
 """
@@ -53,8 +53,8 @@ STUDIES = """\
 ## Studies
 
 A study is a folder with scenario files and a `study.toml`, which names them, the
-published figures to set beside theirs, and the sentences that its report shall
-compute. Files are named without folder: a study reads nothing outside its own.
+published figures to compare with theirs, and the sentences that its report
+computes. Files are named without a folder: a study reads only files of its own.
 """
 
 EXAMPLE = '''\

@@ -30,7 +30,7 @@ STREAM = Table(
             + ".",
             64,
         ),
-        Key("share", kinds.number(0.001, 1000), "Of the load, relative to the other streams.", 1.0),
+        Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
         Key("eth_src", kinds.mac(unicast=True), "Source of every frame.", "02:00:00:00:00:01"),
         Key("eth_dst", kinds.mac(), "Destination of every frame.", "02:00:00:00:00:02"),
         Key("ipv4_src", kinds.ipv4_range(), "Source addresses.", "198.18.0.1"),
@@ -40,7 +40,7 @@ STREAM = Table(
         Key(
             "order",
             kinds.order(RANGES),
-            "Which range moves fastest, which next; names left out follow in the order of the default.",
+            "Which range advances fastest, which next. Names that are left out follow in the default order.",
             list(RANGES),
         ),
         Key(
@@ -237,7 +237,7 @@ METHODS: Final = {
 
 BUILD = Table(
     "build",
-    "What is made, and how; its making is what is measured.",
+    "What is created, and how. The time that this takes is measured.",
     (
         Key(
             "what",

@@ -7,10 +7,10 @@ from pinchpoint.scenario.key import Key, Table, Unset
 
 BURST: Final = Table(
     "burst",
-    "How the longest burst without loss is looked for (RFC 2544, 26.4, as updated by RFC 9004). One [[stream]] from "
+    "How the longest burst without loss is searched (RFC 2544, 26.4, as updated by RFC 9004). One [[stream]] from "
     "a port with one queue.",
     (
-        Key("repeats", kinds.integer(1, 1000), "Searches, each for the longest burst anew; RFC 9004 wants 50.", 50),
+        Key("repeats", kinds.integer(1, 1000), "Number of independent searches; RFC 9004 asks for 50.", 50),
         Key(
             "rate_fps",
             kinds.number(1, 1e9),
@@ -21,9 +21,9 @@ BURST: Final = Table(
             "throughput_fps",
             kinds.number(1, 1e9),
             "The DUT's throughput, for the corrected buffer time.",
-            Unset("its NDR, searched first as [search] says"),
+            Unset("its NDR, which is searched first, as set in [search]"),
         ),
-        Key("max_frames", kinds.integer(2, 100_000_000), "Longest burst tried.", 1_000_000),
+        Key("max_frames", kinds.integer(2, 100_000_000), "Length of the longest burst tried.", 1_000_000),
         Key(
             "relative_width",
             kinds.number(0.0001, 0.5),
@@ -45,7 +45,7 @@ LOSS_CURVE: Final = Table(
             "100 % load, frames per second, all streams together.",
             Unset("the highest that the engine offers in full, up to search.max_load_fps"),
         ),
-        Key("step", kinds.number(0.005, 0.1), "From one load to the next, as a share of the highest.", 0.1),
+        Key("step", kinds.number(0.005, 0.1), "Difference from one load to the next, as a share of the highest.", 0.1),
         Key("repeats", kinds.integer(1, 100), "Trials at each load; 6 give an interval of 97 %.", 6),
         Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
     ),

@@ -9,8 +9,8 @@ MOST_POINTS: Final = 1000
 
 SWEEP = Table(
     "sweep",
-    "Makes a scenario of the file for each combination of the levels below: the first factor moves slowest. Listed "
-    "points count as one factor, which stands before the others.",
+    "Makes one scenario for each combination of the levels below; the first factor varies slowest. Listed "
+    "points form one factor, which comes before the others.",
     (
         Key("repeats", kinds.integer(1, 1000), "How often each point is measured.", 1),
         Key(
@@ -20,28 +20,28 @@ SWEEP = Table(
             "repeats, then the next.",
             "interleaved",
         ),
-        Key("seed", kinds.integer(0, 2**32 - 1), "Of the shuffling: the same seed gives the same order.", 1),
-        Key("point_name", sweep_kinds.factor_name(), "What the listed points are levels of.", "point"),
+        Key("seed", kinds.integer(0, 2**32 - 1), "Seed of the random order: the same seed gives the same order.", 1),
+        Key("point_name", sweep_kinds.factor_name(), "Name of the factor that the listed points form.", "point"),
     ),
 )
 
 FACTOR = Table(
     "sweep.factor",
-    "One thing that is varied.",
+    "A factor: one thing that is varied.",
     (
-        Key("name", sweep_kinds.factor_name(), "What it is called in results."),
-        Key("unit", kinds.text(20), "Of its levels.", ""),
+        Key("name", sweep_kinds.factor_name(), "Its name in results."),
+        Key("unit", kinds.text(20), "Unit of its levels.", ""),
         Key(
             "keys",
             sweep_kinds.key_paths(),
-            'Which keys take the level, e.g. `["stream[1].flows"]`; all of them the same.',
+            'The keys that are set to the level, e.g. `["stream[1].flows"]`; all to the same.',
         ),
-        Key("levels", sweep_kinds.levels(), "The values they take."),
+        Key("levels", sweep_kinds.levels(), "The values that are tried."),
         Key("quick", sweep_kinds.levels(), "The levels of the short form.", Unset("all levels")),
         Key(
             "falling",
             kinds.boolean(),
-            "More of it never raises the rate: what a run with a budget may rely on to skip points.",
+            "A higher level never raises the rate. A run with a budget may then skip points.",
             False,
         ),
     ),
@@ -50,10 +50,10 @@ FACTOR = Table(
 
 POINT = Table(
     "sweep.point",
-    'One listed point: beside these keys, those that it sets, in quotes: `"dut.cascade" = 5`.',
+    'One listed point. Besides these keys it holds the scenario keys that it sets, in quotes: `"dut.cascade" = 5`.',
     (
         Key("name", sweep_kinds.level_name(), "Its level in results."),
-        Key("quick", kinds.boolean(), "Whether the short form has it.", True),
+        Key("quick", kinds.boolean(), "Whether the short form includes it.", True),
     ),
     at_most=256,
     is_open=True,
@@ -76,7 +76,7 @@ STUDY_TOP = Table(
 
 QUICK = Table(
     "quick",
-    "The short form: keys and the values put over every file's whose measure reads them, in quotes: "
+    "The short form: keys, in quotes, whose values replace those of every file whose measure reads them: "
     '`"search.duration_sum_s" = 2`.',
     (),
     is_open=True,
@@ -88,13 +88,13 @@ PUBLISHED = Table(
     (
         Key("group", sweep_kinds.word_like(), "The scenario file, without `.toml`, whose curve it stands beside."),
         Key("metric", kinds.text(60), 'The metric compared, e.g. "NDR".'),
-        Key("unit", kinds.text(20), "Of its figures."),
+        Key("unit", kinds.text(20), "Unit of its figures."),
         Key("factor", sweep_kinds.factor_name(), "The x axis: a factor of that file's sweep."),
         Key("title", kinds.text(), "What was measured, on what."),
         Key(
             "levels",
             sweep_kinds.level_table(),
-            "Levels of that sweep's other factors at which our curve is taken.",
+            "Levels of that sweep's other factors; they select the measured curve.",
             {},
         ),
         Key("points", sweep_kinds.pairs(), "Pairs of level and figure.", Unset("from `file`")),
@@ -107,9 +107,9 @@ PUBLISHED = Table(
         Key("where", sweep_kinds.level_table(), "Only the rows that have these values in these columns.", {}),
         Key("x", kinds.text(60), "The column of the levels.", Unset("needed with `file`")),
         Key("y", kinds.text(60), "The column of the figures.", Unset("needed with `file`")),
-        Key("times", kinds.number(1e-12, 1e12), "What the column's figures are multiplied by to be in `unit`.", 1.0),
+        Key("times", kinds.number(1e-12, 1e12), "Factor by which the column's figures are multiplied to be in `unit`.", 1.0),
         Key(
-            "first", kinds.boolean(), "Of several rows with one level, the first counts; else they are refused.", False
+            "first", kinds.boolean(), "Whether the first of several rows with the same level is used; otherwise they are an error.", False
         ),
     ),
     at_most=256,
@@ -133,11 +133,11 @@ FINDING = Table(
     "finding",
     "One sentence that the report computes from the data; docs/studies.md says what each kind needs.",
     (
-        Key("kind", kinds.word(*FINDING_KINDS), "What it says."),
+        Key("kind", kinds.word(*FINDING_KINDS), "What the sentence states."),
         Key("group", kinds.text(64), "The scenario file, without `.toml`, whose results it is about.", ""),
-        Key("metric", kinds.text(60), "Of what.", ""),
-        Key("factor", kinds.text(60), "Along which factor.", ""),
-        Key("against", kinds.text(), "Other groups, a metric or levels, as the kind wants it.", ""),
+        Key("metric", kinds.text(60), "The metric it is about.", ""),
+        Key("factor", kinds.text(60), "The factor along which it looks.", ""),
+        Key("against", kinds.text(), "Other groups, a metric or levels, depending on `kind`.", ""),
     ),
     at_most=64,
 )

@@ -35,7 +35,7 @@ class Action(Protocol):
 
 
 class Called:
-    """A command of the switch's control socket, by which nothing lasts; none: nothing happens."""
+    """A command of the switch's control socket without a lasting effect; with none, nothing happens."""
 
     ends_processes: ClassVar[bool] = False
 

@@ -1,7 +1,7 @@
 """What a run leaves out: points that their neighbours make needless, and what a budget has no time for; pure.
 
 A factor marked `falling` never raises the rate. Then a point between two measured ones that
-agree can only lie between them, and measuring it would tell nothing. The ends come first and
+agree can only lie between them, and measuring it would add nothing. The ends come first and
 the middle of what is left next (sweep/order.py), so that as much as possible is told early.
 """
 
@@ -16,7 +16,7 @@ from pinchpoint.model.study import SweepInfo
 from pinchpoint.sweep.estimate import Forecast
 from pinchpoint.sweep.order import ordered
 
-AGREE = 0.02  # values nearer than this tell nothing about what lies between
+AGREE = 0.02  # between values nearer than this nothing is measured
 AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
 
 # What a measure other than rates is about: its metric's name, or how it begins.
@@ -92,7 +92,7 @@ class Budget:
         if not any(found.outcome is Outcome.MEASURED for found in done.values()):
             return ""  # a run measures something, however small its budget
         if self._in_pairs and (unit.point.repeat == 1 or self._begun(unit, done)):
-            return ""  # half a pair tells nothing
+            return ""  # half a pair has no ratio
         left_s = self._limit_s - spent_s
         needed, what = forecast.unit_s(unit), "this"
         if unit.point.repeat > 1 and not self._begun(unit, done):

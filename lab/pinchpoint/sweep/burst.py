@@ -23,7 +23,7 @@ from pinchpoint.sweep.summary import Found, most_offered, result_of
 from pinchpoint.sweep.warm_up import warm_up
 
 PHASE = "burst"
-TRIED = 3  # bursts as long as the smallest ring, by which the engine's own rate is told: refusing frames is faster
+TRIED = 3  # bursts as long as the smallest ring, which show the engine's own rate: refusing frames is faster
 
 MOST_ABANDONED = 3  # tests in a row of which some burst was never valid
 NEAR = 4  # widths of a search's end: how far from the last test's answer the next one looks first
@@ -121,7 +121,7 @@ class _Tests:
         return median(self._valid(length).offered_fps for _ in range(TRIED))
 
     def _valid(self, frames: int) -> Trial:
-        """A valid burst of so many frames. Raises _UnjudgedError."""
+        """A valid burst of this many frames. Raises _UnjudgedError."""
 
         def measure(_duration_s: float, _load_fps: float) -> Trial:
             return self._measurer.burst(PHASE, frames, self._burst.rate_fps)

@@ -172,7 +172,7 @@ def _stream(stream: Stream) -> str:
 def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:
     """Build the bench without the DUT, measure, and take it down.
 
-    Raises RequirementError, "cannot, because ...", where it cannot be built, TooNoisyError, BenchError, EngineError.
+    Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
     bench_id = secrets.token_hex(3)
     places = OvsPlaces(bench_id, PurePosixPath(STATE_DIRECTORY / bench_id))
@@ -214,7 +214,7 @@ def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> C
             TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
         )
         if not result.completed:
-            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was told to'}")
+            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}")
         return result
 
     return run
@@ -263,7 +263,7 @@ class CeilingTest:
         listener: Listener,
         on_stoppable: Callable[[Stoppable], None] = lambda _: None,
     ) -> ScenarioResult:
-        """The result held against the ceiling of its own mode, if that was not known before.
+        """The result compared with the ceiling of its own mode, if that was not known before.
 
         What the result has surpassed is forgotten. `on_stoppable` is handed what ends this test by KeyboardInterrupt.
         """
@@ -279,7 +279,7 @@ class CeilingTest:
         held = held_result(result, ceilings)
         if held.ceiling is not None:
             return held
-        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was held against it"
+        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was compared with it"
         return replace(result, warnings=(*result.warnings, why))
 
     def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
@@ -338,7 +338,7 @@ def _verdict(result: ScenarioResult, rates: Sequence[Rate]) -> Verdict | None:
 
 
 def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
-    """The same result, the rates of every mode held against the ceiling in that mode."""
+    """The same result, the rates of every mode compared with the ceiling in that mode."""
 
     def held(rates: Sequence[Rate], distance_ns: float | None, seen_fps: float | None) -> tuple[Rate, ...]:
         return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)

@@ -1,6 +1,6 @@
 """Traffic through the switch while something is built: what building blocks, and when a rule takes its first frame.
 
-The engine sends two kinds of streams until it is told to stop: the scenario's, at a
+The engine sends two kinds of streams until it is stopped: the scenario's, at a
 steady rate, and one of probes, whose five-tuples are those of sampled rules. A probe
 is dropped until its rule takes it, so the number of a flow's lost probes is
 the time until its first frame came through.
@@ -151,7 +151,7 @@ class Background:
                 return result
             self._ended.append((self._beginning(result), result))
             self._began_s = None
-            # Frames of the one before, should some be left in a ring, are told apart by the epoch.
+            # Frames of the one before that are left in a ring are recognised by the epoch.
             message = msgspec.structs.replace(message, epoch=message.epoch + 1, duration_s=RENEWED_S)
 
     def _beginning(self, result: protocol.Result) -> float:

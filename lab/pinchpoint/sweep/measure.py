@@ -109,7 +109,7 @@ class Measurer:
         return self.trials[-1] if self.trials else None
 
     def burst(self, phase: str, frames: int, rate_fps: float | None) -> Trial:
-        """One burst of so many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""
+        """One burst of this many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""
         rate_fps = rate_fps or HIGHEST_FPS
         return self.trial(phase, duration_of(frames, rate_fps), rate_fps, burst_frames=frames)
 

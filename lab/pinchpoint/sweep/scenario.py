@@ -81,7 +81,7 @@ def run_scenario(
 
     `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
     measures as soon as there is something, so that a signal handler can stop it. With a
-    `ceiling_test`, rates are held against the generator's own ceiling.
+    `ceiling_test`, rates are compared with the generator's own ceiling.
     """
     began = time.monotonic()
     engine = [find_engine()]  # before anything is built
@@ -116,7 +116,7 @@ def ceilings_of(
 ) -> tuple[tuple[Ceiling, ...], str]:
     """What is known of the generator as the search begins; and why nothing is, empty if something is.
 
-    A search that an earlier run began goes on with what it knew then: its recorded trials answer
+    A search that an earlier run began continues with what it knew then: its recorded trials answer
     no other questions than it asked with that.
     """
     if recorded.trials and recorded.ceilings is not None:
@@ -142,7 +142,7 @@ def first_lines(text: str, most: int) -> str:
 
 
 def _attach_log(bench: Standing) -> None:
-    """The switch's log, which goes with the bench; what failed is told either way."""
+    """The switch's log, which is removed with the bench; what failed is reported either way."""
     with suppress(PinchpointError, OSError):
         log = Path(bench.setup.places.log).read_text(errors="replace")
         bench.record.attach(f"{bench.scenario.name}.ovs-vswitchd.log", log[-MOST_ATTACHED:])

@@ -185,7 +185,7 @@ def collectors(setup: Setup, control: Unixctl) -> list[Collector]:
 
 
 def witnesses(setup: Setup, control: Unixctl) -> list[Collector]:
-    """Those that tell what the host and the packet threads did, cheap enough to be read while frames are sent."""
+    """Readers of what the host and the packet threads did, cheap enough to run while frames are sent."""
     scenario, places = setup.scenario, setup.places
     return [
         CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus, *host_cpus(scenario)})),

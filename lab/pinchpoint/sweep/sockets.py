@@ -296,7 +296,7 @@ def _warnings(
     if valid < wanted:
         lines.append(f"{valid} of {len(found)} windows were valid, not {wanted}; the last invalid one: {last}")
     elif len(found) > valid:
-        lines.append(f"{len(found) - valid} of {len(found)} windows set aside and repeated; the last one: {last}")
+        lines.append(f"{len(found) - valid} of {len(found)} windows discarded and repeated; the last one: {last}")
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
         built = {"OpenFlow rules": rules(scenario), "extra ports": scenario.dut.extra_ports.count}

@@ -242,7 +242,7 @@ def test_a_process_whose_first_thread_has_ended_is_not_gone(monkeypatch):
         stat = Path(f"/proc/{process.pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "Z":
             time.sleep(0.005)
-        with monkeypatch.context() as patch, pytest.raises(BenchError, match="still there"):
+        with monkeypatch.context() as patch, pytest.raises(BenchError, match="still running"):
             patch.setattr(host.os, "kill", lambda _pid, _number: None)
             host.end_processes([process.pid], grace_s=0.05)
         process.kill()

@@ -138,5 +138,5 @@ def test_what_outlives_a_process_with_its_stderr_is_not_waited_for():
 
 
 def test_one_that_does_not_end_in_time_is_told_and_ended():
-    with pytest.raises(CommandFailed, match=r"no end within 0\.2 s"):
+    with pytest.raises(CommandFailed, match=r"did not end within 0\.2 s"):
         run_fed(["sleep", "60"], (), (), lambda _: None, timeout_s=0.2)

@@ -37,7 +37,7 @@ def lacking(monkeypatch, wanted, cpus=(0, 1)):
 def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp_path):
     monkeypatch.setattr(requirements, "Path", lambda *parts: tmp_path.joinpath(*(part.strip("/") for part in parts)))
     told = lacking(monkeypatch, scenario("kernel"))
-    assert "kernel module openvswitch: cannot, because the running kernel" in told
+    assert "kernel module openvswitch: the running kernel" in told
     assert "apt-get install linux-image-amd64" in told
     (tmp_path / "sys/module/openvswitch").mkdir(parents=True)
     assert lacking(monkeypatch, scenario("kernel")) == ""
@@ -52,14 +52,14 @@ def test_one_cpu_is_enough_where_nothing_polls(monkeypatch):
 
 def test_a_hosts_cpu_must_be_usable(monkeypatch):
     told = lacking(monkeypatch, replace(scenario(), hosts=(Host("a", "br0", "10.0.0.1/24", (5,)),)))
-    assert "CPU 5 not usable here" in told
+    assert "CPU 5 cannot be used here" in told
 
 
 @pytest.mark.parametrize(("datapath", "refused"), [("kernel", True), ("af_packet", False)])
 def test_tunnels_need_a_userspace_datapath(monkeypatch, datapath, refused):
     bridges = tuple(Bridge(name, (), ()) for name in ("br0", "br1"))
     told = lacking(monkeypatch, scenario(datapath, bridges=bridges, tunnels=(Tunnel("vx", "br0", "br1", 1),)))
-    assert ("tunnels: cannot, because" in told) is refused
+    assert ("tunnels: not possible with the kernel datapath" in told) is refused
 
 
 def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch):
@@ -67,6 +67,6 @@ def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch
     left, right = plain.ports
     two = replace(plain, ports=(replace(left, queues=2), right))
     told = lacking(monkeypatch, two)
-    assert "port left has 2, and the engine 1 CPU\n" in told
+    assert "port left has 2 queues, but the engine has 1 CPU\n" in told
     assert "engine.cpus with 2 CPUs" in told
     assert lacking(monkeypatch, replace(two, engine=replace(two.engine, cpus=(0, 2))), cpus=(0, 1, 2)) == ""

@@ -157,7 +157,7 @@ def test_a_gate_judges_a_duet_too(duets, compare, capsys):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--pairs", "6"), "--pairs asks for turns"),
+        (("--pairs", "6"), "--pairs needs turns"),
         (("--metric", "NDR"), "slices measure the forwarded rate under overload and no NDR"),
         (("--set", "dut.datapath=kernel"), "the kernel's one datapath"),
     ],

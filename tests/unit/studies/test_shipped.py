@@ -91,7 +91,7 @@ def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, 
             requirements.require(scenario)
             possible.add(scenario.point.levels["queues"])
         except RequirementError as error:
-            assert "CPU 2, 3 not usable here" in str(error)
+            assert "CPU 2, 3 cannot be used here" in str(error)
     assert possible == measured
 
 

@@ -123,12 +123,12 @@ def test_how_many_flows_there_are_changes_no_ceiling_but_which_fields_move_does(
 
 
 def test_what_cannot_be_measured_is_said_and_not_tried_again(path):
-    measure = Measuring(RequirementError("the generator's ceiling: cannot, because a NIC needs a cable"))
+    measure = Measuring(RequirementError("the generator's ceiling: a NIC needs a cable"))
     test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
     for _ in range(2):
         ceilings, why = test.before(TWO_PORTS, Listener())
         assert ceilings == ()
-        assert "cannot, because a NIC needs a cable" in why
+        assert "a NIC needs a cable" in why
     assert measure.calls == 1
 
 

@@ -84,7 +84,7 @@ def test_each_queue_of_a_port_has_a_core_of_the_engine():
     request = engine_request(replace(plain, ports=(replace(left, queues=2), right)), PLACES)
     assert [(worker.core, worker.ports) for worker in request.workers] == [(0, ("left",)), (2, ("left", "right"))]
     assert "queues=2," in request.ports[0].device
-    with pytest.raises(RequirementError, match="port left has 3, and the engine 2 CPUs"):
+    with pytest.raises(RequirementError, match="port left has 3 queues, but the engine has 2 CPUs"):
         engine_request(replace(plain, ports=(replace(left, queues=3), right)), PLACES)
 
 

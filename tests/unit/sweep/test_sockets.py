@@ -107,7 +107,7 @@ def test_valid_windows_speak_and_disturbed_ones_are_counted():
     found = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
     assert (found.outcome, found.metrics[0].value, found.trials) == (Outcome.MEASURED, 10_000, 3)
     assert found.invalid_trials == {"noisy_host": 1}
-    assert found.warnings == ("1 of 3 windows set aside and repeated; the last one: stolen",)
+    assert found.warnings == ("1 of 3 windows discarded and repeated; the last one: stolen",)
     assert found.verdict is not None
 
 

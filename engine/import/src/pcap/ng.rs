@@ -115,7 +115,7 @@ type Parsed<'a, T> = IResult<&'a [u8], T, ParseError<&'a [u8]>>;
 fn parsed<'a, T>(read: fn(&'a [u8]) -> Parsed<'a, T>, block: &'a [u8]) -> Result<T, String> {
     let failed = |_| {
         let len = block.len();
-        format!("malformed block: its content does not fit its type and its {len} bytes")
+        format!("malformed block of {len} bytes: its content does not fit its type")
     };
     read(block).map(|(_, value)| value).map_err(failed)
 }
@@ -136,7 +136,7 @@ fn take(
 ) -> Result<(), PcapError> {
     let Some(interface) = interfaces.get(block.if_id as usize) else {
         let message = format!(
-            "captured on interface {}, but {} are described before it",
+            "captured on interface {}, but only {} are described before it",
             block.if_id,
             interfaces.len()
         );

@@ -37,13 +37,13 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
             flow.replies.push(frame.bytes);
         } else {
             return Err(at(format!(
-                "from {} to {}, a second flow beside {src} to {dst}; expected one",
+                "expected one flow, {src} to {dst}; found another from {} to {}",
                 ends.src, ends.dst
             )));
         }
     }
     if flow.frames.is_empty() {
-        return Err("it holds no frame".to_owned());
+        return Err("the capture holds no frame".to_owned());
     }
     if !flow.replies.is_empty() {
         flow.warnings.push(format!(
@@ -54,7 +54,7 @@ pub(super) fn split(captured: Vec<CapturedFrame>) -> Result<Flow, String> {
     }
     if damaged > 0 {
         flow.warnings.push(format!(
-            "{damaged} frames were captured with wrong checksums (before an offload wrote them?)"
+            "{damaged} frames have wrong checksums in the capture (taken before the NIC's offload?)"
         ));
     }
     Ok(flow)

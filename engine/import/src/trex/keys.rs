@@ -21,8 +21,8 @@ type Table = &'static [(&'static str, Rule)];
 
 const OFF: &[&str] = &["false", "False", "0"];
 const GAPS: &str =
-    "the gaps of the capture are not kept, frames are sent evenly at cps x frames per flow";
-const POOLS: &str = "there is one range of clients and one of servers";
+    "gaps of the capture are not kept; frames are sent evenly at cps x frames per flow";
+const POOLS: &str = "only one range of clients and one of servers are imported";
 const SERVER: &str = "servers are taken from servers_start to servers_end";
 const IPV6: &str = "only IPv4 is imported";
 const PAYLOAD: &str = "payloads are sent as they were captured";
@@ -93,7 +93,7 @@ pub(super) const TEMPLATE: Table = &[
     ("keep_src_port", Read),
     (
         "plugin_id",
-        Only(&["0"], "there are no plug-ins that change a flow"),
+        Only(&["0"], "plug-ins that change a flow are not imported"),
     ),
     ("dyn_pyload", Refused(PAYLOAD)),
     ("wlength", Refused(PAYLOAD)),

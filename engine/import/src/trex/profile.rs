@@ -86,7 +86,7 @@ impl Common {
         let aging = generator.optional("udp_aging", "seconds", not_negative)?;
         if let Some((aging_s, _)) = aging.filter(|(aging_s, _)| *aging_s > 0.0) {
             warnings.push(format!(
-                "udp_aging {aging_s}: flows repeat in a loop without waiting between two rounds"
+                "udp_aging {aging_s}: ignored, flows repeat without a pause between rounds"
             ));
         }
         if generator
@@ -94,8 +94,7 @@ impl Common {
             .is_some()
         {
             warnings.push(
-                "dual_port_mask: one pair of ports is imported, without an offset for more"
-                    .to_owned(),
+                "dual_port_mask: ignored, since only one pair of ports is imported".to_owned(),
             );
         }
         Ok(Self {
@@ -122,7 +121,7 @@ impl Common {
         let mut warnings = self.warnings.clone();
         if !keep_src_port(&entry)?.unwrap_or(self.keep_src_port) {
             warnings.push(
-                "every flow has the source port of the capture; TRex takes a port for each"
+                "every flow has the source port of the capture; TRex gives each flow its own"
                     .to_owned(),
             );
         }
@@ -151,7 +150,7 @@ impl Common {
             return Ok(limit);
         }
         warnings.push(format!(
-            "without limit TRex makes ever new flows; here the {pairs} pairs repeat"
+            "without limit TRex keeps making new flows; here the {pairs} pairs repeat"
         ));
         Ok(pairs)
     }

@@ -129,11 +129,11 @@ fn what_trex_would_send_differently_is_a_warning() {
     assert_eq!(
         found.warnings,
         [
-            "udp_aging 3: flows repeat in a loop without waiting between two rounds",
-            "dual_port_mask: one pair of ports is imported, without an offset for more",
-            "every flow has the source port of the capture; TRex takes a port for each",
-            "without limit TRex makes ever new flows; here the 510 pairs repeat",
-            "1 frames were captured with wrong checksums (before an offload wrote them?)",
+            "udp_aging 3: ignored, flows repeat without a pause between rounds",
+            "dual_port_mask: ignored, since only one pair of ports is imported",
+            "every flow has the source port of the capture; TRex gives each flow its own",
+            "without limit TRex keeps making new flows; here the 510 pairs repeat",
+            "1 frames have wrong checksums in the capture (taken before the NIC's offload?)",
         ]
     );
 }
@@ -160,7 +160,7 @@ fn unsupported_keys_are_named_with_line_and_value() {
         ),
         (
             ", plugin_id: 2",
-            "cap_info[0].plugin_id: \"2\": not supported, expected 0: there are no plug-ins",
+            "cap_info[0].plugin_id: \"2\": not supported, expected 0: plug-ins",
         ),
         (
             ", server_addr: 1.2.3.4",
@@ -178,7 +178,7 @@ fn unsupported_keys_are_named_with_line_and_value() {
             ", limit: 511",
             "cap_info[0].limit: \"511\": expected 1 to 510",
         ),
-        (", cps: 1", "cps: given already in line 10"),
+        (", cps: 1", "cps: already given in line 10; remove one"),
     ];
     for (template, expected) in cases {
         let found = message(&profile("50.0.0.2", template));
@@ -276,7 +276,7 @@ fn a_capture_that_is_no_udp_flow_is_named_with_its_frame() {
     let mut fragment = query();
     fragment[20] = 0x20;
     let cases: [(&[Vec<u8>], &str); 6] = [
-        (&[], "one.pcap: it holds no frame"),
+        (&[], "one.pcap: the capture holds no frame"),
         (
             &[frame(CLIENT, SERVER, 6, 30)],
             "one.pcap: frame 1: TCP; only UDP is imported",
@@ -289,7 +289,7 @@ fn a_capture_that_is_no_udp_flow_is_named_with_its_frame() {
         (&[vec![1; 9]], "one.pcap: frame 1: 9 bytes, too few"),
         (
             &[query(), stranger],
-            "one.pcap: frame 2: from 10.1.1.9:1 to 10.2.2.2:53, a second flow beside",
+            "one.pcap: frame 2: expected one flow, 10.1.1.1:4000 to 10.2.2.2:53; found another",
         ),
     ];
     for (frames, expected) in cases {

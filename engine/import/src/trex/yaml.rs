@@ -132,7 +132,7 @@ impl<'a> Builder<'a> {
             }
             if let Some(first) = entries.iter().find(|entry| entry.key == key) {
                 let key = shortened(&key);
-                let message = format!("{key}: given already in line {}", first.line);
+                let message = format!("{key}: already given in line {}; remove one", first.line);
                 return Err(At::new(line, message));
             }
             let (event, value_line) = self.next()?;

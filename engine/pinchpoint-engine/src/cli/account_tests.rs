@@ -157,7 +157,7 @@ fn a_generator_that_was_too_slow_says_by_how_much_and_why() {
     assert!(told.contains(expected), "{told}");
     let told = warned(|result| result.streams[0].offered = 500_000);
     assert!(
-        told.ends_with("a core that nothing else runs on (--cores) would help"),
+        told.ends_with("use a core that nothing else runs on (--cores)"),
         "{told}"
     );
 }
@@ -166,7 +166,9 @@ fn a_generator_that_was_too_slow_says_by_how_much_and_why() {
 fn losses_that_may_be_ours_are_told_apart() {
     let told = warned(|result| result.ports[1].rx_missed = Some(7));
     assert!(
-        told.starts_with("7 frames were lost in our own receive ring of right"),
+        told.starts_with(
+            "7 frames were lost in the engine's own receive ring of right, not in the path"
+        ),
         "{told}"
     );
     // The golden result's largest jump is at the time of its longest gap.
@@ -196,7 +198,7 @@ fn silence_refusals_late_frames_steal_and_distance_are_told() {
     for (spoil, told) in [
         (
             (|result| result.streams[0].received = Some(0)) as fn(&mut TrialResult),
-            "nothing of stream 0 arrived at right",
+            "no frame of stream 0 arrived at right",
         ),
         (
             |result| result.ports[0].refused = 10,

@@ -16,23 +16,23 @@ Ports are written BACKEND:DEVICE[@NETNS]: af_packet:veth0@ns1, af_xdp:eth0,queue
 xdp_live:veth2, dpdk:0000:01:00.0, dpdk:net_virtio_user0,path=S,server=1, mem:pair.
 
 Examples:
-  What can be used here:
+  Which backends can be used here:
     pinchpoint-engine backends
   A million frames a second from one end of a switch to the other, for 10 s:
     pinchpoint-engine send --from af_packet:veth0@ns1 --to af_packet:veth1@ns2 --rate 1M
   65,536 flows of a mix of sizes at half the line rate, both ways:
     pinchpoint-engine send --from dpdk:0000:01:00.0 --to dpdk:0000:01:00.1 --both-ways \\
         --rate 50% --size imix:simple --flows 65536
-  As fast as the core allows, to nobody:
+  As fast as the core allows, without a receiver:
     pinchpoint-engine send --from xdp_live:veth2 --rate max --time 5s
-  What arrives, until Ctrl-C:
+  Count what arrives, until Ctrl-C:
     pinchpoint-engine listen af_packet:veth1@ns2
   Transactions a second through the kernel, from one namespace to another:
     pinchpoint-engine rr --client ns1 --server ns2 --address 10.0.0.2 --repeats 5
-  Without any device, to see what the engine itself can do:
+  The engine alone, without a device:
     pinchpoint-engine send --from mem:pair --to mem:pair --rate max --time 1s
 
-Without arguments it speaks JSON lines on stdin and stdout; see --help-protocol.
+Without arguments the engine speaks JSON lines on stdin and stdout; see --help-protocol.
 
 Exit status: 0 done, 1 failed or aborted, 2 bad command line, 3 a port could not be
 opened, 130 after Ctrl-C (the trial stops in order and is reported), 143 after SIGTERM.";
@@ -47,7 +47,7 @@ opened, 130 after Ctrl-C (the trial stops in order and is reported), 143 after S
     max_term_width = 100
 )]
 pub struct Cli {
-    /// Tell how to talk to the engine in JSON lines, with an example to pipe in
+    /// Explain the JSON lines protocol, with an example to pipe in
     #[arg(long)]
     pub help_protocol: bool,
     /// What to do.
@@ -62,15 +62,15 @@ pub enum Command {
     Send(Box<SendArgs>),
     /// Only receive, and count what arrives
     Listen(Box<ListenArgs>),
-    /// Requests and responses on standing connections, over the kernel's sockets
+    /// Measure requests and responses on standing connections over kernel sockets
     Rr(Box<RrArgs>),
-    /// Connections: connect, request, response, close
+    /// Measure connections over kernel sockets: connect, request, response, close
     Crr(Box<CrrArgs>),
-    /// Bytes from a client to a server as fast as they go
+    /// Measure throughput from a client to a server over kernel sockets
     Stream(Box<StreamArgs>),
     /// Join ports in pairs: what arrives at one leaves through the other
     Relay(Box<RelayArgs>),
-    /// Tell what each backend can do here and, if not, why and what mends it
+    /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell
     Completions {
@@ -86,7 +86,7 @@ pub struct SendArgs {
     #[arg(long, value_name = "PORT", required = true, value_parser = ports::port)]
     #[arg(help_heading = "Path")]
     pub from: Vec<PortArg>,
-    /// Where they are expected; 'none', or left out altogether: by nobody
+    /// Where they are expected. 'none', or no --to at all: frames are only sent
     #[arg(long, value_name = "PORT", value_parser = ports::target, help_heading = "Path")]
     pub to: Vec<Target>,
     /// Send from each --to to its --from as well, with source and destination swapped;
@@ -120,13 +120,13 @@ pub struct LoadArgs {
     /// (10Gbit-l2), a share of the line rate (50%), or max
     #[arg(long, default_value = "100k", value_parser = numbers::pace)]
     pub rate: Pace,
-    /// How long to send: 10s, 500ms, 2m [default: 10s, or what a --trex profile says]
+    /// How long to send: 10s, 500ms, 2m [default: 10s, or the duration of the --trex profile]
     #[arg(long, value_parser = numbers::seconds)]
     pub time: Option<f64>,
-    /// Let N frames fall due together, at the same mean rate
+    /// Send in bursts of N frames, at the same mean rate
     #[arg(long, value_name = "N", value_parser = numbers::count, conflicts_with = "ramp")]
     pub burst: Option<u64>,
-    /// Let the rate grow from this share of it to all of it
+    /// Raise the rate linearly from this share of --rate to --rate
     #[arg(long, value_name = "SHARE", value_parser = numbers::share)]
     pub ramp: Option<f64>,
     /// Hand at most N frames to a port at once
@@ -190,7 +190,7 @@ pub struct FrameArgs {
     /// Send checksums that are wrong: ipv4, l4
     #[arg(long, value_name = "WHICH", value_delimiter = ',')]
     pub wrong_checksum: Vec<WrongArg>,
-    /// Send frames without the signature; then nothing is known about what arrives
+    /// Send frames without the signature; loss and latency are then unknown
     #[arg(long)]
     pub unstamped: bool,
 }
@@ -213,11 +213,11 @@ pub struct FlowArgs {
     /// Destination ports: one or a range [default: 12]
     #[arg(long, value_name = "PORT", value_parser = ranges::ports, conflicts_with = "whole")]
     pub dst_port: Option<ranges::Ports>,
-    /// Flows before the first comes again [default: all there are]. Without ranges of
-    /// addresses: that many, 65535 destinations to a source
+    /// Number of flows before the first one repeats [default: all combinations]. Without
+    /// address ranges, ranges are made for it, with 65535 destinations per source
     #[arg(long, value_name = "N", value_parser = numbers::count)]
     pub flows: Option<u64>,
-    /// What varies first
+    /// Which range varies fastest, which next
     #[arg(
         long,
         value_delimiter = ',',
@@ -228,7 +228,7 @@ pub struct FlowArgs {
     /// udp.src=random:LEAST-GREATEST:COUNT, ipv4.dst=zipf:COUNT:EXPONENT
     #[arg(long, value_name = "FIELD=OP", value_parser = ranges::field)]
     pub field: Vec<FieldRequest>,
-    /// Of everything random: the same seed gives the same frames
+    /// Seed of everything random: the same seed gives the same frames
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Count the first N flows one by one, and list those that lost frames
@@ -239,8 +239,8 @@ pub struct FlowArgs {
 /// How ports are driven.
 #[derive(Debug, Args)]
 pub struct EngineArgs {
-    /// Cores to use, a worker each. One core drives all ports; of several each drives
-    /// its share of the ports, dealt out in turn [default: the first core]
+    /// Cores to use, with one worker each. Ports are assigned to them in turn
+    /// [default: the first core]
     #[arg(long, value_name = "N,N", value_delimiter = ',')]
     pub cores: Vec<usize>,
     /// Give every core a queue of every port instead; each sends its part of a stream
@@ -256,8 +256,8 @@ pub struct EngineArgs {
     /// virtual devices also --no-pci --single-file-segments -m 256]
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
     pub eal: Option<String>,
-    /// Answer ARP and neighbour solicitation for an address; by the ports of one side
-    /// with @from or @to
+    /// Answer ARP and neighbour solicitations for an address. @from or @to: only the ports
+    /// of that side answer
     #[arg(long, value_name = "IP=MAC", value_parser = ranges::answer)]
     pub answer: Vec<Answer>,
     /// How long to wait for links to come up
@@ -266,7 +266,7 @@ pub struct EngineArgs {
     /// Keep the first frames sent and received in a new pcapng file
     #[arg(long, value_name = "FILE")]
     pub capture: Option<String>,
-    /// How many of each
+    /// Number of sent and of received frames to keep, each
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub capture_frames: usize,
 }
@@ -277,7 +277,7 @@ pub struct MeasureArgs {
     /// How long to receive after the last frame was sent
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = numbers::seconds)]
     pub drain: f64,
-    /// Take the latency of every N-th frame only
+    /// Measure the latency of every N-th frame only
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub latency_every: u64,
     /// Do not verify the checksums of frames that arrive
@@ -300,10 +300,10 @@ pub struct OutputArgs {
     /// Print the protocol's result line instead of the table
     #[arg(long)]
     pub json: bool,
-    /// Print the protocol's lines that would be sent, and do nothing
+    /// Print the protocol lines that would be sent, and stop
     #[arg(long)]
     pub dry_run: bool,
-    /// No line a second on stderr
+    /// Print no progress on stderr
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -340,7 +340,7 @@ pub enum Preset {
     Udp,
     /// UDP over IPv6
     Udp6,
-    /// TCP over IPv4, SYN unless --tcp-flags says otherwise
+    /// TCP over IPv4, with the SYN flag unless --tcp-flags is given
     TcpSyn,
     /// TCP over IPv6
     Tcp6Syn,
@@ -348,7 +348,7 @@ pub enum Preset {
     Icmp,
     /// ICMPv6 echo requests
     Icmp6,
-    /// ARP requests, to everybody unless --dst-mac says otherwise
+    /// ARP requests, broadcast unless --dst-mac is given
     Arp,
     /// UDP over IPv4 in VXLAN
     Vxlan,

@@ -21,7 +21,7 @@ pub(super) fn backends(args: &BackendsArgs, out: &mut File) -> Result<u8, Failur
     let reply = reply?;
     let Reply::Hello(hello) = &reply else {
         return Err(Failure::failed(
-            "the engine answered hello with something else",
+            "the engine sent an unexpected answer to 'hello'",
         ));
     };
     if args.json {

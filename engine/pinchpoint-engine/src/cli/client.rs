@@ -113,7 +113,9 @@ impl Client {
                 }
                 Told::Gone => {
                     self.check_signals()?;
-                    return Err(Failure::failed("the engine failed; its message is above"));
+                    return Err(Failure::failed(
+                        "the engine's session thread failed; its message is above",
+                    ));
                 }
             }
         }
@@ -132,7 +134,7 @@ impl Client {
     fn send(&self, request: &Request) -> Result<(), Failure> {
         let line = serde_json::to_string(request);
         let line = line.map_err(|error| Failure::failed(error.to_string()))?;
-        // A session that is gone is told by the end of its replies.
+        // The end of its replies shows that a session is gone.
         let _ = self.requests.send(Event::Line(line));
         Ok(())
     }
@@ -162,7 +164,7 @@ impl Client {
     }
 }
 
-/// Blocks SIGINT and SIGTERM in every thread started later, and tells them.
+/// Blocks SIGINT and SIGTERM in every thread started later, and reports them.
 fn watch_signals(tell: Sender<Told>) -> io::Result<()> {
     let mut awaited = SigSet::empty();
     awaited.add(Signal::SIGINT);

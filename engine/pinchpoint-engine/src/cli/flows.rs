@@ -68,7 +68,7 @@ pub(super) fn flows(
     let count = args.flows.unwrap_or(possible);
     if count == 0 || count > possible {
         return Err(Failure::usage(format!(
-            "--flows {count}: expected 1 to {possible}, what the ranges given make together"
+            "--flows {count}: expected 1 to {possible}, the number of combinations of the given ranges"
         )));
     }
     Ok(Flows { count, fields })
@@ -233,7 +233,8 @@ mod tests {
             "--flows",
             "11",
         ];
-        let expected = "--flows 11: expected 1 to 10, what the ranges given make together";
+        let expected =
+            "--flows 11: expected 1 to 10, the number of combinations of the given ranges";
         assert_eq!(told(&options, false), Err(expected.to_owned()));
     }
 }

@@ -1,4 +1,4 @@
-//! The line a second that tells how a trial goes.
+//! The progress line of a trial, once a second.
 
 use super::numbers::{grouped, scaled};
 use crate::protocol::Sample;
@@ -73,14 +73,14 @@ pub(super) struct Progress {
     last: Option<Sample>,
 }
 
-/// What a trial is, as far as its progress is told.
+/// What the progress line needs to know of a trial.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Outlook {
     /// How long it lasts.
     pub duration_s: f64,
     /// Whether anything is sent.
     pub sends: bool,
-    /// Whether frames are expected to arrive, and can be told from others.
+    /// Whether frames are expected to arrive, and can be distinguished from others.
     pub expects: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Numbers as people write them, read and told.
+//! Numbers as people write them, parsed and printed.
 
 use crate::protocol::{Rate, Size};
 

@@ -27,7 +27,7 @@ pub struct Ports {
 pub struct Answer {
     /// The address.
     pub ip: IpAddr,
-    /// The Ethernet address to tell.
+    /// The Ethernet address to answer with.
     pub mac: Mac,
     /// Which ports: `from`, `to`, or all.
     pub side: Option<Side>,
@@ -73,7 +73,7 @@ pub(super) fn addresses(text: &str) -> Result<Addresses, String> {
     let (low, high) = if let Some((first, last)) = text.split_once('-') {
         let (first, last) = (read(first)?, read(last)?);
         if first.is_ipv4() != last.is_ipv4() || first > last {
-            return Err("the range ends before it begins".to_owned());
+            return Err("the range ends before it begins: put the lower address first".to_owned());
         }
         (first, last)
     } else if let Some((network, length)) = text.split_once('/') {
@@ -364,7 +364,7 @@ mod tests {
             ("udp.src", "expected FIELD=OP"),
             (
                 "udp.sauce=list:1",
-                "'udp.sauce' is no field; expected one of",
+                "unknown field 'udp.sauce'; expected one of",
             ),
             ("udp.src=increment:1", "expected increment:STEP:COUNT"),
             ("udp.src=list:1,,2", "expected list:VALUE"),

@@ -1,7 +1,7 @@
 //! `relay`: ports joined in pairs until somebody says stop.
 //!
 //! It measures nothing, so it is no conversation: one thread waits for signals,
-//! one moves frames, and the main one tells.
+//! one moves frames, and the main one reports.
 
 use super::ports::Ports;
 use super::ranges::Side;
@@ -45,7 +45,7 @@ enum Event {
 pub(super) fn run(args: &RelayArgs, out: &mut File) -> Result<u8, Failure> {
     if !args.ports.len().is_multiple_of(2) {
         return Err(Failure::usage(format!(
-            "{} ports: a relay joins two and two",
+            "{} ports: expected an even number, since a relay joins ports in pairs",
             args.ports.len()
         )));
     }
@@ -82,7 +82,7 @@ pub(super) fn run(args: &RelayArgs, out: &mut File) -> Result<u8, Failure> {
     })
 }
 
-/// Tells accounts until the relay has ended.
+/// Prints accounts until the relay has ended.
 fn attend(
     events: &Receiver<Event>,
     control: &Control,
@@ -98,7 +98,11 @@ fn attend(
                 return Ok(usage::EXIT_DONE);
             }
             Ok(Event::Ended(Err(why))) => return Err(Failure::failed(why)),
-            Err(_) => return Err(Failure::failed("the relay died; its message is above")),
+            Err(_) => {
+                return Err(Failure::failed(
+                    "the relay's thread failed; its message is above",
+                ));
+            }
         }
     }
 }
@@ -151,7 +155,8 @@ fn await_links(ends: &mut [End<AnyPort>], patience: Patience<'_>) -> Result<bool
             return Ok(false);
         }
         if patience.is_over() {
-            let hint = "is the other end there? --link-timeout says how long to wait for it";
+            let hint =
+                "check that the other end is up; --link-timeout sets how long to wait for it";
             let message = format!("{down}: the link is down");
             return Err(missing(OpenError::link(message).hint(hint)));
         }
@@ -171,7 +176,7 @@ fn start(
     let clock = Clock::new();
     let work = move || {
         let _guard = ThreadGuard::new();
-        let ready = sched::pin(core).map_err(|error| format!("pin to core {core}: {error}"));
+        let ready = sched::pin(core).map_err(|error| format!("cannot pin to core {core}: {error}"));
         let ended = ready.map(|()| {
             // The kernel rounds sleeps up by 50 us otherwise (prctl(2), PR_SET_TIMERSLACK).
             let _ = prctl::set_timerslack(1);
@@ -214,7 +219,7 @@ fn watch_signals(tell: Sender<Event>, cancelled: Arc<AtomicBool>) -> io::Result<
     Ok(())
 }
 
-/// Tells the end of input.
+/// Reports the end of input.
 fn watch_input(tell: Sender<Event>, cancelled: Arc<AtomicBool>) -> io::Result<()> {
     let watch = move || {
         let mut bytes = [0; 256];

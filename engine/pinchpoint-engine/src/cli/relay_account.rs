@@ -1,4 +1,4 @@
-//! What a relay tells: as JSON, and as tables.
+//! A relay's account, as JSON and as tables.
 
 use super::numbers::{duration, grouped};
 use super::table::{Paint, Table};

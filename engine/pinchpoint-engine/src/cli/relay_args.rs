@@ -13,8 +13,8 @@ The host's interface on one side, the switch's vhost-user port on the other:
     pinchpoint-engine relay af_packet:outer@bench \\
         dpdk:net_virtio_user0,path=/run/host.sock,server=1 --core 0
 
-Prints 'ready' once all links are up. SIGTERM and Ctrl-C end it and have it tell its
-account, with exit status 0; after SIGUSR1 it reports the account so far and continues.
+Prints 'ready' once all links are up. SIGTERM and Ctrl-C end it: it prints its
+account and exits with 0. SIGUSR1 prints the account so far, and the relay continues.
 Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 
 /// `relay`.
@@ -27,11 +27,11 @@ pub struct RelayArgs {
     /// The core that drives all of them [default: the first core]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
-    /// When nothing came: yield the core to whoever waits for it, spin, or sleep:TIME
+    /// What to do when nothing has arrived: yield the core, spin, or sleep:TIME
     #[arg(long, value_name = "HOW", default_value = "yield", value_parser = idle)]
     pub idle: Idle,
-    /// How long a frame that the other port does not take is offered again before it
-    /// is dropped
+    /// How long a frame that the other port does not accept is retried before it is
+    /// dropped
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = numbers::seconds)]
     pub patience: f64,
     /// Frames in each receive ring
@@ -46,10 +46,10 @@ pub struct RelayArgs {
     /// How long to wait for links to come up
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = numbers::seconds)]
     pub link_timeout: f64,
-    /// End with the end of stdin, too
+    /// End at the end of stdin as well
     #[arg(long)]
     pub until_eof: bool,
-    /// Tell accounts as a line of JSON instead of a table
+    /// Print accounts as a line of JSON instead of a table
     #[arg(long)]
     pub json: bool,
 }

@@ -91,7 +91,7 @@ pub(super) fn listen(args: &ListenArgs, out: &mut File) -> Result<u8, Failure> {
 
 /// A run without streams.
 fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> RunRequest {
-    // Frames of the run before are told apart by their epoch.
+    // Frames of the run before are recognised by their epoch.
     let epoch = (std::process::id() % 255) as u8 + 1;
     let capture = engine.capture.as_ref().map(|file| CaptureRequest {
         file: file.clone(),
@@ -151,7 +151,7 @@ fn legs(args: &SendArgs, ports: &mut Ports) -> Result<Vec<Leg>, Failure> {
             }),
             None if args.both_ways => {
                 return Err(Failure::usage(
-                    "--both-ways: a path without --to has no way back",
+                    "--both-ways: every --from needs a --to other than 'none'",
                 ));
             }
             _ => {}
@@ -176,7 +176,7 @@ fn probe_cores(
             match (first, second) {
                 (Some(one), Some(other)) => Ok(Some([one, other])),
                 _ => Err(Failure::usage(
-                    "--probe: this process may use one core only",
+                    "--probe: needs two cores, but this process may use only one (taskset, cgroup)",
                 )),
             }
         }
@@ -197,7 +197,7 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
         let (opened, request, reply) = told?;
         let Reply::Result(result) = &reply else {
             return Err(Failure::failed(
-                "the engine answered run with something else",
+                "the engine sent an unexpected answer to 'run'",
             ));
         };
         if self.output.json {
@@ -219,7 +219,7 @@ impl<R: Fn(&[OpenedPort]) -> Result<RunRequest, Failure>> Trial<'_, R> {
         let reply = client.ask(&Request::Open(self.open.clone()), |_| ())?;
         let Reply::Open(opened) = reply else {
             return Err(Failure::failed(
-                "the engine answered open with something else",
+                "the engine sent an unexpected answer to 'open'",
             ));
         };
         let request = (self.run)(&opened.ports)?;

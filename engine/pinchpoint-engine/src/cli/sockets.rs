@@ -40,7 +40,7 @@ pub(super) fn run(
     let reply = reply?;
     let Reply::SocketsResult(result) = &reply else {
         return Err(Failure::failed(
-            "the engine answered sockets with something else",
+            "the engine sent an unexpected answer to 'sockets'",
         ));
     };
     if output.json {

@@ -29,10 +29,10 @@ pub struct CrrArgs {
     time: TimeArgs,
     #[command(flatten, next_help_heading = "Load")]
     transactions: TransactionArgs,
-    /// Who closes first: its kernel keeps the connection in TIME_WAIT for 60 s. By the
-    /// client, as most programs do; its ports are used in turn, and again before the 60 s
-    /// are over if both ends have TCP time stamps. Without them ports run out, which is
-    /// then the result. A reset, by the client, leaves no TIME_WAIT
+    /// Which side closes first. Its kernel keeps the connection in TIME_WAIT for 60 s.
+    /// client: as most programs do. Ports are used in turn, and are reused within the 60 s
+    /// if both ends have TCP time stamps; otherwise they run out, and that is the result.
+    /// reset: the client resets the connection, which leaves no TIME_WAIT
     #[arg(
         long,
         value_name = "WHO",
@@ -76,10 +76,10 @@ struct PathArgs {
     /// Address the server listens on [default: 127.0.0.1]
     #[arg(long, value_name = "IP")]
     address: Option<IpAddr>,
-    /// Port the server listens on; 0: the kernel chooses
+    /// Port the server listens on; with 0 the kernel chooses
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Where the client connects, if not to the server itself: a balancer's address
+    /// Where the client connects, if not to the server itself, e.g. a balancer's address
     #[arg(long, value_name = "IP:PORT")]
     target: Option<SocketAddr>,
     /// Addresses the client sends from, in turn [default: the kernel chooses]
@@ -91,7 +91,7 @@ struct PathArgs {
     /// Core of the server [default: the second]
     #[arg(long, value_name = "N")]
     server_core: Option<usize>,
-    /// Ask for data again and again instead of sleeping; needs two cores
+    /// Poll for data instead of sleeping; needs two cores
     #[arg(long)]
     spin: bool,
 }
@@ -102,13 +102,13 @@ struct TimeArgs {
     /// How long to measure: 10s, 500ms, 2m
     #[arg(long, default_value = "10s", value_parser = numbers::seconds)]
     time: f64,
-    /// How long to run before that
+    /// How long to run before the measurement
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = numbers::seconds)]
     warm_up: f64,
-    /// Do all of it N times; several give a confidence interval
+    /// Repeat the measurement N times; two or more give a confidence interval
     #[arg(long, value_name = "N", default_value_t = 1)]
     repeats: u32,
-    /// Connections, or transactions under way at once
+    /// Number of connections; for crr, of transactions under way at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     connections: usize,
 }
@@ -116,10 +116,10 @@ struct TimeArgs {
 /// What a transaction is.
 #[derive(Debug, Args)]
 struct TransactionArgs {
-    /// Datagrams instead of TCP
+    /// Use UDP instead of TCP
     #[arg(long)]
     udp: bool,
-    /// Transactions a second; latency then counts from their planned instants
+    /// Planned transactions per second; latency is then measured from the planned instant
     /// [default: each begins when one ends]
     #[arg(long, value_name = "N", value_parser = numbers::count)]
     rate: Option<u64>,
@@ -132,7 +132,7 @@ struct TransactionArgs {
     /// Bytes of a response
     #[arg(long, value_name = "BYTES", default_value = "1", value_parser = numbers::count)]
     response: u64,
-    /// A transaction that takes longer has failed
+    /// A transaction that takes longer counts as failed
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = numbers::seconds)]
     timeout: f64,
 }

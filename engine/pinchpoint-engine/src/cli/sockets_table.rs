@@ -48,15 +48,15 @@ fn head(result: &SocketsResult) -> String {
     )
 }
 
-/// The mean over the repeats, with its confidence interval if there are several. Of
-/// rates that changed their level within a window there is no one number.
+/// The mean over the repeats, with its confidence interval if there are several. Rates
+/// that changed their level within a window are not summarised as one number.
 fn summaries(result: &SocketsResult) -> String {
     let without_port = |run: &Run| run.failures.address_unavailable;
     let failed: u64 = result.runs.iter().map(without_port).sum();
     if failed > 0 {
         return format!(
-            "limit: source ports: {} connections found none; the rate is that of the ports, not of \
-             the path\n",
+            "limit: source ports: {} connections found no free port; the rate is limited by ports, \
+             not by the path\n",
             grouped(failed)
         );
     }
@@ -290,8 +290,8 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
             let fell = change.after_per_s < change.before_per_s;
             told.push(format!(
                 "run {}: the rate {} from {} to {} after {:.1} s and stayed there: the mean over the \
-                 window is not a rate that was ever reached. Look for what fills up (ports, tables, \
-                 memory), or, on a shared host, for what else ran",
+                 window describes neither level. Look for something that fills up (ports, tables, \
+                 memory) or, on a shared host, for other load",
                 k + 1,
                 if fell { "fell" } else { "rose" },
                 rate(result.kind, change.before_per_s),
@@ -301,8 +301,8 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
         }
         if let Some(missed) = run.shortfall.filter(|missed| *missed > 0) {
             told.push(format!(
-                "run {}: {} transactions that were due were never begun because no connection \
-                 was free: more --connections or a lower --rate",
+                "run {}: {} transactions that were due were not begun because no connection was \
+                 free: use more --connections or a lower --rate",
                 k + 1,
                 grouped(missed)
             ));

@@ -123,7 +123,9 @@ pub(super) fn streams(
         };
         for body in bodies(args, source, &ends)? {
             let id = u8::try_from(streams.len()).map_err(|_| {
-                Failure::usage("expected at most 256 streams; use fewer ports or frames")
+                Failure::usage(
+                    "more than 256 streams: use fewer ports or fewer frames of the capture",
+                )
             })?;
             streams.push(StreamRequest {
                 id,

@@ -22,10 +22,10 @@ pub(super) fn warnings(result: &TrialResult, request: &RunRequest) -> Vec<String
     told
 }
 
-/// Rates below this share of the intended one are told; less is a rounding.
+/// Rates below this share of the intended one are reported; a smaller gap is rounding.
 const REACHED: f64 = 0.999;
 
-/// A core busy for more than this share of the time can do no more.
+/// A core busy for more than this share of the time has no capacity left.
 const EXHAUSTED: f64 = 0.9;
 
 fn too_slow(result: &TrialResult) -> Option<String> {
@@ -53,9 +53,9 @@ fn too_slow(result: &TrialResult) -> Option<String> {
         )
     });
     let relief = if exhausted {
-        "more cores (--cores with --queues), longer frames or a lower --rate would help"
+        "use more cores (--cores with --queues), longer frames or a lower --rate"
     } else {
-        "a core that nothing else runs on (--cores) would help"
+        "use a core that nothing else runs on (--cores)"
     };
     Some(format!(
         "the generator did not reach the rate: offered {}fps of {}fps; {}; {relief}",
@@ -71,7 +71,8 @@ fn refused(result: &TrialResult) -> Vec<String> {
         .map(|port| {
             format!(
                 "{} frames were not sent because the transmit ring of {} was full when they were \
-                 due: what takes them from there is slower than the rate, or stops now and then",
+                 due: the receiver of that ring is slower than the rate, or pauses; lower --rate or \
+                 enlarge --tx-ring",
                 grouped(port.refused),
                 port.name
             )
@@ -85,8 +86,8 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
     for stream in result.streams.iter().filter(silent) {
         let to = stream.rx_port.as_deref().unwrap_or_default();
         told.push(format!(
-            "nothing of stream {} arrived at {to}: is the path up, and does it forward these \
-             addresses there? (--dst-mac, --dst; --capture shows frames)",
+            "no frame of stream {} arrived at {to}: check that the path is up and forwards these \
+             addresses to it (--dst-mac, --dst; --capture keeps the first frames)",
             stream.id
         ));
     }
@@ -97,7 +98,9 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
             .iter()
             .any(|stream| stream.rx_port.is_some())
     {
-        told.push("frames without the signature are counted as foreign where they arrive".into());
+        told.push(
+            "frames sent without the signature are counted as foreign where they arrive".into(),
+        );
     }
     told
 }
@@ -110,8 +113,8 @@ fn ours(result: &TrialResult) -> Vec<String> {
             continue;
         };
         told.push(format!(
-            "{} frames were lost in our own receive ring of {}: they are not the path's loss; \
-             more --cores or a larger --rx-ring would take them",
+            "{} frames were lost in the engine's own receive ring of {}, not in the path: use more \
+             --cores or a larger --rx-ring",
             grouped(missed),
             port.name
         ));
@@ -124,7 +127,7 @@ fn ours(result: &TrialResult) -> Vec<String> {
         if let Some((core, ns)) = gap_at(&result.witness.workers, jump.at_s) {
             told.push(format!(
                 "of the {} frames that stream {} lost, {} in a row were missing at {:.4} s, when \
-                 core {core} of the engine stood still for {}: the loss may be its own",
+                 core {core} of the engine stood still for {}: the engine may have lost them itself",
                 grouped(lost),
                 stream.id,
                 grouped(jump.frames),
@@ -136,7 +139,7 @@ fn ours(result: &TrialResult) -> Vec<String> {
     told
 }
 
-/// The gap of ours that a frame which arrived at `at_s` came out of.
+/// The core and length of the engine's gap during which a frame that arrived at `at_s` waited.
 fn gap_at(workers: &[WorkerWitness], at_s: f64) -> Option<(usize, u64)> {
     workers.iter().find_map(|worker| {
         let near = |&&(begin_s, ns): &&(f64, u64)| {
@@ -170,7 +173,7 @@ fn late(result: &TrialResult) -> Vec<String> {
     ports
         .map(|port| {
             format!(
-                "{} frames of an earlier trial arrived at {}: a longer --drain catches them",
+                "{} frames of an earlier trial arrived at {}: use a longer --drain",
                 grouped(port.late),
                 port.name
             )
@@ -185,7 +188,7 @@ fn far(result: &TrialResult) -> Option<String> {
     (worst > FAR_NS).then(|| {
         format!(
             "cores {} and {} are far apart (a cache line takes {}): rates across them are lower \
-             than between near ones, and may change while the host moves them",
+             than between near cores, and change when the host moves a core",
             line.cores[0],
             line.cores[1],
             duration(worst)

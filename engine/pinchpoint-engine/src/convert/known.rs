@@ -73,7 +73,7 @@ impl Known {
                 wanted.answers.is_empty() || (port.rx_ring > 0 && port.backend != Backend::XdpLive),
                 format!("ports[{k}].answers"),
                 format!(
-                    "'{}' does not both receive and send what it is told",
+                    "port '{}' cannot answer: that needs a backend that sends and receives; xdp_live does not",
                     port.name
                 ),
             )?;

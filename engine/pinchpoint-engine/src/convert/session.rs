@@ -62,7 +62,7 @@ fn check_workers(request: &OpenRequest, allowed_cores: &[usize]) -> Result<(), E
             before.iter().all(|other| other.core != worker.core),
             format!("workers[{k}].core"),
             format!(
-                "core {} has a worker; two would wait for each other",
+                "core {} has a worker already; expected one worker per core",
                 worker.core
             ),
         )?;
@@ -85,7 +85,14 @@ fn port_spec(
 ) -> Result<PortSpec, ErrorReply> {
     let key = |name| format!("{port}.{name}");
     let fresh = before.iter().all(|other| other.name != request.name);
-    check(fresh, key("name"), format!("'{}' is taken", request.name))?;
+    check(
+        fresh,
+        key("name"),
+        format!(
+            "expected a new name, '{}' belongs to another port",
+            request.name
+        ),
+    )?;
     check(
         (1..=MAX_NAME).contains(&request.name.len()),
         key("name"),
@@ -94,7 +101,10 @@ fn port_spec(
     check(
         queues > 0,
         key("name"),
-        format!("no worker drives '{}'", request.name),
+        format!(
+            "no worker drives '{}'; list it in one of workers[].ports",
+            request.name
+        ),
     )?;
     check(!request.device.is_empty(), key("device"), "is empty")?;
     for (name, ring) in [("rx_ring", request.rx_ring), ("tx_ring", request.tx_ring)] {
@@ -108,7 +118,7 @@ fn port_spec(
     check(
         request.netns.is_none() || !matches!(backend, Backend::Mem | Backend::Dpdk),
         key("netns"),
-        "only a port of a kernel interface lives in a network namespace",
+        "expected null: only ports on kernel interfaces are in a network namespace",
     )?;
     check(
         request.answers.len() <= MAX_ANSWERS,

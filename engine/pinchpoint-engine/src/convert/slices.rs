@@ -87,7 +87,9 @@ fn check_times(slices: &SlicesRequest, duration_ns: u64) -> Result<(), ErrorRepl
     check(
         unmeasured_ns.is_some_and(|ns| ns < length_ns),
         "slices.discard_ns",
-        format!("settle_ns and discard_ns leave nothing of length_ns ({length_ns}) to measure"),
+        format!(
+            "expected settle_ns and discard_ns together to be less than length_ns ({length_ns})"
+        ),
     )?;
     let count = duration_ns.div_ceil(length_ns);
     check(
@@ -107,7 +109,7 @@ fn groups(request: &RunRequest, slices: &SlicesRequest) -> Result<Vec<usize>, Er
     let mut found = vec![None; request.streams.len()];
     for (group, ids) in slices.groups.iter().enumerate() {
         let key = format!("slices.groups[{group}]");
-        check(!ids.is_empty(), &key, "expected a stream or more")?;
+        check(!ids.is_empty(), &key, "expected at least one stream")?;
         for id in ids {
             let index = request.streams.iter().position(|stream| stream.id == *id);
             let index = index.ok_or_else(|| invalid(&key, format!("no stream has the id {id}")))?;
@@ -122,12 +124,15 @@ fn groups(request: &RunRequest, slices: &SlicesRequest) -> Result<Vec<usize>, Er
         check(
             stream.shape == (Shape::Steady {}),
             format!("streams[{k}].shape"),
-            "a stream of a slice is steady",
+            "expected steady: slices cannot send another shape",
         )?;
         check(
             found[k].is_some(),
             "slices.groups",
-            format!("stream {} is in no group", stream.id),
+            format!(
+                "stream {} belongs to no group; put every stream into one",
+                stream.id
+            ),
         )?;
     }
     Ok(found.into_iter().flatten().collect())
@@ -144,7 +149,10 @@ fn check_order(slices: &SlicesRequest) -> Result<(), ErrorReply> {
         ),
     )?;
     if let Some(unknown) = slices.order.iter().find(|&&group| group >= groups) {
-        let what = format!("there is no group {unknown}: they are 0 to {}", groups - 1);
+        let what = format!(
+            "group {unknown} does not exist; expected 0 to {}",
+            groups - 1
+        );
         return Err(invalid("slices.order", what));
     }
     let missing = (0..groups).find(|group| !slices.order.contains(group));
@@ -155,7 +163,7 @@ fn check_order(slices: &SlicesRequest) -> Result<(), ErrorReply> {
     )
 }
 
-/// That the processes are told apart; whether they are there is found out later.
+/// Checks that no process is listed twice; whether they exist is checked later.
 fn check_hold(slices: &SlicesRequest) -> Result<(), ErrorReply> {
     let Some(hold) = &slices.hold else {
         return Ok(());
@@ -178,7 +186,9 @@ fn check_hold(slices: &SlicesRequest) -> Result<(), ErrorReply> {
             check(
                 *pid > 1,
                 &key,
-                format!("{pid} is not the number of a process to stop"),
+                format!(
+                    "{pid} is not a process that may be stopped; expected a process id above 1"
+                ),
             )?;
             check(
                 known.insert(*pid),

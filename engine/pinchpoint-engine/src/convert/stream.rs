@@ -36,7 +36,7 @@ pub(super) fn rate_fps(
                 return Err(invalid(
                     key,
                     format!(
-                        "port '{}' has no line rate to take a share of",
+                        "the line rate of port '{}' is unknown; give fps, bps_l1 or bps_l2",
                         tx_port.name
                     ),
                 ));
@@ -98,6 +98,10 @@ pub(super) fn pacer(
         return Ok(Pacer::paced(rate_fps, duration_s, phase).shaped(shape));
     }
     let steady = shape == pacer::Shape::Steady;
-    check(steady, key, "only a stream with a rate has a shape")?;
+    check(
+        steady,
+        key,
+        "expected steady: a stream without a rate has no shape",
+    )?;
     Ok(Pacer::unpaced())
 }

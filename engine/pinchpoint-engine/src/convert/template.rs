@@ -99,7 +99,7 @@ fn sizes(size: &Size, key: &str) -> Result<Sizes, ErrorReply> {
         Size::Imix(name) => imix(name).ok_or_else(|| {
             invalid(
                 format!("{key}.size.imix"),
-                format!("'{name}' is no mix known here; expected simple or IMIX_v4_1"),
+                format!("unknown mix '{name}'; expected simple or IMIX_v4_1"),
             )
         })?,
         Size::Random(min, max) => Sizes::Random {
@@ -216,7 +216,7 @@ fn layer(request: &LayerRequest, key: &str) -> Result<Layer, ErrorReply> {
         LayerRequest::Icmp(echo) if !echo.body.is_empty() => {
             return Err(invalid(
                 format!("{key}.icmp.body"),
-                "only icmpv6 has one; here zeros follow the header",
+                "expected none: only icmpv6 has a body",
             ));
         }
         LayerRequest::Icmp(echo) => Layer::Icmp {

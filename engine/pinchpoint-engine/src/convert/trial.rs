@@ -103,7 +103,7 @@ impl Ids {
             check(
                 !*slot,
                 format!("streams[{k}].id"),
-                format!("{} is taken", stream.id),
+                format!("expected a new id, {} belongs to another stream", stream.id),
             )?;
             *slot = true;
         }
@@ -123,7 +123,7 @@ impl Ids {
     }
 }
 
-/// Adds a stream, that is sent for so many seconds: a part of it for each
+/// Adds a stream that is sent for this many seconds: a part of it for each
 /// worker that drives its port.
 fn add_stream(
     plan: &mut Plan,
@@ -300,13 +300,17 @@ fn tracked(
     check(
         request.flows >= parts as u64,
         &key,
-        format!("{parts} workers share fewer flows, which then cannot be told apart"),
+        format!(
+            "expected at least as many flows as workers ({parts}) to track them, got {}",
+            request.flows
+        ),
     )?;
     let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
     check(
         !spec.fields.iter().any(drawn),
         key,
-        "a stream with a Zipf field has no flows that follow from the sequence number",
+        "expected 0 for a stream with a zipf field: its flows do not follow from the sequence \
+         number",
     )?;
     let map = FlowMap {
         first: spec.first_flow,

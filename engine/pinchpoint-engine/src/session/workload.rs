@@ -23,7 +23,7 @@ pub(super) struct Workload {
     reason: Option<&'static str>,
 }
 
-/// Tells the session that the workload has ended, also when its thread panics.
+/// Reports to the session that the workload has ended, also when its thread panics.
 struct Ended(Sender<Event>);
 
 impl Drop for Ended {
@@ -47,8 +47,13 @@ impl Workload {
             let _ended = Ended(ended);
             pinchpoint_sockets::run(&wanted, &watched)
         });
-        let thread =
-            thread.map_err(|_| error(ErrorCode::Internal, "sockets: no thread to be had", None))?;
+        let thread = thread.map_err(|_| {
+            error(
+                ErrorCode::Internal,
+                "sockets: the thread of the workload could not be started",
+                None,
+            )
+        })?;
         let sample_interval = request.sample_interval_s.map(Duration::from_secs_f64);
         Ok(Self {
             trial: request.trial.clone(),
@@ -89,7 +94,7 @@ impl Workload {
     /// Its account, once it has ended.
     pub(super) fn join(self) -> Result<SocketsResult, ErrorReply> {
         let died = |_| {
-            let message = format!("trial {}: the workload's thread died", self.trial);
+            let message = format!("trial {}: the workload's thread failed", self.trial);
             error(
                 ErrorCode::Internal,
                 message,

@@ -44,5 +44,5 @@ fn a_relay_ends_with_its_input_if_it_is_told_to() {
 fn a_relay_refuses_ports_that_make_no_pairs() {
     let refused = output(&["relay", "mem:a", "mem:a", "mem:b"]);
     assert_eq!(refused.status.code(), Some(2));
-    assert!(stderr(&refused).contains("3 ports: a relay joins two and two"));
+    assert!(stderr(&refused).contains("3 ports: expected an even number"));
 }

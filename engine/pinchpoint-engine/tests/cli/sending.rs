@@ -41,7 +41,7 @@ fn losses_of_the_path_are_in_the_table() {
     let text = stdout(&table);
     assert!(text.contains("100.000 %"), "{text}");
     assert!(
-        text.contains("nothing of stream 0 arrived at a#2"),
+        text.contains("no frame of stream 0 arrived at a#2"),
         "{text}"
     );
 }
@@ -76,7 +76,7 @@ fn a_value_that_does_not_fit_is_named_with_its_option() {
         ),
         (
             vec!["--field", "udp.sauce=list:1"],
-            "'udp.sauce' is no field; expected one of",
+            "unknown field 'udp.sauce'; expected one of",
         ),
         (vec!["--to", "none"], "--to: 2 for 1 --from"),
         (

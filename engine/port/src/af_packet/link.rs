@@ -33,7 +33,7 @@ struct LinkSettings {
 }
 
 /// Bits per second of the link of interface `index`, if a device is behind
-/// it and tells. Virtual interfaces name speeds that nothing obeys (veth
+/// it and reports it. Virtual interfaces name speeds that nothing obeys (veth
 /// 10 Gbit/s, tap 10 Mbit/s).
 pub(super) fn speed_bps(socket: &Socket, index: libc::c_int) -> Option<u64> {
     let name = socket.interface_name(index).ok()?;

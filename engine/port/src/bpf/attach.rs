@@ -26,9 +26,9 @@ impl Place<'_> {
     pub(crate) fn failed(&self, what: &str, error: &io::Error) -> OpenError {
         let hint = match error.raw_os_error() {
             Some(libc::EPERM) => "run as root".to_owned(),
-            Some(libc::ENODEV) => format!("{} link shows the interfaces that exist", self.ip()),
+            Some(libc::ENODEV) => format!("list the existing interfaces: {} link", self.ip()),
             _ => format!(
-                "{} -d link show dev {} shows its state",
+                "see the interface's state: {} -d link show dev {}",
                 self.ip(),
                 self.device
             ),
@@ -80,7 +80,7 @@ fn other_program(place: Place<'_>) -> Option<OpenError> {
         place.device
     );
     let hint = format!(
-        "{} link set dev {} {off}; if that is refused, a process holds it: bpftool link",
+        "detach it: {} link set dev {} {off}; if that is refused, find its owner: bpftool link",
         place.ip(),
         place.device
     );

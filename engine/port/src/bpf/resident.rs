@@ -35,6 +35,10 @@ impl Resident {
         };
         // The namespace is the thread's, not the process's.
         let kept = std::thread::scope(|scope| scope.spawn(keep).join());
-        kept.map_err(|_| io::Error::other("the attaching thread died"))?
+        kept.map_err(|_| {
+            io::Error::other(
+                "the thread that attaches the program failed; its message is on stderr",
+            )
+        })?
     }
 }

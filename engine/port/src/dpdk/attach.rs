@@ -57,30 +57,32 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
     match probe.join() {
         Ok((0, id)) => Ok(id),
         Ok(_) if gave_up.is_some() && socket.is_some() => {
-            // The driver leaves the socket of a probe that failed, and goes on
-            // listening where nobody will hear: out of a client's sight.
+            // After a failed probe the driver keeps listening on the socket, and nobody
+            // serves it: remove it, so that no client connects.
             if let Some(path) = socket {
                 let _ = std::fs::remove_file(path);
             }
             Err(OpenError::link(format!("no client connected to {devargs}"))
-                .hint("the switch connects to this socket: is it running, with its port added?"))
+                .hint("the switch connects to this socket: check that it runs and that its port is added"))
         }
         Ok((rc, _)) => Err(failure(devargs, rc)),
-        Err(_) => Err(OpenError::new("the opening thread died")),
+        Err(_) => Err(OpenError::new(
+            "the thread that opens the port failed; its message is on stderr",
+        )),
     }
 }
 
 fn no_answer(devargs: &str, after: Duration) -> OpenError {
     let seconds = after.as_secs_f64();
     OpenError::link(format!(
-        "{devargs}: its driver still waits after {seconds:.1} s"
+        "{devargs}: its driver has not returned after {seconds:.1} s"
     ))
-    .hint("the process at its other end does not answer: is it stopped? Then start another engine")
+    .hint("check whether the process at the other end is stopped, then restart the engine")
 }
 
 fn failure(devargs: &str, rc: c_int) -> OpenError {
-    OpenError::new(format!("attach {devargs}: {}", strerror(rc)))
-        .hint("the log on stderr says what the driver wanted")
+    OpenError::new(format!("cannot attach {devargs}: {}", strerror(rc)))
+        .hint("see DPDK's log on stderr for the reason")
 }
 
 /// The socket that a `net_virtio_user` device in server mode listens on.

@@ -26,9 +26,9 @@ pub(super) fn init(session: &SessionSpec) -> Result<(), OpenError> {
     let stuck = STUCK.lock().ok().and_then(|stuck| stuck.clone());
     if let Some(device) = stuck {
         return Err(OpenError::new(format!(
-            "the driver of {device} still waits, since an earlier open"
+            "the driver of {device} has not returned from an earlier open"
         ))
-        .hint("start another engine: DPDK opens nothing more in this one"));
+        .hint("restart the engine: DPDK can open no further device in this process"));
     }
     let mut initialised = INITIALISED
         .lock()
@@ -36,8 +36,10 @@ pub(super) fn init(session: &SessionSpec) -> Result<(), OpenError> {
     match &*initialised {
         Some(args) if *args == session.eal_args => return Ok(()),
         Some(_) => {
-            return Err(OpenError::new("eal_args differ from the first session's")
-                .hint("start another engine: DPDK is initialised once per process"));
+            return Err(
+                OpenError::new("eal_args differ from those of the first session")
+                    .hint("restart the engine: DPDK is initialised once per process"),
+            );
         }
         None => {}
     }
@@ -68,7 +70,7 @@ fn init_with(args: &[String]) -> Result<(), OpenError> {
             args[1..].join(" "),
             strerror(rc)
         ))
-        .hint("reserve hugepages: sysctl vm.nr_hugepages=512; the log is on stderr"));
+        .hint("see DPDK's log on stderr; if it lacks memory, reserve hugepages: sysctl vm.nr_hugepages=512"));
     }
     Ok(())
 }

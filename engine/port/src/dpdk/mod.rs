@@ -83,8 +83,9 @@ impl Pool {
             }
         }
         Err(
-            OpenError::new(format!("no memory for {mbufs} packet buffers"))
-                .hint("give the engine more memory: -m in eal_args, and as many hugepages"),
+            OpenError::new(format!("not enough memory for {mbufs} packet buffers")).hint(
+                "raise -m in eal_args, and reserve as many hugepages: sysctl vm.nr_hugepages=N",
+            ),
         )
     }
 }
@@ -218,11 +219,11 @@ impl Device {
 }
 
 fn refusal(spec: &PortSpec, rc: c_int, max_queues: u16) -> OpenError {
-    let error = OpenError::new(format!("start {}: {}", spec.device, strerror(rc)));
+    let error = OpenError::new(format!("cannot start {}: {}", spec.device, strerror(rc)));
     if spec.queues > max_queues {
         return error.hint(format!(
-            "{} workers want a queue each, the device has {max_queues}; vhost-user and \
-             others take queues=N in the device's arguments",
+            "{} workers need a queue each, and the device has {max_queues}: use fewer workers, or \
+             add queues=N to the device's arguments (vhost-user and others)",
             spec.queues
         ));
     }

@@ -70,10 +70,10 @@ impl Faults {
         let sum = faults.loss + faults.duplicate + faults.reorder + faults.corrupt;
         // Shares such as 0.7, 0.2 and 0.1 add up to a little more than 1.
         if sum > 1.0 + 1e-9 {
-            return Err(format!("the shares of all frames add up to {sum:.3}"));
+            return Err(format!("the shares add up to {sum:.3}, expected at most 1"));
         }
         if options.contains("queue=") && faults.impairment.capacity_fps.is_none() {
-            return Err("a queue without a capacity never fills".to_owned());
+            return Err("queue needs capacity_fps: without it no queue fills".to_owned());
         }
         Ok(faults)
     }

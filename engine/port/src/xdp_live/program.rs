@@ -252,7 +252,7 @@ fn write_signature(asm: &mut Assembler, stream: &LiveStream) {
     store_be(asm, 4, at + 12, Reg::R4);
 }
 
-/// Goes on to the next frame and its tuple.
+/// Advances to the next frame and its tuple.
 fn advance(asm: &mut Assembler, stream: &LiveStream) {
     asm.load(Width::W8, Reg::R1, STATE, word(SEQUENCE))
         .op(Op::Add, Reg::R1, 1)
@@ -310,7 +310,7 @@ fn set_digit(asm: &mut Assembler, index: usize, number: u64, value: u32) {
         .store(Width::W8, STATE, value_word(index), Reg::R1);
 }
 
-/// The tracepoint where the kernel tells how many frames of a bulk a driver
+/// The tracepoint where the kernel reports how many frames of a bulk a driver
 /// took (`include/trace/events/xdp.h`).
 pub(super) const DEVICE_TRACEPOINT: &std::ffi::CStr = c"xdp_devmap_xmit";
 

@@ -160,7 +160,9 @@ impl LiveStream {
         }
         let (first, flows) = (self.first_flow, self.flows);
         check(flows >= 1 && flows.saturating_add(first) <= tuples, || {
-            format!("{flows} flows from number {first} on, where the counts make {tuples} tuples")
+            format!(
+                "{flows} flows from number {first} on; expected at least 1 and none beyond the {tuples} tuples"
+            )
         })?;
         let mut checksums = self.checksums.iter();
         checksums.try_for_each(|checksum| self.validate_checksum(checksum))
@@ -175,7 +177,7 @@ impl LiveStream {
         for &index in &checksum.edits {
             let edit = self.edits.get(index);
             check(edit.is_some(), || {
-                format!("the checksum at byte {at} covers an edited field that is not there")
+                format!("the checksum at byte {at} covers an edited field that does not exist")
             })?;
             let aligned = |edit: &LiveEdit| edit.width == 1 || edit.offset.is_multiple_of(2);
             check(edit.is_some_and(aligned), || {

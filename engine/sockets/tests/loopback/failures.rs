@@ -161,7 +161,7 @@ fn a_first_connection_that_fails_is_a_failure_that_says_where() {
         assert_eq!(failure.kind, FailureKind::Setup);
         assert_eq!(
             failure.message,
-            format!("connecting to {target}: connection refused")
+            format!("cannot connect to {target}: connection refused")
         );
         assert!(failure.hint.is_some());
     }

@@ -139,7 +139,8 @@ fn loading_again_starts_with_frame_zero() {
         ..stream.clone()
     };
     let error = port.load(&[stream.clone(), bad]).map_err(refused);
-    let expected = "v0: live stream 7: 0 flows from number 0 on, where the counts make 1 tuples";
+    let expected = "v0: live stream 7: 0 flows from number 0 on; expected at least 1 and none beyond the \
+                    1 tuples";
     assert_eq!(error, Err(expected.to_owned()));
     let error = port.load(&vec![stream; MAX_STREAMS + 1]).map_err(refused);
     assert_eq!(error, Err("v0: 33 live streams".to_owned()));

@@ -40,9 +40,12 @@ fn streams_that_cannot_be_made_are_refused() {
     });
     refused("7 flows", |stream| stream.flows = 7);
     refused("0 flows", |stream| stream.flows = 0);
-    refused("from number 1 on, where the counts make 6", |stream| {
-        stream.first_flow = 1;
-    });
+    refused(
+        "from number 1 on; expected at least 1 and none beyond the 6 tuples",
+        |stream| {
+            stream.first_flow = 1;
+        },
+    );
     refused("number 18446744073709551615", |stream| {
         stream.first_flow = u64::MAX;
     });
