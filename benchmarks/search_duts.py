@@ -172,7 +172,7 @@ def _carried_fps(spans: Sequence[tuple[float, float]], capacity_fps: float, ring
 def threshold_fps(task: tuple[Truth, float, float]) -> float:
     """The load at which half of all trials exceed a loss ratio, by bisection over the same trials at every load."""
     truth, ratio, trial_s = task
-    truth = replace(truth, ceiling_fps=math.inf, seed=TRUTH_SEED)
+    truth = replace(truth, ceiling_fps=math.inf, stalls=(), seed=TRUTH_SEED)  # of the trials that no stall spoils
     low, high = 0.01 * truth.capacity_fps, 2 * truth.capacity_fps
     for trials, margin, resolution in ((100, 1.1, 0.02), (TRUTH_TRIALS, 1.0, TRUTH_RESOLUTION)):
         while high > low * (1 + resolution):

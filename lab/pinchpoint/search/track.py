@@ -168,8 +168,7 @@ class Track:
         """The threshold's distribution over the time of the trials, which are one at least."""
         paths = self._paths(PATHS)
         shares = self._shares_of_time(PATHS)
-        found = np.array([_quantiles(*one) for one in zip(paths.levels.T, shares.T, paths.noise, paths.lapse,
-                                                          strict=True)])  # fmt: skip
+        found = np.array([_quantiles(*one) for one in zip(paths.levels.T, shares.T, paths.noise, strict=True)])
         middle, low, high, best, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
@@ -310,16 +309,14 @@ class Track:
         return np.asarray(shares / shares.sum(axis=0))
 
 
-def _quantiles(levels: Array, shares: Array, noise: float, lapse: float) -> list[float]:
+def _quantiles(levels: Array, shares: Array, noise: float) -> list[float]:
     """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
 
-    The median counts lapses, since it is where half of the trials exceed the ratio; the band is of theta alone.
+    Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
     """
     loads = np.linspace(levels.min() - 4 * noise, levels.max() + 4 * noise, 200)
     below = (ndtr((loads[:, None] - levels) / noise) * shares).sum(axis=1)
-    half = max((0.5 - lapse) / (1 - lapse), UNSEEN)
-    wanted = (half, *BAND, BEST, half - UNSEEN, half + UNSEEN)
-    return [float(value) for value in np.interp(wanted, below, loads)]
+    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)]
 
 
 def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:

@@ -34,6 +34,7 @@ from pinchpoint.sweep.measure import WARM_UP, Measurer
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
+MANY_LAPSES = 0.1  # share of the trials from which there is a warning
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 
 
@@ -175,8 +176,18 @@ def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tupl
     """What a reader of the rates must know beside them, the gravest first."""
     quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
     held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
-    every = (*rejections.warnings, held, of_trials(found.searched).sentence)
+    every = (*rejections.warnings, _lapses(found.outcome.rates[0]), held, of_trials(found.searched).sentence)
     return tuple(filter(None, every))
+
+
+def _lapses(ndr: Rate) -> str:
+    """That pauses spoil many trials whatever their load; empty if they do not."""
+    if ndr.lapse is None or ndr.lapse < MANY_LAPSES:
+        return ""
+    return (
+        f"{units.share(ndr.lapse)} of the trials lost frames whatever their load: the switch or its host pauses for "
+        "longer than the rings bear, and the rate is that between the pauses"
+    )
 
 
 def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
