@@ -97,7 +97,7 @@ def test_the_track_has_a_moment_for_each_usable_trial() -> None:
     bench = Bench(Truth(CAPACITY, noise=0.01, stalls=(Stalls(StallKind.ENGINE, 0.5, 0.06),)))
     track = searched(bench, max_traffic_s=10.0).track
     usable = [trial for trial in bench.trials if trial.validity is not TrialValidity.NOISY_HOST]
-    assert [moment.trial for moment in track] == [trial.id for trial in usable]
+    assert [moment.trial_id for moment in track] == [trial.id for trial in usable]
 
 
 @pytest.mark.parametrize("known", [True, False])
