@@ -34,7 +34,7 @@ class Doubts:
     is_stricter_lost: bool = (
         False  # a stricter ratio is exceeded at any load: most trials must be seen to keep this one
     )
-    is_lapsing: bool = False  # what the search saw may be frames lost whatever the load
+    is_lapsing: bool = False  # most trials within the capacity exceed the ratio: perhaps at any load
 
     @property
     def any(self) -> bool:

@@ -34,7 +34,6 @@ from pinchpoint.search.track import OverTime, Track
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
 ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
-LAPSING = 0.05  # probability that most trials exceed a ratio at any load, from which that is tested
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
 ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
 LONGEST_PAUSE = 20.0  # trials
@@ -184,9 +183,11 @@ class _Run:
         return goal.floor.next_load_fps(self.trials, self._doubts(goal))
 
     def _doubts(self, goal: _Goal) -> Doubts:
+        within = [trial for trial in self.trials if trial.load_fps <= self._capacity_fps(goal)]
+        exceeding = sum(trial.loss_ratio > goal.loss_ratio for trial in within)
         return Doubts(
             is_stricter_lost=any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio),
-            is_lapsing=goal.track.lapsed > LAPSING,
+            is_lapsing=exceeding > max(1.0, len(within) / 2),
         )
 
     def _capacity_fps(self, goal: _Goal) -> float:

@@ -159,11 +159,6 @@ class Track:
         """Probability on either side of an interval."""
         return self._tail
 
-    @property
-    def lapsed(self) -> float:
-        """The probability that most trials exceed the ratio whatever the load."""
-        return float(self._weights.sum(axis=(0, 2))[self._lapse[:, 0] > 0.5].sum())
-
     def over_time(self) -> OverTime:
         """The threshold's distribution over the time of the trials, which are one at least."""
         paths = self._paths(PATHS)
