@@ -165,7 +165,7 @@ class _Run:
         goals = [goal for goal in self.goals if goal.lost is None]
         loads = sorted(
             {
-                _rounded(min(max(load_fps, least_fps), top_fps))
+                min(max(_rounded(load_fps), least_fps), top_fps)
                 for goal in goals
                 for load_fps in goal.track.quantiles_fps(self._clock.next_s, LEVELS)
             }
