@@ -154,10 +154,15 @@ def pool(tmp_path, monkeypatch):
     monkeypatch.setattr(hugepages, "KERNEL", kernel)
     monkeypatch.setattr(hugepages, "PROC", proc)
 
+    def show(file, pages):
+        """At once, as the kernel does: whoever reads meanwhile finds no empty file."""
+        (tmp_path / "new").write_text(str(pages))
+        (tmp_path / "new").replace(file)
+
     def write(total, free=0, reserved=0):
-        nr.write_text(str(total))
-        (kernel / "free_hugepages").write_text(str(free))
-        (kernel / "resv_hugepages").write_text(str(reserved))
+        show(nr, total)
+        show(kernel / "resv_hugepages", reserved)
+        show(kernel / "free_hugepages", free)
         return lambda: int(nr.read_text())
 
     return write
