@@ -44,4 +44,5 @@ def result(streams, missed=0, duration_s=10.0, workers=(), status="stopped"):
         pacing=protocol.Pacing(1, None),
         witness=protocol.WitnessResult(tuple(workers), None, None),
         capture=None,
+        slices=None,
     )

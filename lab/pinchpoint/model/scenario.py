@@ -23,7 +23,7 @@ class MeasureKind(StrEnum):
     BANDWIDTH = "bandwidth"  # TCP goodput between two hosts
     RR = "rr"  # requests and responses over standing connections
     CRR = "crr"  # a connection for each request
-    BUILD = "build"  # how fast rules, ports or links are made
+    BUILD = "build"  # time to make rules, ports or links
     SOAK = "soak"  # loss over a long time
     RECOVERY = "recovery"  # how long frames are lost after an overload
     BLOCKED = "blocked"  # how long forwarding stands still while the DUT is changed

@@ -19,7 +19,7 @@ Everything else has a default; the effective values are stored with every run.
 | `rates` | the highest rates with no loss and with little, then latency | `[[port]]`, `[[stream]]` |
 | `load` | the switch's CPU load at given rates | `[[port]]`, `[[stream]]`, `[load]` |
 | `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
-| `build` | how fast rules, ports or links are made | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
+| `build` | time to make rules, ports or links | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
 | `soak` | loss over hours, window by window | `[[port]]`, `[[stream]]` |
 | `recovery` | how long frames are lost after an overload | `[[port]]`, `[[stream]]` |
 | `blocked` | how long forwarding stands still while the switch is changed | `[[port]]`, `[[stream]]`, `[blocked]` |

@@ -31,7 +31,7 @@ TOP = Table(
             kinds.word(*MeasureKind),
             '"rates": NDR and PDRs, then latency; "load": CPU load of the DUT at given rates; "bandwidth": TCP goodput '
             'between two hosts; "rr": requests over standing connections; "crr": a connection for each request; '
-            '"build": how fast rules, ports or links are made; "soak": loss over a long time; "recovery": how long '
+            '"build": time to make rules, ports or links; "soak": loss over a long time; "recovery": how long '
             'frames are lost after an overload; "blocked": how long forwarding stands still while the DUT is changed; '
             '"burst": the longest burst without loss; "loss_curve": frame loss rate against offered load.',
             "rates",

@@ -20,6 +20,7 @@ from pinchpoint.observe.snapshot import Observation
 from pinchpoint.sweep.listener import Listener
 
 COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
+COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds
 EPOCHS = 256  # one byte of the signature
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
@@ -71,6 +72,7 @@ class Measurer:
         self._sending = False
         self._widths = Widths()
         self._is_slowed = False  # the latest trial, by a neighbour
+        self._settled_at_s = 0.0  # on the monotonic clock: when the drops of frames of no trial are handed over
 
     def stop(self) -> None:
         """End the running trial and raise Interrupted from it; for signal handlers."""
@@ -130,6 +132,7 @@ class Measurer:
             self._await_quiet()
         if burst_frames is not None:
             self._prime()
+        time.sleep(max(0.0, self._settled_at_s - time.monotonic()))
         started, began = datetime.now(UTC), time.monotonic()
         self._bracket.open()
         samples = list[Sample]()
@@ -138,9 +141,7 @@ class Measurer:
         seen = Observation(0.0, {}, {})
         try:
             seen = self._bracket.close()
-            if self._ledger(result, seen).unexplained:
-                time.sleep(COUNTERS_SETTLE_S)
-                seen = _settled(seen, self._bracket.close())
+            seen = self._wait_for_counters(result, seen)
         except DutError as error:
             died = error
         unpaced = load_fps == HIGHEST_FPS
@@ -161,6 +162,19 @@ class Measurer:
             raise died
         return trial
 
+    def _wait_for_counters(self, result: EngineResult, seen: Observation) -> Observation:
+        """What was seen, with the account's counters as they are once every frame is explained.
+
+        Or after COUNTERS_SETTLE_S: then no counter names what became of the rest.
+        """
+        until_s = time.monotonic() + COUNTERS_SETTLE_S
+        first, is_last = seen, False
+        while self._ledger(result, seen).unexplained and not is_last:
+            is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
+            time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
+            seen = _settled(first, self._bracket.close())
+        return seen
+
     def _prime(self) -> None:
         """A few frames, of no trial, before a burst.
 
@@ -180,10 +194,16 @@ class Measurer:
         self._run_aside(replace(request, quiet_within_s=patience_s))  # drained: its frames are in no account
 
     def _run_aside(self, request: TrialRequest) -> None:
-        """Some frames of no trial, told apart from the next trial's by the epoch."""
+        """Some frames of no trial, told apart from the next trial's by the epoch.
+
+        The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
+        since its own account must not contain them.
+        """
         self._sending = True
         try:
-            self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
+            result = self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
+            if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
+                self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
         except EngineError:
             self._bracket.open()  # a switch that died says so here
             raise

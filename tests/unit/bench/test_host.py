@@ -154,10 +154,15 @@ def pool(tmp_path, monkeypatch):
     monkeypatch.setattr(hugepages, "KERNEL", kernel)
     monkeypatch.setattr(hugepages, "PROC", proc)
 
+    def show(file, pages):
+        """At once, as the kernel does: whoever reads meanwhile finds no empty file."""
+        (tmp_path / "new").write_text(str(pages))
+        (tmp_path / "new").replace(file)
+
     def write(total, free=0, reserved=0):
-        nr.write_text(str(total))
-        (kernel / "free_hugepages").write_text(str(free))
-        (kernel / "resv_hugepages").write_text(str(reserved))
+        show(nr, total)
+        show(kernel / "resv_hugepages", reserved)
+        show(kernel / "free_hugepages", free)
         return lambda: int(nr.read_text())
 
     return write
@@ -207,7 +212,7 @@ def test_pages_that_nobody_gives_back_end_the_wait_with_their_holders_and_the_me
         hugepages.wait_for(128, "the engine")
     assert "dpdk-42 (process 42, 500 pages), dpdk-41 (process 41, 12 pages)" in caught.value.message
     assert "43" not in caught.value.message
-    assert caught.value.hint == "end what is no longer needed: kill 42"
+    assert caught.value.hint == "end the processes that are no longer needed: kill 42"
 
 
 @pytest.mark.parametrize(

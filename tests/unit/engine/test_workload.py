@@ -238,12 +238,7 @@ def test_the_real_engine_answers_with_an_account_that_closes(kind, transport):
         sample_interval_s=0.05,
     )
     samples = []
-    try:
-        result = run_workload(request, listener=samples.append)
-    except RequirementError as error:
-        if "does not support socket workloads" in error.message:
-            pytest.skip(error.message)
-        raise
+    result = run_workload(request, listener=samples.append)
     assert (result.status, result.trial, len(result.runs)) == ("completed", f"real-{kind}", 2)
     assert samples and all(isinstance(sample, SocketsSample) for sample in samples)
     for run in result.runs:

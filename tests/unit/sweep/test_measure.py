@@ -1,5 +1,6 @@
 """One trial, whole, over the simulated engine: what is read, kept and told, and in which order."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -140,6 +141,51 @@ def test_what_the_host_does_while_counters_settle_is_none_of_the_trials(no_settl
     assert trial.observed[STOLEN] == 1
     assert trial.ledger.unexplained == 0, "handed over late, and read late"
     assert trial.observed[DROPPED] == 60
+
+
+def test_counters_are_waited_for_only_until_they_explain_every_frame(monkeypatch):
+    monkeypatch.setattr(measure, "COUNTERS_POLL_S", 0.001)
+    monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 5.0)
+    monkeypatch.setattr(SimulatedInstrument, "run", losing_inside(60))
+    drops = Reading("coverage", *({DROPPED: frames} for frames in (0, 0, 0, 40, 60)))
+    assert observed(drops).ledger.unexplained == 0
+
+
+class Late:
+    """A switch's counter of drops: what a run lost inside is counted SETTLE_S after the run."""
+
+    name = "late"
+    SETTLE_S = 0.2
+
+    def __init__(self):
+        self._drops = []
+
+    def can_run(self):
+        return None
+
+    def lose(self, frames):
+        self._drops.append((time.monotonic() + self.SETTLE_S, frames))
+
+    def snapshot(self):
+        now = time.monotonic()
+        return Snapshot(now, {DROPPED: sum(frames for due_s, frames in self._drops if due_s <= now)})
+
+
+def test_drops_of_frames_that_precede_a_burst_are_in_no_trials_account(monkeypatch):
+    late, lost = Late(), iter((10, 0))
+    monkeypatch.setattr(measure, "COUNTERS_SETTLE_S", 2 * late.SETTLE_S)
+
+    def run(self, request, heard=None):
+        frames = next(lost)
+        late.lose(frames)
+        if not frames:
+            time.sleep(2 * late.SETTLE_S)  # the burst takes as long as the counter
+        return losing_inside(frames)(self, request, heard)
+
+    monkeypatch.setattr(SimulatedInstrument, "run", run)
+    measurer = Measurer(SCENARIO, SimulatedInstrument(Truth(1e6)), Bracket([late]), lambda trial: None, Listener())
+    trial = measurer.burst("search", 1000, None)
+    assert (trial.ledger.unexplained, trial.observed.get(DROPPED, 0)) == (0, 0)
 
 
 def losing_inside(frames):
