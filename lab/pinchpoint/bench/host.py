@@ -1,4 +1,4 @@
-"""Carries single actions out on this machine. Every removal is idempotent and checks that what it removes belongs to the bench."""
+"""Carries single actions out on this machine. Every removal is idempotent and takes only what is the bench's."""
 
 import os
 import shutil
@@ -173,7 +173,10 @@ def _(resource: r.MarkedProcesses) -> None:
         if not pids:
             return
         end_processes(pids, grace_s=2.0)
-    raise BenchError(f"processes of bench {resource.bench_id} keep starting new ones: {len(pids)} are left after {MOST_ROUNDS} rounds", "pinchpoint clean")
+    raise BenchError(
+        f"processes of bench {resource.bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills",
+        "pinchpoint clean",
+    )
 
 
 @create.register
@@ -185,7 +188,7 @@ def _(resource: r.Hugepages) -> None:
     got = _read_hugepages()
     if got < resource.after:
         raise RequirementError(
-            f"the kernel reserved only {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
+            f"the kernel reserved {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
             f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
         )
     hugepages.wait_for(resource.needed or resource.after - resource.before, "the bench")
@@ -319,7 +322,9 @@ def _(resource: r.Relay) -> None:
         if os.waitpid(pid, os.WNOHANG)[0]:
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
         if time.monotonic() > deadline:
-            raise BenchError(f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log)}")
+            raise BenchError(
+                f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log)}"
+            )
         time.sleep(0.01)
 
 

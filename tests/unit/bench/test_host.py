@@ -207,7 +207,7 @@ def test_pages_that_nobody_gives_back_end_the_wait_with_their_holders_and_the_me
         hugepages.wait_for(128, "the engine")
     assert "dpdk-42 (process 42, 500 pages), dpdk-41 (process 41, 12 pages)" in caught.value.message
     assert "43" not in caught.value.message
-    assert caught.value.hint == "end what is no longer needed: kill 42"
+    assert caught.value.hint == "end the processes that are no longer needed: kill 42"
 
 
 @pytest.mark.parametrize(
