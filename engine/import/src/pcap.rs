@@ -196,7 +196,7 @@ impl Reader<'_> {
         }
         if wanted > self.options.bytes - self.bytes {
             let message = format!(
-                "with this frame of {wanted} bytes the capture exceeds {} bytes; cut it (editcap)",
+                "with this frame of {wanted} bytes the frames exceed {} bytes in all; cut the capture (editcap)",
                 self.options.bytes
             );
             return Err(self.frame_error(offset, message));

@@ -186,8 +186,8 @@ fn limits_hold_and_padding_counts_before_it_is_made() {
     let error = parse("f.pcap", &bytes, &options).unwrap_err().to_string();
     assert_eq!(
         error,
-        "f.pcap: frame 2 at byte 42: with this frame of 4294967295 bytes the capture exceeds \
-         1000 bytes; cut it (editcap)"
+        "f.pcap: frame 2 at byte 42: with this frame of 4294967295 bytes the frames exceed \
+         1000 bytes in all; cut the capture (editcap)"
     );
     options.frames = 1;
     let error = parse("f.pcap", &bytes, &options).unwrap_err().to_string();

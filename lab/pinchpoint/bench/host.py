@@ -1,7 +1,4 @@
-"""Carries single actions out on this machine.
-
-Every removal is idempotent and checks that what it removes belongs to the bench.
-"""
+"""Carries single actions out on this machine. Every removal is idempotent and takes only what is the bench's."""
 
 import os
 import shutil
@@ -177,8 +174,7 @@ def _(resource: r.MarkedProcesses) -> None:
             return
         end_processes(pids, grace_s=2.0)
     raise BenchError(
-        f"processes of bench {resource.bench_id} keep starting new ones: "
-        f"{len(pids)} are left after {MOST_ROUNDS} rounds",
+        f"processes of bench {resource.bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills",
         "pinchpoint clean",
     )
 
@@ -192,8 +188,7 @@ def _(resource: r.Hugepages) -> None:
     got = _read_hugepages()
     if got < resource.after:
         raise RequirementError(
-            f"the kernel reserved only {got - resource.before} of {resource.after - resource.before} "
-            "hugepages of 2 MiB",
+            f"the kernel reserved {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
             f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
         )
     hugepages.wait_for(resource.needed or resource.after - resource.before, "the bench")

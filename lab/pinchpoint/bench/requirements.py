@@ -89,10 +89,7 @@ def require(scenario: Scenario) -> None:
 
 def _tunnels(scenario: Scenario) -> Iterator[Probe]:
     if scenario.dut.tunnels and scenario.dut.datapath is Datapath.KERNEL:
-        detail = (
-            "not possible with the kernel datapath: "
-            "the kernel delivers packets for an address of its own namespace itself"
-        )
+        detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
         yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
 
 

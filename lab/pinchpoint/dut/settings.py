@@ -99,10 +99,7 @@ def pmd_cores(text: str) -> tuple[int, ...]:
 
 
 def logged(text: str) -> dict[str, str]:
-    """Settings of other_config as the log reports them.
-
-    It reports changes only, so one without an entry has its default.
-    """
+    """Settings of other_config as the log reports them; it reports changes only, others have their default."""
     found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
     for line in text.splitlines():
         if emc := _EMC.search(line):

@@ -38,8 +38,7 @@ SOAK = Table(
         Key(
             "window_s",
             kinds.number(0.1, 3600),
-            "Length of one window, seconds. Counters of the host and the switch are read at each end, "
-            "on a core of the lab.",
+            "Length of one window, seconds. Counters of host and switch are read at each end, on a core of the lab.",
             10.0,
         ),
     ),

@@ -190,8 +190,7 @@ def soak_scenario(
 def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
     """One transmission of what is left of the time; nothing, if nothing is left.
 
-    Raises DutError if the DUT died and the transmission ended with it.
-    A DUT that only sends nothing back is reported later.
+    Raises DutError if the DUT died and the transmission ended with it; one that is only silent is reported later.
     """
     left_s = soak.duration_s - windows.span_s
     if left_s < SHORTEST * soak.window_s:

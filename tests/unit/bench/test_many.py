@@ -101,7 +101,7 @@ def test_one_that_warns_is_given_all_lines_all_the_same(tmp_path, then):
 
 
 def test_one_that_ends_well_without_all_lines_has_failed():
-    with pytest.raises(CommandFailed, match=r"lines, which are not all: watch out"):
+    with pytest.raises(CommandFailed, match=r"lines, before it had read all of them: watch out"):
         run_fed([*PYTHON, f"{WARNS}sys.stdin.readline()"], (str(n) for n in range(10**6)), (), lambda _: None)
 
 

@@ -68,5 +68,5 @@ def test_queues_without_a_cpu_of_the_engine_are_told_with_the_remedy(monkeypatch
     two = replace(plain, ports=(replace(left, queues=2), right))
     told = lacking(monkeypatch, two)
     assert "port left has 2 queues, but the engine has 1 CPU\n" in told
-    assert "engine.cpus with 2 CPUs" in told
+    assert "list 2 CPUs in engine.cpus" in told
     assert lacking(monkeypatch, replace(two, engine=replace(two.engine, cpus=(0, 2))), cpus=(0, 1, 2)) == ""

@@ -158,7 +158,7 @@ def test_a_gate_judges_a_duet_too(duets, compare, capsys):
     ("words", "why"),
     [
         (("--pairs", "6"), "--pairs needs turns"),
-        (("--metric", "NDR"), "slices measure the forwarded rate under overload and no NDR"),
+        (("--metric", "NDR"), "a duet measures only the forwarded rate under overload, not NDR"),
         (("--set", "dut.datapath=kernel"), "the kernel's one datapath"),
     ],
 )
@@ -248,7 +248,7 @@ def test_two_stored_runs_are_compared_and_written_where_asked(lab, compare, caps
     assert {path.name for path in written.iterdir()} == {"comparison.html", "comparison.json"}
     assert compare(one) == 2
     assert compare(one, FORWARD) == 2
-    assert "expected two of a kind" in capsys.readouterr().err
+    assert "expected two run folders" in capsys.readouterr().err
     assert compare(one, two, "--pairs", 3) == 2
 
 
@@ -257,7 +257,7 @@ def test_two_stored_runs_are_compared_and_written_where_asked(lab, compare, caps
     [
         ((FORWARD,), "expected two scenario files"),
         ((FORWARD, NAT, FORWARD), "expected two scenario files"),
-        ((FORWARD.parent, FORWARD), "it has no run.json"),
+        ((FORWARD.parent, FORWARD), "this folder has no run.json"),
         ((FORWARD, "--set-b", "search.trial_duration_s=0.7"), "search.trial_duration_s is "),
         ((FORWARD, "--set-b", "dut.smcc=true"), "did you mean dut.smc?"),
         ((FORWARD, "--set-b", "dut.vswitchd=ovs-vswitchd"), "expected the absolute path of a file"),

@@ -158,7 +158,7 @@ def test_a_dry_run_says_which_points_are_impossible_and_goes_on(swept):
     path.write_text((shelf.find("io-paths") / "queues.toml").read_text().replace("[0, 2]", "[0]"))
     told = output("run", path, "--dry-run", "-q")
     assert told.count("\n# impossible: ") == 2
-    assert "port left has 2 queues, but the engine has 1 CPU\n#     hint: engine.cpus" in told
+    assert "port left has 2 queues, but the engine has 1 CPU\n#     hint: list 2 CPUs in engine.cpus" in told
     points = [line for line in told.splitlines() if line.startswith(f"# {path}: ")]
     assert len(points) == 4
 
