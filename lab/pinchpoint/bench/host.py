@@ -173,7 +173,10 @@ def _(resource: r.MarkedProcesses) -> None:
         if not pids:
             return
         end_processes(pids, grace_s=2.0)
-    raise BenchError(f"processes of bench {resource.bench_id} keep starting new ones: {len(pids)} are left after {MOST_ROUNDS} rounds", "pinchpoint clean")
+    raise BenchError(
+        f"processes of bench {resource.bench_id} keep starting new ones: {len(pids)} are left after {MOST_ROUNDS} rounds",
+        "pinchpoint clean",
+    )
 
 
 @create.register
@@ -319,7 +322,9 @@ def _(resource: r.Relay) -> None:
         if os.waitpid(pid, os.WNOHANG)[0]:
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
         if time.monotonic() > deadline:
-            raise BenchError(f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log)}")
+            raise BenchError(
+                f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log)}"
+            )
         time.sleep(0.01)
 
 

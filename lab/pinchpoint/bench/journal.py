@@ -132,7 +132,10 @@ def read(path: Path) -> Iterator[Entry]:
         try:
             yield msgspec.json.decode(line, type=Entry)
         except msgspec.DecodeError as error:
-            raise BenchError(f"{path}:{number}: not a journal entry: {error}", f"rm {path}; what it named remains: see ip netns list, ps and /dev/hugepages") from error
+            raise BenchError(
+                f"{path}:{number}: not a journal entry: {error}",
+                f"rm {path}; what it named remains: see ip netns list, ps and /dev/hugepages",
+            ) from error
 
 
 def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:

@@ -106,7 +106,9 @@ def run_fed(
         _finish(child, lambda: look(given))
         if not all_given:
             words = child.said.decode(errors="replace").strip()
-            raise CommandFailed(child.shown, f"ended with status 0 after {given:,} lines, before it had read all of them: {words}")
+            raise CommandFailed(
+                child.shown, f"ended with status 0 after {given:,} lines, before it had read all of them: {words}"
+            )
     finally:
         child.end()
 

@@ -111,7 +111,9 @@ def _needs_two_cpus(scenario: Scenario) -> bool:
 
 def _root() -> Probe:
     ok = os.geteuid() == 0
-    return Probe("root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ...")
+    return Probe(
+        "root", ok, "yes" if ok else "missing; namespaces, hugepages and CPU pinning need it", "sudo pinchpoint ..."
+    )
 
 
 def _command(name: str, package: str) -> Probe:
@@ -154,7 +156,9 @@ def _kernel_module(name: str) -> Probe:
     if any(folder.rglob(f"{name}.ko*")):
         return Probe(f"kernel module {name}", True, "can be loaded")
     detail = f"the running kernel {release} has no module {name}: no {name}.ko in {folder}"
-    hint = 'apt-get install linux-image-amd64, boot that kernel, modprobe openvswitch; or set dut.datapath = "af_packet"'
+    hint = (
+        'apt-get install linux-image-amd64, boot that kernel, modprobe openvswitch; or set dut.datapath = "af_packet"'
+    )
     return Probe(f"kernel module {name}", False, detail, hint)
 
 

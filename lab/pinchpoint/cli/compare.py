@@ -157,7 +157,9 @@ def compare(
     if resume is not None:
         asked = (paths, set_a, set_b, pairs, slices_s, metrics, method != AUTO)
         if any(asked) or margin is not None or fail_if_worse is not None:
-            raise InputError("--resume continues a comparison with its original options", "give --resume RUN without other arguments")
+            raise InputError(
+                "--resume continues a comparison with its original options", "give --resume RUN without other arguments"
+            )
         return resumed(how)
     runs = [path for path in paths if (path / "run.json").is_file()]
     if runs:
@@ -179,7 +181,9 @@ def both(wanted: Wanted, how: How) -> Program:
         raise InputError("expected two scenario files, one scenario file with --set-b, or two run folders", EXAMPLE)
     files = {"A": paths[0], "B": paths[-1]}
     if folders := [path for path in files.values() if path.is_dir()]:
-        raise InputError(f"{folders[0]}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE)
+        raise InputError(
+            f"{folders[0]}: expected a scenario file or a run folder; this folder has no run.json", EXAMPLE
+        )
     own = {"A": dict(wanted.set_a), "B": dict(wanted.set_b)}
     a, b = (_side(label, files[label], {**how.changes, **own[label]}, how.quick) for label in "AB")
     require_alike(to_plain(a.scenarios[0]), to_plain(b.scenarios[0]))
@@ -238,7 +242,8 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
     others = [path for path in wanted.paths if path not in runs]
     if others:
         raise InputError(
-            f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders", "pinchpoint compare RUN1 RUN2"
+            f"{runs[0]} is a run folder and {others[0]} is not: expected two run folders",
+            "pinchpoint compare RUN1 RUN2",
         )
     given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
              "--slices": wanted.slices_s, "--method": wanted.method != AUTO, "--budget": how.budget_s,

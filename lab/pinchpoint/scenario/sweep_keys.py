@@ -116,9 +116,17 @@ PUBLISHED = Table(
         Key("where", sweep_kinds.level_table(), "Only the rows that have these values in these columns.", {}),
         Key("x", kinds.text(60), "The column of the levels.", Unset("needed with `file`")),
         Key("y", kinds.text(60), "The column of the figures.", Unset("needed with `file`")),
-        Key("times", kinds.number(1e-12, 1e12), "Factor by which the column's figures are multiplied to be in `unit`.", 1.0),
         Key(
-            "first", kinds.boolean(), "Whether the first of several rows with the same level is used; otherwise they are an error.", False
+            "times",
+            kinds.number(1e-12, 1e12),
+            "Factor by which the column's figures are multiplied to be in `unit`.",
+            1.0,
+        ),
+        Key(
+            "first",
+            kinds.boolean(),
+            "Whether the first of several rows with the same level is used; otherwise they are an error.",
+            False,
         ),
     ),
     at_most=256,

@@ -235,3 +235,17 @@ def test_a_device_that_was_not_overloaded_has_no_ratio():
     (found,) = relative_metrics([slow], "first")
     assert found.note.startswith("refused: the engine could not overload")
     assert relative_metrics([], "first")[0].note == "refused: no slice was measured"
+
+
+def test_the_interval_holds_what_a_thaw_costs_the_point_more_than_its_reference():
+    """B forwards a tenth less in each slice after a thaw: its caches are cold."""
+    made = stretch(wandering(2), ratio=0.5, length_s=15.0, scatter=0.02)
+    cold = (
+        replace(one, received=round(0.9 * one.received)) if one.side == "B" and one.thawed else one
+        for one in made.slices
+    )
+    (found, _), (warm, _) = relative_metrics([replace(made, slices=tuple(cold))], "r"), relative_metrics([made], "r")
+    assert found.value < 0.49
+    assert found.low < found.value < 0.5 < found.high
+    assert warm.high - warm.low < 0.7 * (found.high - found.low)
+    assert "widened by 5" in found.note
