@@ -90,7 +90,8 @@ class ReferenceBench:
             trials.extend(measurer.trials)
 
         def kept(one: Stretch) -> None:
-            named = replace(one, scenario=bench.scenario.name)
+            name = bench.scenario.name
+            named = replace(one, scenario=name, id=f"{name}-{one.id}")
             stretches.append(named)
             keep(named)
 
