@@ -170,3 +170,45 @@ def test_no_memory_for_two_is_an_error_that_names_the_command_and_otherwise_the_
     assert "sysctl vm.nr_hugepages=" in done.stderr
     assert not (tmp_path / "runs").exists()
     assert not list(STATE.glob("*.journal"))
+
+
+RELATED = """
+[sweep]
+relative = "alone"
+[[sweep.factor]]
+name = "five-tuples"
+keys = ["stream[1].flows"]
+levels = [1, 64, 200]
+"""
+
+
+@pytest.fixture
+def related(tmp_path):
+    """A sweep whose points are measured relative to the first."""
+    path = tmp_path / "related.toml"
+    path.write_text(one_way("rates", RELATED, dut="memory_mb = 512", search="drain_s = 0.05\nmax_traffic_s = 2"))
+    return path
+
+
+def test_points_beside_a_standing_reference_are_killed_cleaned_and_resumed(related, tmp_path):
+    before, out = what_is_there(), tmp_path / "runs"
+    watched = start_watched(tmp_path / "stderr", "run", related, "--no-ceiling", "--out", out)
+    watched.wait_until_it_says(MEASURING)
+    wait_for(lambda: stretches_in(out), "a stretch")
+    assert len(pid_of("ovs-vswitchd-dpdk")) == 2
+    kill_lab(watched.process)
+    assert run("clean").returncode == 0
+    assert what_is_there() == before
+    kept = only(out).read_stretches()
+    done = run("run", "--resume", only(out).path)
+    assert done.returncode == 0, done.stderr
+    assert what_is_there() == before
+    result, stretches = only(out).read_result(), only(out).read_stretches()
+    assert result.finished
+    assert stretches[: len(kept)] == kept
+    assert len({one.id for one in stretches}) == len(stretches)
+    first, *others = result.scenarios
+    assert {one.reference for one in result.scenarios} == {first.scenario}
+    assert first.trials
+    assert all(not one.rates for one in others)
+    assert {one.scenario for one in stretches} == {one.scenario for one in others}

@@ -35,6 +35,7 @@ from pinchpoint.sweep.ceiling import CeilingTest
 from pinchpoint.sweep.compared import comparison_of
 from pinchpoint.sweep.duet_run import run_duet
 from pinchpoint.sweep.measure import Interrupted
+from pinchpoint.sweep.relative import References
 from pinchpoint.sweep.run import describe_run, run_all, so_far
 from pinchpoint.sweep.same import require_same
 from pinchpoint.sweep.scenario import run_scenario
@@ -250,7 +251,11 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrup
             if comparison is not None and comparison.method is Method.DUET:
                 run_duet(units, folder, listener, remember)
                 return None
-            run_all(units, folder, listener, remember, functools.partial(run_scenario, ceiling_test=test))
+            run_one = functools.partial(run_scenario, ceiling_test=test)
+            with References(
+                units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
+            ) as references:
+                run_all(units, folder, listener, remember, references.run, references.require)
             return None
     except Interrupted as error:
         return error

@@ -53,7 +53,7 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
     base = MetricComparison(FORWARDED, "fps", True, Decision.REFUSED, "not compared: no slice was measured")
     if duet is None:
         return base
-    if why := _why_refused(duet.summary):
+    if why := why_refused(duet.summary):
         return replace(base, sentence=f"not compared: {why}")
     found = duet.difference
     assert found is not None  # else every slice was discarded, which has a reason
@@ -68,14 +68,14 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         p_value=found.p_value,
         largest_hidden=found.largest_hidden,
         n=len(duet.quads),
-        method=_method(duet),
+        method=interval_of(duet),
         decision=comparing.decision_of(found),
     )
     told = replace(told, better=wording.better(told))
     return replace(told, sentence=wording.sentence(told, margin, of="quad"))
 
 
-def _why_refused(summary: DuetSummary) -> str:
+def why_refused(summary: DuetSummary) -> str:
     """Why there is no ratio, or none that may be reported; empty if there is one."""
     slow = summary.discarded.get(NOT_OVERLOADED, 0)
     if summary.slices and slow > MOST_NOT_OVERLOADED * summary.slices:
@@ -88,7 +88,8 @@ def _why_refused(summary: DuetSummary) -> str:
     return f"every slice was discarded ({reasons(summary)})"
 
 
-def _method(duet: Duet) -> str:
+def interval_of(duet: Duet) -> str:
+    """What the interval of the ratio is, in words. The duet has a ratio."""
     found = duet.difference
     assert found is not None
     blocks = units.counted(len(duet.blocks), "block")

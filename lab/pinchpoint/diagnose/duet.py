@@ -181,12 +181,12 @@ def thaw_of(stretches: Sequence[Stretch]) -> Thaw:
     return Thaw(median(switches) if switches else None, loss_after_thaw(early), loss_after_thaw(counted))
 
 
-def loss_after_thaw(stretches: Sequence[Stretch]) -> float | None:
+def loss_after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> float | None:
     """The share by which a slice after a thaw forwards less than the slice after it, which is of the same bench.
 
-    None without such a pair of slices.
+    Of these sides alone. None without such a pair of slices.
     """
-    ratios = _after_thaw(stretches)
+    ratios = _after_thaw(stretches, sides)
     return 1 - math.exp(median(ratios)) if ratios else None
 
 
@@ -203,13 +203,13 @@ def steady(stretch: Stretch, tolerance: float) -> bool | None:
     return found.high >= 1 - tolerance and found.low <= 1 + tolerance
 
 
-def _after_thaw(stretches: Sequence[Stretch]) -> list[float]:
+def _after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> list[float]:
     """Logarithms of the ratio of a slice after a thaw to the next one, which is of the same bench."""
     found: list[float] = []
     for stretch in stretches:
         limit_s = absorbed_s(stretch)
         usable = [not why_discarded(one, stretch.slicing, limit_s) for one in stretch.slices]
         for place, (one, other) in enumerate(pairwise(stretch.slices)):
-            if one.thawed and one.side == other.side and usable[place] and usable[place + 1]:
+            if one.thawed and one.side in sides and one.side == other.side and usable[place] and usable[place + 1]:
                 found.append(_log_rate(one) - _log_rate(other))
     return found

@@ -6,9 +6,11 @@ from itertools import pairwise
 
 from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
+from pinchpoint.model.duet import FORWARDED, RELATIVE
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, published_for, series, within
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
+from pinchpoint.model.terms import is_rate
 
 _LEAST_WHOLE = 5.0
 _NEGLIGIBLE = 0.02  # a change that nobody would act on
@@ -27,6 +29,17 @@ def chosen(curves: Mapping[str, Curve], request: FindingRequest) -> list[Series]
         return all(str(part.others.get(name)).replace(" ", "") == level for name, level in fixed.items())
 
     return [part for part in series(curve, request.factor) if fits(part)]
+
+
+def shape_metric(part: Series, metric: str) -> str:
+    """What a sentence about the curve's shape rests on: of a rate the relative one, where no fewer points have it."""
+    relative = len(part.having(RELATIVE))
+    return RELATIVE if is_rate(metric) and relative >= max(2, len(part.having(metric))) else metric
+
+
+def named(metric: str) -> str:
+    """The metric in a sentence about its change."""
+    return FORWARDED if metric == RELATIVE else metric
 
 
 def said(estimate: Estimate) -> str:
@@ -63,7 +76,8 @@ def _labelled(part: Series) -> str:
 def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """One sentence a series: from the first to the last level, the ratio, the published one."""
     for part in chosen(curves, request):
-        found = part.having(request.metric)
+        metric = shape_metric(part, request.metric)
+        found = part.having(metric)
         if len(found) < 2:
             continue
         (first, before), (last, after) = found[0], found[-1]
@@ -71,7 +85,7 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         falls = after.value < before.value
         change = ratio(before, after) if falls else ratio(after, before)
         if change is None:
-            yield _without_ratio(span, request.metric, before, after)
+            yield _without_ratio(span, named(metric), before, after)
             continue
         verb = "falls" if falls else "rises"
         if change.low is not None and change.high is not None and not change.tells_apart:
@@ -80,8 +94,9 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
                 if falls
                 else "does not change beyond its interval: it rises"
             )
-        beside = _published_change(study, part, request.metric)
-        text = f"{span} the {request.metric} {verb} {change}, {said(before)} to {said(after)}{beside}."
+        beside = _published_change(study, part, request.metric, metric)
+        ends = "" if metric == RELATIVE else f", {said(before)} to {said(after)}"
+        text = f"{span} the {named(metric)} {verb} {change}{ends}{beside}."
         yield Finding(text, warning=False)
 
 
@@ -103,9 +118,9 @@ def _or_zero(estimate: Estimate) -> str:
     return "0" if estimate.value == 0 and not estimate.high else said(estimate)
 
 
-def _published_change(study: Study, part: Series, metric: str) -> str:
-    """The published change over its own ends, and ours over the same ones where both have them."""
-    found = part.having(metric)
+def _published_change(study: Study, part: Series, metric: str, ours: str) -> str:
+    """The published change of the metric over its own ends, and that of `ours` there where both have these ends."""
+    found = part.having(ours)
     for _, every in published_for(study.published, part, metric):
         points = within(every, found)
         if len(points) < 2 or min(points[0][1], points[-1][1]) <= 0:
@@ -135,17 +150,18 @@ def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     Nor if a level that was tried has no number: the largest step may be beside it.
     """
     for part in chosen(curves, request):
-        between = any(one.bound is Bound.BETWEEN for _, one in part.having(request.metric))
-        if between or part.without(request.metric):
+        metric = shape_metric(part, request.metric)
+        between = any(one.bound is Bound.BETWEEN for _, one in part.having(metric))
+        if between or part.without(metric):
             continue
-        steps = list(_steps(part.having(request.metric)))
+        steps = list(_steps(part.having(metric)))
         clear = [step for step in steps if step[2].tells_apart]
         if not clear:
             continue
         first, last, lost, doublings = max(clear, key=lambda step: math.log2(step[2].value) / step[3])
         each = units.share(1 - lost.value ** (-1 / doublings))
         yield Finding(
-            f"{_labelled(part)}: the {request.metric} loses most between {units.level(first)} and "
+            f"{_labelled(part)}: the {named(metric)} loses most between {units.level(first)} and "
             f"{along(part.factor, last)}: {lost} over {doublings:.1f} doublings, {each} for each.",
             warning=False,
         )

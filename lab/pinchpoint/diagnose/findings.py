@@ -1,6 +1,7 @@
 """Findings: the sentences that a study asks for, each computed from its curves with its numbers.
 
-* fall: how far the metric falls (or rises) from the first to the last level; the published change beside it.
+* fall: how far the metric falls (or rises) from the first to the last level; the published change beside it. Of a
+  rate, fall and knee tell the relative rate's, where no fewer points have one.
 * knee: between which neighbours the metric loses most for each doubling of the level.
 * compare: the metric of `group` over that of the group `against` at their largest common level; published beside it.
 * cost: the cycles per packet of `group` over those of the control group `against`, at the largest common level,
@@ -25,6 +26,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pinchpoint.diagnose.find_compare import CYCLES, compare, cost, method
 from pinchpoint.diagnose.find_shape import fall, flat, growth, knee
 from pinchpoint.diagnose.find_state import caches, impossible, limit, minded
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.study import Curve, Finding, FindingRequest, Study
 from pinchpoint.model.terms import SHARES
 
@@ -58,6 +60,6 @@ def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
         if request.kind in KINDS:
             told = list(KINDS[request.kind](study, by_group, request))
             if told and request.kind in _RESTS_ON:
-                told += minded(by_group, request, {request.metric, *_RESTS_ON[request.kind]})
+                told += minded(by_group, request, {request.metric, RELATIVE, *_RESTS_ON[request.kind]})
             found += (one for one in told if one not in found)
     return tuple(found)

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 FORWARDED = "forwarded rate under overload"
 """The metric that slices measure: what the device forwards while it is offered more than it can carry."""
 
+RELATIVE = "relative rate"
+"""The metric of a sweep's point: its forwarded rate under overload, as a multiple of its reference's."""
+
 CALIBRATION = "calibration"
 MEASURED = "measured"
 
@@ -48,6 +51,7 @@ class Stretch:
     slices: tuple[Slice, ...]
     reason: str = ""  # why it ended before its time; empty if it did not
     cache_line_ns: float | None = None  # from the engine's core to the switches' core, mean of before and after
+    scenario: str = ""  # B, a point of a sweep whose reference is A; empty: of a comparison
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ class Metric:
     """One figure with its interval; every measure yields some, and every curve is drawn from them."""
 
     name: str  # what it is, the same for every scenario: "NDR", "goodput", "rr p99", "cycles per packet"
-    unit: str  # "fps", "bit/s", "1/s", "s", "ns", "cycles", "share", "count", "bytes"
+    unit: str  # "fps", "bit/s", "1/s", "s", "ns", "cycles", "share", "count", "bytes", "x" (times)
     value: float
     low: float | None = None  # of the interval within this one measurement; None: none is known
     high: float | None = None

@@ -228,6 +228,7 @@ class ScenarioResult:
     most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst
     loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first
+    reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
 
 
 @dataclass(frozen=True)

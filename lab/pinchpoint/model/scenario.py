@@ -342,6 +342,14 @@ class LossCurve:
 Level = bool | int | float | str
 
 
+class Relative(StrEnum):
+    """Whether the points of a sweep are measured as ratios to a reference, in alternating slices."""
+
+    NO = "no"
+    BESIDE = "beside"  # and each point's own rates
+    ALONE = "alone"  # the reference's own rates, and of every other point the ratio only
+
+
 @dataclass(frozen=True)
 class Point:
     """Where a scenario stands in its file's sweep; a scenario without sweep is the only point of its own."""
@@ -349,6 +357,8 @@ class Point:
     group: str  # the file's stem
     levels: Mapping[str, Level]  # factor -> level
     repeat: int = 1
+    relative: Relative = Relative.NO
+    reference: str = ""  # the scenario that is planned as the group's reference; empty: no ratio is measured
 
 
 @dataclass(frozen=True)

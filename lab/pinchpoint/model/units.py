@@ -142,12 +142,18 @@ def level(value: bool | int | float | str | None) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
 
 
+def times(ratio: float) -> str:
+    """How many times one thing is another, e.g. `2.04 x`."""
+    return f"{ratio:.3g} x" if ratio < 1 else f"{_three(ratio)} x"
+
+
 _WRITERS: Mapping[str, Callable[[float], str]] = {
     "fps": fps,
     "bit/s": bit_rate,
     "1/s": per_second,
     "s": seconds,
     "ns": nanoseconds,
+    "x": times,
     "cycles": lambda value: f"{number(value)} cycles",
     "share": share,
     "count": number,
@@ -160,8 +166,3 @@ def quantity(value: float | None, unit: str) -> str:
     if value is None or value == 0:
         return "-" if value is None else "0"
     return _WRITERS[unit](value) if unit in _WRITERS else f"{number(value)} {unit}".strip()
-
-
-def times(ratio: float) -> str:
-    """How many times one thing is another, e.g. `2.04 x`."""
-    return f"{ratio:.3g} x" if ratio < 1 else f"{_three(ratio)} x"

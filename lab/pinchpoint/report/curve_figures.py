@@ -6,8 +6,9 @@ from html import escape
 from typing import Any, Final
 
 from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Level
-from pinchpoint.model.series import Series, factor_of, published_for, series, with_unit
+from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
 from pinchpoint.model.study import Bound, Curve, Estimate, Published
 from pinchpoint.model.terms import SHARES, band_metrics, cautions, is_band, is_rate
 from pinchpoint.report import words
@@ -60,9 +61,15 @@ def main_metrics(curve: Curve) -> tuple[str, ...]:
     first = next(iter(names), "")
     if curve.measure == "rates":
         rates = tuple(filter(is_rate, names))
+        if _points_with(curve, RELATIVE) > max((_points_with(curve, name) for name in rates), default=0):
+            return (RELATIVE,)
         if rates:
             return rates
     return (first,) if first else ()
+
+
+def _points_with(curve: Curve, metric: str) -> int:
+    return sum(metric in point.estimates for point in curve.points)
 
 
 def metric_names(curve: Curve) -> tuple[str, ...]:
@@ -111,7 +118,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     layout["margin"]["b"] = 92 + 18 * ((len(drawn) - 1) // 3)
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
-    title = escape(", ".join(part for part in (name, y.label) if part))
+    title = escape(_relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part))
     layout["yaxis"] |= {
         "title": {"text": title},
         "rangemode": "tozero",
@@ -119,6 +126,15 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     _log_if_wide(layout, [one.value for one in estimates])
     layout["showlegend"] = len(drawn) > 1
     return {"data": data, "layout": layout}
+
+
+def _relative_title(parts: Sequence[Series]) -> str:
+    """What relative rates are multiples of: the point that has exactly 1, which is the reference."""
+    for part in parts:
+        for level, one in part.having(RELATIVE):
+            if one.value == one.low == one.high == 1.0:
+                return f"rate relative to that of {along(part.factor, level)}"
+    return RELATIVE
 
 
 def _log_if_wide(layout: Figure, values: Sequence[float]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
@@ -103,6 +104,8 @@ def table_columns(curve: Curve) -> tuple[str, ...]:
     if curve.measure == "rates":
         rates = set(filter(is_rate, (*wanted, *refused)))
         wanted = tuple(sorted(rates or {*wanted, *refused}, key=lambda name: (name != "NDR", name)))
+        if RELATIVE in (*names, *refused):
+            wanted = (RELATIVE, *filter(is_rate, sorted({*names, *wanted} - {RELATIVE})))
     else:
         wanted = tuple(dict.fromkeys((*wanted, *refused)))
     telling = [name for name in _TELLING if name in names and name not in wanted]

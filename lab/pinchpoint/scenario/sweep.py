@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 from typing import Any
 
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Factor, Level, Point, Scenario, Sweep
+from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
 from pinchpoint.scenario.keypath import key_at, key_path, nearest, path_text
 from pinchpoint.scenario.lexical import Path
@@ -64,7 +64,7 @@ def sweep_of(source: Source, quick: bool) -> Sweep:
     _check_axes(source, axes, factors, points)
     if source.problems:
         raise source.error()
-    scenarios = _expand(source, axes)
+    scenarios = _related(_expand(source, axes), Relative(values["relative"]))
     return Sweep(
         group=FilePath(source.path).stem,
         title=scenarios[0].title,
@@ -214,6 +214,14 @@ def _named(scenario: Scenario, levels: Mapping[str, Level], names: set[str]) -> 
         name = f"{wanted[: LONGEST_NAME - 5]}-{number}"
     names.add(name)
     return replace(scenario, name=name, point=Point(scenario.name, levels, 1))
+
+
+def _related(scenarios: tuple[Scenario, ...], relative: Relative) -> tuple[Scenario, ...]:
+    """The same, each with how it is measured relative to the first; a single one has nothing to be relative to."""
+    if relative is Relative.NO or len(scenarios) < 2:
+        return scenarios
+    first = scenarios[0].name
+    return tuple(replace(one, point=replace(one.point, relative=relative, reference=first)) for one in scenarios)
 
 
 def _word(level: Level) -> str:

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from pinchpoint.model.scenario import Relative
 from pinchpoint.scenario import kinds, sweep_kinds
 from pinchpoint.scenario.key import Computed, Key, Table, Unset
 
@@ -21,6 +22,14 @@ SWEEP = Table(
             "interleaved",
         ),
         Key("seed", kinds.integer(0, 2**32 - 1), "Seed of the random order: the same seed gives the same order.", 1),
+        Key(
+            "relative",
+            kinds.word(*map(str, Relative)),
+            "Whether points are measured as ratios to the first point, which then stands beside each of the others: "
+            'both are overloaded in alternating slices of some milliseconds. "beside": the ratio and the point\'s own '
+            'rates; "alone": the own rates of the first point only. Needs the measure `rates`.',
+            "no",
+        ),
         Key("point_name", sweep_kinds.factor_name(), "Name of the factor that the listed points form.", "point"),
     ),
 )

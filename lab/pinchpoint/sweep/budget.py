@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
 from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level, MeasureKind, Scenario
@@ -145,6 +146,8 @@ def _judged(found: ScenarioResult | None) -> Metric | None:
     """
     if found is None or found.outcome is not Outcome.MEASURED:
         return None
+    if relative := next((one for one in found.metrics if one.name == RELATIVE and one.value), None):
+        return relative
     if found.measure == MeasureKind.RATES:
         searched = found.rates[0] if found.rates else None
         name = searched.name if searched and searched.status is RateStatus.FOUND else None

@@ -25,6 +25,8 @@ from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.together import SIDES, Pair, connected, frozen, of_side, prefix
 from pinchpoint.sweep.warm_up import warm_up
 
+Enough = Callable[[Sequence[Stretch]], bool]
+
 ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
 STRETCH_S = 5.0  # of one request: what a kill can lose
 FIRST_S = 0.3  # of the request that only finds out how much there is to overload
@@ -49,16 +51,20 @@ def measure_duet(
     length_s: float,
     keep: Callable[[Stretch], None],
     recorded: Sequence[Stretch] = (),
+    enough: Enough = lambda _: False,
+    of_b: Callable[[Measurer], None] = lambda _: None,
 ) -> tuple[str, ...]:
-    """Slices of any two benches that stand, `length_s` in all; `keep` gets each stretch as it ends.
+    """Slices of any two benches that stand, `length_s` at most; `keep` gets each stretch as it ends.
+
+    They end before that once all stretches are `enough`. `of_b` makes trials of B alone, A frozen, before the slices.
 
     A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
-    is opened for each pair of them. Returns what is to be minded. Raises what the engine and the switches raise, and
-    Interrupted once a signal has ended a stretch.
+    is opened for each pair of them (sweep/beside.py). Returns what is to be minded. Raises what the engine and the
+    switches raise, and Interrupted once a signal has ended a stretch.
     """
     with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
-        warnings = learn(pair)
-        duet = Duet(pair, keep, recorded)
+        warnings = learn(pair, of_b)
+        duet = Duet(pair, keep, recorded, enough)
         a.on_stoppable(duet)
         a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
         duet.measure(length_s)
@@ -68,8 +74,15 @@ def measure_duet(
 class Duet:
     """Slices of two benches that stand, on one engine."""
 
-    def __init__(self, pair: Pair, keep: Callable[[Stretch], None], recorded: Sequence[Stretch] = ()) -> None:
+    def __init__(
+        self,
+        pair: Pair,
+        keep: Callable[[Stretch], None],
+        recorded: Sequence[Stretch] = (),
+        enough: Enough = lambda _: False,
+    ) -> None:
         """`recorded`: stretches of an interrupted comparison, which are measured no more."""
+        self._enough = enough
         self._pair = pair
         self._keep = keep
         self._count = len(recorded)
@@ -86,12 +99,16 @@ class Duet:
             self._pair.instrument.stop()
 
     def measure(self, length_s: float) -> None:
-        """Calibrate, then slices until `length_s` of them are there, recorded ones included.
+        """Calibrate, then slices until `length_s` of them are there or they are enough, recorded ones included.
 
         Raises Interrupted, EngineError or DutError, whatever is measured kept.
         """
+        if self.measured_s and self._enough(self.stretches):
+            return
         slicing = self._calibrated()
         while (left_s := length_s - self.measured_s) > 4 * slicing.length_s:
+            if self.measured_s and self._enough(self.stretches):
+                return
             self._overload(self.stretch(MEASURED, slicing, min(STRETCH_S, left_s), self._load_fps))
 
     @property
@@ -141,7 +158,7 @@ class Duet:
         self.stretches.append(made)
         self._keep(made)
         if self._stop_requested:
-            raise Interrupted("interrupted", "pinchpoint compare --resume RUN continues where it stopped")
+            raise Interrupted("interrupted", "--resume RUN continues where it stopped")
         if found.reason:
             raise DutError(f"the slices ended early: {found.reason}")
         return made
@@ -202,17 +219,20 @@ def _cache_line_ns(found: EngineResult) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def learn(pair: Pair) -> tuple[str, ...]:
-    """Warm both benches up, each alone; returns what is to be minded. Raises what a trial raises."""
+def learn(pair: Pair, of_b: Callable[[Measurer], None] = lambda _: None) -> tuple[str, ...]:
+    """Warm both benches up, each alone; `of_b` then has B's measurer. Returns what is to be minded.
+
+    Raises what a trial raises.
+    """
     for side in SIDES:
         bench = pair.benches[side]
         check_queues(bench.scenario, bench.control)
         bench.record.note_facts({**pair.facts, **switch_versions(bench.scenario, bench.setup.places)})
         bench.record.note_facts(limit_flows(bench))
-    return tuple(filter(None, (_learn(pair, side) for side in SIDES)))
+    return tuple(filter(None, (_learn(pair, side, *([of_b] if side == SIDES[1] else ())) for side in SIDES)))
 
 
-def _learn(pair: Pair, side: str) -> str:
+def _learn(pair: Pair, side: str, *afterwards: Callable[[Measurer], None]) -> str:
     bench = pair.benches[side]
     with frozen(pair.other(side).setup):
         bracket = Bracket(collectors(bench.setup, bench.control))
@@ -222,4 +242,6 @@ def _learn(pair: Pair, side: str) -> str:
         bench.on_stoppable(measurer)
         bench.listener.phase(WARM_UP, 1)
         found = warm_up(bench.scenario, measurer)
+        for each in afterwards:
+            each(measurer)
     return f"{side}: {found}" if found else ""

@@ -7,7 +7,7 @@ right in proportion: the ratio of spent to estimated time corrects them group by
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Scenario
+from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Relative, Scenario
 from pinchpoint.sweep.burst import expected_bursts
 from pinchpoint.sweep.loss_curve import expected_trials as expected_loss_trials
 from pinchpoint.sweep.rates import expected_trials
@@ -40,12 +40,22 @@ ITEM_S: Mapping[tuple[str, str], float] = {
 }
 UNKNOWN_ITEM_S = 5e-3
 RESTART_S = 1.0  # of a switch that stands
+RATIO_S = 12.0  # an engine for two benches, calibration, slices until their ratio is known to some per cent
 REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
 
 
 def expected_s(scenario: Scenario) -> float:
     """Seconds that a scenario takes from its bench's first action to its last."""
-    return _standing_s(scenario) + _MEASURES_S[scenario.measure](scenario)
+    own_s, relative = _MEASURES_S[scenario.measure](scenario), scenario.point.relative
+    if relative is Relative.NO or scenario.measure is not MeasureKind.RATES or _is_reference(scenario):
+        return _standing_s(scenario) + own_s
+    ratio_s = RATIO_S + 2 * first_round(scenario)[0]
+    return _standing_s(scenario) + ratio_s + (own_s if relative is Relative.BESIDE else 0.0)
+
+
+def _is_reference(scenario: Scenario) -> bool:
+    """Whether the others of its group are planned to be measured relative to it."""
+    return scenario.name.removesuffix(f".r{scenario.point.repeat}") == scenario.point.reference
 
 
 def _standing_s(scenario: Scenario) -> float:

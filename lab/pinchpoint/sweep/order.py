@@ -69,6 +69,7 @@ def _grouped(sweep: Sweep, by_point: bool, coarse_first: bool = False) -> Iterat
             shuffled.shuffle(scenarios)
         if coarse_first and repeat == 1:
             scenarios.sort(key=lambda one: coarseness(sweep.factors, one.point.levels))
+        scenarios.sort(key=lambda one: one.name != one.point.reference)  # before the points that are relative to it
         for scenario in scenarios:
             coarse = coarseness(sweep.factors, scenario.point.levels) if repeat == 1 else 0
             yield (repeat, coarse), _repeated(scenario, repeat)

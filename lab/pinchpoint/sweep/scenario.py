@@ -76,16 +76,18 @@ def run_scenario(
     recorded: Recorded,
     on_stoppable: Callable[[Stoppable], None] = lambda _: None,
     ceiling_test: CeilingTest | None = None,
+    planned: Callable[[Scenario], Setup] = prepare,
+    measure: Callable[[Standing], ScenarioResult] | None = None,
 ) -> ScenarioResult:
     """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
 
     `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
     measures as soon as there is something, so that a signal handler can stop it. With a
-    `ceiling_test`, rates are compared with the generator's own ceiling.
+    `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
     began = time.monotonic()
     engine = [find_engine()]  # before anything is built
-    setup = prepare(scenario)
+    setup = planned(scenario)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
     if scenario.measure is MeasureKind.RATES:
         record.note_ceilings(scenario.name, ceilings)
@@ -96,7 +98,7 @@ def run_scenario(
         bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
             settings = in_force(setup.scenario, setup.places, control)
-            result = replace(MEASURES[scenario.measure](bench), settings=settings)
+            result = replace((measure or MEASURES[scenario.measure])(bench), settings=settings)
             _attach_flows(bench)
         except PinchpointError:
             _attach_log(bench)

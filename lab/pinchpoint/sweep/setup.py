@@ -43,16 +43,19 @@ class Setup:
     facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
 
 
-def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY, beside: Setup | None = None) -> Setup:
+def prepare(
+    scenario: Scenario, state_directory: Path = STATE_DIRECTORY, beside: Setup | None = None, stands: bool = False
+) -> Setup:
     """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
 
     `beside` is a bench that will stand at the same time and is built first: its hugepages are not free any more.
+    With `stands` it stands already, and only what its engine will take seems to be free.
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
     or a port has more queues than the engine CPUs.
     """
     bench_id = secrets.token_hex(3)
     places = ovs.OvsPlaces(bench_id, PurePosixPath(state_directory / bench_id))
-    total, free = hugepage_pool() if beside is None else _left_by(beside)
+    total, free = hugepage_pool() if beside is None else _left_by(beside, stands)
     topology = numa.read_topology()
     scenario, facts = numa.placed(scenario, topology)
     scenario = numa.with_socket_mem(scenario, topology)
@@ -63,9 +66,11 @@ def prepare(scenario: Scenario, state_directory: Path = STATE_DIRECTORY, beside:
     return Setup(scenario, places, resources, engine_request(scenario, places), facts)
 
 
-def _left_by(bench: Setup) -> tuple[int, int]:
-    """The pool as it will be once `bench`, of which nothing stands yet, has all its pages: (pages, free ones)."""
+def _left_by(bench: Setup, stands: bool) -> tuple[int, int]:
+    """The pool as it will be once `bench`, and an engine with its ports, has all its pages: (pages, free ones)."""
     total, free = hugepage_pool()
+    if stands:
+        return total, max(0, free - _engine_pages(bench.scenario))
     added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
     return total + added, max(0, free + added - hugepages_needed(bench.scenario))
 
@@ -157,8 +162,13 @@ def await_engine_pages(*scenarios: Scenario) -> None:
 
     Raises RequirementError naming who holds them.
     """
-    if memory_mb := sum(one.engine.memory_mb for one in scenarios if one.dut.datapath is Datapath.DPDK):
-        hugepages.wait_for(-(-memory_mb // ovs.HUGEPAGE_MB), "the engine")
+    if pages := sum(_engine_pages(one) for one in scenarios):
+        hugepages.wait_for(pages, "the engine")
+
+
+def _engine_pages(scenario: Scenario) -> int:
+    """2 MiB pages that an engine takes for the scenario's ports."""
+    return -(-scenario.engine.memory_mb // ovs.HUGEPAGE_MB) if scenario.dut.datapath is Datapath.DPDK else 0
 
 
 def collectors(setup: Setup, control: Unixctl) -> list[Collector]:

@@ -62,6 +62,17 @@ def frozen(setup: Setup) -> Iterator[None]:
         host.thaw(pid)
 
 
+@contextmanager
+def thawed(setup: Setup) -> Iterator[None]:
+    """The bench's frozen switch runs inside the block."""
+    pid = switch_pid(setup)
+    host.thaw(pid)
+    try:
+        yield
+    finally:
+        host.freeze(pid)
+
+
 @dataclass(frozen=True)
 class Pair:
     """Two benches that stand, by their side, and the engine that has the ports of both open."""

@@ -35,6 +35,19 @@ def test_fall_compares_over_the_published_levels_where_ours_differ() -> None:
     assert text.endswith("; published: falls 2.00 x from 512 to 262,144.")
 
 
+def test_the_fall_of_a_rate_is_told_of_relative_rates_where_no_fewer_points_have_one() -> None:
+    reference = Estimate("x", 1.0, 1.0, 1.0, 1, "the reference")
+    points = {1: {"NDR": number(3.1e6), "relative rate": reference}, 4096: {"relative rate": number(0.32, unit="x")}}
+    (text,) = _texts(study("fall", published({1: 1.1e6, 4096: 0.8e6})), curve(points))
+    assert text == (
+        "base: from 1 five-tuple to 4,096 five-tuples the forwarded rate under overload falls 3.12 x [3.06 .. 3.19]; "
+        "published: falls 1.38 x."
+    )
+    every = points | {64: {"NDR": number(2e6)}, 4096: points[4096] | {"NDR": number(1e6)}}
+    points = {level: every[level] for level in (1, 64, 4096)}
+    assert "the NDR falls 3.10 x" in _texts(study("fall"), curve(points))[0], "three points have it, two the ratio"
+
+
 def test_fall_within_the_interval_is_no_fall() -> None:
     level = curve({1: {"NDR": number(3.1e6, 0.05)}, 64: {"NDR": number(3.0e6, 0.05)}})
     assert "does not change beyond its interval: it falls 1.03 x [0.935 .. 1.14]" in _texts(study("fall"), level)[0]
