@@ -64,7 +64,9 @@ fn streams_that_cannot_be_made_are_refused() {
     refused("misplaced", |stream| {
         stream.checksums[0].offset = usize::MAX - 1;
     });
-    refused("not there", |stream| stream.checksums[0].edits = vec![2]);
+    refused("does not exist", |stream| {
+        stream.checksums[0].edits = vec![2];
+    });
 }
 
 #[test]
