@@ -271,7 +271,7 @@ fn errors_say_what_mends_them() {
         let error = open(&spec(device, netns, 1)).err().unwrap();
         error.hint.unwrap()
     };
-    assert!(hint("none0", near).contains(&format!("ip -n {near} link shows")));
+    assert!(hint("none0", near).contains(&format!("ip -n {near} link")));
     assert!(hint("v0,queue=7", near).contains("ethtool -l v0"));
     assert!(hint("v0,copy=zero", near).contains("copy=auto"));
     assert!(hint("v0", "no-such-namespace").contains("ip netns list"));

@@ -192,7 +192,7 @@ fn hint(work: &Workload, facts: &Facts, runs: &[Run]) -> Option<String> {
         let _ = write!(text, " ({pairs} pairs of {sources} address(es) and a port)");
     }
     text.push_str(
-        ": use more source addresses, or widen net.ipv4.ip_local_port_range in its namespace",
+        ": add addresses to sources, or widen net.ipv4.ip_local_port_range in its namespace",
     );
     if work.kind == Kind::Crr && work.close == Close::Client {
         let _ = write!(

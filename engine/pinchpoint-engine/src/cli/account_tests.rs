@@ -153,7 +153,7 @@ fn a_generator_that_was_too_slow_says_by_how_much_and_why() {
         result.witness.workers[0].busy_share = 1.0;
     });
     let expected = "offered 500.000 kfps of 1.500 Mfps; core 0 was 100 % busy and stood still for \
-                    66.00 us in 3 gaps; more cores";
+                    66.00 us in 3 gaps; use more cores";
     assert!(told.contains(expected), "{told}");
     let told = warned(|result| result.streams[0].offered = 500_000);
     assert!(

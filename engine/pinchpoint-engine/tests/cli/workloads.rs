@@ -31,7 +31,7 @@ fn a_workload_that_cannot_be_names_option_or_requirement() {
         (
             vec!["rr", "--client", "x"],
             2,
-            "--address: listen: the client, in another namespace",
+            "--address: listen: expected an address that the client can reach",
         ),
         (vec!["stream", "--udp"], 2, "unexpected argument '--udp'"),
         (

@@ -140,7 +140,7 @@ fn a_device_whose_other_end_does_not_answer_keeps_neither_limit_nor_end_waiting(
         assert!(begun.elapsed() < Duration::from_secs(20));
         if !server {
             let message = answer["message"].as_str().unwrap();
-            assert!(message.contains("its driver still waits"), "{message}");
+            assert!(message.contains("its driver has not returned"), "{message}");
             let again = engine.ask(&request);
             assert_eq!(again["code"], "port_open", "{again}");
         }

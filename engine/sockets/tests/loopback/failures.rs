@@ -175,7 +175,9 @@ fn an_address_that_is_not_there_is_named() {
     };
     let failure = run(&work, &Live::default()).unwrap_err();
     assert!(
-        failure.message.starts_with("listen: 192.0.2.1:0: "),
+        failure
+            .message
+            .starts_with("cannot listen on 192.0.2.1:0: "),
         "{failure}"
     );
     let work = Workload {
