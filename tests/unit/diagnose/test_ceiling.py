@@ -32,11 +32,6 @@ def test_what_is_no_rate_stays_as_it_is(status):
     assert held_against([rate], NEAR, None) == (rate,)
 
 
-def test_a_refused_rate_has_no_upper_end_that_is_the_generators():
-    (held,) = held_against([replace(found(9.9e6), status=RateStatus.REFUSED)], NEAR, None)
-    assert (held.status, held.upper_fps) == (RateStatus.REFUSED, None)
-
-
 def test_a_ceiling_that_the_engine_was_seen_to_surpass_says_nothing():
     assert surpassed(NEAR, 10.4e6) and not surpassed(NEAR, 10.2e6) and not surpassed(NEAR, None)
     assert held_against([found(9.9e6)], NEAR, 10.4e6) == (found(9.9e6),)

@@ -273,7 +273,7 @@ def test_what_is_no_rate_is_shown_with_its_metrics_and_no_empty_claims() -> None
     alone, lost = (one for one in result.scenarios if one.group == "numa")
     page = _Page(render_html(INFO, replace(RESULT, scenarios=(alone, lost)), ())).visible
     assert "goodput" in page and "2.41 Gbit/s" in page and "no rate was searched" not in page
-    assert "Impossible here: this machine has one NUMA node" in page
+    assert "Impossible here: this machine has only one NUMA node" in page
 
 
 def test_measures_other_than_rates_have_all_their_metrics_and_measurements() -> None:
