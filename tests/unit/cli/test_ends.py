@@ -33,7 +33,7 @@ def resume(folder, monkeypatch, outcomes):
         outcome = outcomes.get(unit.point.levels["rules"], Outcome.MEASURED)
         return measured(unit, 1e6) if outcome is Outcome.MEASURED else unmeasured(unit, outcome, "because", 1.0)
 
-    def run_here(wanted, folder, listener, remember, _):
+    def run_here(wanted, folder, listener, remember, _run_one, _require):
         return run_all(wanted, folder, listener, remember, run_one, lambda _: None)
 
     monkeypatch.setattr(command, "run_all", run_here)
