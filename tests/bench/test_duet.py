@@ -186,14 +186,21 @@ levels = [1, 64, 200]
 def related(tmp_path):
     """A sweep whose points are measured relative to the first."""
     path = tmp_path / "related.toml"
-    path.write_text(one_way("rates", RELATED, dut="memory_mb = 512", search="drain_s = 0.05\nmax_traffic_s = 2"))
+    path.write_text(
+        one_way(
+            "rates",
+            RELATED,
+            dut="memory_mb = 512",
+            stream='ipv4_src = "10.0.0.1-10.0.0.200"',
+            search="drain_s = 0.05\nmax_traffic_s = 2",
+        )
+    )
     return path
 
 
 def test_points_beside_a_standing_reference_are_killed_cleaned_and_resumed(related, tmp_path):
     before, out = what_is_there(), tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", related, "--no-ceiling", "--out", out)
-    watched.wait_until_it_says(MEASURING)
     wait_for(lambda: stretches_in(out), "a stretch")
     assert len(pid_of("ovs-vswitchd-dpdk")) == 2
     kill_lab(watched.process)

@@ -185,17 +185,6 @@ def test_a_result_that_was_held_already_is_left_alone(path):
     assert measure.calls == 1
 
 
-def test_each_mode_is_held_against_what_was_offered_in_it():
-    near, far = CEILING, replace(CEILING, fps=5e6, distance_ns=160.0)
-    modes = tuple(
-        ModeRates("", ceiling.distance_ns, 9, 9.0, result(0.99 * ceiling.fps).rates, seen * ceiling.fps)
-        for ceiling, seen in ((near, 1.06), (far, 1.0))
-    )
-    held = held_result(replace(result(9.9e6), modes=modes, most_offered_fps=10.6e6), [near, far])
-    assert held.rates[0].status is RateStatus.FOUND, "the near ceiling was surpassed, and bounds nothing"
-    assert [mode.rates[0].status for mode in held.modes] == [RateStatus.FOUND, RateStatus.AT_LEAST]
-
-
 def test_a_ceiling_that_was_surpassed_is_dropped_and_measured_anew_once(path):
     measure = Measuring()
     test = CeilingTest(lambda: "1.0", path, measure, lambda: NOW)
