@@ -162,10 +162,11 @@ fn losses_of_every_flow_are_those_of_the_device() {
     engine.bye();
 }
 
-/// The account of 0.1 s towards a device whose queue empties at 1,000 frames a second.
+/// The account of 0.5 s towards a device whose queue empties at 500 frames a
+/// second: 2 s for all of them.
 fn emptying(drain_s: f64) -> Value {
-    let mut engine = opened(&mem_pair(",capacity_fps=1000,queue=1000"));
-    let mut request = run(0.1, &[stream(0, "left", "right", json!(10_000.0))]);
+    let mut engine = opened(&mem_pair(",capacity_fps=500,queue=1000"));
+    let mut request = run(0.5, &[stream(0, "left", "right", json!(2000.0))]);
     request["drain_s"] = json!(drain_s);
     let result = engine.ask(&request);
     assert_identities(&result);
@@ -175,10 +176,11 @@ fn emptying(drain_s: f64) -> Value {
 
 #[test]
 fn a_queue_that_still_empties_is_waited_for() {
-    let result = emptying(0.1);
+    let result = emptying(0.5);
     let account = &result["streams"][0];
     assert_eq!(account["lost"], 0, "{account}");
-    let emptied_s = account["sent"].as_f64().unwrap() / 1000.0 - 0.2;
+    // Less the time of the trial, and as much again that a busy core may stand still.
+    let emptied_s = account["sent"].as_f64().unwrap() / 500.0 - 1.0;
     assert!(result["drain_s"].as_f64().unwrap() > emptied_s, "{account}");
 }
 

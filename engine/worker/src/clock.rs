@@ -142,9 +142,14 @@ mod tests {
             Box::new(move || clock.now_ns() + by_ns) as Box<dyn Fn() -> u64 + Sync>
         };
         let (right, wrong) = (ahead(0), ahead(1_000_000_000));
-        // On one core the two take turns too, if by the scheduler.
-        let found = goes_back([(core(), &right), (core(), &wrong)]);
-        assert!((1..=1_000_000_000).contains(&found), "{found}");
+        // On one core the scheduler gives the turns: only where the reading that
+        // is ahead comes first, the other shows it. Asked until one try has that.
+        let tries = (0..100).map(|_| goes_back([(core(), &wrong), (core(), &right)]));
+        let found = tries.into_iter().find(|&back_ns| back_ns > 0);
+        assert!(
+            found.is_some_and(|back_ns| back_ns <= 1_000_000_000),
+            "{found:?}"
+        );
     }
 
     #[test]

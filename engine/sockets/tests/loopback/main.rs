@@ -8,13 +8,25 @@ use pinchpoint_sockets::{Kind, Live, Outcome, Run, Status, Transport, Workload, 
 use std::time::Duration;
 
 const MS: Duration = Duration::from_millis(1);
+/// A thread that shares its core may wait this long for its turn, and no longer.
+const LONG: Duration = Duration::from_secs(60);
 
 /// A short one.
 fn work(kind: Kind, transport: Transport) -> Workload {
     Workload {
         warm_up: 20 * MS,
         duration: 100 * MS,
+        timeout: LONG,
         ..Workload::loopback(kind, transport)
+    }
+}
+
+/// One that ends after `transactions`, however long a busy machine takes for them.
+fn counted(kind: Kind, transport: Transport, transactions: u64) -> Workload {
+    Workload {
+        duration: LONG,
+        transactions: Some(transactions),
+        ..work(kind, transport)
     }
 }
 

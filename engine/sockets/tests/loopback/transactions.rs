@@ -1,6 +1,6 @@
 //! Transactions: how many, of whom, how fast.
 
-use super::{MS, assert_identities, completed, work};
+use super::{MS, assert_identities, completed, counted, work};
 use pinchpoint_sockets::{Close, Kind, Transport, Workload};
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener, UdpSocket};
@@ -14,7 +14,7 @@ fn transactions_of_every_kind_transport_and_concurrency_all_succeed() {
             for connections in [1, 7] {
                 let work = Workload {
                     connections,
-                    ..work(kind, transport)
+                    ..counted(kind, transport, 100)
                 };
                 assert_identities(&work, &completed(&work));
             }
@@ -31,8 +31,7 @@ fn messages_of_any_length_arrive_whole() {
                     request_bytes,
                     response_bytes,
                     connections,
-                    timeout: Duration::from_secs(10),
-                    ..work(kind, Transport::Tcp)
+                    ..counted(kind, Transport::Tcp, 10)
                 };
                 assert_identities(&work, &completed(&work));
             }
@@ -42,7 +41,7 @@ fn messages_of_any_length_arrive_whole() {
         let work = Workload {
             request_bytes,
             response_bytes,
-            ..work(Kind::Rr, Transport::Udp)
+            ..counted(Kind::Rr, Transport::Udp, 10)
         };
         assert_identities(&work, &completed(&work));
     }
@@ -55,7 +54,7 @@ fn a_connection_is_closed_by_the_side_that_was_asked() {
             let work = Workload {
                 close,
                 connections,
-                ..work(Kind::Crr, Transport::Tcp)
+                ..counted(Kind::Crr, Transport::Tcp, 100)
             };
             assert_identities(&work, &completed(&work));
         }
@@ -153,8 +152,7 @@ fn sources_are_taken_in_turn() {
         sources: sources.clone(),
         target: Some(target),
         warm_up: Duration::ZERO,
-        transactions: Some(6),
-        ..work(Kind::Crr, Transport::Udp)
+        ..counted(Kind::Crr, Transport::Udp, 6)
     };
     assert_eq!(completed(&work).transactions, 6);
     let seen = echo.join().unwrap();
@@ -165,7 +163,7 @@ fn sources_are_taken_in_turn() {
     );
     let tcp = Workload {
         sources,
-        ..self::work(Kind::Crr, Transport::Tcp)
+        ..counted(Kind::Crr, Transport::Tcp, 30)
     };
     assert_identities(&tcp, &completed(&tcp));
 }
@@ -180,7 +178,7 @@ fn ipv6_works_like_ipv4() {
             let work = Workload {
                 listen: Some("::1".parse().unwrap()),
                 sources: vec!["::1".parse().unwrap()],
-                ..work(kind, transport)
+                ..counted(kind, transport, 100)
             };
             assert_identities(&work, &completed(&work));
         }
