@@ -1,5 +1,6 @@
 """Starting pinchpoint, watching it, and finding what it left: for the tests with real daemons."""
 
+import os
 import re
 import signal
 import subprocess
@@ -126,9 +127,10 @@ class Watched:
 
 
 def start_watched(errors, *arguments):
-    """`pinchpoint ARGUMENTS` in the background, its stderr in the file `errors`."""
+    """`pinchpoint ARGUMENTS` in the background, its stderr, a line for every step, in the file `errors`."""
+    environment = {**os.environ, "PINCHPOINT_LOG_EVERY_S": "0"}
     with errors.open("w") as file:
-        return Watched(start(*arguments, stdout=subprocess.DEVNULL, stderr=file), errors)
+        return Watched(start(*arguments, stdout=subprocess.DEVNULL, stderr=file, env=environment), errors)
 
 
 def run(*arguments, timeout=300, ceiling=False, **options):
@@ -158,6 +160,11 @@ def trials_in(out):
     """Lines in the only run folder's trials.jsonl."""
     files = list(Path(out).glob("*/trials.jsonl"))
     return files[0].read_bytes().count(b"\n") if files else 0
+
+
+def kept_in(out):
+    """The text of the only run folder's trials.jsonl, as far as it is written."""
+    return "".join(path.read_text() for path in Path(out).glob("*/trials.jsonl"))
 
 
 def stretches_in(out):

@@ -34,7 +34,7 @@ def test_the_engine_joined_to_itself_has_a_ceiling_and_frames_come_back(scenario
     environment, file = cache
     (found, *_) = measured(scenario(datapath=datapath), environment)
     assert 1e5 < found["fps"] < 100e6
-    assert 0 < found["received_fps"] < 1.2 * found["fps"]
+    assert found["received_fps"] > 0
     assert f"towards {datapath}" in found["key"]
     stored = json.loads(file.read_text())["ceilings"]
     assert found in stored

@@ -62,7 +62,7 @@ def test_two_settings_are_measured_in_turns_and_a_loss_of_everything_is_found(no
 def test_ctrl_c_in_the_second_pair_keeps_the_first_and_resume_finishes(nothing_left, load, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "compare", load(), "--set-b", REWRITE, "--pairs", 2, "--out", out)
-    watched.wait_until_it_says("B-load.r2 (3/4): building")
+    watched.wait_until_it_says("B-load.r2 (3/4)  ·  building")
     watched.process.send_signal(signal.SIGINT)
     assert watched.end().returncode == 130
     folder = only(out)

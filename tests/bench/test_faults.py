@@ -103,7 +103,7 @@ def test_a_killed_engine_or_switch_is_told_and_finished_trials_are_kept(
 ):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", eleven_trials, "--out", out)
-    watched.wait_until_it_says("warm-up, about")
+    watched.wait_until_it_says("  ·  warm-up")
     wait_for(lambda: trials_in(out) >= trials, f"{trials} trials")
     victims = pid_of(victim)
     assert victims
@@ -118,7 +118,7 @@ def test_a_switch_killed_in_the_middle_of_a_trial_leaves_that_trial_aborted_with
 ):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", scenario(trial_s=10), "--out", out)
-    watched.wait_until_it_says("search, about")
+    watched.wait_until_it_says("  ·  search")
     time.sleep(1.0)  # into the trial
     (pid,) = pid_of("ovs-vswitchd-dpdk")
     os.kill(pid, signal.SIGKILL)
@@ -150,7 +150,7 @@ def test_ctrl_c_while_building_leaves_nothing(nothing_left, scenario, tmp_path, 
 def test_ctrl_c_while_measuring_keeps_finished_trials_and_leaves_nothing(nothing_left, eleven_trials, tmp_path, phase):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", eleven_trials, "--out", out)
-    watched.wait_until_it_says(f"{phase}, about")
+    watched.wait_until_it_says(f"  ·  {phase}")
     time.sleep(0.1)  # into the trial
     finished = trials_in(out)
     watched.process.send_signal(signal.SIGINT)

@@ -53,9 +53,7 @@ def three_points(scenario):
 def test_killed_in_the_second_of_three_units_it_is_cleaned_and_resumes_with_that_unit(three_points, tmp_path, moment):
     before, out = what_is_there(), tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", three_points, "--out", out)
-    watched.wait_until_it_says(
-        "five-tuples-64 (2/3): " + {"building": "building", "measuring": "search, about"}[moment]
-    )
+    watched.wait_until_it_says("five-tuples-64 (2/3)  ·  " + {"building": "building", "measuring": "search"}[moment])
     kill_lab(watched.process)
     assert results_in(out) == 1
     assert run("clean").returncode == 0
@@ -77,7 +75,7 @@ def test_killed_in_the_second_of_three_units_it_is_cleaned_and_resumes_with_that
 def test_ctrl_c_while_the_second_unit_is_built_ends_it_there_and_leaves_nothing(nothing_left, three_points, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", three_points, "--out", out)
-    watched.wait_until_it_says("five-tuples-64 (2/3): building")
+    watched.wait_until_it_says("five-tuples-64 (2/3)  ·  building")
     watched.process.send_signal(signal.SIGINT)
     done = watched.end()
     assert done.returncode == 130, done.stderr

@@ -1,5 +1,7 @@
 """What is shown during a run: one live line on a terminal, a line every ten seconds when piped."""
 
+import math
+import os
 import sys
 import time
 from collections import deque
@@ -14,6 +16,7 @@ from rich.text import Text
 
 from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.model import units
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -22,7 +25,9 @@ from pinchpoint.report import words
 from pinchpoint.sweep.listener import Listener
 
 EVERY_S: Final = 10.0
-"""A log gets at most one line in this time, whatever happens."""
+"""A log gets at most one line in this time, whatever happens, unless LOG_EVERY_S says otherwise."""
+LOG_EVERY_S: Final = "PINCHPOINT_LOG_EVERY_S"
+"""Environment variable: seconds between two lines of a log; 0: a line for every step."""
 _RECENT: Final = 7  # trials that show what the device carries just now
 
 
@@ -37,7 +42,19 @@ def progress(quiet: bool) -> Iterator[Listener]:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield _LiveProgress(live)
     else:
-        yield PlainProgress()
+        yield PlainProgress(every_s=_log_every_s())
+
+
+def _log_every_s() -> float:
+    """Raises InputError if the variable holds no number of seconds."""
+    text = os.environ.get(LOG_EVERY_S, "")
+    try:
+        every_s = float(text or EVERY_S)
+    except ValueError:
+        every_s = -1.0
+    if not 0 <= every_s < math.inf:
+        raise InputError(f"{LOG_EVERY_S}={text}: expected a number of seconds, 0 or more")
+    return every_s
 
 
 class _State(Listener):
@@ -161,10 +178,11 @@ class _LiveProgress(_State):
 
 
 class PlainProgress(_State):
-    """For logs: at most one line in `EVERY_S`; what ends in between stands in the next one."""
+    """For logs: at most one line in `every_s`; what ends in between stands in the next one."""
 
-    def __init__(self, clock_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock_s: Callable[[], float] = time.monotonic, every_s: float = EVERY_S) -> None:
         super().__init__(clock_s)
+        self._every_s = every_s
         self._began_s = clock_s()
         self._next_s = self._began_s
         self._ended: list[str] = []
@@ -172,13 +190,17 @@ class PlainProgress(_State):
     def changed(self) -> None:
         if self.clock_s() < self._next_s:
             return
-        self._next_s = self.clock_s() + EVERY_S
+        self._next_s = self.clock_s() + self._every_s
         text = "; ".join(filter(None, (*self._ended, self.line())))
         self._ended.clear()
         print(f"[{self.clock_s() - self._began_s:7.1f} s] {text}", file=sys.stderr, flush=True)
 
     def finished(self, text: str) -> None:
         self._ended.append(text)
+
+    def phase(self, name: str, expected_trials: int) -> None:
+        super().phase(name, expected_trials)
+        self.changed()
 
 
 def _finished(result: ScenarioResult) -> str:

@@ -47,7 +47,11 @@ def test_a_refused_number_is_a_word_with_its_reason() -> None:
 
 def test_points_that_could_not_run_keep_their_row_and_are_listed() -> None:
     row = VIEWS["numa"].rows[1]
-    assert (row.outcome, row.limit, row.verdict) == ("impossible", "impossible here", "this machine has only one NUMA node")
+    assert (row.outcome, row.limit, row.verdict) == (
+        "impossible",
+        "impossible here",
+        "this machine has only one NUMA node",
+    )
     assert VIEWS["numa"].unmeasured == (("numa different: impossible here", "this machine has only one NUMA node"),)
     assert VIEWS["build"].unmeasured[0][0] == "items 500,000, method process: skipped"
 

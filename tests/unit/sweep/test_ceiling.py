@@ -11,7 +11,7 @@ from pinchpoint.cli.run import _Stopper
 from pinchpoint.diagnose.cache_line import distance
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
-from pinchpoint.model.result import Ceiling, ModeRates, Outcome, Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of

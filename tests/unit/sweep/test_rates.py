@@ -85,8 +85,10 @@ def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_i
     assert sum(mode.share for mode in result.modes) == pytest.approx(1.0)
     for mode in result.modes:
         true_fps = NEAR_FPS if mode.distance_ns < 60 else NEAR_FPS / 2
-        assert mode.median_fps is None or mode.distance_ns not in (30.0, 160.0) or mode.median_fps == pytest.approx(
-            true_fps, rel=0.05
+        assert (
+            mode.median_fps is None
+            or mode.distance_ns not in (30.0, 160.0)
+            or mode.median_fps == pytest.approx(true_fps, rel=0.05)
         )
 
 
