@@ -26,7 +26,7 @@ from pinchpoint.model.duet import FORWARDED, MEASURED
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
-MEASURING = "measuring slices"
+MEASURING = "measuring  ·  slices"
 
 
 @pytest.fixture
