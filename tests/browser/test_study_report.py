@@ -107,7 +107,7 @@ def test_points_at_the_generators_ceiling_say_so_in_the_table(shown: Seen) -> No
 
 def test_what_could_not_run_keeps_its_row(shown: Seen) -> None:
     row = shown.page.locator("#curve-4 tr.impossible")
-    assert "this machine has one NUMA node" in row.inner_text() and row.is_visible()
+    assert "this machine has only one NUMA node" in row.inner_text() and row.is_visible()
 
 
 def test_tables_sort_by_value_and_by_level(shown: Seen) -> None:
