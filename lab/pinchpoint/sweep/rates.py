@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import distance, of_trial
-from pinchpoint.diagnose.ceiling import held_against
+from pinchpoint.diagnose.ceiling import held_against, in_mode
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.modes import explained
 from pinchpoint.diagnose.neighbour import of_trials
@@ -83,6 +83,9 @@ def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling])
         return measurer.trial("search", duration_s, load_fps)
 
     first = len(measurer.trials)
+    if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low
+        here_ns = of_trial(measurer.latest) if measurer.latest else None
+        ceilings = [one for one in ceilings if in_mode([one], here_ns)]
     outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
     ceiling = max(ceilings, key=lambda one: one.fps, default=None)
     found = _Found(outcome, measurer.trials[first:], ceiling)
