@@ -137,7 +137,7 @@ fn a_device_whose_other_end_does_not_answer_keeps_neither_limit_nor_end_waiting(
         };
         let answer = engine.receive();
         assert_eq!(answer["code"], "link_down", "{answer}");
-        assert!(begun.elapsed() < Duration::from_secs(20));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         if !server {
             let message = answer["message"].as_str().unwrap();
             assert!(message.contains("its driver has not returned"), "{message}");

@@ -2,7 +2,7 @@ use super::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Opens `device` with `queues` queues, without hugepages.
 fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
@@ -22,7 +22,7 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
         queues,
     };
     let patience = Patience {
-        until: Instant::now(),
+        until: Instant::now() + Duration::from_secs(60),
         cancelled: &AtomicBool::new(false),
     };
     open(&session, &[&spec], patience).unwrap().remove(0)
