@@ -187,7 +187,7 @@ def test_bad_input_exits_2_and_builds_nothing(nothing_left, scenario, tmp_path, 
 def test_too_few_cores_is_told(nothing_left, scenario, tmp_path):
     path = scenario()
     path.write_text(path.read_text().replace("pmd_cpus = [1]", "pmd_cpus = [1, 63]"))
-    assert_ends(run("run", path, "--out", tmp_path / "runs"), 3, "CPU 63 not usable")
+    assert_ends(run("run", path, "--out", tmp_path / "runs"), 3, "CPU 63 cannot be used here")
 
 
 def test_without_root_the_message_says_what_to_do(nothing_left):

@@ -200,6 +200,7 @@ class PlainProgress(_State):
 
     def phase(self, name: str, expected_trials: int) -> None:
         super().phase(name, expected_trials)
+        self.trial = self.last = ""
         self.changed()
 
 
