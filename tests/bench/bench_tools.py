@@ -162,9 +162,9 @@ def trials_in(out):
     return files[0].read_bytes().count(b"\n") if files else 0
 
 
-def kept_in(out):
-    """The text of the only run folder's trials.jsonl, as far as it is written."""
-    return "".join(path.read_text() for path in Path(out).glob("*/trials.jsonl"))
+def windows_in(out):
+    """The text of the only run folder's measurements.jsonl, as far as it is written."""
+    return "".join(path.read_text() for path in Path(out).glob("*/measurements.jsonl"))
 
 
 def stretches_in(out):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from bench_tools import STATE, kept_in, run, start_watched, wait_for, what_is_there
+from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
 from pinchpoint.dut.unixctl import Unixctl
@@ -44,7 +44,7 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
     before, out = what_is_there(), tmp_path / "runs"
     path = written("soak", SOAK)
     watched = start_watched(tmp_path / "stderr", "run", path, "--out", out)
-    wait_for(lambda: "soak-w00003" in kept_in(out), "the third window")
+    wait_for(lambda: "soak-w00003" in windows_in(out), "the third window")
     watched.process.send_signal(signal.SIGINT)
     assert watched.process.wait(60) == 130
     folder = only_folder(out)
@@ -67,7 +67,7 @@ def test_a_soak_accounts_for_every_frame_and_is_resumed_after_an_interruption(wr
 def test_a_switch_that_forwards_no_more_has_its_loss_in_the_windows_where_it_happened(nothing_left, written, tmp_path):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", written("soak", SOAK), "--out", out)
-    wait_for(lambda: "soak-w00004" in kept_in(out), "the fourth window")
+    wait_for(lambda: "soak-w00004" in windows_in(out), "the fourth window")
     (management,) = STATE.glob("*/br0.mgmt")
     subprocess.run(["ovs-ofctl", "-O", "OpenFlow14", "del-flows", str(management)], check=True)
     ended = watched.end()
