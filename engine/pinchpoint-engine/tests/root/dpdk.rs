@@ -194,7 +194,7 @@ fn a_device_that_does_not_exist_is_named() {
         answer["message"]
             .as_str()
             .unwrap()
-            .starts_with("left: attach net_nothing0: ")
+            .starts_with("left: cannot attach net_nothing0: ")
     );
     engine.bye();
 }

@@ -6,9 +6,10 @@
 
 use super::{eal, ffi, strerror};
 use crate::{OpenError, Patience};
+use nix::errno::Errno;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
 use std::ffi::{CString, c_int};
-use std::io::ErrorKind;
-use std::os::unix::net::UnixStream;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -50,7 +51,7 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
             return Err(no_answer(devargs, begun.elapsed()));
         }
         if let Some(path) = socket {
-            drop(UnixStream::connect(path));
+            drop(connect(path));
             std::thread::sleep(HANG_UP_EVERY);
         }
     }
@@ -97,17 +98,37 @@ fn server_socket(devargs: &str) -> Option<&Path> {
 /// Removes a socket that nobody listens on, as an engine that was killed leaves
 /// it behind: it would keep the driver from listening.
 fn remove_stale(path: &Path) {
-    let refused =
-        UnixStream::connect(path).is_err_and(|error| error.kind() == ErrorKind::ConnectionRefused);
-    if refused {
+    if connect(path).is_err_and(|errno| errno == Errno::ECONNREFUSED) {
         // The driver says why, should this not have worked.
         let _ = std::fs::remove_file(path);
     }
 }
 
+/// Connects without waiting: a driver that holds one client and accepts no
+/// other leaves the socket's short queue full, and connecting would block.
+fn connect(path: &Path) -> nix::Result<OwnedFd> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let client = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    nix::sys::socket::connect(client.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(client)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::socket::{Backlog, bind, listen};
+
+    #[test]
+    fn connecting_to_a_full_queue_does_not_wait() {
+        let path = std::env::temp_dir().join(format!("pp-full-{}.sock", std::process::id()));
+        let flags = SockFlag::SOCK_CLOEXEC;
+        let server = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+        bind(server.as_raw_fd(), &UnixAddr::new(&path).unwrap()).unwrap();
+        listen(&server, Backlog::new(1).unwrap()).unwrap();
+        let clients: Vec<_> = (0..4).map(|_| connect(&path)).collect();
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(clients[3].as_ref().err(), Some(&Errno::EAGAIN));
+    }
 
     #[test]
     fn only_a_server_has_a_socket_to_wait_on() {
