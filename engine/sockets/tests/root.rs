@@ -179,9 +179,9 @@ fn ports_that_run_out_are_named_with_what_mends_it() {
 #[test]
 #[ignore = "needs root"]
 fn a_port_in_time_wait_is_taken_again_without_a_search() {
-    let pair = Pair::new();
-    pair.few_ports();
     for connections in [1, 8] {
+        let pair = Pair::new();
+        pair.few_ports();
         let work = Workload {
             connections,
             transactions: Some(2000),
