@@ -67,4 +67,4 @@ def test_a_pilot_measures_every_combination_and_tells_components_and_advice(noth
     assert sum(one["share"] for one in judged["components"]) > 0.999
     again = run("run", "--resume", folder)
     assert again.returncode == 2
-    assert "a pilot is not resumed" in again.stderr
+    assert "a pilot cannot be resumed" in again.stderr
