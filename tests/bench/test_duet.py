@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench_tools import (
+    SLOW,
     STATE,
     kill_lab,
     marked_processes,
@@ -215,12 +216,13 @@ levels = [1, 64, 200]
 
 @pytest.fixture
 def related(tmp_path):
-    """A sweep whose points are measured relative to the first."""
+    """A sweep whose points are measured relative to the first; any engine overloads them."""
     path = tmp_path / "related.toml"
     path.write_text(
         one_way(
             "rates",
             RELATED,
+            rules=SLOW,
             dut="memory_mb = 512",
             stream='ipv4_src = "10.0.0.1-10.0.0.200"',
             search="drain_s = 0.05\nmax_traffic_s = 2",
