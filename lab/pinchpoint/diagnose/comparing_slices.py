@@ -121,4 +121,5 @@ def _notes(summary: DuetSummary) -> Iterator[str]:
     if lost := sum(summary.discarded.values()):
         share = units.share(lost / summary.slices)
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {reasons(summary)}"
+    yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"
