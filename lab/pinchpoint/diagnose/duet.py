@@ -128,9 +128,9 @@ def counted(stretches: Sequence[Stretch]) -> list[Stretch]:
 
 def in_parts(stretch: Stretch) -> list[Part]:
     """The parts of a stretch in the order of time; the last one may have fewer slices."""
-    row, limits_s = stretch.slicing.in_a_row, {side: absorbed_s(stretch, side) for side in "AB"}
+    row, limit_s = stretch.slicing.in_a_row, absorbed_s(stretch)
     rows = (stretch.slices[first : first + row] for first in range(0, len(stretch.slices), row))
-    return [_part(one, stretch.slicing, limits_s[one[0].side]) for one in rows]
+    return [_part(one, stretch.slicing, limit_s) for one in rows]
 
 
 def in_quads(stretch: Stretch) -> Iterator[Sequence[Part]]:
@@ -145,13 +145,14 @@ def length_of(stretch: Stretch) -> float:
     return stretch.slices[-1].at_s + stretch.slices[-1].length_s if stretch.slices else 0.0
 
 
-def absorbed_s(stretch: Stretch, side: str) -> float:
-    """How long a pause of the engine's core may be without a bench going short of frames, or losing its own.
+def absorbed_s(stretch: Stretch) -> float:
+    """How long a pause of the engine's core may be without any device going short of frames, or losing its own.
 
-    The rings hold that much of what the bench forwards at its best, while the engine's core runs. The rate of a single
+    The rings hold that much of what the faster bench forwards at its best, while the engine's core runs. The slower one
+    would bear more, but of a long pause its arrivals may be counted beyond the end of the slice. The rate of a single
     slice plays no part.
     """
-    awake = ((one.received, one.length_s - one.gap_s) for one in stretch.slices if one.side == side)
+    awake = ((one.received, one.length_s - one.gap_s) for one in stretch.slices)
     rates = sorted(received / awake_s for received, awake_s in awake if awake_s > 0)
     best_fps = rates[int(BEST * (len(rates) - 1))] if rates else 0.0
     return stretch.ring / (best_fps or stretch.load_fps)

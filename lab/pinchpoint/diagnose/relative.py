@@ -12,6 +12,7 @@ from pinchpoint.model.duet import FORWARDED, RELATIVE, Stretch
 from pinchpoint.model.measurement import Metric
 
 NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
+MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
 Z = 1.96
 UNIT = "x"
 
@@ -78,20 +79,20 @@ def thaw_cost(measured: Sequence[Stretch]) -> float:
 
 
 def is_enough(stretches: Sequence[Stretch]) -> bool:
-    """Whether more slices would be wasted: the interval is narrow, or surely one of the two cannot be overloaded."""
+    """Whether more slices would be wasted: the interval is narrow, enough could be used, or surely one of the two
+    cannot be overloaded.
+    """
     measured = counted(stretches)
     if not any(one.slices for one in measured):
         return False
     if any(surely_not_overloaded(measured, side) for side in "AB"):
         return True
     found = compare_slices(stretches)
+    if sum(one.length_s for one in found.quads) >= MOST_USED_S:
+        return True
     ratio = _ratio(found, measured)
-    return (
-        ratio is not None
-        and found.difference is not None
-        and found.difference.confidence is not None
-        and (ratio.is_narrow)
-    )
+    is_interval = found.difference is not None and found.difference.confidence is not None
+    return ratio is not None and is_interval and ratio.is_narrow
 
 
 def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:

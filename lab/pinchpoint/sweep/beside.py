@@ -26,7 +26,7 @@ from pinchpoint.sweep.standing import Record, Recorded, Standing
 from pinchpoint.sweep.summary import Found, result_of
 from pinchpoint.sweep.together import frozen, thawed
 
-MOST_S = 30.0  # of slices of one point, however few of them could be used and however wide its interval is then
+MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 OVERLOAD = "overload"
 OVERLOAD_S = 0.5
 

@@ -22,6 +22,8 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus
 from pinchpoint.model.scenario import Datapath, Relative
 from pinchpoint.model.study import SweepInfo
+from pinchpoint.sweep.beside import MOST_S
+from pinchpoint.sweep.duet import SLICINGS, STRETCH_S
 from pinchpoint.sweep.estimate import expected_s
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.order import units
@@ -288,7 +290,31 @@ def test_slices_are_enough_once_the_interval_is_narrow():
     assert not is_enough([])
     assert not is_enough([short])
     assert is_enough([long])
+    wide = stretch(wandering(1), length_s=40.0, scatter=2.0)
+    found = relative_metrics([wide], "first")[0]
+    assert found.high - found.low > 2 * NARROW * found.value
+    assert is_enough([wide]), "30 s of it could be used"
+    assert not is_enough([stretch(wandering(1), length_s=40.0, scatter=2.0, gaps=0.2)])
     assert 0 < NARROW < 0.05
+
+
+@pytest.mark.parametrize("slicing", [SLICINGS[0], SLICINGS[-1]])
+def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five_per_cent(slicing):
+    """Pauses of the engine's core disturb a tenth of the slices."""
+    found = []
+    for seed in range(20):
+        host, made = wandering(seed), []
+        while not is_enough(made) and len(made) * STRETCH_S < MOST_S:
+            begin_s, number = STRETCH_S * len(made), 100 * seed + len(made)
+            made.append(
+                stretch(
+                    lambda at_s, host=host, begin_s=begin_s: host(begin_s + at_s),
+                    ratio=0.2, gaps=0.1, length_s=STRETCH_S, slicing=slicing, seed=number,
+                )
+            )  # fmt: skip
+        found.append(relative_metrics(made, "first")[0])
+    assert sum(one.low <= 0.2 <= one.high for one in found) >= 17, "chance allows 3 of 20"
+    assert all(one.high - one.low <= 2 * 0.05 * one.value for one in found)
 
 
 def carrying_all(side, share=1.0):
