@@ -22,7 +22,7 @@ from bench_tools import (
 )
 from scenario_text import one_way
 
-from pinchpoint.bench import builder
+from pinchpoint.bench import builder, host
 from pinchpoint.bench.journal import Journal
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
@@ -102,7 +102,7 @@ def built_beside_a_frozen_twin(texts, fatal_entry):
     Journal.record = recorded
     twin = prepare(parse(texts[0], "a.toml"))
     other = prepare(parse(texts[1], "b.toml"), beside=twin)
-    with standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
+    with host.preferred(), standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
         pass
 
 
