@@ -11,7 +11,8 @@ from statistics import median
 
 from pinchpoint.diagnose import differences, wording
 from pinchpoint.diagnose.cache_line import TWO_MODES, differ
-from pinchpoint.diagnose.curves import bound_of, estimate, metrics_of
+from pinchpoint.diagnose.curves import DISTURBED, bound_of, estimate, metrics_of
+from pinchpoint.diagnose.metrics import BOUNDS
 from pinchpoint.diagnose.paired import PairedDifference, compare_pairs, fewest_pairs
 from pinchpoint.model import units
 from pinchpoint.model.comparison import (
@@ -28,7 +29,6 @@ from pinchpoint.model.comparison import (
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import disturbed
 
 CONFIDENCE = 0.95
 SCHEMA = 1
@@ -194,19 +194,14 @@ def _why_unusable(mode: ModeRates, rate: Rate) -> str:
 
 def _of_rate(rate: Rate) -> Metric:
     quoted_fps = rate.quoted_fps or rate.upper_fps or 0.0
-    return Metric(rate.name, "fps", quoted_fps, rate.lower_fps, rate.upper_fps, _status(rate.status))
-
-
-def _status(status: RateStatus) -> str:
-    words = {RateStatus.AT_LEAST: "at least", RateStatus.BELOW_MINIMUM: "below", RateStatus.REFUSED: "refused"}
-    return words.get(status, "")
+    return Metric(rate.name, "fps", quoted_fps, rate.lower_fps, rate.upper_fps, bound=BOUNDS[rate.status])
 
 
 def unusable(metric: Metric) -> str:
     """Why a metric's number cannot be compared; empty if it can."""
     words = {Bound.AT_LEAST: "is a lower bound only", Bound.BELOW: "is an upper bound only"}
     words[Bound.REFUSED] = "was refused a number"
-    return words.get(bound_of(metric.note), "was disturbed by the host" if disturbed(metric.note) else "")
+    return words.get(bound_of(metric), f"was {DISTURBED}" if metric.disturbed else "")
 
 
 def modes_of(distances: Iterator[float | None]) -> dict[str, tuple[float, float]]:

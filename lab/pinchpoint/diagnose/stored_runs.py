@@ -157,7 +157,7 @@ def _decidable(a: int, b: int) -> bool:
     """Whether ranges of this many repeats, if they lie apart, do so by chance in at most 5 % of the cases.
 
     Of n and m repeats that differ in nothing all of one side are the smaller ones in 2 of C(n + m, n) orders.
-    Single measurements have intervals of their own, which a note tells.
+    Single measurements have intervals of their own; a note says so.
     """
     return a == b == 1 or 2 / comb(a + b, a) <= 1 - CONFIDENCE
 
@@ -206,8 +206,8 @@ def _judged(
         return replace(told, a=a, b=b, ratio=value, decision=Decision.TOO_FEW, sentence=sentence)
     if not _decidable(a.n, b.n):
         sentence = (
-            f"cannot be told from {a.n} and {b.n} repeats: at the worst ends of both ranges B / A lies between "
-            f"{found.low:.4g} and {found.high:.4g}"
+            f"unknown: {a.n} and {b.n} repeats are too few to decide; at the worst ends of both ranges B / A lies "
+            f"between {found.low:.4g} and {found.high:.4g}"
         )
         few = replace(told, a=a, b=b, decision=Decision.TOO_FEW, sentence=sentence)
         return replace(few, ratio=found.value, low=found.low, high=found.high)

@@ -187,10 +187,10 @@ def nested(
     values: dict[tuple[int, int, int], float] = {}
     unit, reasons = "", list[str]()
     for place in size.every:
-        estimates, notes = of_repeats([found[place]])
-        one = estimates.get(metric)
+        repeats = of_repeats([found[place]])
+        one = repeats.estimates.get(metric)
         if one is None or one.bound is not Bound.FOUND:
-            reasons.append(notes.get(metric) or found[place].reason or "not measured")
+            reasons.append(repeats.notes.get(metric) or found[place].reason or "not measured")
         else:
             values[place], unit = one.value, one.unit
     if reasons:

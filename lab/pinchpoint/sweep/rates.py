@@ -126,7 +126,7 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
     return LatencyPoint(
-        share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, distance_ns=of_trial(trial)
+        share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, of_trial(trial), trial.validity
     )
 
 

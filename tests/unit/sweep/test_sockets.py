@@ -6,7 +6,6 @@ import pytest
 from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
-from pinchpoint.model import terms
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
@@ -136,7 +135,7 @@ def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_last
     told = summary(SCENARIO, ends(), found, 9.0)
     rate = next(metric for metric in told.metrics if metric.name == "transactions")
     assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
-    assert any(part.startswith("not stationary: ") for part in terms.cautions(rate.note))
+    assert any(part.startswith("not stationary: ") for part in rate.cautions)
     assert sum("not stationary: the rate fell" in line for line in told.warnings) == 3
 
 
