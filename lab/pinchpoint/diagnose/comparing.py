@@ -26,6 +26,7 @@ from pinchpoint.model.comparison import (
     Pair,
     Side,
 )
+from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
@@ -50,30 +51,43 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
     request = info.comparison
     assert request is not None
     a, b = ({one.repeat: one for one in side} for side in _sides(request, result))
-    found, plain = what_differs(info, result)
     metrics = tuple(_paired_metrics(request, a, b))
+    return of_two_benches(info, result, ComparisonKind.PAIRED, metrics, tuple(_notes(request, a, b, metrics)))
+
+
+def of_two_benches(
+    info: RunInfo,
+    result: RunResult,
+    kind: ComparisonKind,
+    metrics: tuple[MetricComparison, ...],
+    notes: tuple[str, ...],
+    duet: DuetSummary | None = None,
+) -> Comparison:
+    """The comparison of one scenario on two benches, with what differs between them."""
+    request = info.comparison
+    assert request is not None
+    found, plain = _what_differs(request, info, result)
     title = str(plain.get("title", "")).removeprefix("A: ")
-    part = Compared(request.a, request.b, title, {}, found, metrics, tuple(_notes(request, a, b, metrics)))
     return Comparison(
         schema=SCHEMA,
-        kind=ComparisonKind.PAIRED,
+        kind=kind,
         a=Side(request.a, info.started),
         b=Side(request.b, info.started),
         differences=found,
-        scenarios=(part,),
+        scenarios=(Compared(request.a, request.b, title, {}, found, metrics, notes, duet),),
         margin=request.margin,
         finished=result.finished,
         why=request.why,
     )
 
 
-def what_differs(info: RunInfo, result: RunResult) -> tuple[Differences, Mapping[str, object]]:
+def _what_differs(
+    request: ComparisonRequest, info: RunInfo, result: RunResult
+) -> tuple[Differences, Mapping[str, object]]:
     """What differs between the two benches of a comparison, and A's effective scenario."""
-    request = info.comparison
-    assert request is not None
     plains = [_plain_of(info, group) for group in (request.a, request.b)]
-    told = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
-    return differences.between(plains[0], plains[1], (told[0], told[1]), (info, info)), plains[0]
+    in_force = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
+    return differences.between(plains[0], plains[1], (in_force[0], in_force[1]), (info, info)), plains[0]
 
 
 def _sides(request: ComparisonRequest, result: RunResult) -> list[list[ScenarioResult]]:

@@ -38,7 +38,7 @@ from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
 from pinchpoint.engine.simulated_moves import Moves, Path
-from pinchpoint.engine.whole import divide, poisson, port_counts
+from pinchpoint.engine.whole import divide, poisson, port_counts, stream_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
@@ -418,26 +418,8 @@ class _Trial:
         parts = [divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
         latency = self._latency()
         return tuple(
-            StreamCounts(
-                stream=number,
-                tx_port=stream.tx_port,
-                rx_port=stream.rx_port,
-                intended=intended,
-                offered=offered,
-                refused=refused,
-                shortfall=intended - offered,
-                sent=offered - refused,
-                received=offered - refused - inside,
-                lost=refused + inside,
-                duplicated=0,
-                reordered=0,
-                corrupt=0,
-                latency=latency,
-                last_loss_s=self._last_loss_s(),
-            )
-            for number, (stream, intended, offered, refused, inside) in enumerate(
-                zip(self._request.streams, *parts, strict=True)
-            )
+            stream_counts(number, stream, counts, latency, self._last_loss_s())
+            for number, (stream, counts) in enumerate(zip(self._request.streams, zip(*parts, strict=True), strict=True))
         )
 
     def ports(self) -> tuple[PortCounts, ...]:
