@@ -253,7 +253,7 @@ def _compared(
         return replace(base, sentence=f"not compared: no pair has two numbers ({reasons or 'none was measured'})")
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
     found = compare_pairs(a, b, confidence=CONFIDENCE)
-    told = replace(
+    compared = replace(
         base,
         a=estimate([Metric(name, unit, value) for value in a]),
         b=estimate([Metric(name, unit, value) for value in b]),
@@ -267,8 +267,8 @@ def _compared(
         method=found.method,
         decision=decision_of(found),
     )
-    told = replace(told, better=wording.better(told))
-    return replace(told, sentence=wording.sentence(told, margin))
+    compared = replace(compared, better=wording.better(compared))
+    return replace(compared, sentence=wording.sentence(compared, margin))
 
 
 def decision_of(found: PairedDifference) -> Decision:

@@ -38,7 +38,7 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         return replace(base, sentence=f"not compared: {why}")
     found = duet.difference
     assert found is not None  # else every slice was discarded, which has a reason
-    told = replace(
+    judged = replace(
         base,
         a=rate_over_time([one.a_fps for one in duet.quads]),
         b=rate_over_time([one.b_fps for one in duet.quads]),
@@ -52,8 +52,8 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         method=interval_of(duet),
         decision=comparing.decision_of(found),
     )
-    told = replace(told, better=wording.better(told))
-    return replace(told, sentence=wording.sentence(told, margin, of="quad"))
+    judged = replace(judged, better=wording.better(judged))
+    return replace(judged, sentence=wording.sentence(judged, margin, of="quad"))
 
 
 def why_refused(summary: DuetSummary) -> str:

@@ -187,10 +187,10 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         if change is None or change.bound is not Bound.FOUND:
             continue
         span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
-        told = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
+        change_words = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
         beside = _published_flat(study, part, request.metric)
         once = _ONCE if min(before.n, after.n) == 1 and change.low is not None else ""
-        yield Finding(f"{span} {_effect(request.metric, change)}: {told}{once}{beside}.", warning=False)
+        yield Finding(f"{span} {_effect(request.metric, change)}: {change_words}{once}{beside}.", warning=False)
         last_point = part.at(last)
         if last_point is not None and last_point.invisible:
             yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)

@@ -59,7 +59,7 @@ def build(
 ) -> Ledger:
     """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero.
 
-    So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that nobody could count on
+    So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that were not countable on
     arrival are unexplained: no counter accounts for them.
     """
     resets = tuple(name for name in went_back if name.startswith(_COUNTERS) or _is_read(name))

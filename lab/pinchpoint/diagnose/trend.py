@@ -51,7 +51,9 @@ def trends(
     unknown = [name for name in scenarios if name not in by_name]
     if unknown or not by_name:
         what = f"no run has measured {', '.join(unknown)}" if unknown else "no run has measured anything"
-        raise InputError(what, f"measured: {', '.join(by_name)}" if by_name else "finish a run first")
+        raise InputError(
+            what, f"measured: {', '.join(by_name)}" if by_name else "pinchpoint run --resume RUN finishes a run"
+        )
     return tuple(
         trend
         for name, runs in by_name.items()

@@ -24,6 +24,7 @@ from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 
 NAME = "relay"
+_WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -37,13 +38,15 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     for stream in scenario.streams:
         if stream.tx_port == stream.rx_port:
             raise RequirementError(
-                f"the generator's ceiling cannot be measured: a stream of port {stream.tx_port} returns to that port"
+                f"the generator's ceiling cannot be measured: a stream of port {stream.tx_port} returns to that port",
+                _WITHOUT,
             )
         for one, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
             if partner.setdefault(one, other) != other:
                 raise RequirementError(
                     f"the generator's ceiling cannot be measured: port {one} has streams with two others, "
-                    f"{partner[one]} and {other}, and without a switch their frames cannot be separated"
+                    f"{partner[one]} and {other}, and without a switch their frames cannot be separated",
+                    _WITHOUT,
                 )
     return tuple((one, other) for one, other in partner.items() if one <= other)
 
@@ -57,7 +60,9 @@ def back_to_back(
     if scenario.dut.datapath is not Datapath.DPDK:
         return [*resources, Namespace(places.engine_netns), *_veths(scenario, places, pairs)]
     if any(port.queues > 1 for port in scenario.ports):
-        raise RequirementError("the generator's ceiling cannot be measured: a relay supports one queue per port")
+        raise RequirementError(
+            "the generator's ceiling cannot be measured: a relay supports one queue per port", _WITHOUT
+        )
     needed_mb = scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)) + DPDK_OVERHEAD_MB
     needed = -(-needed_mb // HUGEPAGE_MB)
     missing = max(0, needed - hugepages_free)

@@ -116,7 +116,7 @@ class Truth:
     noise: float = 0.0  # standard deviation of a trial's capacity, relative
     dips: float = 0.0  # of a trial's capacity downwards: the size of a normal variable of this standard deviation
     slow: SlowPeriods | None = None
-    moves: Moves | None = None  # of the capacity with time, and nothing tells
+    moves: Moves | None = None  # of the capacity with time; no counter shows them
     drift_per_s: float = 0.0  # of the capacity, relative
     random_loss: RandomLoss | None = None
     loss_ratio: float = 0.0  # lost by the DUT whatever the load

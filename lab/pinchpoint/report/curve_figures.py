@@ -151,7 +151,7 @@ def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
 def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Iterator[Figure]:
     """A line through the numbers, broken where one was refused; there only its range stands, on no line.
 
-    A line through the middles of ranges, or from one word to the next, would show a shape that nobody measured.
+    A line through the middles of ranges, or from one word to the next, would show a shape that was not measured.
     X of a trace is its levels.
     """
     found = part.having(name)

@@ -19,4 +19,6 @@ def from_plain(plain: Mapping[str, object]) -> Scenario:
     try:
         return msgspec.convert(plain, Scenario)
     except msgspec.ValidationError as error:
-        raise InputError(f"stored scenario: {error}", "it was written by another version") from error
+        raise InputError(
+            f"stored scenario: {error}", "read it with the Pinchpoint that wrote it: versions in its run.json"
+        ) from error

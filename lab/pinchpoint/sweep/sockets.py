@@ -290,7 +290,7 @@ def _warnings(
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
     lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
-    lines += [told for window in read if (told := moved(window))]
+    lines += [line for window in read if (line := moved(window))]
     valid, wanted = len(_valid(found)), ends.sockets.repeats
     last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
     if valid < wanted:
