@@ -50,7 +50,7 @@ class RateTable:
 def rate_view(rate: Rate) -> RateView:
     """Everything that is written about one rate."""
     qualifier, quoted = words.qualified(rate)
-    number, unit = (quoted, "") if quoted == words.NO_NUMBER else quoted.split(" ", 1)
+    number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
     middle, band = rate.quoted_fps, rate.band
     best = units.beside(middle, band.best_fps, unit="fps") if middle and band else ""
     return RateView(
