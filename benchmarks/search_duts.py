@@ -22,6 +22,7 @@ from pinchpoint.engine.simulated import (
 from pinchpoint.engine.simulated_moves import Jumps, Moves, RandomWalk, Replay
 from pinchpoint.model.scenario import Range, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, StreamCounts, Trial, Witness
+from pinchpoint.search.slices import slice_s
 
 CAPACITY_FPS = 5e6
 RATIOS = (0.0, 0.005)  # NDR and PDR 0.5 %
@@ -141,7 +142,7 @@ class Simulated:
         return self._instrument.now_s()
 
     def measure(self, duration_s: float, load_fps: float) -> Trial:
-        counts = self._instrument.count(_request(duration_s, load_fps))
+        counts = self._instrument.count(_request(duration_s, load_fps, slice_s(duration_s)))
         trial = _trial(counts, duration_s, load_fps, self.dut.truth.ring, str(len(self.trials)))
         self.trials.append(trial)
         return trial
@@ -208,8 +209,8 @@ STREAM = Stream(
 )
 
 
-def _request(duration_s: float, load_fps: float) -> TrialRequest:
-    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), None)
+def _request(duration_s: float, load_fps: float, sample_s: float | None = None) -> TrialRequest:
+    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), None, sample_s=sample_s)
 
 
 def _streams(counts: Counts) -> tuple[StreamCounts, ...]:
@@ -273,4 +274,5 @@ def _trial(counts: Counts, duration_s: float, load_fps: float, ring: int, name: 
         validity=judgement.validity,
         reason=judgement.reason,
         cause=judgement.cause,
+        samples=counts.samples,
     )
