@@ -11,6 +11,7 @@ from pinchpoint.model.trial import Sample, Trial
 SLICES = 8  # of a trial: of 0.2 s, 25 ms each, where the instant of a sample is known to a few ms
 FULL = 0.9  # of the load: a slice in which less was offered says what the generator did
 RESOLUTION = 2e-4  # of a load, relative
+LEAST_FPS = 1.0  # of a DUT that stood still
 
 
 def slice_s(duration_s: float) -> float:
@@ -27,7 +28,7 @@ def bearable_fps(trial: Trial, loss_ratio: float) -> float:
     slices = _slices(trial) or [(1.0, trial.offered_fps * (1 - trial.loss_ratio))]
     queue = (1 - trial.loss_ratio) * max((_waiting(sample) for sample in trial.samples), default=0)
     low, high = min(fps for _, fps in slices), trial.offered_fps
-    while high > low * (1 + RESOLUTION):
+    while high > max(low * (1 + RESOLUTION), LEAST_FPS):
         middle = (low + high) / 2
         low, high = (low, middle) if _loss_ratio(slices, queue, middle) > loss_ratio else (middle, high)
     return low

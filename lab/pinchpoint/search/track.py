@@ -55,7 +55,6 @@ TELLING = 0.02  # share of the spread over time: differences of the level that a
 PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
 NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
 CERTAIN = 1e-9  # no outcome is less likely than this
-UNSEEN = 0.025  # share of the time about which the track may be wrong
 BAND = (0.05, 0.95)
 BEST = 0.9
 
@@ -348,7 +347,8 @@ def _quantiles(centre: Array, scale: Array, least: Array, most: Array, shares: A
     loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
     chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
     below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
-    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)]
+    unseen = 0.5 / np.sqrt(len(centre))  # between trials: standard error of half, were they independent
+    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - unseen, 0.5 + unseen), below, loads)]
 
 
 def _any_depth(depth: Any) -> Any:

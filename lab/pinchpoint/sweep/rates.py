@@ -79,7 +79,6 @@ def measure_scenario(
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
     """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
-
     is_sliced = scenario.search.method is SearchMethod.THRESHOLD
 
     def measure(duration_s: float, load_fps: float) -> Trial:
