@@ -257,7 +257,7 @@ class Track:
         shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
         agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
         agreed = self._lapse * any_depth + (1 - self._lapse) * agreeing
-        return np.where(self._forward >= 0, agreed, plain)
+        return np.asarray(np.where(self._forward >= 0, agreed, plain))
 
     def _prune(self) -> None:
         """Give up nuisances that the trials have ruled out: each costs as much as a likely one."""
