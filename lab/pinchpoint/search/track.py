@@ -54,6 +54,7 @@ PATHS, ROUGH_PATHS = 200, 48
 TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
 PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
 NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
+UNSEEN = 0.025  # share of the time about which the track may be wrong
 CERTAIN = 1e-9  # no outcome is less likely than this
 BAND = (0.05, 0.95)
 BEST = 0.9
@@ -176,7 +177,8 @@ class Track:
         paths = self._paths(PATHS)
         shares = self._shares_of_time(PATHS)
         met = self._met(paths)
-        found = np.array([_quantiles(*one) for one in zip(*met.transpose(0, 2, 1), shares.T, strict=True)])
+        each = zip(paths.levels.T, *met.transpose(0, 2, 1), shares.T, strict=True)
+        found = np.array([_quantiles(*one) for one in each])
         middle, low, high, best, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
@@ -339,16 +341,20 @@ class Track:
         return np.asarray(shares / shares.sum(axis=0))
 
 
-def _quantiles(centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
+def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
     """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
 
     Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
+    Where the level moves, its median over the trials is off its median over the time between them, too.
     """
     loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
     chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
     below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
-    unseen = 0.5 / np.sqrt(len(centre))  # between trials: standard error of half, were they independent
-    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - unseen, 0.5 + unseen), below, loads)]
+    *found, low, high = np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)
+    order = np.argsort(levels)
+    between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
+    middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
+    return [float(value) for value in (*found, low + lower - middle, high + upper - middle)]
 
 
 def _any_depth(depth: Any) -> Any:
