@@ -6,6 +6,7 @@ import pytest
 from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
+from pinchpoint.diagnose.socket_metrics import NONE_VALID
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
@@ -113,7 +114,7 @@ def test_valid_windows_speak_and_disturbed_ones_are_counted():
 def test_if_all_were_disturbed_the_figures_say_so():
     found = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
     assert found.outcome is Outcome.MEASURED
-    assert all("every window was disturbed by the host" in metric.note for metric in found.metrics)
+    assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in found.metrics)
     assert found.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
 
 
