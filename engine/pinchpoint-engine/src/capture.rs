@@ -3,8 +3,9 @@
 use crate::convert::Known;
 use crate::protocol::{CaptureRequest, CaptureResult, ErrorCode, ErrorReply};
 use pinchpoint_import::capture::{Direction, Frame, write_pcapng};
-use pinchpoint_worker::outcome::Captured;
-use pinchpoint_worker::{Clock, Outcome};
+use pinchpoint_worker::Clock;
+use pinchpoint_workload::streams::Outcome;
+use pinchpoint_workload::streams::outcome::Captured;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::time::{SystemTime, UNIX_EPOCH};

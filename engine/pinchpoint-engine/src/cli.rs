@@ -5,7 +5,8 @@
 //! * `frames`, `flows`, `streams`: options to the streams of a `run`;
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
-//! * `relay`: the one that is no client, with its `relay_args` and `relay_account`;
+//! * `standing`: the commands that are no clients, with their `standing_args`: `relay`
+//!   with its `relay_args` and `relay_account`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -27,6 +28,8 @@ mod send;
 mod sockets;
 mod sockets_args;
 mod sockets_table;
+mod standing;
+mod standing_args;
 mod streams;
 mod table;
 mod warnings;

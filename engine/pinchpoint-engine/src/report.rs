@@ -13,9 +13,10 @@ use pinchpoint_traffic::gaps;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_wire::FCS_LEN;
-use pinchpoint_worker::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
-use pinchpoint_worker::slices::SliceCounts;
-use pinchpoint_worker::{Outcome, probe};
+use pinchpoint_worker::probe;
+use pinchpoint_workload::streams::Outcome;
+use pinchpoint_workload::streams::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
+use pinchpoint_workload::streams::slices::SliceCounts;
 use std::time::Duration;
 
 /// Flows with losses that a result lists.
@@ -252,7 +253,10 @@ fn port(outcome: PortOutcome, known: &KnownPort, start_ns: u64) -> PortResult {
         ns: longest.len_ns,
         at_s: seconds(longest.at_ns.saturating_sub(start_ns)),
     });
-    let own = ("engine_tx_full_bursts".to_owned(), outcome.full);
+    let own = [
+        ("engine_tx_full_bursts".to_owned(), outcome.full),
+        ("engine_rx_full_bursts".to_owned(), outcome.full_receives),
+    ];
     PortResult {
         name: known.name.clone(),
         sent: outcome.sent,
@@ -263,7 +267,7 @@ fn port(outcome: PortOutcome, known: &KnownPort, start_ns: u64) -> PortResult {
         answered: outcome.answered,
         rx_missed: outcome.rx_missed,
         longest_silence: silence,
-        stats: outcome.stats.into_iter().chain([own]).collect(),
+        stats: outcome.stats.into_iter().chain(own).collect(),
     }
 }
 

@@ -12,8 +12,9 @@ use crate::{parse, report, usage};
 use nix::sched::{CpuSet, sched_getaffinity};
 use nix::unistd::Pid;
 use pinchpoint_port::{OpenError, OpenErrorKind, Patience, Port};
-use pinchpoint_worker::hold::ReleaseAtEnd;
-use pinchpoint_worker::{Clock, Live, Running, WorkersPorts, loopback, probe};
+use pinchpoint_worker::{Clock, probe};
+use pinchpoint_workload::streams::hold::ReleaseAtEnd;
+use pinchpoint_workload::streams::{self, Live, Running, WorkersPorts, loopback};
 use std::fs::File;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -359,7 +360,7 @@ impl Session {
         let done = move || {
             let _ = ended.send(Event::TrialEnded);
         };
-        let running = pinchpoint_worker::start(ports, plan, &self.clock, &live, done);
+        let running = streams::start(ports, plan, &self.clock, &live, done);
         let Ok(running) = running else {
             self.open = None;
             return Err(error(

@@ -3,7 +3,7 @@
 mod common;
 
 use base64::Engine as _;
-use common::{Engine, assert_identities, mem_pair, open, port, run, stream, two_cores};
+use common::{Engine, assert_identities, mem_pair, run, stream, two_cores};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
@@ -88,10 +88,9 @@ fn the_account_equals_the_truth_of_the_fault_injector() {
 
 #[test]
 fn frames_of_an_earlier_trial_are_late() {
-    let ports = [port("left", "mem", "pair0"), port("right", "mem", "pair0")];
-    let mut engine = opened(&open(&ports, &[]));
-    // Without a drain, what is in the ring when sending ends stays there.
-    let mut first = run(0.05, &[stream(0, "left", "right", Value::Null)]);
+    // Without a drain, what is on its way when sending ends arrives in the next trial.
+    let mut engine = opened(&mem_pair(",delay_us=20000"));
+    let mut first = run(0.05, &[stream(0, "left", "right", json!(10_000.0))]);
     first["drain_s"] = json!(0.0);
     let first = engine.ask(&first);
     assert_identities(&first);
@@ -107,10 +106,9 @@ fn frames_of_an_earlier_trial_are_late() {
 
 #[test]
 fn a_run_without_streams_counts_whatever_arrives_as_foreign() {
-    let mut engine = opened(&mem_pair(""));
-    // Four streams send more in a turn than is received in one, so without a
-    // drain frames are left in the ring.
-    let streams = [0, 1, 2, 3].map(|id| stream(id, "left", "right", Value::Null));
+    // Without a drain, what is on its way when sending ends arrives in the next trial.
+    let mut engine = opened(&mem_pair(",delay_us=20000"));
+    let streams = [0, 1, 2, 3].map(|id| stream(id, "left", "right", json!(10_000.0)));
     let mut first = run(0.05, &streams);
     first["drain_s"] = json!(0.0);
     let first = engine.ask(&first);

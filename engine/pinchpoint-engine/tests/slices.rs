@@ -2,7 +2,7 @@
 //! while others are measured.
 
 mod common;
-#[path = "../../worker/src/hold_device.rs"]
+#[path = "../../workload/src/streams/hold_device.rs"]
 mod device;
 
 use common::{Engine, assert_identities, core, open, port, run, stream};

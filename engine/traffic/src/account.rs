@@ -142,14 +142,25 @@ impl Account {
         self.ports[port].heard(now_ns);
     }
 
-    /// Accounts one frame that `port` delivered at `now_ns`.
+    /// Accounts one frame that `port` delivered at `now_ns`; false if it has no
+    /// signature. It is foreign then.
     #[inline(always)]
-    pub fn frame(&mut self, port: usize, frame: &[u8], now_ns: u64) {
+    pub fn frame(&mut self, port: usize, frame: &[u8], now_ns: u64) -> bool {
         match signature::read(frame) {
             Reading::Intact(signature) => self.signed(port, frame, signature, now_ns),
             Reading::Corrupt { stream } => self.corrupt(port, stream),
-            Reading::Foreign => self.ports[port].foreign += 1,
+            Reading::Foreign => {
+                self.ports[port].foreign += 1;
+                return false;
+            }
         }
+        true
+    }
+
+    /// The frame without signature that `port` delivered last was meant for the
+    /// engine: it is not foreign.
+    pub fn not_foreign(&mut self, port: usize) {
+        self.ports[port].foreign -= 1;
     }
 
     #[inline(always)]

@@ -1,38 +1,23 @@
 //! A core for each worker, one state each, run to completion.
 //!
-//! [`start`] takes the ports of a session and a [`plan`], runs one trial in
-//! threads pinned to their cores and gives the ports back with the account.
+//! [`Worker`] is the hot loop. What it does is a [`Workload`]'s: the loop
+//! receives, hands over every frame, sends the answers and keeps its own time.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`plan`] | what a trial is to do, and each worker of it |
-//! | `turn` | the hot loop, with `send` and `receive` for the frames of a burst, `ports` for what else ports do, `keep` for captures |
-//! | [`slices`], [`hold`] | groups of streams that take turns in a trial, and processes stopped meanwhile |
-//! | [`live`] | how a running trial is watched, stopped and kept in step |
-//! | `merge`, [`outcome`] | the workers' parts, put together |
-//! | [`relay`] | a loop of its own: ports joined in pairs, nothing measured but what did not get through |
-//! | [`witness`], [`probe`], [`loopback`] | what the host, the cores and the engine itself add |
+//! | `turn` | the loop, [`Workload`], and the [`Core`] that a workload sees of it |
+//! | [`replies`] | answers to the frames of a burst |
+//! | [`standing`] | workloads that run until somebody stops them |
+//! | [`clock`] | nanoseconds, in the same order on all cores |
+//! | [`witness`], [`probe`] | what the host and the cores add |
 
 pub mod clock;
-pub mod hold;
-mod keep;
-pub mod live;
-pub mod loopback;
-mod merge;
-pub mod outcome;
-pub mod plan;
-mod ports;
 pub mod probe;
-mod receive;
-pub mod relay;
-mod send;
-pub mod slices;
-mod trial;
+pub mod replies;
+pub mod standing;
 mod turn;
 pub mod witness;
 
 pub use clock::Clock;
-pub use live::Live;
-pub use outcome::Outcome;
-pub use plan::{Plan, PlannedStream, WorkerPlan, WorkerPort};
-pub use trial::{Running, WorkersPorts, start};
+pub use replies::Replies;
+pub use turn::{Core, Idle, Received, Settings, Step, Worker, WorkerPort, Workload};

@@ -21,6 +21,13 @@ pub struct Disturbance {
 }
 
 impl Disturbance {
+    /// Nothing happened, as far as is known.
+    pub const NONE: Self = Self {
+        steal_s: None,
+        voluntary_switches: 0,
+        involuntary_switches: 0,
+    };
+
     /// The reading now, for `core` and the calling thread.
     pub fn now(core: usize) -> Self {
         let usage = getrusage(UsageWho::RUSAGE_THREAD).ok();

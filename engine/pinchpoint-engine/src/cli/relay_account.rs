@@ -2,7 +2,7 @@
 
 use super::numbers::{duration, grouped};
 use super::table::{Paint, Table};
-use pinchpoint_worker::relay::{Account, Direction, PortAccount};
+use pinchpoint_workload::relay::{Account, Direction, PortAccount};
 use serde::Serialize;
 use std::collections::BTreeMap;
 

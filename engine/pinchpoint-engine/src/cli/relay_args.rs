@@ -1,11 +1,8 @@
 //! `relay`: its options.
 
-use super::args::EngineArgs;
 use super::numbers;
-use super::ports::{self, PortArg};
+use super::standing_args::StandingArgs;
 use clap::Args;
-use pinchpoint_worker::relay::Idle;
-use std::time::Duration;
 
 /// What stands behind the options of `relay --help`.
 const EXAMPLES: &str = "\
@@ -21,96 +18,11 @@ Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub struct RelayArgs {
-    /// Ports in pairs: what arrives at one leaves through the other, untouched
-    #[arg(value_name = "PORT", required = true, num_args = 2.., value_parser = ports::port)]
-    pub ports: Vec<PortArg>,
-    /// The core that drives all of them [default: the first core]
-    #[arg(long, value_name = "N")]
-    pub core: Option<usize>,
-    /// What to do when nothing has arrived: yield the core, spin, or sleep:TIME
-    #[arg(long, value_name = "HOW", default_value = "yield", value_parser = idle)]
-    pub idle: Idle,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub standing: StandingArgs,
     /// How long a frame that the other port does not accept is retried before it is
     /// dropped
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = numbers::seconds)]
     pub patience: f64,
-    /// Frames in each receive ring
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    pub rx_ring: u32,
-    /// Frames in each transmit ring
-    #[arg(long, value_name = "N", default_value_t = 1024)]
-    pub tx_ring: u32,
-    /// Arguments for DPDK's environment layer, as `send` has them
-    #[arg(long, value_name = "ARGS", allow_hyphen_values = true)]
-    pub eal: Option<String>,
-    /// How long to wait for links to come up
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = numbers::seconds)]
-    pub link_timeout: f64,
-    /// End at the end of stdin as well
-    #[arg(long)]
-    pub until_eof: bool,
-    /// Print accounts as a line of JSON instead of a table
-    #[arg(long)]
-    pub json: bool,
-}
-
-impl RelayArgs {
-    /// As options of the engine in general.
-    pub(super) fn engine(&self) -> EngineArgs {
-        EngineArgs {
-            cores: self.core.into_iter().collect(),
-            queues: false,
-            rx_ring: self.rx_ring,
-            tx_ring: self.tx_ring,
-            eal: self.eal.clone(),
-            answer: Vec::new(),
-            link_timeout: self.link_timeout,
-            capture: None,
-            capture_frames: 0,
-        }
-    }
-}
-
-fn idle(text: &str) -> Result<Idle, String> {
-    match text {
-        "spin" => Ok(Idle::Spin),
-        "yield" => Ok(Idle::Yield),
-        _ => {
-            let time = text
-                .strip_prefix("sleep:")
-                .ok_or_else(|| "expected yield, spin or sleep:TIME, as in sleep:50us".to_owned())?;
-            let time = Duration::try_from_secs_f64(numbers::seconds(time)?);
-            let time = time.map_err(|error| error.to_string())?;
-            Ok(Idle::Sleep(time))
-        }
-    }
-}
-
-/// As [`idle`] reads it.
-pub(super) fn idle_word(idle: Idle) -> String {
-    match idle {
-        Idle::Spin => "spin".to_owned(),
-        Idle::Yield => "yield".to_owned(),
-        Idle::Sleep(time) => format!("sleep:{}us", time.as_secs_f64() * 1e6),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_relay_does_when_idle_is_read_and_written_the_same_way() {
-        for (text, expected) in [
-            ("spin", Idle::Spin),
-            ("yield", Idle::Yield),
-            ("sleep:50us", Idle::Sleep(Duration::from_micros(50))),
-        ] {
-            assert_eq!(idle(text), Ok(expected));
-            assert_eq!(idle_word(expected), text);
-        }
-        for text in ["", "sleep", "sleep:", "sleep:-1s", "nap"] {
-            assert!(idle(text).unwrap_err().contains("expected"), "{text}");
-        }
-    }
 }

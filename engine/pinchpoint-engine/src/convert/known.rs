@@ -4,7 +4,8 @@ use super::check;
 use crate::protocol::{ErrorReply, OpenRequest};
 use pinchpoint_port::{AnyPort, Backend, Port, PortSpec};
 use pinchpoint_wire::ethernet::Mac;
-use pinchpoint_worker::{WorkerPort, WorkersPorts};
+use pinchpoint_worker::WorkerPort;
+use pinchpoint_workload::streams::WorkersPorts;
 use std::collections::HashMap;
 use std::net::IpAddr;
 

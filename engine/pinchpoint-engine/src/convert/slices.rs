@@ -2,9 +2,9 @@
 
 use super::{check, invalid};
 use crate::protocol::{ErrorReply, RunRequest, Shape, SlicesRequest};
-use pinchpoint_worker::hold::Hold;
-use pinchpoint_worker::plan::Part;
-use pinchpoint_worker::slices::{Pattern, Schedule, Slices};
+use pinchpoint_workload::streams::hold::Hold;
+use pinchpoint_workload::streams::plan::Part;
+use pinchpoint_workload::streams::slices::{Pattern, Schedule, Slices};
 use std::collections::HashSet;
 use std::sync::Arc;
 

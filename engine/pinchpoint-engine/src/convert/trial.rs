@@ -14,8 +14,8 @@ use pinchpoint_traffic::program::FrameProgram;
 use pinchpoint_traffic::recipe::{Recipe, RecipeChecksum, RecipeField};
 use pinchpoint_traffic::spec::{FieldProgram, Op, SpecError, StreamSpec};
 use pinchpoint_wire::FCS_LEN;
-use pinchpoint_worker::plan::Part;
-use pinchpoint_worker::{Plan, PlannedStream, WorkerPlan};
+use pinchpoint_workload::streams::plan::Part;
+use pinchpoint_workload::streams::{Plan, PlannedStream, WorkerPlan};
 use std::sync::Arc;
 
 /// Ids are bytes, and every part of a stream has its own.

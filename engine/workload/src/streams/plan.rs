@@ -1,15 +1,12 @@
 //! What a trial is to do: for all workers, and for each.
 
-use crate::slices::Slices;
+use super::slices::Slices;
+use pinchpoint_port::BURST;
 use pinchpoint_port::xdp_live::LiveStream;
-use pinchpoint_port::{AnyPort, BURST};
 use pinchpoint_traffic::flows::FlowMap;
 use pinchpoint_traffic::horizon::Horizon;
 use pinchpoint_traffic::pacer::Pacer;
 use pinchpoint_traffic::program::FrameProgram;
-use pinchpoint_wire::ethernet::Mac;
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Frames handed to a port at once, at most.
@@ -90,16 +87,4 @@ pub struct Plan {
     pub parts: Vec<Part>,
     /// By worker, in the order of the session.
     pub workers: Vec<WorkerPlan>,
-}
-
-/// A port as one worker owns it: one queue.
-pub struct WorkerPort {
-    /// Index of the port in the session.
-    pub index: usize,
-    /// Its name, to tell why a trial ended.
-    pub name: String,
-    /// The queue.
-    pub port: AnyPort,
-    /// Addresses for which it answers ARP and neighbour solicitation.
-    pub answers: HashMap<IpAddr, Mac>,
 }

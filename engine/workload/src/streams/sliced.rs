@@ -1,21 +1,22 @@
 //! What the loop does where slices begin and end.
 
-use super::{Stream, Worker};
-use crate::slices::{SliceCounts, Slices, Totals};
+use super::slices::{SliceCounts, Slices, Totals};
+use super::work::{Stream, Streams};
 use pinchpoint_traffic::account::Account;
 use pinchpoint_traffic::gaps::GapRecorder;
+use pinchpoint_worker::Core;
 
-impl Worker<'_> {
+impl Streams<'_> {
     /// A slice begins, is sent, is measured, or ends. The first worker stops
     /// and continues processes: another thread would have to be woken for it,
     /// on cores that are all busy.
     #[cold]
     #[inline(never)]
-    pub(super) fn turn_slices(&mut self, elapsed_ns: u64) {
+    pub(super) fn turn_slices(&mut self, core: &mut Core<'_>, elapsed_ns: u64) {
         let (Some(slicer), Some(slices)) = (&mut self.slicer, &self.plan.slices) else {
             return;
         };
-        let (streams, account, gaps) = (&self.streams, &self.account, &self.gaps);
+        let (streams, account, gaps) = (&self.own, &self.account, &core.gaps);
         slicer.advance(elapsed_ns, |group| {
             totals(slices, group, streams, account, gaps)
         });
@@ -23,9 +24,9 @@ impl Worker<'_> {
         if let Some(hold) = slices.hold.as_ref().filter(|_| self.index == 0) {
             match hold.turn_to(window.group) {
                 Ok(true) => {
-                    let now_ns = self.clock.now_ns();
+                    let now_ns = core.clock.now_ns();
                     slicer.switched(now_ns - self.start_ns);
-                    self.gaps.resume(now_ns);
+                    core.gaps.resume(now_ns);
                 }
                 Ok(false) => {}
                 Err(why) => self.live.fail(why),
@@ -45,7 +46,7 @@ impl Worker<'_> {
 
     /// Ends every stream's schedule, `elapsed_ns` after the start.
     pub(super) fn cut(&mut self, elapsed_ns: u64) {
-        for stream in &mut self.streams {
+        for stream in &mut self.own {
             let sent_ns = self.plan.slices.as_ref().map_or(elapsed_ns, |slices| {
                 let group = slices.groups[stream.planned.part];
                 slices.schedule.sent_ns(group, elapsed_ns)
@@ -55,7 +56,7 @@ impl Worker<'_> {
     }
 
     /// What was counted in the slices. No process is stopped any more.
-    pub(super) fn end_slices(&mut self) -> Vec<SliceCounts> {
+    pub(super) fn end_slices(&mut self, core: &Core<'_>) -> Vec<SliceCounts> {
         let (Some(slicer), Some(slices)) = (self.slicer.take(), &self.plan.slices) else {
             return Vec::new();
         };
@@ -65,8 +66,8 @@ impl Worker<'_> {
             }
             hold.release();
         }
-        let (streams, account, gaps) = (&self.streams, &self.account, &self.gaps);
-        slicer.finish(self.now_ns - self.start_ns, |group| {
+        let (streams, account, gaps) = (&self.own, &self.account, &core.gaps);
+        slicer.finish(core.now_ns - self.start_ns, |group| {
             totals(slices, group, streams, account, gaps)
         })
     }

@@ -4,7 +4,7 @@
 //! but the time since the start of the trial, so that workers need not agree on
 //! anything else. [`Slicer`] goes through it, in one worker, and counts.
 
-use crate::hold::Hold;
+use super::hold::Hold;
 use pinchpoint_traffic::gaps;
 use std::sync::Arc;
 

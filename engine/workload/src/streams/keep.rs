@@ -1,6 +1,6 @@
 //! Keeps the first frames that a worker sends and receives.
 
-use crate::outcome::Captured;
+use super::outcome::Captured;
 
 /// Bytes kept of a frame at most.
 const SNAP: usize = 9216;

@@ -1,11 +1,11 @@
 //! What a worker's ports do beside carrying frames: what they count, the
 //! neighbours they answer, the frames they have the kernel make.
 
-use crate::outcome::PortOutcome;
-use crate::plan::{Plan, PlannedStream, WorkerPort};
-use crate::receive::Outbox;
-use pinchpoint_port::{AnyPort, Port, Uniform};
+use super::outcome::PortOutcome;
+use super::plan::{Plan, PlannedStream};
+use pinchpoint_port::{AnyPort, Port};
 use pinchpoint_traffic::counts::PortCounts;
+use pinchpoint_worker::{Received, WorkerPort};
 
 /// Counters of a port read before the trial, to take differences from.
 pub(crate) struct Baseline {
@@ -36,7 +36,7 @@ pub(crate) struct Transmitted {
 pub(crate) fn account(
     own: &mut WorkerPort,
     transmitted: Transmitted,
-    counts: PortCounts,
+    (counts, received): (PortCounts, Received),
     before: &Baseline,
 ) -> (usize, PortOutcome) {
     let mut stats = stats_since(own.port.stats(), &before.stats);
@@ -50,6 +50,7 @@ pub(crate) fn account(
         full: transmitted.full,
         answered: transmitted.answered,
         counts,
+        full_receives: received.full_bursts,
         rx_missed: difference(own.port.rx_missed(), before.rx_missed),
         stats,
     };
@@ -97,16 +98,4 @@ pub(crate) fn load(index: usize, ports: &mut [WorkerPort], plan: &Plan) -> Resul
         }
     }
     Ok(())
-}
-
-/// Sends the answers; returns how many the port took. What it does not take is
-/// asked for again by the neighbour.
-#[cold]
-pub(crate) fn answer(port: &mut AnyPort, outbox: &mut Outbox) -> u64 {
-    let mut answered = 0;
-    for frame in outbox.take() {
-        let write = |_: usize, out: &mut [u8]| out.copy_from_slice(&frame);
-        answered += port.send(1, Uniform(frame.len(), write)) as u64;
-    }
-    answered
 }

@@ -1,12 +1,12 @@
 //! A trial: one thread for each worker, and their parts put together.
 
-use crate::clock::Clock;
-use crate::live::Live;
-use crate::merge::merge;
-use crate::outcome::{Outcome, Share};
-use crate::plan::{Plan, WorkerPort};
-use crate::{ports, turn};
+use super::live::Live;
+use super::merge::merge;
+use super::outcome::{Outcome, Share};
+use super::plan::Plan;
+use super::{ports, work};
 use pinchpoint_port::sched;
+use pinchpoint_worker::{Clock, WorkerPort};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::JoinHandle;
@@ -82,7 +82,7 @@ pub fn start(
             });
             let share = pin(plan.workers[index].core)
                 .and_then(|()| ports::load(index, &mut ports, &plan))
-                .map(|()| turn::run(index, &mut ports, &plan, &clock, &watched));
+                .map(|()| work::run(index, &mut ports, &plan, &clock, &watched));
             if let Err(reason) = &share {
                 watched.fail(reason.clone());
             }

@@ -1,6 +1,6 @@
 //! How the frames of one burst get from their program into a port.
 
-use crate::keep::Recorder;
+use super::keep::Recorder;
 use pinchpoint_port::{AnyPort, Port, Source};
 use pinchpoint_traffic::program::{BurstSender, FrameWriter};
 

@@ -5,9 +5,9 @@
 //! are accounted where they arrive. So first what is known of each part is
 //! merged, then the parts of each stream.
 
-use crate::outcome::{Outcome, PortOutcome, Received, SentPart, Share, StreamOutcome};
-use crate::plan::Plan;
-use crate::slices::SliceCounts;
+use super::outcome::{Outcome, PortOutcome, Received, SentPart, Share, StreamOutcome};
+use super::plan::Plan;
+use super::slices::SliceCounts;
 use pinchpoint_traffic::counts::{StreamAccount, merged};
 use pinchpoint_traffic::flows::FlowTotals;
 
@@ -125,6 +125,7 @@ fn add_queue(port: &mut PortOutcome, queue: PortOutcome) {
     port.refused += queue.refused;
     port.full += queue.full;
     port.answered += queue.answered;
+    port.full_receives += queue.full_receives;
     port.counts.merge(&queue.counts);
     for (name, value) in queue.stats {
         match port.stats.iter_mut().find(|(known, _)| *known == name) {

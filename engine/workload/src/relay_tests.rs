@@ -1,9 +1,12 @@
 use super::*;
-use pinchpoint_port::Uniform;
 use pinchpoint_port::mem::{self, MemPort};
+use pinchpoint_port::{AnyPort, Sink, Source, Uniform};
+use pinchpoint_worker::standing::{Control, UntilStopped};
+use pinchpoint_worker::{Clock, Idle, Settings, Worker, WorkerPort};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 const PATIENCE_NS: u64 = 1_000;
 const LIMIT: Duration = Duration::from_secs(60);
@@ -49,49 +52,79 @@ fn taken(port: &mut MemPort) -> Vec<Vec<u8>> {
 /// A host, the relay's two ports, and a switch whose ring holds `room` frames.
 struct Path {
     host: MemPort,
-    near: MemPort,
-    far: MemPort,
     switch: MemPort,
-    lane: Lane,
+    ports: Vec<WorkerPort>,
 }
 
 impl Path {
-    fn new(room: usize, max_len: usize) -> Self {
+    fn new(room: usize) -> Self {
         let (host, near) = mem::pair(256);
         let (far, switch) = mem::pair(room);
         Self {
             host,
-            near,
-            far,
             switch,
-            lane: Lane::new(0, 1, max_len),
+            ports: vec![end("host", near), end("switch", far)],
         }
     }
+}
 
-    fn turn(&mut self, now_ns: u64) -> bool {
-        self.lane
-            .turn(&mut self.near, &mut self.far, now_ns, PATIENCE_NS)
+fn end(name: &str, port: MemPort) -> WorkerPort {
+    WorkerPort {
+        index: 0,
+        name: name.to_owned(),
+        port: AnyPort::Mem(port),
+        answers: HashMap::new(),
     }
+}
 
-    fn balanced(&self) -> Direction {
-        let counts = self.lane.account();
-        assert_eq!(
-            counts.received,
-            counts.sent + counts.dropped + counts.too_long + counts.waiting
-        );
-        counts
+fn settings(patience_ns: u64) -> Settings {
+    Settings {
+        idle: Idle::Yield,
+        patience_ns,
     }
+}
+
+/// Longer than any test lasts.
+const PATIENT: u64 = u64::MAX;
+
+/// A relay whose second port carries frames of at most `max_len` bytes.
+fn relay<'a>(
+    ports: &'a mut [WorkerPort],
+    max_len: usize,
+    patience_ns: u64,
+    clock: &'a Clock,
+) -> Worker<'a, Relay> {
+    let relay = Relay::new(vec![mem::MAX_LEN, max_len], clock.now_ns());
+    Worker::new(ports, relay, settings(patience_ns), clock)
+}
+
+fn turns(worker: &mut Worker<'_, Relay>, count: usize) {
+    for _ in 0..count {
+        assert!(worker.turn(), "a relay does not end by itself");
+    }
+}
+
+/// What the relay did with what came from the host.
+fn balanced(worker: Worker<'_, Relay>) -> Direction {
+    let counts = worker.close().directions[0];
+    assert_eq!(
+        counts.received,
+        counts.sent + counts.dropped + counts.too_long + counts.waiting
+    );
+    counts
 }
 
 #[test]
 fn frames_keep_their_order_length_and_content() {
-    let mut path = Path::new(256, mem::MAX_LEN);
+    let mut path = Path::new(256);
+    let clock = Clock::new();
     put(&mut path.host, 0, 60);
     put(&mut path.host, 60, 40);
-    while path.turn(0) {}
+    let mut worker = relay(&mut path.ports, mem::MAX_LEN, PATIENT, &clock);
+    turns(&mut worker, 4);
+    let counts = balanced(worker);
     let expected: Vec<_> = (0..100).map(frame).collect();
     assert_eq!(taken(&mut path.switch), expected);
-    let counts = path.balanced();
     assert_eq!(
         (counts.received, counts.sent, counts.largest_burst),
         (100, 100, 64)
@@ -102,50 +135,67 @@ fn frames_keep_their_order_length_and_content() {
 
 #[test]
 fn what_the_other_end_has_no_room_for_waits_and_follows_in_order() {
-    let mut path = Path::new(4, mem::MAX_LEN);
+    let mut path = Path::new(4);
+    let clock = Clock::new();
     put(&mut path.host, 0, 10);
-    assert!(path.turn(0));
-    assert!(!path.turn(PATIENCE_NS), "nothing can move");
-    let counts = path.balanced();
-    assert_eq!((counts.sent, counts.waiting, counts.held), (4, 6, 1));
+    let mut worker = relay(&mut path.ports, mem::MAX_LEN, PATIENT, &clock);
+    turns(&mut worker, 2);
     put(&mut path.host, 10, 1);
     let mut seen = Vec::new();
     while seen.len() < 11 {
         let now = taken(&mut path.switch);
         assert!(!now.is_empty());
         seen.extend(now);
-        path.turn(PATIENCE_NS);
-        path.turn(PATIENCE_NS);
+        turns(&mut worker, 2);
     }
     assert_eq!(seen, (0..11).map(frame).collect::<Vec<_>>());
-    assert_eq!(path.balanced().dropped, 0);
+    let counts = balanced(worker);
+    assert_eq!((counts.dropped, counts.held), (0, 1));
+}
+
+#[test]
+fn while_frames_wait_nothing_more_is_received() {
+    let mut path = Path::new(4);
+    let clock = Clock::new();
+    put(&mut path.host, 0, 10);
+    let mut worker = relay(&mut path.ports, mem::MAX_LEN, PATIENT, &clock);
+    turns(&mut worker, 1);
+    put(&mut path.host, 10, 5);
+    turns(&mut worker, 3);
+    let counts = balanced(worker);
+    assert_eq!((counts.received, counts.sent, counts.waiting), (10, 4, 6));
 }
 
 #[test]
 fn what_waits_too_long_is_dropped_and_counted_and_the_next_gets_through() {
-    let mut path = Path::new(4, mem::MAX_LEN);
+    let mut path = Path::new(4);
+    let clock = Clock::new();
     put(&mut path.host, 0, 10);
-    path.turn(0);
-    path.turn(PATIENCE_NS + 1);
-    let counts = path.balanced();
-    assert_eq!((counts.sent, counts.dropped, counts.waiting), (4, 6, 0));
+    let mut worker = relay(&mut path.ports, mem::MAX_LEN, PATIENCE_NS, &clock);
+    turns(&mut worker, 1);
+    std::thread::sleep(Duration::from_nanos(2 * PATIENCE_NS));
+    turns(&mut worker, 1);
     assert_eq!(taken(&mut path.switch).len(), 4);
     put(&mut path.host, 10, 1);
-    assert!(path.turn(PATIENCE_NS + 2));
+    turns(&mut worker, 1);
     assert_eq!(taken(&mut path.switch), [frame(10)]);
+    let counts = balanced(worker);
+    assert_eq!((counts.sent, counts.dropped, counts.waiting), (5, 6, 0));
 }
 
 #[test]
 fn a_frame_longer_than_the_other_end_carries_is_counted_and_passed_over() {
-    let mut path = Path::new(64, 100);
+    let mut path = Path::new(64);
+    let clock = Clock::new();
     for len in [100, 101, 60] {
         let fill = |_: usize, out: &mut [u8]| out.fill(7);
         assert_eq!(path.host.send(1, Uniform(len, fill)), 1);
     }
-    path.turn(0);
+    let mut worker = relay(&mut path.ports, 100, PATIENT, &clock);
+    turns(&mut worker, 1);
+    let counts = balanced(worker);
     let lens: Vec<_> = taken(&mut path.switch).iter().map(Vec::len).collect();
     assert_eq!(lens, [100, 60]);
-    let counts = path.balanced();
     assert_eq!((counts.too_long, counts.received_bytes), (1, 261));
 }
 
@@ -153,23 +203,20 @@ fn a_frame_longer_than_the_other_end_carries_is_counted_and_passed_over() {
 fn a_running_relay_moves_both_ways_tells_when_asked_and_ends_when_told() {
     let (mut host, near) = mem::pair(256);
     let (far, mut switch) = mem::pair(256);
-    let end = |name: &str, port| End {
-        name: name.to_owned(),
-        port,
-    };
     let control = Arc::new(Control::default());
     let (told, accounts) = channel();
     let running = {
         let control = Arc::clone(&control);
-        let settings = Settings {
-            idle: Idle::Yield,
-            patience_ns: PATIENCE_NS,
-        };
         std::thread::spawn(move || {
-            let pairs = vec![[end("host", near), end("switch", far)]];
-            run(pairs, settings, &Clock::new(), &control, move |account| {
-                told.send(account).unwrap();
-            })
+            let (mut ports, clock) = ([end("host", near), end("switch", far)], Clock::new());
+            let workload = UntilStopped {
+                workload: Relay::new(vec![mem::MAX_LEN; 2], clock.now_ns()),
+                control: &control,
+                report: move |account| told.send(account).unwrap(),
+            };
+            let mut worker = Worker::new(&mut ports, workload, settings(PATIENCE_NS), &clock);
+            worker.run();
+            worker.close()
         })
     };
     put(&mut host, 0, 50);

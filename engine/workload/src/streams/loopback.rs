@@ -6,13 +6,13 @@
 //! measured by the same loop, with the same frames at the same rate, over two
 //! ports in memory that take no time of their own.
 
-use crate::clock::Clock;
-use crate::live::Live;
-use crate::plan::{Part, Plan, PlannedStream, WorkerPlan, WorkerPort};
-use crate::trial;
+use super::live::Live;
+use super::plan::{Part, Plan, PlannedStream, WorkerPlan};
+use super::trial;
 use pinchpoint_port::{AnyPort, mem};
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
+use pinchpoint_worker::{Clock, WorkerPort};
 use std::collections::HashMap;
 use std::sync::Arc;
 

@@ -1,12 +1,12 @@
 //! What a trial did: by worker, and put together.
 
-use crate::slices::SliceCounts;
-use crate::witness::Disturbance;
+use super::slices::SliceCounts;
 use pinchpoint_traffic::counts::{PortCounts, StreamAccount, StreamCounts};
 use pinchpoint_traffic::flows::{FlowLoss, FlowTotals};
 use pinchpoint_traffic::gaps::GapRecorder;
 use pinchpoint_traffic::latency::LatencyRecorder;
 use pinchpoint_traffic::pacer::Pacer;
+use pinchpoint_worker::witness::Disturbance;
 
 /// A part as it was sent.
 #[derive(Debug, Clone)]
@@ -110,6 +110,8 @@ pub struct PortOutcome {
     pub answered: u64,
     /// What it delivered.
     pub counts: PortCounts,
+    /// Receive calls that returned a whole burst: more may have waited.
+    pub full_receives: u64,
     /// Frames that found its receive ring full; none if it cannot tell.
     pub rx_missed: Option<u64>,
     /// Increase of every other counter of the port.
