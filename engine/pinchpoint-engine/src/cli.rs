@@ -5,8 +5,8 @@
 //! * `frames`, `flows`, `streams`: options to the streams of a `run`;
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
-//! * `standing`: the commands that are no clients, with their `standing_args`: `relay`
-//!   with its `relay_args` and `relay_account`;
+//! * `standing`: the commands that are no clients, with `standing_args` and
+//!   `standing_account`: `relay`, `reflect`, `forward`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -15,11 +15,14 @@ pub mod args;
 mod backends;
 mod client;
 mod flows;
+mod forward;
+mod forward_args;
 mod frames;
 mod live;
 mod numbers;
 mod ports;
 mod ranges;
+mod reflect;
 mod refusal;
 mod relay;
 mod relay_account;
@@ -29,6 +32,7 @@ mod sockets;
 mod sockets_args;
 mod sockets_table;
 mod standing;
+mod standing_account;
 mod standing_args;
 mod streams;
 mod table;
@@ -107,6 +111,8 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Crr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Stream(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Relay(args) => relay::run(&args, &mut out),
+        Command::Reflect(args) => reflect::run(&args, &mut out),
+        Command::Forward(args) => forward::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
         Command::Completions { .. } => Ok(usage::EXIT_DONE),
     }

@@ -13,22 +13,23 @@ const fn mix(word: u64) -> u64 {
 
 /// A source of numbers of its own for every pair of seed and purpose.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Hash(u64);
+pub struct Hash(u64);
 
 impl Hash {
-    pub(crate) const fn new(seed: u64, purpose: u64) -> Self {
+    /// Numbers for this seed and this purpose.
+    pub const fn new(seed: u64, purpose: u64) -> Self {
         Self(mix(seed ^ mix(purpose.wrapping_add(GOLDEN))))
     }
 
     /// Number `n` of SplitMix64 started here.
     #[inline(always)]
-    pub(crate) const fn number(self, n: u64) -> u64 {
+    pub const fn number(self, n: u64) -> u64 {
         mix(self.0.wrapping_add(GOLDEN.wrapping_mul(n.wrapping_add(1))))
     }
 
     /// Number `n` of `0..=max`, evenly but for one part in 2^64 / `max`.
     #[inline(always)]
-    pub(crate) const fn up_to(self, n: u64, max: u64) -> u64 {
+    pub const fn up_to(self, n: u64, max: u64) -> u64 {
         ((self.number(n) as u128 * (max as u128 + 1)) >> 64) as u64
     }
 }

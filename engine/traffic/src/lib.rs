@@ -19,7 +19,7 @@ mod field;
 pub mod flows;
 pub mod gaps;
 mod general;
-mod hash;
+pub mod hash;
 pub mod horizon;
 pub mod latency;
 mod layer;

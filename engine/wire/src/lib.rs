@@ -24,6 +24,7 @@ pub mod ipv4;
 pub mod ipv6;
 pub mod signature;
 pub mod tcp;
+pub mod tuple;
 pub mod udp;
 pub mod verify;
 pub mod vlan;

@@ -11,8 +11,7 @@
 //! and counted as dropped at the port that did not take it. So, in each
 //! direction and at any time, `received = sent + dropped + too_long + waiting`.
 
-use pinchpoint_port::Port;
-use pinchpoint_traffic::gaps::GapRecorder;
+use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
 use pinchpoint_worker::{Core, Replies, Step, Workload};
@@ -42,38 +41,11 @@ pub struct Direction {
     pub largest_burst: u64,
 }
 
-/// What became of one port.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct PortAccount {
-    /// Its name.
-    pub name: String,
-    /// Which implementation drives it.
-    pub mode: String,
-    /// Frames that found the receive ring full; none if the port cannot tell.
-    pub rx_missed: Option<u64>,
-    /// Nanoseconds without a link, to a millisecond.
-    pub down_ns: u64,
-    /// Why the link was down last.
-    pub failure: Option<String>,
-    /// Whatever else the port counts.
-    pub stats: Vec<(String, u64)>,
-}
-
 /// What a relay has done since it started.
 #[derive(Debug, Clone)]
 pub struct Account {
-    /// Nanoseconds since the start.
-    pub elapsed_ns: u64,
-    /// Nanoseconds in turns that moved frames.
-    pub busy_ns: u64,
-    /// Nanoseconds in which the core was given away, spinning excepted.
-    pub away_ns: u64,
-    /// The longest time the core was given away at once.
-    pub longest_away_ns: u64,
-    /// Turns of the loop.
-    pub turns: u64,
-    /// How evenly they came, time given away excepted.
-    pub gaps: GapRecorder,
+    /// How its loop ran.
+    pub ran: LoopAccount,
     /// By port, the two of a pair in a row.
     pub ports: Vec<PortAccount>,
     /// By direction, the two of a pair in a row.
@@ -87,10 +59,7 @@ pub struct Relay {
     directions: Vec<Direction>,
     /// Bytes of the longest frame that each port carries.
     longest: Vec<usize>,
-    down_ns: Vec<u64>,
-    failures: Vec<Option<String>>,
-    start_ns: u64,
-    looked_ns: u64,
+    watched: Watched,
 }
 
 /// The other port of the pair.
@@ -111,10 +80,7 @@ impl Relay {
         Self {
             directions: (0..ports).map(direction).collect(),
             longest,
-            down_ns: vec![0; ports],
-            failures: vec![None; ports],
-            start_ns: now_ns,
-            looked_ns: now_ns,
+            watched: Watched::new(ports, now_ns),
         }
     }
 }
@@ -159,17 +125,8 @@ impl Workload for Relay {
         direction.held += u64::from(fresh && offer.waiting + offer.dropped > 0);
     }
 
-    /// Asks the ports how they are, which also lets a vhost-user server port
-    /// notice that its client has come back.
     fn publish(&mut self, core: &mut Core<'_>) {
-        let since_last_ns = core.now_ns - self.looked_ns;
-        self.looked_ns = core.now_ns;
-        for (port, own) in core.ports.iter_mut().enumerate() {
-            if let Some(why) = own.port.failure() {
-                self.down_ns[port] += since_last_ns;
-                self.failures[port] = Some(why);
-            }
-        }
+        self.watched.look(core);
     }
 
     fn close(mut self, mut core: Core<'_>) -> Account {
@@ -179,24 +136,9 @@ impl Workload for Relay {
 
 impl Standing for Relay {
     fn account(&mut self, core: &mut Core<'_>) -> Account {
-        let states = self.down_ns.iter().zip(&self.failures);
-        let ports = core.ports.iter_mut().zip(states);
-        let ports = ports.map(|(own, (down_ns, failure))| PortAccount {
-            name: own.name.clone(),
-            mode: own.port.mode().to_owned(),
-            rx_missed: own.port.rx_missed(),
-            down_ns: *down_ns,
-            failure: failure.clone(),
-            stats: own.port.stats(),
-        });
         Account {
-            elapsed_ns: core.now_ns - self.start_ns,
-            busy_ns: core.busy_ns,
-            away_ns: core.away_ns,
-            longest_away_ns: core.longest_away_ns,
-            turns: core.turns,
-            gaps: core.gaps.clone(),
-            ports: ports.collect(),
+            ran: self.watched.ran(core),
+            ports: self.watched.ports(core),
             directions: self.directions.clone(),
         }
     }

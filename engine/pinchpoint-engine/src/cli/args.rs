@@ -1,8 +1,10 @@
 //! The command line, and its help.
 
+use super::forward_args::ForwardArgs;
 use super::numbers::{self, Pace};
 use super::ports::{self, PortArg, Target};
 use super::ranges::{self, Addresses, Answer};
+use super::reflect::ReflectArgs;
 use super::relay_args::RelayArgs;
 use super::sockets_args::{CrrArgs, RrArgs, StreamArgs};
 use crate::protocol::{FieldRequest, Mac, Size, TcpFlag};
@@ -70,6 +72,10 @@ pub enum Command {
     Stream(Box<StreamArgs>),
     /// Join ports in pairs: what arrives at one leaves through the other
     Relay(Box<RelayArgs>),
+    /// Send frames back with source and destination swapped
+    Reflect(Box<ReflectArgs>),
+    /// Forward between two ports as a device of known rate, ring, losses and pauses
+    Forward(Box<ForwardArgs>),
     /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell

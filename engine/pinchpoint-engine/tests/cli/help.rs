@@ -12,6 +12,8 @@ fn the_help_lists_every_command_and_its_examples_are_commands() {
         "crr",
         "stream",
         "relay",
+        "reflect",
+        "forward",
         "backends",
         "completions",
     ] {

@@ -2,6 +2,7 @@
 
 mod ends;
 mod files;
+mod forward;
 mod help;
 mod lines;
 mod relay;

@@ -11,6 +11,7 @@ mod commands;
 mod common;
 #[cfg(feature = "dpdk")]
 mod dpdk;
+mod forward;
 mod kernel;
 
 use common::port;

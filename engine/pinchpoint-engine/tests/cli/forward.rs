@@ -1,0 +1,93 @@
+//! The device of known truth, and the reflector.
+
+use super::{engine, output, stderr};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Write};
+use std::process::Stdio;
+
+#[test]
+fn a_device_answers_each_request_for_its_counters_and_ends_with_its_input() {
+    let args = [
+        "forward", "mem:a", "mem:a", "--rate", "500k", "--ring", "64",
+    ];
+    let more = ["--offloaded", "--loss", "tx:every=10", "--drop", "stream=3"];
+    let command = [&args[..], &more[..], &["--until-eof", "--json"]].concat();
+    let mut command = engine(&command);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    assert_eq!(line(), "ready");
+    input.write_all(b"counters\ncounters\n").unwrap();
+    let accounts: Vec<Value> = (0..2)
+        .map(|_| serde_json::from_str(&line()).unwrap())
+        .collect();
+    for account in &accounts {
+        assert_eq!(
+            (&account["type"], &account["offloaded"]),
+            (&"forward".into(), &true.into())
+        );
+        for directions in ["directions", "truth"] {
+            let [there, back] = &account[directions].as_array().unwrap()[..] else {
+                panic!("{account}")
+            };
+            assert_eq!([&there["from"], &there["to"]], ["a", "a#2"]);
+            assert_eq!([&back["from"], &back["to"]], ["a#2", "a"]);
+            assert_eq!(there["drops"]["rules"], serde_json::json!([0]));
+        }
+    }
+    drop(input);
+    let last: Value = serde_json::from_str(&line()).unwrap();
+    assert_eq!(last["type"], "forward");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_device_refuses_what_it_cannot_be() {
+    for (args, expected) in [
+        (
+            &["mem:a", "mem:a", "mem:b", "mem:b"][..],
+            "4 ports: expected two",
+        ),
+        (
+            &["mem:a", "mem:a", "--drop", "color=red"],
+            "'color=red': expected stream=",
+        ),
+        (
+            &["mem:a", "mem:a", "--loss", "ring:every=2"],
+            "expected rx, table or tx",
+        ),
+        (
+            &["mem:a", "mem:a", "--pause", "1ms:2ms"],
+            "the period the longer one",
+        ),
+    ] {
+        let refused = output(&[&["forward"], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
+    }
+}
+
+#[test]
+fn a_reflector_says_when_it_is_ready_and_what_it_sent_back() {
+    let args = [
+        "reflect",
+        "mem:a",
+        "mem:a",
+        "--swap",
+        "ip",
+        "--until-eof",
+        "--json",
+    ];
+    let mut command = engine(&args);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    drop(child.stdin.take());
+    let account: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(account["type"], "reflect");
+    assert_eq!(account["reflected"][1]["port"], "a#2");
+}
