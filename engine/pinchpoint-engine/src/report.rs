@@ -256,6 +256,7 @@ fn port(outcome: PortOutcome, known: &KnownPort, start_ns: u64) -> PortResult {
     let own = [
         ("engine_tx_full_bursts".to_owned(), outcome.full),
         ("engine_rx_full_bursts".to_owned(), outcome.full_receives),
+        ("engine_rx_cut_turns".to_owned(), outcome.cut_receives),
     ];
     PortResult {
         name: known.name.clone(),

@@ -133,13 +133,15 @@ impl Pacer {
         self
     }
 
-    /// The same schedule, with a catch-up limit of at most a quarter of a
-    /// ring of `ring` frames: making up for the engine's own gap must not
-    /// overflow what the other side keeps up with. The frames of a burst that
+    /// The same schedule, with a catch-up limit of at most `share` (0 to 1) of a
+    /// quarter of a ring of `ring` frames, but one frame: making up for the
+    /// engine's own gap must not overflow what the other side keeps up with, and
+    /// all streams of a port make up for the same gap. The frames of a burst that
     /// is due come on top: they are what was asked for.
     #[must_use]
-    pub fn within(mut self, ring: u32) -> Self {
-        self.limit = self.limit.min(u64::from(ring / 4).max(1));
+    pub fn within(mut self, ring: u32, share: f64) -> Self {
+        let budget = f64::from(ring / 4) * share;
+        self.limit = self.limit.min((budget as u64).max(1));
         self
     }
 

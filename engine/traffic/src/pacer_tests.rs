@@ -5,9 +5,9 @@ use proptest::prelude::*;
 
 #[test]
 fn catching_up_fills_at_most_a_quarter_of_the_ring() {
-    let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(256);
+    let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(256, 1.0);
     assert_eq!(pacer.due(1_000_000, 1000), 64);
-    let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(4096);
+    let mut pacer = Pacer::paced(1e7, 1.0, 0.0).within(4096, 1.0);
     assert_eq!(pacer.due(1_000_000, 10_000), CATCH_UP_MAX);
 }
 
@@ -81,8 +81,8 @@ fn a_phase_delays_bursts_by_part_of_their_distance() {
 fn a_burst_larger_than_the_catch_up_limit_is_no_shortfall() {
     let shape = Shape::Bursts { frames: 10_000 };
     for pacer in [
-        Pacer::paced(1e6, 0.02, 0.0).shaped(shape).within(256),
-        Pacer::paced(1e6, 0.02, 0.0).within(256).shaped(shape),
+        Pacer::paced(1e6, 0.02, 0.0).shaped(shape).within(256, 1.0),
+        Pacer::paced(1e6, 0.02, 0.0).within(256, 1.0).shaped(shape),
     ] {
         let mut pacer = pacer;
         for elapsed_ns in [0, 10_000_000] {
@@ -112,7 +112,7 @@ fn one_burst_at_the_highest_rate_is_all_due_at_once_and_exactly_so_many_frames()
         let duration_s = (frames as f64 + 0.5) / 1e9;
         let mut pacer = Pacer::paced(1e9, duration_s, 0.0)
             .shaped(Shape::Bursts { frames })
-            .within(256);
+            .within(256, 1.0);
         assert_eq!(pacer.intended(), Some(frames));
         assert_eq!(pacer.due(0, u64::MAX), frames);
         pacer.offer(frames / 2);

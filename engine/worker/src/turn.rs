@@ -101,6 +101,9 @@ pub struct Received {
     pub frames: u64,
     /// Calls that returned a whole burst: more may have waited.
     pub full_bursts: u64,
+    /// Turns that ended before a call returned less than a whole burst: the turn
+    /// may not last longer.
+    pub cut_turns: u64,
 }
 
 /// What a workload sees of the loop that runs it.
@@ -136,6 +139,8 @@ pub struct Worker<'a, W> {
     settings: Settings,
     /// By port that received.
     replies: Vec<Replies>,
+    /// By port: bursts that a turn may receive, beside as many as it sent.
+    budgets: Vec<usize>,
     publish_at_ns: u64,
 }
 
@@ -211,6 +216,12 @@ impl<'a> Core<'a> {
     }
 }
 
+/// Bursts that a turn may receive from a port: a quarter of its ring, at least
+/// one. A turn that empties a full ring would make frames late that are due.
+fn budget(own: &WorkerPort) -> usize {
+    (own.port.rings().0 as usize / 4 / BURST).max(1)
+}
+
 impl<'a, W: Workload> Worker<'a, W> {
     /// A loop over `ports` whose time begins now.
     pub fn new(
@@ -222,7 +233,9 @@ impl<'a, W: Workload> Worker<'a, W> {
         let core = Core::new(ports, clock);
         let replies = |port| Replies::new(workload.longest_reply(&core, port));
         let replies = (0..core.ports.len()).map(replies).collect();
+        let budgets = core.ports.iter().map(budget).collect();
         Self {
+            budgets,
             publish_at_ns: core.now_ns + PUBLISH_NS,
             core,
             workload,
@@ -251,7 +264,7 @@ impl<'a, W: Workload> Worker<'a, W> {
         let Step::Sent(bursts) = self.workload.poll(&mut self.core) else {
             return false;
         };
-        let (received, replied) = self.receive();
+        let (received, replied) = self.receive(bursts);
         self.core.any_received = received;
         self.core.busy = bursts > 0 || received || replied;
         if !self.core.busy && self.settings.idle != Idle::Next {
@@ -266,10 +279,12 @@ impl<'a, W: Workload> Worker<'a, W> {
         self.workload.publish(&mut self.core);
     }
 
-    /// Receives from every port and sends answers; whether frames came, and
+    /// Receives from every port until it has no whole burst left, but at most its
+    /// budget and as many bursts as this turn sent: what is sent must not arrive
+    /// faster than it is received. Sends answers. Returns whether frames came, and
     /// whether answers went.
     #[inline(always)]
-    fn receive(&mut self) -> (bool, bool) {
+    fn receive(&mut self, sent_bursts: usize) -> (bool, bool) {
         let (mut received, mut replied) = (false, false);
         for port in 0..self.core.ports.len() {
             if self.replies[port].waiting() > 0 {
@@ -278,10 +293,20 @@ impl<'a, W: Workload> Worker<'a, W> {
                     continue;
                 }
             }
-            if self.burst(port) > 0 {
-                received = true;
+            let mut left = self.budgets[port] + sent_bursts;
+            loop {
+                let count = self.burst(port);
+                received |= count > 0;
                 if self.replies[port].waiting() > 0 {
                     replied |= self.reply(port, true);
+                }
+                left -= 1;
+                if count < BURST || self.replies[port].waiting() > 0 {
+                    break;
+                }
+                if left == 0 {
+                    self.core.received[port].cut_turns += 1;
+                    break;
                 }
             }
         }
@@ -331,3 +356,7 @@ impl<'a, W: Workload> Worker<'a, W> {
         any
     }
 }
+
+#[cfg(test)]
+#[path = "turn_tests.rs"]
+mod tests;

@@ -70,7 +70,26 @@ pub fn plan(
     }
     plan.slices = turns.map(|turns| turns.of_parts(&plan.parts));
     check_live(&plan, request)?;
+    share_budgets(&mut plan, known);
     Ok(plan)
+}
+
+/// Gives each stream its share, by rate, of what its port may catch up with.
+/// Groups that take turns share too, although they are not sent together.
+fn share_budgets(plan: &mut Plan, known: &Known) {
+    for port in &known.ports {
+        for &(worker, place) in &port.workers {
+            let streams = &mut plan.workers[worker].streams;
+            let own = |stream: &&mut PlannedStream| stream.tx_port == place;
+            let rates = streams.iter_mut().filter(own);
+            let total_fps: f64 = rates.filter_map(|stream| stream.rate_fps).sum();
+            for stream in streams.iter_mut().filter(own) {
+                // An unpaced stream never catches up.
+                let share = stream.rate_fps.map_or(1.0, |rate_fps| rate_fps / total_fps);
+                stream.pacer = stream.pacer.clone().within(port.tx_ring, share);
+            }
+        }
+    }
 }
 
 /// The kernel has room for a number of streams' programs at each port.
@@ -167,7 +186,7 @@ fn add_stream(
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
-            pacer: pacer(request, rate_fps, sent_s, phase, &key)?.within(tx_port.tx_ring),
+            pacer: pacer(request, rate_fps, sent_s, phase, &key)?,
             program,
             rate_fps,
             tx_port: place,
@@ -382,3 +401,7 @@ fn find(name: &str, known: &Known, key: &str) -> Result<usize, ErrorReply> {
     let index = known.ports.iter().position(|port| port.name == name);
     index.ok_or_else(|| invalid(key, format!("no open port is named '{name}'")))
 }
+
+#[cfg(test)]
+#[path = "trial_tests.rs"]
+mod tests;

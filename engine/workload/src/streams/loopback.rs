@@ -46,7 +46,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
     };
     let planned = PlannedStream {
         part: 0,
-        pacer: pacer.within(RING as u32),
+        pacer: pacer.within(RING as u32, 1.0),
         tx_port: 0,
         live: None,
         ..stream.clone()

@@ -126,6 +126,7 @@ fn add_queue(port: &mut PortOutcome, queue: PortOutcome) {
     port.full += queue.full;
     port.answered += queue.answered;
     port.full_receives += queue.full_receives;
+    port.cut_receives += queue.cut_receives;
     port.counts.merge(&queue.counts);
     for (name, value) in queue.stats {
         match port.stats.iter_mut().find(|(known, _)| *known == name) {

@@ -112,6 +112,8 @@ pub struct PortOutcome {
     pub counts: PortCounts,
     /// Receive calls that returned a whole burst: more may have waited.
     pub full_receives: u64,
+    /// Turns that left off before a receive call returned less than a whole burst.
+    pub cut_receives: u64,
     /// Frames that found its receive ring full; none if it cannot tell.
     pub rx_missed: Option<u64>,
     /// Increase of every other counter of the port.

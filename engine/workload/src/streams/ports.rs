@@ -51,6 +51,7 @@ pub(crate) fn account(
         answered: transmitted.answered,
         counts,
         full_receives: received.full_bursts,
+        cut_receives: received.cut_turns,
         rx_missed: difference(own.port.rx_missed(), before.rx_missed),
         stats,
     };

@@ -1,0 +1,69 @@
+use super::*;
+use crate::convert::KnownPort;
+use serde_json::{Value, json};
+
+const RING: u32 = 1024;
+
+fn known(ports: &[&str]) -> Known {
+    let port = |(place, name): (usize, &&str)| KnownPort {
+        name: (*name).to_owned(),
+        backend: Backend::Mem,
+        max_len: 9216,
+        rx_ring: RING,
+        tx_ring: RING,
+        speed_bps: None,
+        workers: vec![(0, place)],
+    };
+    Known {
+        ports: ports.iter().enumerate().map(port).collect(),
+        cores: vec![0],
+    }
+}
+
+fn stream(id: usize, tx: &str, rate_fps: f64) -> Value {
+    json!({"id": id, "tx_port": tx, "rx_port": "right", "rate": {"fps": rate_fps},
+           "shape": {"steady": {}}, "size": {"fixed": 64},
+           "template": {"layers": [
+               {"ethernet": {"src": "02:00:00:00:00:01", "dst": "02:00:00:00:00:02"}},
+               {"ipv4": {"src": "16.0.0.1", "dst": "48.0.0.1"}},
+               {"udp": {"src": 1025, "dst": 12}}]},
+           "stamped": true, "wrong_checksums": [], "seed": 1, "flows": 1, "fields": [],
+           "tracked_flows": 0})
+}
+
+fn planned(streams: &[Value]) -> Plan {
+    let request = json!({"trial": "t", "epoch": 1, "duration_s": 10.0, "drain_s": 0.1,
+        "sample_interval_s": null, "probe_cores": null, "quiet_within_s": 0.0,
+        "verify_checksums": true, "tx_burst": 64, "latency_every": 1, "loopback": false,
+        "capture": null, "slices": null, "streams": streams});
+    let request: RunRequest = serde_json::from_value(request).unwrap();
+    plan(&request, &known(&["left", "other", "right"]), &[0]).unwrap()
+}
+
+/// What each stream offers when the engine comes back after a second.
+fn caught_up(streams: &[Value]) -> Vec<u64> {
+    let mut plan = planned(streams);
+    let pacers = plan.workers[0].streams.iter_mut();
+    pacers
+        .map(|stream| stream.pacer.due(1_000_000_000, u64::MAX))
+        .collect()
+}
+
+#[test]
+fn the_streams_of_a_port_share_what_it_may_catch_up_with() {
+    let one = caught_up(&[stream(0, "left", 4e6)]);
+    assert_eq!(one, [u64::from(RING / 4)]);
+    let four: Vec<_> = (0..4).map(|id| stream(id, "left", 1e6)).collect();
+    assert_eq!(caught_up(&four), [64; 4]);
+}
+
+#[test]
+fn a_share_follows_the_rate_and_another_port_has_a_budget_of_its_own() {
+    let streams = [
+        stream(0, "left", 3e6),
+        stream(1, "left", 1e6),
+        stream(2, "left", 10.0),
+        stream(3, "other", 1e6),
+    ];
+    assert_eq!(caught_up(&streams), [191, 63, 1, 256]);
+}
