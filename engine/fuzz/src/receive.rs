@@ -83,7 +83,9 @@ pub fn account(input: &[u8]) {
     let map = FlowMap { first: 0, flows: 5 };
     let expected = STREAMS.map(|(id, rx_port)| Expected {
         id,
-        rx_port: Some(rx_port),
+        rx_ports: vec![rx_port],
+        is_expected: true,
+        flow_count: None,
         sender: Sender::Here,
         verify_checksums: input.len() % 2 == 1,
         flows: Some((map, 3)),

@@ -231,6 +231,7 @@ message! {
         tx_port: String,
         #[serde(deserialize_with = "present")]
         rx_port: Option<String>,
+        rx_ports: Vec<String>,
         #[serde(deserialize_with = "present")]
         intended: Option<u64>,
         offered: u64,
@@ -248,12 +249,16 @@ message! {
         #[serde(deserialize_with = "present")]
         reordered: Option<u64>,
         #[serde(deserialize_with = "present")]
+        reordered_in_flow: Option<u64>,
+        #[serde(deserialize_with = "present")]
         reorder_distance_max: Option<u64>,
         reorder_histogram: Vec<(u64, u64)>,
         #[serde(deserialize_with = "present")]
         corrupt: Option<u64>,
         #[serde(deserialize_with = "present")]
         late: Option<u64>,
+        #[serde(deserialize_with = "present")]
+        misdelivered: Option<u64>,
         #[serde(deserialize_with = "present")]
         largest_jump: Option<Jump>,
         #[serde(deserialize_with = "present")]
@@ -296,6 +301,7 @@ message! {
         refused: u64,
         received: u64,
         foreign: u64,
+        misdelivered: u64,
         late: u64,
         answered: u64,
         #[serde(deserialize_with = "present")]

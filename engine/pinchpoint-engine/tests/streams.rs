@@ -370,3 +370,107 @@ fn two_workers_cannot_follow_fewer_flows_than_they_are() {
     );
     engine.bye();
 }
+
+/// Two pairs in memory: what is sent at `left` comes out at `right`, and what is sent
+/// at `left2` at `right2`.
+fn two_pairs() -> Engine {
+    let ports = [
+        port("left", "mem", "pair0"),
+        port("right", "mem", "pair0"),
+        port("left2", "mem", "pair1"),
+        port("right2", "mem", "pair1"),
+    ];
+    opened(&open(&ports, &[]))
+}
+
+#[test]
+fn frames_that_come_out_of_the_wrong_port_are_misdelivered_and_lost() {
+    let mut engine = two_pairs();
+    let streams = [
+        stream(0, "left", "right2", json!(10_000.0)),
+        stream(1, "left2", "right2", json!(10_000.0)),
+    ];
+    let result = engine.ask(&run(0.1, &streams));
+    assert_identities(&result);
+    let [wrong, right] = &result["streams"].as_array().unwrap()[..] else {
+        panic!("{result}")
+    };
+    assert_eq!(
+        (&wrong["received"], &wrong["lost"]),
+        (&json!(0), &wrong["sent"])
+    );
+    assert_eq!(wrong["misdelivered"], wrong["sent"]);
+    assert_eq!(
+        (&right["misdelivered"], &right["lost"]),
+        (&json!(0), &json!(0))
+    );
+    let port = &result["ports"][1];
+    assert_eq!(
+        (&port["misdelivered"], &port["foreign"]),
+        (&wrong["sent"], &wrong["sent"])
+    );
+    assert_eq!(result["ports"][3]["misdelivered"], 0);
+    engine.bye();
+}
+
+#[test]
+fn a_stream_may_have_several_receivers_and_reorder_between_flows() {
+    let mut engine = two_pairs();
+    let mut streams =
+        [0, 1].map(|id| stream(id, ["left", "left2"][id as usize], "", json!(10_000.0)));
+    for stream in &mut streams {
+        stream["rx_port"] = Value::Null;
+        stream["rx_ports"] = json!(["right", "right2"]);
+    }
+    let result = engine.ask(&run(0.1, &streams));
+    assert_identities(&result);
+    for account in result["streams"].as_array().unwrap() {
+        assert_eq!(account["rx_ports"], json!(["right", "right2"]));
+        for key in ["lost", "misdelivered", "reordered", "reordered_in_flow"] {
+            assert_eq!(account[key], 0, "{key}: {account}");
+        }
+    }
+    for (rx_port, rx_ports, expected) in [
+        (
+            json!("right"),
+            json!(["right2"]),
+            "streams[0].rx_ports: expected an empty list",
+        ),
+        (
+            Value::Null,
+            json!(["right", "right"]),
+            "streams[0].rx_ports[1]: expected another",
+        ),
+        (
+            Value::Null,
+            json!(["nowhere"]),
+            "streams[0].rx_ports[0]: no open port",
+        ),
+    ] {
+        streams[0]["rx_port"] = rx_port;
+        streams[0]["rx_ports"] = rx_ports;
+        let refused = engine.ask(&run(0.1, &streams));
+        let message = refused["message"].as_str().unwrap();
+        assert!(message.starts_with(expected), "{message}");
+    }
+    engine.bye();
+}
+
+#[test]
+fn reordering_between_flows_is_not_reordering_within_them() {
+    for (flows, in_flow) in [(65_536, false), (1, true)] {
+        let mut engine = opened(&mem_pair(",reorder=0.05,reorder_by=3"));
+        let mut stream = stream(0, "left", "right", json!(50_000.0));
+        stream["flows"] = json!(flows);
+        let result = engine.ask(&run(0.3, &[stream]));
+        let account = &result["streams"][0];
+        assert!(account["reordered"].as_u64().unwrap() > 0, "{account}");
+        let expected = if in_flow {
+            &account["reordered"]
+        } else {
+            &json!(0)
+        };
+        assert_eq!(&account["reordered_in_flow"], expected);
+        engine.bye();
+    }
+}

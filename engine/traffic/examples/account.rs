@@ -86,7 +86,9 @@ fn measure(item: &Item) -> f64 {
     let horizon = Arc::new(Horizon::new());
     let expected = Expected {
         id: 5,
-        rx_port: Some(0),
+        rx_ports: vec![0],
+        is_expected: true,
+        flow_count: None,
         sender: if item.shared {
             Sender::Elsewhere(Arc::clone(&horizon))
         } else {

@@ -39,10 +39,17 @@ pub enum Sender {
 pub struct Expected {
     /// Stream id carried in the signature.
     pub id: u8,
-    /// Index of the port that expects it; none if no port of this account
-    /// does, or if its frames carry no signature: nothing is reported of the
-    /// stream then, and frames of it are foreign wherever they arrive.
-    pub rx_port: Option<usize>,
+    /// The ports of this account that expect it: a frame may come out of any of
+    /// them. None if no port here does, or if its frames carry no signature:
+    /// nothing is reported of the stream then, and frames of it are foreign
+    /// wherever they arrive.
+    pub rx_ports: Vec<usize>,
+    /// Whether any port expects it, here or elsewhere: then it is misdelivered at
+    /// the others.
+    pub is_expected: bool,
+    /// How many flows take turns in its frames; none if the sequence number does
+    /// not say which flow a frame is of.
+    pub flow_count: Option<u64>,
     /// Who sends it.
     pub sender: Sender,
     /// Whether frames of it with a wrong checksum inside are corrupt.
@@ -54,7 +61,8 @@ pub struct Expected {
 /// Receive side of one stream.
 #[derive(Debug, Clone)]
 struct Stream {
-    rx_port: usize,
+    rx_ports: Vec<usize>,
+    flow_count: Option<u64>,
     counts: StreamCounts,
     /// Sequence numbers below this one may have been handed to a port.
     horizon: u64,
@@ -76,7 +84,11 @@ pub struct Account {
     /// Where in `streams` each stream of the trial is.
     places: Vec<u16>,
     ports: Vec<PortCounts>,
-    by_id: [u16; 256],
+    /// By port and id: the stream, where the port expects it.
+    by_id: Vec<[u16; 256]>,
+    /// By id: which of the trial's streams it is, if any port expects it.
+    expected: [u16; 256],
+    misdelivered: Vec<u64>,
     /// The stream that a damaged frame is charged to when its id is damaged.
     default_stream: Vec<u16>,
 }
@@ -90,31 +102,45 @@ impl Account {
             streams: Vec::new(),
             places: Vec::new(),
             ports: vec![PortCounts::default(); ports],
-            by_id: [NO_STREAM; 256],
+            by_id: vec![[NO_STREAM; 256]; ports],
+            expected: [NO_STREAM; 256],
+            misdelivered: vec![0; expected.len()],
             default_stream: vec![NO_STREAM; ports],
         };
-        for stream in expected {
-            let place = stream
-                .rx_port
-                .map_or(NO_STREAM, |rx_port| account.add(settings, stream, rx_port));
+        for (index, stream) in expected.iter().enumerate() {
+            let place = if stream.rx_ports.is_empty() {
+                NO_STREAM
+            } else {
+                account.add(settings, stream)
+            };
             account.places.push(place);
+            let entry = &mut account.expected[usize::from(stream.id)];
+            if stream.is_expected && *entry == NO_STREAM {
+                *entry = index as u16;
+            }
         }
         account
     }
 
-    fn add(&mut self, settings: &Settings, expected: &Expected, rx_port: usize) -> u16 {
+    fn add(&mut self, settings: &Settings, expected: &Expected) -> u16 {
         let place = self.streams.len() as u16;
-        for entry in [
-            &mut self.by_id[usize::from(expected.id)],
-            &mut self.default_stream[rx_port],
-        ] {
-            if *entry == NO_STREAM {
-                *entry = place;
+        for &port in &expected.rx_ports {
+            for entry in [
+                &mut self.by_id[port][usize::from(expected.id)],
+                &mut self.default_stream[port],
+            ] {
+                if *entry == NO_STREAM {
+                    *entry = place;
+                }
             }
         }
         self.streams.push(Stream {
-            rx_port,
-            counts: StreamCounts::default(),
+            rx_ports: expected.rx_ports.clone(),
+            flow_count: expected.flow_count,
+            counts: StreamCounts {
+                reordered_in_flow: expected.flow_count.map(|_| 0),
+                ..StreamCounts::default()
+            },
             horizon: 0,
             sender: expected.sender.clone(),
             verify_checksums: expected.verify_checksums,
@@ -169,14 +195,14 @@ impl Account {
             self.late(port, signature.stream);
             return;
         }
-        let counts = &mut self.ports[port];
-        let index = usize::from(self.by_id[usize::from(signature.stream)]);
+        let index = usize::from(self.by_id[port][usize::from(signature.stream)]);
         let Some(stream) = self.streams.get_mut(index) else {
-            counts.foreign += 1;
+            self.unexpected(port, signature.stream);
             return;
         };
+        let counts = &mut self.ports[port];
         let sequence = signature.sequence;
-        if stream.rx_port != port || (sequence >= stream.horizon && !stream.was_sent(sequence)) {
+        if sequence >= stream.horizon && !stream.was_sent(sequence) {
             counts.foreign += 1;
             return;
         }
@@ -188,7 +214,7 @@ impl Account {
         match stream.window.record(sequence) {
             Arrival::InOrder => {}
             Arrival::Ahead(missing) => stream.counts.jumped(missing, now_ns),
-            Arrival::Reordered(distance) => stream.counts.reordered(distance),
+            Arrival::Reordered(distance) => stream.reordered(sequence, distance),
             Arrival::Duplicate => {
                 counts.received += 1;
                 stream.counts.duplicated += 1;
@@ -213,19 +239,28 @@ impl Account {
     #[cold]
     fn late(&mut self, port: usize, id: u8) {
         self.ports[port].late += 1;
-        let index = usize::from(self.by_id[usize::from(id)]);
-        match self.streams.get_mut(index) {
-            Some(stream) if stream.rx_port == port => stream.counts.late += 1,
-            _ => {}
+        let index = usize::from(self.by_id[port][usize::from(id)]);
+        if let Some(stream) = self.streams.get_mut(index) {
+            stream.counts.late += 1;
+        }
+    }
+
+    /// A frame of this trial whose stream `port` does not expect.
+    #[cold]
+    fn unexpected(&mut self, port: usize, id: u8) {
+        self.ports[port].foreign += 1;
+        let index = usize::from(self.expected[usize::from(id)]);
+        if let Some(count) = self.misdelivered.get_mut(index) {
+            *count += 1;
+            self.ports[port].misdelivered += 1;
         }
     }
 
     #[cold]
     fn corrupt(&mut self, port: usize, claimed: u8) {
-        let claimed = usize::from(self.by_id[usize::from(claimed)]);
-        let index = match self.streams.get(claimed) {
-            Some(stream) if stream.rx_port == port => claimed,
-            _ => usize::from(self.default_stream[port]),
+        let index = match self.by_id[port][usize::from(claimed)] {
+            NO_STREAM => usize::from(self.default_stream[port]),
+            claimed => usize::from(claimed),
         };
         if let Some(stream) = self.streams.get_mut(index) {
             self.ports[port].received += 1;
@@ -272,10 +307,15 @@ impl Account {
     /// The final counts, by stream as expected and by port.
     pub fn close(mut self) -> Closed {
         for stream in &mut self.streams {
-            let never_sent = stream.leave_out_never_sent();
-            let port = &mut self.ports[stream.rx_port];
-            port.received -= never_sent;
-            port.foreign += never_sent;
+            let mut never_sent = stream.leave_out_never_sent();
+            // Of several ports it is not known which one delivered them.
+            for &port in &stream.rx_ports {
+                let port = &mut self.ports[port];
+                let own = never_sent.min(port.received);
+                port.received -= own;
+                port.foreign += own;
+                never_sent -= own;
+            }
         }
         let mut closed = self.streams.into_iter().map(Stream::close);
         // Those that a port expects are in the order of the places.
@@ -283,11 +323,21 @@ impl Account {
         Closed {
             streams: self.places.iter().map(known).collect(),
             ports: self.ports,
+            misdelivered: self.misdelivered,
         }
     }
 }
 
 impl Stream {
+    /// A frame came after one with a higher number.
+    #[cold]
+    fn reordered(&mut self, sequence: u64, distance: u64) {
+        self.counts.reordered(distance);
+        if let (Some(flows), Some(count)) = (self.flow_count, &mut self.counts.reordered_in_flow) {
+            *count += u64::from(self.window.overtaken_in_flow(sequence, flows));
+        }
+    }
+
     /// Whether `sequence`, beyond what is known of the sender, was sent
     /// meanwhile. A horizon kept elsewhere may be a little too far ahead.
     #[cold]

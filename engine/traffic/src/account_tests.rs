@@ -25,7 +25,9 @@ fn frame(epoch: u8, stream: u8, sequence: u64) -> [u8; 60] {
 fn here(id: u8, rx_port: usize) -> Expected {
     Expected {
         id,
-        rx_port: Some(rx_port),
+        rx_ports: vec![rx_port],
+        is_expected: true,
+        flow_count: None,
         sender: Sender::Here,
         verify_checksums: false,
         flows: None,
@@ -97,6 +99,7 @@ fn every_frame_ends_in_exactly_one_count() {
         received: 5,
         late: 3,
         foreign: 5,
+        misdelivered: 1,
         ..PortCounts::default()
     };
     assert_eq!(closed.ports[1], expected);
@@ -169,7 +172,8 @@ fn wrong_checksums_are_corrupt_only_when_verified() {
 #[test]
 fn of_a_stream_that_no_port_expects_nothing_is_told_and_its_frames_are_foreign() {
     let unsigned = Expected {
-        rx_port: None,
+        rx_ports: Vec::new(),
+        is_expected: false,
         ..here(7, 0)
     };
     let mut account = Account::new(&SETTINGS, &[unsigned, here(5, 0)], 1);
@@ -367,4 +371,86 @@ fn without_copies_or_losses_the_counts_stay_as_they_are() {
     assert_eq!((lossy.received, lossy.duplicated), (998, 0));
     let copied = at_two_queues(1000, &[], &[7, 8]);
     assert_eq!((copied.received, copied.duplicated), (1000, 2));
+}
+
+/// What is counted of these sequence numbers, in the order of their arrival.
+fn arrived(flow_count: Option<u64>, sequences: &[u64]) -> StreamCounts {
+    let expected = Expected {
+        flow_count,
+        ..here(5, 0)
+    };
+    let mut account = Account::new(&SETTINGS, &[expected], 1);
+    account.sent(0, 100);
+    for &sequence in sequences {
+        account.frame(0, &frame(1, 5, sequence), 0);
+    }
+    counts(&account.close())
+}
+
+#[test]
+fn a_frame_is_reordered_in_its_flow_only_behind_a_later_one_of_it() {
+    let order = [1, 0, 6, 2, 3, 5, 4, 9];
+    let found = arrived(Some(4), &order);
+    // Of the five that came late, 2 was overtaken by 6; 0, 3, 4 and 5 by other flows.
+    assert_eq!((found.reordered, found.reordered_in_flow), (5, Some(1)));
+    let found = arrived(Some(1), &order);
+    assert_eq!((found.reordered, found.reordered_in_flow), (5, Some(5)));
+    let found = arrived(Some(1 << 40), &order);
+    assert_eq!((found.reordered, found.reordered_in_flow), (5, Some(0)));
+    let found = arrived(None, &order);
+    assert_eq!((found.reordered, found.reordered_in_flow), (5, None));
+}
+
+#[test]
+fn a_frame_that_another_port_expects_is_misdelivered() {
+    let unexpected = Expected {
+        rx_ports: Vec::new(),
+        is_expected: false,
+        ..here(7, 0)
+    };
+    let at_another_worker = Expected {
+        is_expected: true,
+        id: 8,
+        ..unexpected.clone()
+    };
+    let expected = [here(5, 0), unexpected, at_another_worker];
+    let mut account = Account::new(&SETTINGS, &expected, 2);
+    account.sent(0, 100);
+    for (port, id) in [(0, 5), (1, 5), (1, 5), (1, 7), (1, 8), (1, 9)] {
+        account.frame(port, &frame(1, id, 0), 0);
+    }
+    account.frame(1, &[0; 60], 0);
+    account.frame(1, &frame(2, 5, 0), 0);
+    let closed = account.close();
+    assert_eq!(closed.misdelivered, [2, 0, 1]);
+    let port = closed.ports[1];
+    assert_eq!((port.foreign, port.misdelivered, port.late), (6, 3, 1));
+    assert_eq!(
+        (closed.ports[0].received, closed.ports[0].misdelivered),
+        (1, 0)
+    );
+}
+
+#[test]
+fn any_port_of_a_set_may_deliver_a_frame_and_a_copy_at_another_is_a_copy() {
+    let set = Expected {
+        rx_ports: vec![0, 2],
+        ..here(5, 0)
+    };
+    let mut account = Account::new(&SETTINGS, &[set], 3);
+    account.sent(0, 100);
+    for (port, sequence) in [(0, 0), (2, 1), (0, 2), (2, 2), (1, 3)] {
+        account.frame(port, &frame(1, 5, sequence), 0);
+    }
+    let closed = account.close();
+    let found = counts(&closed);
+    assert_eq!(
+        (found.received, found.duplicated, found.reordered),
+        (3, 1, 0)
+    );
+    let ports = closed
+        .ports
+        .iter()
+        .map(|port| (port.received, port.misdelivered));
+    assert_eq!(ports.collect::<Vec<_>>(), [(2, 0), (0, 1), (2, 0)]);
 }

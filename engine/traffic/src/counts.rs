@@ -42,6 +42,11 @@ pub struct StreamCounts {
     /// Largest difference between a reordered frame's sequence number and the
     /// highest one received before it.
     pub reorder_distance_max: u64,
+    /// Those of `reordered` that came after a later frame of their own flow
+    /// (RFC 4737, with the flow as the packet type); none if the flow of a frame is
+    /// not known. Flows arrive at one queue each, so this also holds where
+    /// `shares` is above 1.
+    pub reordered_in_flow: Option<u64>,
     /// All those differences.
     pub reorder_distances: PowersOfTwo<DISTANCES>,
     /// Frames with the engine's signature that arrived damaged.
@@ -82,6 +87,8 @@ impl StreamCounts {
         self.duplicated += other.duplicated;
         self.reordered += other.reordered;
         self.reorder_distance_max = self.reorder_distance_max.max(other.reorder_distance_max);
+        let in_flow = self.reordered_in_flow.zip(other.reordered_in_flow);
+        self.reordered_in_flow = in_flow.map(|(one, other)| one + other);
         self.reorder_distances.merge(&other.reorder_distances);
         self.corrupt += other.corrupt;
         self.late += other.late;
@@ -148,6 +155,8 @@ pub struct PortCounts {
     pub late: u64,
     /// Frames without our signature, or of a stream not expected here.
     pub foreign: u64,
+    /// Those of `foreign` that are of this trial, and that another port expects.
+    pub misdelivered: u64,
     /// When the port last delivered anything, in nanoseconds of the clock given
     /// to the account; none if it never did.
     pub last_ns: Option<u64>,
@@ -162,6 +171,7 @@ impl PortCounts {
         self.received += other.received;
         self.late += other.late;
         self.foreign += other.foreign;
+        self.misdelivered += other.misdelivered;
         self.last_ns = self.last_ns.max(other.last_ns);
         self.silence = None;
     }
@@ -215,6 +225,8 @@ pub struct Closed {
     pub streams: Vec<Option<StreamAccount>>,
     /// By port.
     pub ports: Vec<PortCounts>,
+    /// By stream: frames that came out of ports that do not expect them.
+    pub misdelivered: Vec<u64>,
 }
 
 /// The sum of what several workers know of one stream; none if no one can

@@ -92,6 +92,17 @@ impl SequenceWindow {
         Arrival::Reordered(distance)
     }
 
+    /// Whether a number was received that is higher than `sequence` by a multiple
+    /// of `flows`: a later frame of the same flow. `sequence` is one that
+    /// [`record`](Self::record) just called reordered.
+    #[cold]
+    pub fn overtaken_in_flow(&self, sequence: u64, flows: u64) -> bool {
+        let step = usize::try_from(flows.max(1)).unwrap_or(usize::MAX);
+        let later = (sequence..self.expected).step_by(step).skip(1);
+        let mut later = later.map(place);
+        later.any(|(word, bit)| self.bits[word] & bit != 0)
+    }
+
     /// The sequence numbers received of those from `first` on, as far back as
     /// they are remembered.
     pub fn received_from(&self, first: u64) -> impl Iterator<Item = u64> + '_ {

@@ -81,7 +81,9 @@ impl Outcome {
 fn account(streams: usize) -> Account {
     let expected = |id: usize| Expected {
         id: id as u8,
-        rx_port: Some(0),
+        rx_ports: vec![0],
+        is_expected: true,
+        flow_count: None,
         sender: Sender::Here,
         verify_checksums: true,
         flows: Some((

@@ -113,6 +113,9 @@ class StreamResult(Part, frozen=True):
     latency: Latency | None
     jitter: Latency | None
     flows: FlowsResult | None
+    rx_ports: tuple[str, ...] = ()
+    reordered_in_flow: int | None = None
+    misdelivered: int | None = None
 
 
 class SliceResult(Part, frozen=True):
@@ -141,6 +144,7 @@ class PortResult(Part, frozen=True):
     rx_missed: int | None
     longest_silence: Silence | None
     stats: dict[str, int]
+    misdelivered: int = 0
 
 
 class Pacing(Part, frozen=True):

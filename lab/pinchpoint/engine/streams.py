@@ -265,6 +265,7 @@ class StreamRequest(Part, frozen=True, kw_only=True):
     flows: int
     fields: tuple[FieldProgram, ...]
     tracked_flows: int
+    rx_ports: tuple[str, ...] = ()
 
 
 _FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "udp.src", "udp_dst": "udp.dst"}

@@ -131,6 +131,7 @@ pub(super) fn streams(
                 id,
                 tx_port: ports[leg.from].name.clone(),
                 rx_port: leg.to.map(|to| ports[to].name.clone()),
+                rx_ports: Vec::new(),
                 rate: body.rate,
                 shape: shape(&args.load),
                 size: body.size,

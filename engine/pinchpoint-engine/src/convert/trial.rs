@@ -153,9 +153,9 @@ fn add_stream(
 ) -> Result<(), ErrorReply> {
     let key = format!("streams[{index}]");
     let tx_port = &known.ports[find(&request.tx_port, known, &format!("{key}.tx_port"))?];
-    let rx_port = rx_port(request, known, &key)?;
-    let max_len = rx_port.map_or(usize::MAX, |index| known.ports[index].max_len);
-    let max_len = tx_port.max_len.min(max_len);
+    let rx_ports = rx_ports(request, known, &key)?;
+    let max_len = rx_ports.iter().map(|&index| known.ports[index].max_len);
+    let max_len = max_len.fold(tx_port.max_len, usize::min);
     let parts = tx_port.workers.len();
     for (part, &(worker, place)) in tx_port.workers.iter().enumerate() {
         let id = if part == 0 {
@@ -179,7 +179,12 @@ fn add_stream(
             stream: index,
             id,
             worker,
-            rx_port: rx_port.filter(|_| request.stamped),
+            rx_ports: if request.stamped {
+                rx_ports.clone()
+            } else {
+                Vec::new()
+            },
+            flow_count: (!is_drawn(&spec)).then_some(spec.flows),
             verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
             horizon: Arc::default(),
             flows: tracked(request, &spec, parts, &key)?,
@@ -196,19 +201,42 @@ fn add_stream(
     Ok(())
 }
 
-/// The port that expects a stream: one that can receive.
-fn rx_port(request: &StreamRequest, known: &Known, key: &str) -> Result<Option<usize>, ErrorReply> {
-    let Some(name) = &request.rx_port else {
-        return Ok(None);
-    };
-    let key = format!("{key}.rx_port");
-    let index = find(name, known, &key)?;
+/// The ports that expect a stream: they can receive.
+fn rx_ports(request: &StreamRequest, known: &Known, key: &str) -> Result<Vec<usize>, ErrorReply> {
     check(
-        known.ports[index].rx_ring > 0,
-        key,
-        format!("port '{name}' only sends; its option rx=1 lets it receive"),
+        request.rx_port.is_none() || request.rx_ports.is_empty(),
+        format!("{key}.rx_ports"),
+        "expected an empty list where rx_port is given: a stream has one receiver or a list of them",
     )?;
-    Ok(Some(index))
+    let one = request
+        .rx_port
+        .iter()
+        .map(|name| (format!("{key}.rx_port"), name));
+    let several = request.rx_ports.iter().enumerate();
+    let several = several.map(|(k, name)| (format!("{key}.rx_ports[{k}]"), name));
+    let mut found = Vec::new();
+    for (key, name) in one.chain(several) {
+        let index = find(name, known, &key)?;
+        check(
+            known.ports[index].rx_ring > 0,
+            &key,
+            format!("port '{name}' only sends; its option rx=1 lets it receive"),
+        )?;
+        check(
+            !found.contains(&index),
+            &key,
+            format!("expected another port, '{name}' is in the list already"),
+        )?;
+        found.push(index);
+    }
+    Ok(found)
+}
+
+/// Whether a field is drawn for each frame: then the sequence number does not say
+/// which flow a frame is of.
+fn is_drawn(spec: &StreamSpec) -> bool {
+    let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
+    spec.fields.iter().any(drawn)
 }
 
 /// What writes the frames of a part, or has the kernel make them.
@@ -324,9 +352,8 @@ fn tracked(
             request.flows
         ),
     )?;
-    let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
     check(
-        !spec.fields.iter().any(drawn),
+        !is_drawn(spec),
         key,
         "expected 0 for a stream with a zipf field: its flows do not follow from the sequence \
          number",

@@ -12,6 +12,8 @@ pub struct StreamRequest {
     pub tx_port: String,
     #[serde(deserialize_with = "present")]
     pub rx_port: Option<String>,
+    #[serde(default)]
+    pub rx_ports: Vec<String>,
     #[serde(deserialize_with = "present")]
     pub rate: Option<Rate>,
     pub shape: Shape,

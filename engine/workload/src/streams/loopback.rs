@@ -63,7 +63,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         parts: vec![Part {
             stream: 0,
             worker: 0,
-            rx_port: Some(1),
+            rx_ports: vec![1],
             horizon: Arc::default(),
             flows: None,
             ..plan.parts[stream.part].clone()

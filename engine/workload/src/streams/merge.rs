@@ -65,7 +65,10 @@ fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
             .iter_mut()
             .map(|share| share.received[part.part].take());
         let account = merged(accounts);
-        add_part(&mut streams[plan.parts[part.part].stream], part, account);
+        let misdelivered = shares.iter().map(|share| share.misdelivered[part.part]);
+        let stream = &mut streams[plan.parts[part.part].stream];
+        stream.misdelivered += misdelivered.sum::<u64>();
+        add_part(stream, part, account);
     }
     streams
 }

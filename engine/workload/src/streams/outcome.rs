@@ -44,6 +44,9 @@ pub struct Share {
     /// What it received, by part of the plan; none where none of its ports
     /// expected the part.
     pub received: Vec<Option<StreamAccount>>,
+    /// By part of the plan: frames that came out of its ports, which do not
+    /// expect them.
+    pub misdelivered: Vec<u64>,
     /// What its ports did, by index in the session.
     pub ports: Vec<(usize, PortOutcome)>,
     /// What it counted in each slice, as far as it came.
@@ -80,6 +83,8 @@ pub struct StreamOutcome {
     pub sent: u64,
     /// Bytes of a frame on average, without check sequence.
     pub mean_len: f64,
+    /// Frames that came out of ports that do not expect them.
+    pub misdelivered: u64,
     /// What came back; none if nobody could tell.
     pub received: Option<Received>,
 }

@@ -22,9 +22,12 @@ pub struct Part {
     pub id: u8,
     /// Who sends it, as an index into the workers.
     pub worker: usize,
-    /// The port that expects it, as an index into the session's; none if
-    /// nobody does, or if its frames carry no signature.
-    pub rx_port: Option<usize>,
+    /// The ports that expect it, as indexes into the session's: any of them may
+    /// deliver a frame. None if nobody does, or if its frames carry no signature.
+    pub rx_ports: Vec<usize>,
+    /// How many flows take turns in it; none if the sequence number does not say
+    /// which flow a frame is of.
+    pub flow_count: Option<u64>,
     /// Whether received frames of it with a wrong checksum are corrupt.
     pub verify_checksums: bool,
     /// How far it has been sent, for those who receive it elsewhere.

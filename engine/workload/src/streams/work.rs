@@ -124,7 +124,9 @@ impl<'a> Streams<'a> {
         let place = |wanted: usize| ports.iter().position(|own| own.index == wanted);
         let expected = |part: &Part| Expected {
             id: part.id,
-            rx_port: part.rx_port.and_then(place),
+            rx_ports: part.rx_ports.iter().copied().filter_map(place).collect(),
+            is_expected: !part.rx_ports.is_empty(),
+            flow_count: part.flow_count,
             sender: if part.worker == index {
                 Sender::Here
             } else {
@@ -490,6 +492,7 @@ impl Workload for Streams<'_> {
             end_ns: core.now_ns,
             sent: sent.collect(),
             received: closed.streams,
+            misdelivered: closed.misdelivered,
             slices,
             ports: ports.collect(),
             worker: LoopOutcome {
