@@ -7,12 +7,13 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`plan`] | what a trial is to do, and each worker of it |
-//! | `work` | the workload, with `send` for the frames of a burst, `ports` for what else ports do, `keep` for captures |
+//! | `work` | the workload, with `drain` for its end, `send` for the frames of a burst, `ports` for what else ports do, `keep` for captures |
 //! | [`slices`], [`hold`] | groups of streams that take turns in a trial, and processes stopped meanwhile |
 //! | [`live`] | how a running trial is watched, stopped and kept in step |
 //! | `merge`, [`outcome`] | the workers' parts, put together |
 //! | [`loopback`] | what the engine itself adds to a latency |
 
+mod drain;
 pub mod hold;
 mod keep;
 pub mod live;

@@ -1,5 +1,6 @@
 //! The streams of one worker.
 
+use super::drain::AllSent;
 use super::hold::ReleaseAtEnd;
 use super::keep::Recorder;
 use super::live::{Live, Sample};
@@ -7,8 +8,8 @@ use super::outcome::{LoopOutcome, SentPart, Share};
 use super::plan::{Part, Plan, PlannedStream};
 use super::ports::{self, Baseline, Transmitted, live_number};
 use super::send::{Keeping, Plain};
-use super::slices::{SliceCounts, Slicer};
-use pinchpoint_port::{AnyPort, BURST, Port, ThreadGuard};
+use super::slices::Slicer;
+use pinchpoint_port::{Port, ThreadGuard};
 use pinchpoint_traffic::account::{Account, Expected, Sender, Settings as AccountSettings};
 use pinchpoint_wire::answer;
 use pinchpoint_wire::ethernet::Mac;
@@ -23,8 +24,6 @@ use std::sync::Arc;
 /// Frames made at once by the kernel at most: a call costs microseconds beyond
 /// them.
 const LIVE_BURST: u64 = 2048;
-/// How many times its length a drain may last while frames still arrive.
-const LONGEST_DRAIN: u64 = 10;
 /// The loop never waits: the core belongs to it alone. An answer that its port
 /// does not take is dropped, and the neighbour asks again.
 const LOOP: Settings = Settings {
@@ -62,7 +61,7 @@ pub(super) fn run(
 pub(super) struct Stream {
     pub(super) planned: PlannedStream,
     /// Its number at its port, if the kernel makes its frames.
-    live: Option<usize>,
+    pub(super) live: Option<usize>,
     pub(super) refused: u64,
     refused_ns: Option<u64>,
     sent: u64,
@@ -95,22 +94,7 @@ pub(super) struct Streams<'a> {
     /// Whether another worker may receive what this one sends.
     shared: bool,
     /// What is known once sending is over.
-    sent: Option<AllSent>,
-}
-
-/// The end of sending, and the drain that follows.
-struct AllSent {
-    at_ns: u64,
-    busy_share: f64,
-    slices: Vec<SliceCounts>,
-    /// Turns that a drain which is over may still take, to empty the rings.
-    turns_left: usize,
-    /// Frames of this trial that had arrived when this was last looked at, and
-    /// when their number last grew.
-    delivered: u64,
-    last_ns: u64,
-    /// Whether the drain was over in the turn before.
-    looked: bool,
+    pub(super) sent: Option<AllSent>,
 }
 
 impl<'a> Streams<'a> {
@@ -204,60 +188,6 @@ impl<'a> Streams<'a> {
             !pacer.is_paced() || pacer.is_done()
         };
         self.own[self.active.clone()].iter().all(done)
-    }
-
-    /// Sending is over: informs the other workers.
-    #[cold]
-    fn end_sending(&mut self, core: &mut Core<'_>) {
-        let slices = self.end_slices(core);
-        for stream in &self.own {
-            let horizon = &self.plan.parts[stream.planned.part].horizon;
-            horizon.finish(next(core.ports, stream));
-        }
-        self.live.sending_ended(core.now_ns);
-        let elapsed_ns = core.now_ns - self.start_ns;
-        let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
-        self.sent = Some(AllSent {
-            at_ns: core.now_ns,
-            busy_share: core.busy_ns as f64 / elapsed_ns.max(1) as f64,
-            slices,
-            turns_left: core.ports.iter().map(ring).max().unwrap_or(0),
-            delivered: self.account.delivered(),
-            last_ns: 0,
-            looked: false,
-        });
-    }
-
-    /// Whether the drain goes on: until `drain_ns` after the last worker has
-    /// sent and after the last frame of this trial has arrived here, but at most
-    /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
-    /// and a loop of the device must not keep the trial. Then, if that is any
-    /// time at all, until the rings are empty: a core that comes late finds there
-    /// what had arrived in time.
-    fn drains(&mut self, core: &Core<'_>) -> bool {
-        let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
-            return true;
-        };
-        if self.live.aborted() {
-            return false;
-        }
-        let delivered = self.account.delivered();
-        if delivered != sent.delivered {
-            (sent.delivered, sent.last_ns) = (delivered, core.now_ns);
-        }
-        let until_ns = self.live.all_sent_ns().map(|sent_ns| {
-            let quiet_ns = sent.last_ns.max(sent_ns) + drain_ns;
-            quiet_ns.min(sent_ns + LONGEST_DRAIN * drain_ns)
-        });
-        let over = until_ns.is_some_and(|until_ns| core.now_ns >= until_ns);
-        if over {
-            if drain_ns == 0 || sent.turns_left == 0 || (sent.looked && !core.any_received) {
-                return false;
-            }
-            sent.turns_left -= 1;
-        }
-        sent.looked = over;
-        true
     }
 
     #[inline(always)]
@@ -375,14 +305,6 @@ impl<'a> Streams<'a> {
         if replies.push(port, len, |reply| reply.copy_from_slice(&out[..len])) {
             self.account.not_foreign(port);
         }
-    }
-}
-
-/// Number of the stream's next frame.
-fn next(ports: &[WorkerPort], stream: &Stream) -> u64 {
-    match (stream.live, &ports[stream.planned.tx_port].port) {
-        (Some(number), AnyPort::XdpLive(port)) => port.next_live(number).unwrap_or(0),
-        _ => stream.planned.program.next(),
     }
 }
 

@@ -1,0 +1,87 @@
+//! What follows once everything is sent.
+
+use super::slices::SliceCounts;
+use super::work::{Stream, Streams};
+use pinchpoint_port::{AnyPort, BURST, Port};
+use pinchpoint_worker::{Core, WorkerPort};
+
+/// How many times its length a drain may last while frames still arrive.
+const LONGEST_DRAIN: u64 = 10;
+/// The end of sending, and the drain that follows.
+pub(super) struct AllSent {
+    pub(super) at_ns: u64,
+    pub(super) busy_share: f64,
+    pub(super) slices: Vec<SliceCounts>,
+    /// Turns that a drain which is over may still take, to empty the rings.
+    turns_left: usize,
+    /// Frames of this trial that had arrived when this was last looked at, and
+    /// when their number last grew.
+    delivered: u64,
+    last_ns: u64,
+    /// Whether the drain was over in the turn before.
+    looked: bool,
+}
+
+impl Streams<'_> {
+    /// Sending is over: informs the other workers.
+    #[cold]
+    pub(super) fn end_sending(&mut self, core: &mut Core<'_>) {
+        let slices = self.end_slices(core);
+        for stream in &self.own {
+            let horizon = &self.plan.parts[stream.planned.part].horizon;
+            horizon.finish(next(core.ports, stream));
+        }
+        self.live.sending_ended(core.now_ns);
+        let elapsed_ns = core.now_ns - self.start_ns;
+        let ring = |own: &WorkerPort| own.port.rings().0 as usize / BURST + 1;
+        self.sent = Some(AllSent {
+            at_ns: core.now_ns,
+            busy_share: core.busy_ns as f64 / elapsed_ns.max(1) as f64,
+            slices,
+            turns_left: core.ports.iter().map(ring).max().unwrap_or(0),
+            delivered: self.account.delivered(),
+            last_ns: 0,
+            looked: false,
+        });
+    }
+
+    /// Whether the drain goes on: until `drain_ns` after the last worker has
+    /// sent and after the last frame of this trial has arrived here, but at most
+    /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
+    /// and a loop of the device must not keep the trial. Then, if that is any
+    /// time at all, until the rings are empty: a core that comes late finds there
+    /// what had arrived in time.
+    pub(super) fn drains(&mut self, core: &Core<'_>) -> bool {
+        let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
+            return true;
+        };
+        if self.live.aborted() {
+            return false;
+        }
+        let delivered = self.account.delivered();
+        if delivered != sent.delivered {
+            (sent.delivered, sent.last_ns) = (delivered, core.now_ns);
+        }
+        let until_ns = self.live.all_sent_ns().map(|sent_ns| {
+            let quiet_ns = sent.last_ns.max(sent_ns) + drain_ns;
+            quiet_ns.min(sent_ns + LONGEST_DRAIN * drain_ns)
+        });
+        let over = until_ns.is_some_and(|until_ns| core.now_ns >= until_ns);
+        if over {
+            if drain_ns == 0 || sent.turns_left == 0 || (sent.looked && !core.any_received) {
+                return false;
+            }
+            sent.turns_left -= 1;
+        }
+        sent.looked = over;
+        true
+    }
+}
+
+/// Number of the stream's next frame.
+fn next(ports: &[WorkerPort], stream: &Stream) -> u64 {
+    match (stream.live, &ports[stream.planned.tx_port].port) {
+        (Some(number), AnyPort::XdpLive(port)) => port.next_live(number).unwrap_or(0),
+        _ => stream.planned.program.next(),
+    }
+}
