@@ -25,12 +25,12 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.bench.resource import Namespace, TapLinks
-from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
-from pinchpoint.bulk.ports import Ports
 from pinchpoint.bulk.veths import Veths
-from pinchpoint.dut import ovs
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs import bench as ovs
+from pinchpoint.dut.ovs.bulk_flows import Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.setup import prepare

@@ -26,7 +26,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.diagnose.comparing import decision_of
 from pinchpoint.diagnose.duet import Duet as Found
 from pinchpoint.diagnose.duet import compare_slices
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch

@@ -26,7 +26,7 @@ from pinchpoint.bench import host, requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.diagnose.rejection import of_search
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult

@@ -16,9 +16,9 @@ from peers import TESTPMD_STARTED as STARTED
 from peers import WARM_UP_S, cores_apart, engine, missing, one_worker, peer, stream, testpmd
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine import streams
-from pinchpoint.observe.ovs import PmdThreads, Ports
 from pinchpoint.scenario import load
 from pinchpoint.sweep.setup import Setup, prepare
 

@@ -10,12 +10,12 @@ import pytest
 from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.actions import action_of
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Blocked
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.actions import action_of
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
 from pinchpoint.sweep.setup import prepare

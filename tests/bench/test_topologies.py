@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from topology_tools import NEIGHBOURS, asked, bridge, host, scenario, stands, talking, tcp_transfer, trial, within
 
-from pinchpoint.dut.settings import check_queues, in_force
+from pinchpoint.dut.ovs.settings import check_queues, in_force
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import ArpResponder, Bridge, ExtraPorts, Patch, Range, Rule, Tunnel
 

@@ -6,7 +6,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.scenario import Bridge, Datapath, Host, Rule
 from pinchpoint.scenario import parse

@@ -14,12 +14,12 @@ PARTS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (pat
 
 MAY_IMPORT = {
     "model": set(),
-    "scenario": {"model"},
-    "dut": {"model", "bench"},
+    "scenario": {"model", "dut"},
+    "dut": {"model", "bench", "bulk", "observe", "scenario", "sweep"},
     "bench": {"model", "dut"},
-    "bulk": {"model", "bench", "dut"},
+    "bulk": {"model", "bench"},
     "engine": {"model"},
-    "observe": {"model", "bench", "dut"},
+    "observe": {"model", "bench"},
     "diagnose": {"model", "engine"},
     "search": {"model"},
     "store": {"model"},

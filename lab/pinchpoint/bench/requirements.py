@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinchpoint.bench.hugepages import available
-from pinchpoint.dut import ovs
-from pinchpoint.dut.daemons import POLLED
-from pinchpoint.dut.programs import told_version, what_is_wrong
+from pinchpoint.dut.ovs import bench as ovs
+from pinchpoint.dut.ovs.daemons import POLLED
+from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 

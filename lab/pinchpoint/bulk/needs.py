@@ -1,7 +1,7 @@
 """What a build needs of the bench beside the switch, as resources: so it is planned, journalled and undone with it."""
 
 from pinchpoint.bench.resource import AnyResource, Namespace, TapLinks
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.dut.ovs.bench import OvsPlaces
 from pinchpoint.model.scenario import Build
 
 

@@ -13,7 +13,7 @@ from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli import program
 from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.dut import ovs
+from pinchpoint.dut.ovs import bench as ovs
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.model import units

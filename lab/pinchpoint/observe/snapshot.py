@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from pinchpoint.observe.exercised import exercised
-from pinchpoint.observe.ovs_text import FlowCount
+from pinchpoint.dut.ovs.exercised import exercised
+from pinchpoint.dut.ovs.text import FlowCount
 
 
 @dataclass(frozen=True)

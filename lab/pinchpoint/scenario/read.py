@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from pinchpoint.dut.ovs import bridges
 from pinchpoint.model.scenario import (
     ArpResponder,
     Blocked,
@@ -32,7 +33,7 @@ from pinchpoint.model.scenario import (
     Tunnel,
     Validity,
 )
-from pinchpoint.scenario import bridges, checks, keys
+from pinchpoint.scenario import checks, keys
 from pinchpoint.scenario.bench_keys import TUNING
 from pinchpoint.scenario.key import Table
 from pinchpoint.scenario.measure_keys import LATENCY, SEARCH

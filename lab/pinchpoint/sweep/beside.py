@@ -9,7 +9,7 @@ from functools import partial
 from pinchpoint.bench import host
 from pinchpoint.diagnose.metrics import of_trial
 from pinchpoint.diagnose.relative import is_narrow, relative_metrics
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.measurement import Metric

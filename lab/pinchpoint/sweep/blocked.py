@@ -9,7 +9,8 @@ from datetime import UTC, datetime
 from pinchpoint.bench import host
 from pinchpoint.diagnose import blocking
 from pinchpoint.diagnose.building import judged
-from pinchpoint.dut.ovs import switch_versions
+from pinchpoint.dut.ovs.actions import Action, action_of, timed
+from pinchpoint.dut.ovs.bench import switch_versions
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -18,7 +19,6 @@ from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Observation, together
-from pinchpoint.sweep.actions import Action, action_of, timed
 from pinchpoint.sweep.build import Stopper
 from pinchpoint.sweep.forwarding import LOOK_S, QUIET_S, background
 from pinchpoint.sweep.standing import Standing

@@ -13,13 +13,13 @@ from typing import Any
 
 from pinchpoint.bench import host
 from pinchpoint.bulk import needs
-from pinchpoint.bulk.flows import FIRST_ADDRESS, Flows
 from pinchpoint.bulk.making import Bulk, Timed, timed_make, timed_removal
-from pinchpoint.bulk.ports import Ports
 from pinchpoint.bulk.veths import Veths
 from pinchpoint.diagnose import building
 from pinchpoint.diagnose.building import Built, Disturbance, Usage
-from pinchpoint.dut.ovs import OvsPlaces, switch_versions
+from pinchpoint.dut.ovs.bench import OvsPlaces, switch_versions
+from pinchpoint.dut.ovs.bulk_flows import FIRST_ADDRESS, Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult

@@ -24,8 +24,8 @@ from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_the_rates_alone
 from pinchpoint.diagnose.validity import frames_in_gaps
-from pinchpoint.dut.back_to_back import back_to_back
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.back_to_back import back_to_back
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.model import units

@@ -12,8 +12,8 @@ from time import monotonic
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.duet import BEST, length_of, steady
-from pinchpoint.dut.ovs import switch_versions
-from pinchpoint.dut.settings import check_queues
+from pinchpoint.dut.ovs.bench import switch_versions
+from pinchpoint.dut.ovs.settings import check_queues
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError

@@ -10,9 +10,9 @@ from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.comparing_slices import rate_metric
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.duet import compare_slices
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.programs import program_facts
+from pinchpoint.dut.ovs.settings import in_force
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.errors import InputError, StoreError

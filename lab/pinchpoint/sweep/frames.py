@@ -4,9 +4,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
-from pinchpoint.dut.ovs import switch_versions
-from pinchpoint.dut.settings import check_queues
-from pinchpoint.dut.unixctl import UnixctlError
+from pinchpoint.dut.ovs.bench import switch_versions
+from pinchpoint.dut.ovs.settings import check_queues
+from pinchpoint.dut.ovs.unixctl import UnixctlError
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.measure import Measurer

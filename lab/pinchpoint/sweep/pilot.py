@@ -10,10 +10,10 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.curves import of_repeats
 from pinchpoint.diagnose.variance import Costs
-from pinchpoint.dut.ovs import ends_with_the_switch
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.bench import ends_with_the_switch
+from pinchpoint.dut.ovs.programs import program_facts
+from pinchpoint.dut.ovs.settings import in_force
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario

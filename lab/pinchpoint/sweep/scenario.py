@@ -9,10 +9,10 @@ from pathlib import Path
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.refusal import refused_rule
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.programs import program_facts
+from pinchpoint.dut.ovs.refusal import refused_rule
+from pinchpoint.dut.ovs.settings import in_force
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult

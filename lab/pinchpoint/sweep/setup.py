@@ -13,18 +13,18 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk import needs
-from pinchpoint.dut import ovs
-from pinchpoint.dut.daemons import pci_arguments
-from pinchpoint.dut.ovs import hugepages_needed
-from pinchpoint.dut.ports import switch_ports
-from pinchpoint.dut.relayed import relayed_hosts
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs import bench as ovs
+from pinchpoint.dut.ovs.bench import hugepages_needed
+from pinchpoint.dut.ovs.collectors import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
+from pinchpoint.dut.ovs.daemons import pci_arguments
+from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.relayed import relayed_hosts
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 from pinchpoint.observe.host import CpuSteal, PacketThreads
-from pinchpoint.observe.ovs import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets

@@ -16,8 +16,8 @@ from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose import load, socket_metrics, windows
 from pinchpoint.diagnose.sockets import moved, source_ports, verdict
 from pinchpoint.diagnose.windows import Window
-from pinchpoint.dut.ovs import switch_versions
-from pinchpoint.dut.relayed import relayed_hosts
+from pinchpoint.dut.ovs.bench import switch_versions
+from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.model.errors import BenchError, DutError, RequirementError

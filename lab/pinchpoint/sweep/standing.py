@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario

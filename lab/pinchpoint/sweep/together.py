@@ -13,7 +13,7 @@ from pathlib import Path
 from pinchpoint.bench import host
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon
-from pinchpoint.dut.daemons import SWITCH
+from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.errors import BenchError

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.builder import Cleaned
 from pinchpoint.cli import inspect, main
-from pinchpoint.dut import ovs
+from pinchpoint.dut.ovs import bench as ovs
 from pinchpoint.model.errors import BenchError
 from pinchpoint.scenario import load, parse
 

@@ -9,10 +9,10 @@ import pytest
 
 from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk import needs
-from pinchpoint.bulk.flows import Flows
-from pinchpoint.bulk.ovsdb import Ovsdb
-from pinchpoint.bulk.ports import Ports
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.dut.ovs.bench import OvsPlaces
+from pinchpoint.dut.ovs.bulk_flows import Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
+from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Build
 

@@ -1,6 +1,8 @@
 """What a scenario may ask for is what can be done."""
 
-from pinchpoint.bulk import flows, ports, veths
+from pinchpoint.bulk import veths
+from pinchpoint.dut.ovs import bulk_flows as flows
+from pinchpoint.dut.ovs import bulk_ports as ports
 from pinchpoint.scenario.measure_keys import METHODS
 
 FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words outgrow a command line

@@ -9,12 +9,12 @@ from points import FLOWS, ndr, rate, result, sweep
 from pinchpoint.diagnose.curves import bound_of, curves, estimate
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.visibility import MOST_LISTED
+from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve
 from pinchpoint.model.terms import cautions
-from pinchpoint.observe.ovs import FlowDump
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:

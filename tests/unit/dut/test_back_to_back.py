@@ -7,8 +7,8 @@ import pytest
 from support import TWO_PORTS
 
 from pinchpoint.bench.resource import Hugepages, Namespace, Relay, Veth
-from pinchpoint.dut.back_to_back import back_to_back, joined
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.back_to_back import back_to_back, joined
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath
 

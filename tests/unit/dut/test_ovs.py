@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench.resource import Command, Host, TextFile, Veth
-from pinchpoint.dut import daemons, ovs, settings
-from pinchpoint.dut.daemons import pci_arguments, tuned
-from pinchpoint.dut.ports import switch_ports
-from pinchpoint.dut.rules import arp_responder, rule_place
+from pinchpoint.dut.ovs import bench as ovs
+from pinchpoint.dut.ovs import daemons, settings
+from pinchpoint.dut.ovs.daemons import pci_arguments, tuned
+from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.rules import arp_responder, rule_place
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Range, Rule, RuleSeries, Tunnel

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.observe.exercised import Exercised, exercised
-from pinchpoint.observe.ovs import FlowDump
-from pinchpoint.observe.ovs_text import datapath_flow_counts as flow_counts
-from pinchpoint.observe.ovs_text import mask_of
+from pinchpoint.dut.ovs.collectors import FlowDump
+from pinchpoint.dut.ovs.exercised import Exercised, exercised
+from pinchpoint.dut.ovs.text import datapath_flow_counts as flow_counts
+from pinchpoint.dut.ovs.text import mask_of
 from pinchpoint.observe.snapshot import difference
 
 _KEY = (

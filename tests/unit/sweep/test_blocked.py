@@ -7,11 +7,11 @@ from support import scenario_text
 
 from pinchpoint.bench import host
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.actions import action_of
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.actions import action_of
 from pinchpoint.sweep.blocked import all_repeats
 from pinchpoint.sweep.build import Stopper
 from pinchpoint.sweep.measure import Interrupted

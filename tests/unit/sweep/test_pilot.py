@@ -6,7 +6,7 @@ from comparisons import run_info
 from sweeps import base, measured
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut.ovs import ends_with_the_switch
+from pinchpoint.dut.ovs.bench import ends_with_the_switch
 from pinchpoint.model.result import Outcome
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep import pilot

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Hugepages
-from pinchpoint.dut.ovs import OvsPlaces, hugepages_needed
+from pinchpoint.dut.ovs.bench import OvsPlaces, hugepages_needed
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep import setup

@@ -3,8 +3,8 @@
 import re
 
 from pinchpoint.bench.host import CommandFailed
-from pinchpoint.dut.places import OvsPlaces
-from pinchpoint.dut.rules import rule_place
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.rules import rule_place
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 

@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, TextFile
-from pinchpoint.dut.daemons import command
-from pinchpoint.dut.places import OvsPlaces
-from pinchpoint.dut.ports import SwitchPort
+from pinchpoint.dut.ovs.daemons import command
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.ports import SwitchPort
 from pinchpoint.model.scenario import ArpResponder, Bridge, Scenario
 
 _EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it

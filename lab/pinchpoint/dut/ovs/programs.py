@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pinchpoint.bench.host import run_command
-from pinchpoint.dut.daemons import program
+from pinchpoint.dut.ovs.daemons import program
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 

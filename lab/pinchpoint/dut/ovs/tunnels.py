@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Address
 
 from pinchpoint.bench.resource import AnyResource, Command
-from pinchpoint.dut.daemons import appctl
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.daemons import appctl
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.scenario import Scenario, Tunnel
 
 _UNDERLAY = int(IPv4Address("172.31.0.0"))  # four addresses a tunnel

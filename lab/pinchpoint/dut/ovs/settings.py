@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import Host
-from pinchpoint.dut.daemons import POLLED, tuned, vsctl
-from pinchpoint.dut.places import OvsPlaces
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.daemons import POLLED, tuned, vsctl
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Datapath, Port, Scenario
 

@@ -21,7 +21,7 @@ from pinchpoint.bench.resource import (
     RunDirectory,
     Veth,
 )
-from pinchpoint.dut.daemons import (
+from pinchpoint.dut.ovs.daemons import (
     SWITCH,
     VSWITCHD,
     command,
@@ -32,12 +32,12 @@ from pinchpoint.dut.daemons import (
     vsctl,
     vswitchd,
 )
-from pinchpoint.dut.extra_ports import extra_ports
-from pinchpoint.dut.places import BRIDGE, OvsPlaces
-from pinchpoint.dut.ports import bridges, switch_ports
-from pinchpoint.dut.relayed import memory_mb, relays
-from pinchpoint.dut.rules import rules
-from pinchpoint.dut.tunnels import underlay_routes
+from pinchpoint.dut.ovs.extra_ports import extra_ports
+from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
+from pinchpoint.dut.ovs.ports import bridges, switch_ports
+from pinchpoint.dut.ovs.relayed import memory_mb, relays
+from pinchpoint.dut.ovs.rules import rules
+from pinchpoint.dut.ovs.tunnels import underlay_routes
 from pinchpoint.model.scenario import Datapath, Scenario
 
 __all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "ends_with_the_switch", "hugepages_needed", "switch_versions"]

@@ -7,9 +7,9 @@ them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunne
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from pinchpoint.dut.daemons import quoted
-from pinchpoint.dut.places import OvsPlaces
-from pinchpoint.dut.tunnels import ends, underlay_bridges
+from pinchpoint.dut.ovs.daemons import quoted
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.tunnels import ends, underlay_bridges
 from pinchpoint.model.scenario import Datapath, Host, Port, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.

@@ -7,7 +7,7 @@ both numbers as they were, and says so before anyone believes its curve.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pinchpoint.observe.ovs_text import FlowCount
+from pinchpoint.dut.ovs.text import FlowCount
 
 
 @dataclass(frozen=True)

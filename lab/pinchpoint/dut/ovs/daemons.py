@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, Command, Daemon
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.scenario import Datapath, Scenario, Tuning
 
 _SCHEMA_NAME = "vswitch.ovsschema"

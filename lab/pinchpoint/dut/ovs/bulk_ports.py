@@ -13,10 +13,10 @@ from typing import Any
 from pinchpoint.bench.many import run_fed, run_many
 from pinchpoint.bench.netlink import Links
 from pinchpoint.bulk.making import allowed_s
-from pinchpoint.bulk.ovsdb import Ovsdb
 from pinchpoint.bulk.watch import Watch
-from pinchpoint.dut.ovs import BRIDGE, OvsPlaces
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.bench import BRIDGE, OvsPlaces
+from pinchpoint.dut.ovs.ovsdb import Ovsdb
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import DutError
 
 METHODS = ("process", "command", "transaction")  # a scenario has no "command": it is for the benchmark

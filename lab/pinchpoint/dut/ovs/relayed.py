@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay, relay_memory_mb
 from pinchpoint.bench.resource import AnyResource
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.scenario import Datapath, Host, Scenario
 
 RING = 1024  # frames of each vhost-user ring

@@ -14,8 +14,8 @@ from pinchpoint.bench.host import run_command
 from pinchpoint.bench.many import run_fed, run_many
 from pinchpoint.bulk.making import allowed_s
 from pinchpoint.bulk.watch import Watch
-from pinchpoint.dut.ovs import OvsPlaces
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.bench import OvsPlaces
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.rules import expand_template
 

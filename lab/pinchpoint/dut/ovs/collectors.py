@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pinchpoint.bench.host import CommandFailed, run_command
-from pinchpoint.dut.unixctl import Unixctl, UnixctlError
+from pinchpoint.dut.ovs import text as ovs_text
+from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
 from pinchpoint.model.errors import DutError
-from pinchpoint.observe import ovs_text
 from pinchpoint.observe.snapshot import Snapshot
 
 

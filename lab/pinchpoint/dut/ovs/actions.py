@@ -7,12 +7,12 @@ from typing import ClassVar, Protocol
 
 from pinchpoint.bench import host
 from pinchpoint.bench.host import run_command
-from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
-from pinchpoint.bulk.ports import Ports
-from pinchpoint.dut.daemons import vsctl
-from pinchpoint.dut.ovs import OvsPlaces, ends_with_the_switch
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.bench import OvsPlaces, ends_with_the_switch
+from pinchpoint.dut.ovs.bulk_flows import Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
+from pinchpoint.dut.ovs.daemons import vsctl
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.scenario import Blocked
 from pinchpoint.sweep.setup import Setup
 

@@ -18,8 +18,8 @@ from pinchpoint.bench.resource import (
     RunDirectory,
     Veth,
 )
-from pinchpoint.dut.ovs import DPDK_OVERHEAD_MB, HEADERS, HUGEPAGE_MB, STANDARD_MTU
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.bench import DPDK_OVERHEAD_MB, HEADERS, HUGEPAGE_MB, STANDARD_MTU
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Datapath, Scenario
 

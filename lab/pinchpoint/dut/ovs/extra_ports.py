@@ -1,8 +1,8 @@
 """Ports of the first bridge that carry nothing: thousands in a few transactions."""
 
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
-from pinchpoint.dut.daemons import command, vsctl
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.ovs.daemons import command, vsctl
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.model.scenario import Scenario
 
 AT_ONCE = 5_000  # in one transaction: a command line is limited to 2 MiB (execve(2))

@@ -1,0 +1,1 @@
+"""A private Open vSwitch: own database, daemons, sockets, namespace."""
