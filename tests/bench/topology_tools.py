@@ -6,9 +6,10 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pinchpoint.dut.ovs.spec import Bridge, Datapath, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
-from pinchpoint.model.scenario import Bridge, Datapath, Host, Rule
+from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener

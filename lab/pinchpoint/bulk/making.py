@@ -9,6 +9,7 @@ from pinchpoint.bulk.curve import Step, growth
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.model.errors import DutError
 
+FIRST_ADDRESS = "240.0.0.1"  # of rules made in bulk: 240.0.0.0/4, which no traffic uses (RFC 1112, section 4)
 SHOW_EVERY_S = 0.01
 BASE_TIMEOUT_S = 60.0  # from a command's return until all items show
 EACH_TIMEOUT_S = 0.02  # and for each item: removing a link takes a kernel about that long

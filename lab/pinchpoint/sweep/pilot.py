@@ -10,10 +10,6 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.curves import of_repeats
 from pinchpoint.diagnose.variance import Costs
-from pinchpoint.dut.ovs.bench import ends_with_the_switch
-from pinchpoint.dut.ovs.programs import program_facts
-from pinchpoint.dut.ovs.settings import in_force
-from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
@@ -113,7 +109,7 @@ class _Pilot:
         setup = prepare(self._scenario)
         record = self._record()
         record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
-        record.note_facts({**setup.facts, **program_facts(self._scenario)})
+        record.note_facts({**setup.facts, **setup.bench.facts()})
         began, inside_s = time.monotonic(), 0.0
         with standing_bench(setup, self._listener) as builder:
             stood = time.monotonic()
@@ -137,13 +133,13 @@ class _Pilot:
             self._listener.scenario_ends(found)
 
     def _measured(self, setup: Setup, record: Record) -> ScenarioResult:
-        control, began = Unixctl(setup.places.control), time.monotonic()
-        bench = Standing(setup, control, self._engine, record, self._listener, began, Recorded(), self._on_stoppable)
+        live, began = setup.bench.open(), time.monotonic()
+        bench = Standing(setup, live, self._engine, record, self._listener, began, Recorded(), self._on_stoppable)
         try:
-            settings = in_force(setup.scenario, setup.places, control)
+            settings = live.settings()
             return replace(MEASURES[setup.scenario.measure](bench), settings=settings)
         finally:
-            control.close()
+            live.close()
 
     def _attach(self, name: str, text: str) -> None:
         self._folder.attach(name, text)
@@ -168,7 +164,7 @@ def _timed(spent: list[float]) -> Iterator[None]:
 
 def restart_dut(builder: Builder, setup: Setup, listener: Listener) -> None:
     """End the switch and start it again: database, namespaces, links and hugepages stay, rules are made anew."""
-    ending = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+    ending = setup.bench.ends_with_it(setup.resources)
     builder.apply([one for one in setup.resources if one not in ending], listener.building)
     builder.apply(setup.resources, listener.building)
 

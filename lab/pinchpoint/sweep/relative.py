@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from pinchpoint.bench import requirements
 from pinchpoint.diagnose.relative import of_reference
+from pinchpoint.dut import requirements
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
 from pinchpoint.model.result import Outcome, ScenarioResult

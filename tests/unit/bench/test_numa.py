@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from pinchpoint.bench import numa
 from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, NumaPlacement, Point
+from pinchpoint.model.scenario import NumaPlacement, Point
 from pinchpoint.scenario import parse
 
 TWO = Topology({0: (0, 1, 2, 3), 1: (4, 5, 6, 7)})

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.bench import requirements
+from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Bridge, Datapath, Host, Tunnel
+from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
 
 PLAIN = """

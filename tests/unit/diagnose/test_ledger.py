@@ -5,7 +5,7 @@ from dataclasses import replace
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.diagnose import ledger
-from pinchpoint.model.scenario import Datapath
+from pinchpoint.dut.ovs.spec import Datapath
 
 PORTS = ("left", "right")
 SEEN = {

@@ -9,8 +9,8 @@ from support import TWO_PORTS
 from pinchpoint.bench.resource import Hugepages, Namespace, Relay, Veth
 from pinchpoint.dut.ovs.back_to_back import back_to_back, joined
 from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Datapath
 
 PLACES = OvsPlaces("abc123", PurePosixPath("/run/pinchpoint/abc123"))
 VETH = replace(TWO_PORTS, dut=replace(TWO_PORTS.dut, datapath=Datapath.AF_XDP))

@@ -15,10 +15,11 @@ from pinchpoint.dut.ovs import daemons, settings
 from pinchpoint.dut.ovs.daemons import pci_arguments, tuned
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Rule, RuleSeries, Tunnel
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
-from pinchpoint.model.scenario import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Range, Rule, RuleSeries, Tunnel
 from pinchpoint.model.scenario import Host as HostOf
+from pinchpoint.model.scenario import Range
 from pinchpoint.scenario import parse
 
 PLACES = ovs.OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))

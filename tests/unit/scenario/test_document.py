@@ -3,24 +3,18 @@
 from dataclasses import fields
 from pathlib import Path
 
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, Patch, RuleSeries, Tuning, Tunnel
 from pinchpoint.model.scenario import (
-    ArpResponder,
-    Bridge,
     Build,
     Engine,
     Host,
     Latency,
     Load,
-    OvsDut,
-    Patch,
     Port,
-    RuleSeries,
     Scenario,
     Search,
     Sockets,
     Stream,
-    Tuning,
-    Tunnel,
     Validity,
 )
 from pinchpoint.scenario import bench_keys, keys, parse

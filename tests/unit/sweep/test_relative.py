@@ -8,11 +8,12 @@ from slices import stretch, wandering
 from sweeps import factor, measured, sweep
 
 from pinchpoint.diagnose.relative import NARROW, UNIT, is_narrow, of_reference, relative_metrics
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import Datapath, Relative
+from pinchpoint.model.scenario import Relative
 from pinchpoint.sweep.estimate import expected_s
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.order import units

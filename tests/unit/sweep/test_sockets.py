@@ -6,10 +6,11 @@ import pytest
 from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
+from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
 from pinchpoint.model import terms
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
+from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec

@@ -1,37 +1,21 @@
 """What can happen to a switch while frames go through it: a closed list, each with its undoing."""
 
 import json
-import time
-from collections.abc import Callable, Mapping
-from typing import ClassVar, Protocol
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pinchpoint.bench import host
 from pinchpoint.bench.host import run_command
+from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
-from pinchpoint.dut.ovs.bench import OvsPlaces, ends_with_the_switch
+from pinchpoint.dut.device import Action, Check
+from pinchpoint.dut.ovs.bench import ends_with_the_switch
 from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.daemons import vsctl
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
-from pinchpoint.model.scenario import Blocked
-from pinchpoint.sweep.setup import Setup
-
-Check = Callable[[], None]
-
-
-class Action(Protocol):
-    """Something that happens to the DUT; `check` raises when it shall stop."""
-
-    ends_processes: ClassVar[bool]  # of the bench
-
-    def prepare(self, check: Check) -> None:
-        """What must be there before, made without traffic."""
-
-    def act(self, check: Check) -> None:
-        """Let it happen; returns when its command has returned and it shows."""
-
-    def restore(self, check: Check) -> None:
-        """Undo it, the traffic having ended."""
+from pinchpoint.model.scenario import Blocked, Scenario
 
 
 class Called:
@@ -135,8 +119,10 @@ class Restarted:
 
     ends_processes: ClassVar[bool] = True
 
-    def __init__(self, setup: Setup, control: Unixctl) -> None:
-        self._anew = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+    def __init__(
+        self, scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource], control: Unixctl
+    ) -> None:
+        self._anew = ends_with_the_switch(scenario, places, resources)
         self._control = control
 
     def prepare(self, check: Check) -> None:
@@ -155,9 +141,11 @@ class Restarted:
         """Nothing."""
 
 
-def action_of(blocked: Blocked, setup: Setup, control: Unixctl) -> Action:
-    """What the scenario wants to happen."""
-    count, places = blocked.count, setup.places
+def action_of(
+    blocked: Blocked, scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource], control: Unixctl
+) -> Action:
+    """What the scenario wants to happen; `resources` are those of its bench."""
+    count = blocked.count
     rules = Flows(places, control, count, "bundle", 1, "drop")
     ports = Ports(places, control, count, "transaction", 1)
     actions: Mapping[str, Action] = {
@@ -169,13 +157,6 @@ def action_of(blocked: Blocked, setup: Setup, control: Unixctl) -> Action:
         "flush-flows": Called(control, "dpctl/del-flows"),
         "rebalance": Called(control, "dpif-netdev/pmd-rxq-rebalance"),
         "settings": Set(places, blocked.settings),
-        "restart": Restarted(setup, control),
+        "restart": Restarted(scenario, places, resources, control),
     }
     return actions[blocked.action]
-
-
-def timed(action: Action, check: Check) -> tuple[float, float]:
-    """Let it happen: (when it began on the monotonic clock, how long it took in seconds)."""
-    began = time.monotonic()
-    action.act(check)
-    return began, time.monotonic() - began

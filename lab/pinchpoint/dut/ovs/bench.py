@@ -1,13 +1,4 @@
-"""A private Open vSwitch: own database, daemons, sockets, namespace. What its bench consists of.
-
-`places`   where everything of it is found
-`daemons`  the database's server, the switch, their settings
-`ports`    bridges and ports, with their OpenFlow numbers
-`tunnels`  VXLAN between two bridges, and its underlay
-`rules`    OpenFlow rules
-`extra_ports`  ports that carry nothing
-`relayed`  hosts of a switch whose ports the kernel does not know
-"""
+"""The resources of a private switch's bench."""
 
 from collections.abc import Sequence
 
@@ -15,62 +6,42 @@ from pinchpoint.bench.resource import (
     AnyResource,
     Daemon,
     Host,
-    Hugepages,
-    MarkedProcesses,
     Namespace,
-    RunDirectory,
-    Veth,
 )
+from pinchpoint.dut.attach import STANDARD_MTU, foundation, pages_of, veths
+from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs.daemons import (
     SWITCH,
-    VSWITCHD,
     command,
     database,
     limits,
     settings,
-    switch_versions,
     vsctl,
     vswitchd,
 )
 from pinchpoint.dut.ovs.extra_ports import extra_ports
-from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import bridges, switch_ports
 from pinchpoint.dut.ovs.relayed import memory_mb, relays
 from pinchpoint.dut.ovs.rules import rules
+from pinchpoint.dut.ovs.spec import Datapath, spec
 from pinchpoint.dut.ovs.tunnels import underlay_routes
-from pinchpoint.model.scenario import Datapath, Scenario
-
-__all__ = ["BRIDGE", "VSWITCHD", "OvsPlaces", "bench", "ends_with_the_switch", "hugepages_needed", "switch_versions"]
-
-HUGEPAGE_MB = 2
-# What the two EALs allocate beyond the memory limit they are given: found by experiment.
-DPDK_OVERHEAD_MB = 64
-STANDARD_MTU = 1500
-HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes has an MTU of 1500
+from pinchpoint.model.scenario import Scenario
 
 
 def hugepages_needed(scenario: Scenario) -> int:
     """2 MiB pages that the switch, the engine and the relay take together; 0 without DPDK."""
-    if scenario.dut.datapath is not Datapath.DPDK:
+    if spec(scenario).datapath is not Datapath.DPDK:
         return 0
     engine_mb = scenario.engine.memory_mb if scenario.ports else 0
-    return -(-(scenario.dut.memory_mb + engine_mb + memory_mb(scenario) + DPDK_OVERHEAD_MB) // HUGEPAGE_MB)
+    return pages_of(spec(scenario).memory_mb + engine_mb + memory_mb(scenario))
 
 
 def bench(
-    scenario: Scenario,
-    places: OvsPlaces,
-    hugepages_total: int,
-    hugepages_free: int,
-    engine: Sequence[str] = ("pinchpoint-engine",),
+    scenario: Scenario, places: OvsPlaces, pages: Pages, engine: Sequence[str] = ("pinchpoint-engine",)
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
-    needed = hugepages_needed(scenario)
-    missing = max(0, needed - hugepages_free)
-    resources: list[AnyResource] = [RunDirectory(str(places.directory)), MarkedProcesses(places.bench_id)]
-    if missing:
-        resources.append(Hugepages(before=hugepages_total, after=hugepages_total + missing, needed=needed))
-    resources.append(Namespace(places.dut_netns))
+    resources = [*foundation(places, pages, hugepages_needed(scenario)), Namespace(places.dut_netns)]
     resources += _links(scenario, places)
     resources += database(scenario, places)
     resources += settings(scenario, places)
@@ -98,16 +69,9 @@ def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Seque
 
 def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
-    mtu = max([STANDARD_MTU, *(stream.frame_bytes - HEADERS for stream in scenario.streams)])
-    found: list[AnyResource] = []
-    if scenario.ports and scenario.dut.datapath is not Datapath.DPDK:
-        found.append(Namespace(places.engine_netns))
-        found += [
-            Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu, port.queues)
-            for port in scenario.ports
-        ]
+    found = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
-    offloads = scenario.dut.datapath is Datapath.KERNEL
+    offloads = spec(scenario).datapath is Datapath.KERNEL
     found += [
         Host(
             netns=places.host_netns(host.name),

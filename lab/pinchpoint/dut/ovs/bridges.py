@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from pinchpoint.model.scenario import Bridge, Patch, Rule, RuleSeries
-from pinchpoint.scenario import kinds
-from pinchpoint.scenario.bench_keys import FIRST_BRIDGE, LAST_BRIDGE, MOST_RULES
-from pinchpoint.scenario.kinds import is_plain
-from pinchpoint.scenario.lexical import Path
-from pinchpoint.scenario.placeholders import rule_problems, series_problems
-from pinchpoint.scenario.reader import Element, Values
-from pinchpoint.scenario.source import Source, show
+from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, LAST_BRIDGE, MOST_RULES
+from pinchpoint.dut.ovs.placeholders import rule_problems, series_problems
+from pinchpoint.dut.ovs.spec import Bridge, Patch, Rule, RuleSeries
+from pinchpoint.keys import kinds
+from pinchpoint.keys.kinds import is_plain
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source, show
 
 _PREVIOUS, _NEXT = "{to-previous}", "{to-next}"
 

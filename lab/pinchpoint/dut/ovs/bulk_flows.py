@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.many import run_fed, run_many
-from pinchpoint.bulk.making import allowed_s
+from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
 from pinchpoint.bulk.watch import Watch
-from pinchpoint.dut.ovs.bench import OvsPlaces
+from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.rules import expand_template
 
 METHODS = ("process", "file", "bundle")
-FIRST_ADDRESS = "240.0.0.1"
 PRIORITY = 60000
 COOKIE = 0x70696E6368
 LOOK_TIMEOUT_S = 0.3

@@ -14,8 +14,8 @@ from pinchpoint.bench.many import run_fed, run_many
 from pinchpoint.bench.netlink import Links
 from pinchpoint.bulk.making import allowed_s
 from pinchpoint.bulk.watch import Watch
-from pinchpoint.dut.ovs.bench import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
+from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import DutError
 

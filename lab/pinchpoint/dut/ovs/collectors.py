@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.dut.ovs import text as ovs_text
+from pinchpoint.dut.ovs.exercised import FlowListing
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.snapshot import Snapshot
@@ -124,7 +125,7 @@ class FlowDump(_ControlCollector):
             "ovs/flows/used": float(sum(flow.packets > 0 for flow in flows.values())),
         }
         gauges |= {f"ovs/offload/{word}": float(number) for word, number in claims.items()}
-        return Snapshot(at_s, gauges=gauges, flows=flows)
+        return Snapshot(at_s, gauges=gauges, listing=FlowListing(flows))
 
 
 class Conntrack(_ControlCollector):

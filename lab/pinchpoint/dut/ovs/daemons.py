@@ -1,12 +1,13 @@
 """The daemons of a private Open vSwitch and their settings (ovs-vswitchd.conf.db(5), Open_vSwitch other_config)."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, Command, Daemon
+from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.model.scenario import Datapath, Scenario, Tuning
+from pinchpoint.dut.ovs.spec import POLLED, Datapath, Tuning, spec
+from pinchpoint.model.scenario import Scenario
 
 _SCHEMA_NAME = "vswitch.ovsschema"
 SCHEMA = f"/usr/share/openvswitch/{_SCHEMA_NAME}"
@@ -21,7 +22,6 @@ VSWITCHD = {
 # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
 _ROUTES = {True: ("--disable-system-route",), False: ()}
 _EAL = ("--in-memory", "--no-telemetry")
-POLLED = frozenset({Datapath.DPDK, Datapath.AF_XDP})  # PMD threads poll the ports
 
 
 def database(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
@@ -52,7 +52,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
     """The switch itself, in the bench's namespace."""
     # PMD threads choose their own CPUs; all others inherit, and must not take a PMD's. Without
     # PMD threads the main thread forwards, and belongs on the CPU that a PMD would have.
-    cpus = (_control_cpu(scenario),) if scenario.dut.datapath in POLLED else scenario.dut.pmd_cpus
+    cpus = (_control_cpu(scenario),) if spec(scenario).datapath in POLLED else spec(scenario).pmd_cpus
     return Daemon(
         name=SWITCH,
         argv=(
@@ -63,7 +63,7 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
             f"--unixctl={places.control}",
             "--detach",
             "--no-chdir",
-            *_ROUTES[bool(scenario.dut.tunnels)],
+            *_ROUTES[bool(spec(scenario).tunnels)],
         ),
         pidfile=places.pidfile("vswitchd"),
         log=places.log,
@@ -76,14 +76,14 @@ def vswitchd(scenario: Scenario, places: OvsPlaces) -> Daemon:
 
 def program(scenario: Scenario) -> str:
     """The path of the switch's program."""
-    return scenario.dut.vswitchd or VSWITCHD[scenario.dut.datapath]
+    return spec(scenario).vswitchd or VSWITCHD[spec(scenario).datapath]
 
 
 def schema(scenario: Scenario) -> str:
     """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
-    if scenario.dut.vswitchd is None:
+    if spec(scenario).vswitchd is None:
         return SCHEMA
-    folder = Path(scenario.dut.vswitchd).parent
+    folder = Path(program(scenario)).parent
     places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
     return next((str(place) for place in places if place.is_file()), SCHEMA)
 
@@ -97,7 +97,7 @@ def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
 
 
 def _other_config(scenario: Scenario) -> dict[str, str]:
-    dut = scenario.dut
+    dut = spec(scenario)
     config: dict[str, str] = {}
     if dut.datapath is Datapath.DPDK:
         config |= {
@@ -109,12 +109,6 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
     return config | tuned(dut.tuning) | dict(dut.other_config)
-
-
-def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
-    """Of DPDK's EAL: it takes the NICs that are named, and no other."""
-    named = [word for address in addresses if address for word in ("-a", address)]
-    return tuple(named) or ("--no-pci",)
 
 
 def tuned(tuning: Tuning) -> dict[str, str]:
@@ -131,7 +125,7 @@ def tuned(tuning: Tuning) -> dict[str, str]:
 
 def limits(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the database has no place for: set once the datapath is there."""
-    most = scenario.dut.tuning.conntrack_limit
+    most = spec(scenario).tuning.conntrack_limit
     return [] if most is None else [appctl(places, "dpctl/ct-set-maxconns", str(most))]
 
 
@@ -141,7 +135,7 @@ def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     argv = ["ovs-vsctl", *vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
     answers = run_command(argv, environment=places.environment).splitlines()
     found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
-    own = f"{scenario.dut.vswitchd} " if scenario.dut.vswitchd else ""
+    own = f"{spec(scenario).vswitchd} " if spec(scenario).vswitchd else ""
     return {f"switch {own}{name}": value for name, value in found.items() if value not in ("", "[]", "none")}
 
 

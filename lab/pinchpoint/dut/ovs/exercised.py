@@ -6,6 +6,7 @@ both numbers as they were, and says so before anyone believes its curve.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Self
 
 from pinchpoint.dut.ovs.text import FlowCount
 
@@ -26,3 +27,15 @@ def exercised(before: Mapping[str, FlowCount], after: Mapping[str, FlowCount]) -
         if flow.packets > (before[name].packets if name in before and before[name].packets <= flow.packets else 0)
     ]
     return Exercised(len(used), len({flow.mask for flow in used}))
+
+
+@dataclass(frozen=True)
+class FlowListing:
+    """The datapath's flows at one moment, by thread and flow."""
+
+    flows: Mapping[str, FlowCount]
+
+    def since(self, before: Self) -> Mapping[str, float]:
+        """`ovs/exercised/{flows,masks}`: those that carried packets since then."""
+        used = exercised(before.flows, self.flows)
+        return {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}

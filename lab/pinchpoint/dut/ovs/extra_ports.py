@@ -3,6 +3,7 @@
 from pinchpoint.bench.resource import AnyResource, Command, TapLinks, TextFile
 from pinchpoint.dut.ovs.daemons import command, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.spec import spec
 from pinchpoint.model.scenario import Scenario
 
 AT_ONCE = 5_000  # in one transaction: a command line is limited to 2 MiB (execve(2))
@@ -12,7 +13,7 @@ TIMEOUT_S = 900
 
 def extra_ports(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """Idle ports, each its own device in the switch's namespace."""
-    extra, bridge = scenario.dut.extra_ports, scenario.dut.bridges[0].name
+    extra, bridge = spec(scenario).extra_ports, spec(scenario).bridges[0].name
     if not extra.count:
         return []
     internal = extra.kind == "internal"

@@ -1,33 +1,16 @@
 """Where everything of one private switch is found: its folder, sockets, files and namespaces."""
 
 from dataclasses import dataclass
-from pathlib import PurePosixPath
 
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.dut.device import Places
 
 BRIDGE = "br0"  # the first bridge of every switch
 
 
 @dataclass(frozen=True)
-class OvsPlaces:
+class OvsPlaces(Places):
     """Where everything of one private switch is found."""
-
-    bench_id: str
-    directory: PurePosixPath
-
-    @property
-    def dut_netns(self) -> str:
-        """The switch's namespace."""
-        return f"pp-{self.bench_id}-dut"
-
-    @property
-    def engine_netns(self) -> str:
-        """The namespace of the engine's ends of veth links."""
-        return f"pp-{self.bench_id}-gen"
-
-    def host_netns(self, host: str) -> str:
-        """The namespace that is the host of that name."""
-        return f"pp-{self.bench_id}-host-{host}"
 
     @property
     def control(self) -> str:
@@ -56,14 +39,6 @@ class OvsPlaces:
     def rules_of(self, bridge: str) -> str:
         """The file with all OpenFlow rules of one bridge, one a line."""
         return f"{self.directory}/rules-{bridge}.txt"
-
-    def vhost_socket(self, port: str) -> str:
-        """The vhost-user socket of one port."""
-        return f"{self.directory}/vhost-{port}.sock"
-
-    def pidfile(self, daemon: str) -> str:
-        """The pid file of one daemon."""
-        return f"{self.directory}/{daemon}.pid"
 
     @property
     def environment(self) -> tuple[tuple[str, str], ...]:

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 
 from pinchpoint.dut.ovs.daemons import quoted
 from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.spec import Datapath, OvsPort, spec
+from pinchpoint.dut.ovs.spec import hosts as spec_hosts
+from pinchpoint.dut.ovs.spec import ports as spec_ports
 from pinchpoint.dut.ovs.tunnels import ends, underlay_bridges
-from pinchpoint.model.scenario import Datapath, Host, Port, Scenario
+from pinchpoint.model.scenario import Host, Port, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
 _DATAPATH_TYPE = {Datapath.KERNEL: "system"}
@@ -30,7 +33,7 @@ class SwitchPort:
 
 def switch_ports(scenario: Scenario, places: OvsPlaces) -> tuple[SwitchPort, ...]:
     """All ports of all bridges in the order in which they are made."""
-    used = dict.fromkeys((bridge.name for bridge in scenario.dut.bridges), 0)
+    used = dict.fromkeys((bridge.name for bridge in spec(scenario).bridges), 0)
     found = []
     for bridge, word, name, columns in _wanted(scenario, places):
         used[bridge] += 1
@@ -42,11 +45,11 @@ _Wanted = tuple[str, str, str, Mapping[str, str]]  # bridge, word in rules, inte
 
 
 def _wanted(scenario: Scenario, places: OvsPlaces) -> Iterator[_Wanted]:
-    for port in scenario.ports:
+    for port in spec_ports(scenario):
         yield port.bridge, port.name, port.name, _engine_port(port, scenario, places)
-    for host in scenario.hosts:
-        yield host.bridge, host.name, host.name, _host_port(host, scenario.dut.datapath, places)
-    for patch in scenario.dut.patches:
+    for host in spec_hosts(scenario):
+        yield host.bridge, host.name, host.name, _host_port(host, spec(scenario).datapath, places)
+    for patch in spec(scenario).patches:
         for near, far in ((patch.first, patch.second), (patch.second, patch.first)):
             columns = {"type": "patch", "options:peer": patch_name(far, near)}
             yield near, f"to-{far}", patch_name(near, far), columns
@@ -64,8 +67,8 @@ def patch_name(near: str, far: str) -> str:
     return f"{near}-to-{far}"
 
 
-def _engine_port(port: Port, scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
-    columns = _attached(port, scenario.dut.datapath, places)
+def _engine_port(port: OvsPort, scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    columns = _attached(port, spec(scenario).datapath, places)
     if port.rxq_affinity:
         columns["other_config:pmd-rxq-affinity"] = quoted(port.rxq_affinity)
     return columns
@@ -97,8 +100,8 @@ def _attached(port: Port, datapath: Datapath, places: OvsPlaces) -> dict[str, st
 def bridges(scenario: Scenario, ports: tuple[SwitchPort, ...]) -> list[str]:
     """The words of the one ovs-vsctl transaction that makes every bridge with its ports."""
     words: list[str] = []
-    kind = _DATAPATH_TYPE.get(scenario.dut.datapath, "netdev")
-    for bridge in scenario.dut.bridges:
+    kind = _DATAPATH_TYPE.get(spec(scenario).datapath, "netdev")
+    for bridge in spec(scenario).bridges:
         words += ["--", "add-br", bridge.name, "--", "set", "bridge", bridge.name, f"datapath_type={kind}"]
         # Without a controller no NORMAL flow appears: only the scenario's rules forward.
         words += ["fail_mode=secure", f"protocols={_PROTOCOLS}"]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.dut.ovs.daemons import program
+from pinchpoint.dut.ovs.spec import Datapath, spec
 from pinchpoint.model.errors import BenchError, RequirementError
-from pinchpoint.model.scenario import Datapath, Scenario
+from pinchpoint.model.scenario import Scenario
 
 _FIRST_LINE = re.compile(r"\S+ \(Open vSwitch\) \S+")
 _NAME = "ovs-vswitchd"  # by which its main thread is found
@@ -41,7 +42,7 @@ def what_is_wrong(path: str, datapath: Datapath) -> str:
 def program_facts(scenario: Scenario) -> Mapping[str, str]:
     """The program's path, version and SHA-256, under a name that no other program of the run has."""
     path = program(scenario)
-    own = scenario.dut.vswitchd is not None
-    name = f"switch {path} program" if own else f"switch program for {scenario.dut.datapath}"
+    own = spec(scenario).vswitchd is not None
+    name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
     digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
     return {name: f"{path}: {told_version(path)}, sha256 {digest}"}

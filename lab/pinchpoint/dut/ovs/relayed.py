@@ -5,14 +5,15 @@ from collections.abc import Sequence
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay, relay_memory_mb
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.model.scenario import Datapath, Host, Scenario
+from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.model.scenario import Host, Scenario
 
 RING = 1024  # frames of each vhost-user ring
 
 
 def relayed_hosts(scenario: Scenario) -> tuple[Host, ...]:
     """Those that reach the switch by way of the relay: all of a DPDK switch, none of another."""
-    return scenario.hosts if scenario.dut.datapath is Datapath.DPDK else ()
+    return scenario.hosts if spec(scenario).datapath is Datapath.DPDK else ()
 
 
 def memory_mb(scenario: Scenario) -> int:

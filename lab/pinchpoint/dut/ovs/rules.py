@@ -7,7 +7,8 @@ from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, TextFile
 from pinchpoint.dut.ovs.daemons import command
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import SwitchPort
-from pinchpoint.model.scenario import ArpResponder, Bridge, Scenario
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, spec
+from pinchpoint.model.scenario import Scenario
 
 _EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it
 _ARP_PRIORITY = 65535  # no rule of the scenario shall take a request first
@@ -18,9 +19,9 @@ MANY = 10_000  # rules: from here on one bundle takes a fraction of the time, as
 def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) -> list[AnyResource]:
     """The rules of all bridges."""
     resources: list[AnyResource] = []
-    for bridge in scenario.dut.bridges:
+    for bridge in spec(scenario).bridges:
         numbers = {port.word: port.number for port in ports if port.bridge == bridge.name}
-        responders = [one for one in scenario.dut.arp_responders if one.bridge == bridge.name]
+        responders = [one for one in spec(scenario).arp_responders if one.bridge == bridge.name]
         file = _file(bridge, places, numbers, responders)
         if file.lines or file.series:
             management = places.management_of(bridge.name)

@@ -15,11 +15,12 @@ from typing import TypeVar
 
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import Host
-from pinchpoint.dut.ovs.daemons import POLLED, tuned, vsctl
+from pinchpoint.dut.ovs.daemons import tuned, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsPort, ports, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.scenario import Datapath, Port, Scenario
+from pinchpoint.model.scenario import Scenario
 
 _T = TypeVar("_T")
 LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
@@ -41,11 +42,11 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     Raises BenchError naming what was asked and what was found where the two differ.
     """
     found = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
-    if (limit := scenario.dut.tuning.conntrack_limit) is not None:
+    if (limit := spec(scenario).tuning.conntrack_limit) is not None:
         answer = control.call("dpctl/ct-get-maxconns").strip()
         _same("conntrack limit", str(limit), answer)
         found["conntrack limit"] = answer
-    if scenario.dut.datapath in POLLED:
+    if spec(scenario).datapath in POLLED:
         found |= _port_modes(scenario, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
@@ -58,12 +59,12 @@ def check_queues(scenario: Scenario, control: Unixctl) -> None:
 
     Raises BenchError where the scenario asked for other queues or other cores.
     """
-    if scenario.dut.datapath not in POLLED:
+    if spec(scenario).datapath not in POLLED:
         return
 
     def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
-        for port in scenario.ports:
+        for port in ports(scenario):
             _check_port(port, polled.get(port.name, {}))
 
     _soon(check, QUEUES_TIMEOUT_S)
@@ -134,9 +135,11 @@ def _stored(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
 
 def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
     """Of the settings in the database those that the switch itself tells."""
-    asked = {key: value for key, value in tuned(scenario.dut.tuning).items() if key not in scenario.dut.other_config}
+    asked = {
+        key: value for key, value in tuned(spec(scenario).tuning).items() if key not in spec(scenario).other_config
+    }
     log = logged(Path(places.log).read_text(errors="replace"))
-    kernel = scenario.dut.datapath is Datapath.KERNEL
+    kernel = spec(scenario).datapath is Datapath.KERNEL
     told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
     found: dict[str, str] = {}
     for key in asked.keys() & told.keys():
@@ -157,15 +160,15 @@ def _flow_limit(asked: int, shown: str) -> str:
 
 def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
     """A switch without any port to poll has no PMD thread."""
-    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in scenario.dut.other_config:
+    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
         return {}
     found = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
-    _same("cores with a PMD thread", ",".join(map(str, sorted(scenario.dut.pmd_cpus))), found)
+    _same("cores with a PMD thread", ",".join(map(str, sorted(spec(scenario).pmd_cpus))), found)
     return {"PMD cores": found}
 
 
 def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
-    asked = tuned(scenario.dut.tuning) | dict(scenario.dut.other_config)
+    asked = tuned(spec(scenario).tuning) | dict(spec(scenario).other_config)
     if not asked:
         return
     argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]
@@ -177,7 +180,7 @@ def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, 
 
 
 def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
-    if scenario.dut.datapath is not Datapath.AF_XDP:
+    if spec(scenario).datapath is not Datapath.AF_XDP:
         return {}
     configs = port_configs(shown)
     ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
@@ -189,7 +192,7 @@ def _offloads(netns: str) -> str:
     return ", ".join(f"{name} {features.get(name, 'not reported')}" for name in _OFFLOADS)
 
 
-def _check_port(port: Port, queues: Mapping[int, int]) -> None:
+def _check_port(port: OvsPort, queues: Mapping[int, int]) -> None:
     _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)), _UNPOLLED)
     for queue, core in rxq_affinity(port.rxq_affinity).items():
         where = queues.get(queue)

@@ -16,7 +16,8 @@ from ipaddress import IPv4Address
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut.ovs.daemons import appctl
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.model.scenario import Scenario, Tunnel
+from pinchpoint.dut.ovs.spec import Tunnel, spec
+from pinchpoint.model.scenario import Scenario
 
 _UNDERLAY = int(IPv4Address("172.31.0.0"))  # four addresses a tunnel
 _PREFIX = 30
@@ -41,7 +42,7 @@ class End:
 
 def ends(scenario: Scenario) -> Iterator[tuple[End, End]]:
     """Both ends of every tunnel, each with the other: (near, far)."""
-    for number, tunnel in enumerate(scenario.dut.tunnels):
+    for number, tunnel in enumerate(spec(scenario).tunnels):
         first, second = (
             End(tunnel, bridge, f"ul{number}{side}", _address(number, place), f"02:70:70:00:{number:02x}:0{place}")
             for place, (side, bridge) in enumerate((("a", tunnel.first), ("b", tunnel.second)), start=1)

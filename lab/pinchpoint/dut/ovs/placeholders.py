@@ -3,8 +3,8 @@
 import re
 from collections.abc import Collection
 
-from pinchpoint.model.scenario import RuleSeries
-from pinchpoint.scenario.kinds import MismatchError, check, ipv4_address, mac_address
+from pinchpoint.dut.ovs.spec import RuleSeries
+from pinchpoint.keys.kinds import MismatchError, check, ipv4_address, mac_address
 
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
 _NUMBER = re.compile(r"[0-9]{1,5}")

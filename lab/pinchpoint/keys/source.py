@@ -11,8 +11,8 @@ from difflib import get_close_matches
 from pathlib import Path as FilePath
 from typing import Any
 
+from pinchpoint.keys.lexical import Path, Place, places
 from pinchpoint.model.errors import InputError
-from pinchpoint.scenario.lexical import Path, Place, places
 
 LARGEST_FILE = 1 << 20
 MOST_PROBLEMS = 100

@@ -4,10 +4,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pinchpoint.scenario.key import Computed, Key, Required, Table, Unset
-from pinchpoint.scenario.kinds import MismatchError
-from pinchpoint.scenario.lexical import Path
-from pinchpoint.scenario.source import Source, dotted
+from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
+from pinchpoint.keys.kinds import MismatchError
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.source import Source, dotted
 
 Values = dict[str, Any]
 """The values of one table by model field; a field whose value was refused is absent."""
@@ -24,9 +24,11 @@ class Element:
 class Reader:
     """Reads tables, noting problems in the source and which keys were left to their default."""
 
-    def __init__(self, source: Source, tables: Sequence[Table]) -> None:
+    def __init__(self, source: Source, tables: Sequence[Table], foreign: Mapping[str, str] | None = None) -> None:
+        """`foreign`: keys and tables that are unknown here, and what to say of each."""
         self.source = source
         self.tables = tables
+        self._foreign = foreign or {}
         self.defaulted: set[str] = set()
         # The first table that has a key of that name, for who wrote it into another.
         named = [(key.name, f"{table.name}.{key.name}") for table in tables if table.name for key in table.keys]
@@ -39,6 +41,8 @@ class Reader:
                 for name in found:
                     if name in table.removed:
                         self.source.problem((*path, name), f"this key was removed; {table.removed[name]}")
+                    elif (place := f"{table.name}.{name}".lstrip(".")) in self._foreign:
+                        self.source.problem((*path, name), f"unknown key; {self._foreign[place]}")
                     elif name not in known and not table.is_open:
                         self.source.unknown((*path, name), known, self._elsewhere.get(name))
 
@@ -76,6 +80,9 @@ class Reader:
             at = (*path, key.name)
             if key.name in found:
                 self._read(key, found[key.name], at, values)
+                if key.command_line_only and not self.source.was_given(at):
+                    where = f"--set {dotted(at)}={found[key.name]}"
+                    self.source.problem(at, f"not allowed in a file; give it on the command line: {where}")
             elif isinstance(key.default, Required):
                 self.source.problem(at, f"missing; expected {key.kind.expected}")
             else:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from pinchpoint.scenario.kinds import Kind
+from pinchpoint.keys.kinds import Kind
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,7 @@ class Key:
     doc: str
     default: object = REQUIRED
     field: str = ""
+    command_line_only: bool = False  # a file, which may come from anywhere, may not set it
 
     @property
     def model_field(self) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from difflib import get_close_matches
 
-from pinchpoint.scenario.key import Key, Table
-from pinchpoint.scenario.lexical import Path
-from pinchpoint.scenario.source import dotted
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.source import dotted
 
 LONGEST_PATH = 200
 _PART = re.compile(r"([A-Za-z0-9_-]{1,64})(?:\[([1-9][0-9]{0,5})\])?")

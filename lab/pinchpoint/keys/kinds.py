@@ -98,6 +98,16 @@ def boolean() -> Kind:
     return Kind("true or false", read)
 
 
+def nothing() -> Kind:
+    """A table without keys: there is nothing to set."""
+
+    def read(value: Any) -> dict[str, str]:
+        check(value == {})
+        return {}
+
+    return Kind("an empty table: a device of this kind has no settings that may change while it runs", read)
+
+
 def integer(low: int, high: int) -> Kind:
     """A whole number from `low` to `high`."""
 
@@ -161,7 +171,7 @@ def cpus() -> Kind:
     return Kind("a list of CPU numbers", read)
 
 
-_TAKEN_NAMES = frozenset({"lo", "br0", "ovs-netdev", "ovs-system"})
+_TAKEN_NAMES = frozenset({"lo", "br0"})
 
 
 def port_name() -> Kind:
