@@ -1,5 +1,7 @@
 """Two real switches at once: slices, kills while one of them is frozen, interruption and resumption."""
 
+import itertools
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -8,12 +10,11 @@ from pathlib import Path
 
 import pytest
 from bench_tools import (
+    SLOW,
     STATE,
-    journal_entries,
     kill_lab,
     marked_processes,
     run,
-    start,
     start_watched,
     stretches_in,
     wait_for,
@@ -21,12 +22,20 @@ from bench_tools import (
 )
 from scenario_text import one_way
 
+from pinchpoint.bench import builder, host
+from pinchpoint.bench.journal import Journal
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
+from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.scenario import standing_bench
+from pinchpoint.sweep.setup import prepare
+from pinchpoint.sweep.together import frozen
 
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
 MEASURING = "measuring  ·  slices"
+FORK = multiprocessing.get_context("fork")
 
 
 @pytest.fixture
@@ -81,17 +90,40 @@ def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_lef
     assert "as a duet" in done.stdout
 
 
-ENTRIES = 22  # in the journals of both benches together
+def built_beside_a_frozen_twin(texts, fatal_entry):
+    """One bench stands frozen while the other is built and removed; SIGKILL after the journal entry `fatal_entry`."""
+    record, written = Journal.record, itertools.count(1)
+
+    def recorded(self, op, resource):
+        record(self, op, resource)
+        if next(written) == fatal_entry:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    Journal.record = recorded
+    twin = prepare(parse(texts[0], "a.toml"))
+    other = prepare(parse(texts[1], "b.toml"), beside=twin)
+    with host.preferred(), standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
+        pass
 
 
-@pytest.mark.parametrize("entries", [1, 8, 11, 12, 19, ENTRIES])
-def test_after_kill_9_while_building_two_benches_clean_leaves_nothing(rates, tmp_path, entries):
-    before = what_is_there()
-    process = start(*words(rates(), tmp_path / "runs"))
-    wait_for(lambda: journal_entries() >= entries or process.poll() is not None, f"{entries} journal entries")
-    kill_lab(process)
-    assert run("clean").returncode == 0
-    assert what_is_there() == before
+def test_after_kill_9_at_every_journal_entry_of_a_duet_clean_leaves_nothing(rates):
+    """The lab is a forked process, so that none of the kills waits for an interpreter to start."""
+    text = rates().read_text()
+    rewriting = text.replace("actions=output", "actions=mod_dl_dst:02:00:00:00:00:99,output")
+    assert rewriting != text
+    before, frozen_at = what_is_there(), []
+    for fatal_entry in itertools.count(1):
+        lab = FORK.Process(target=built_beside_a_frozen_twin, args=((text, rewriting), fatal_entry))
+        lab.start()
+        lab.join(60)
+        frozen_at += [fatal_entry] * any(map(is_frozen, pid_of("ovs-vswitchd-dpdk")))
+        assert builder.clean().failures == ()
+        assert what_is_there() == before, f"after entry {fatal_entry}"
+        if lab.exitcode == 0:
+            break
+        assert lab.exitcode == -signal.SIGKILL
+    built = fatal_entry // 4  # entries of one bench: each resource of both is created and removed
+    assert frozen_at == list(range(built + 1, 3 * built + 1))
 
 
 @pytest.mark.parametrize("engine_too", [False, True])
@@ -184,12 +216,13 @@ levels = [1, 64, 200]
 
 @pytest.fixture
 def related(tmp_path):
-    """A sweep whose points are measured relative to the first."""
+    """A sweep whose points are measured relative to the first; any engine overloads them."""
     path = tmp_path / "related.toml"
     path.write_text(
         one_way(
             "rates",
             RELATED,
+            rules=SLOW,
             dut="memory_mb = 512",
             stream='ipv4_src = "10.0.0.1-10.0.0.200"',
             search="drain_s = 0.05\nmax_traffic_s = 2",

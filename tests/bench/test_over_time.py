@@ -10,6 +10,7 @@ import pytest
 from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
+from pinchpoint.bench.host import preferred
 from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.result import Outcome
@@ -156,7 +157,7 @@ def test_every_action_shows_once_it_is_done_and_leaves_the_switch_as_it_was(noth
     changes = {"add-flows": 0, "del-flows": None, "add-ports": 1, "del-ports": None, "settings": 2, "restart": None}
     blocked = Blocked("none", 30, {"emc-insert-inv-prob": "50", "max-idle": "9000"}, 1e4, 0.1, 0.1, 1)
     setup = prepare(load(written("blocked", '[blocked]\naction = "none"', "af_packet")))
-    with standing_bench(setup, Listener()):
+    with preferred(), standing_bench(setup, Listener()):
         control = Unixctl(setup.places.control)
         for name, changed in changes.items():
             before, pid = state_of(setup.places)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench_tools import marked_processes, run
 
+from pinchpoint.bench.host import preferred
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener
@@ -37,7 +38,7 @@ def test_a_restarted_switch_is_another_process_with_the_same_rules(nothing_left,
     for datapath in ("dpdk", "af_packet"):
         setup = prepare(load(scenario(datapath=datapath)))
         pidfile = Path(setup.places.pidfile("vswitchd"))
-        with standing_bench(setup, Listener()) as builder:
+        with preferred(), standing_bench(setup, Listener()) as builder:
             pid, rules, before = int(pidfile.read_text()), _rules_of(setup.places), marked_processes()
             restart_dut(builder, setup, Listener())
             assert int(pidfile.read_text()) != pid
@@ -67,4 +68,4 @@ def test_a_pilot_measures_every_combination_and_tells_components_and_advice(noth
     assert sum(one["share"] for one in judged["components"]) > 0.999
     again = run("run", "--resume", folder)
     assert again.returncode == 2
-    assert "a pilot is not resumed" in again.stderr
+    assert "a pilot cannot be resumed" in again.stderr

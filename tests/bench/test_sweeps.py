@@ -91,7 +91,7 @@ def test_what_cannot_run_here_is_impossible_what_the_switch_refuses_fails_and_th
     assert done.returncode == 4, done.stderr  # a point failed
     nowhere, refused, good = only_folder(tmp_path / "runs").read_result().scenarios
     assert nowhere.outcome is Outcome.IMPOSSIBLE
-    assert "CPU 63 not usable" in nowhere.reason
+    assert "CPU 63 cannot be used here" in nowhere.reason
     assert refused.outcome is Outcome.FAILED
     assert "teleport" in refused.reason
     assert good.outcome is Outcome.MEASURED
@@ -103,7 +103,7 @@ def test_a_sweep_of_which_nothing_can_run_ends_as_a_scenario_would(nothing_left,
     path.write_text(path.read_text().replace("pmd_cpus = [1]", "pmd_cpus = [63]"))
     done = run("run", path, "--out", tmp_path / "runs")
     assert done.returncode == 3
-    assert "CPU 63 not usable" in done.stderr
+    assert "CPU 63 cannot be used here" in done.stderr
     assert not (tmp_path / "runs").exists()
 
 

@@ -6,6 +6,7 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 
+from pinchpoint.bench.host import preferred
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
@@ -46,9 +47,9 @@ def scenario(datapath="af_packet", *, bridges=(), ports=False, **changes):
 
 @contextmanager
 def stands(wanted):
-    """The bench of `wanted` stands inside the block; hands out its Setup."""
+    """The bench of `wanted` stands inside the block, preferred as in every run; hands out its Setup."""
     setup = prepare(wanted)
-    with standing_bench(setup, Listener()):
+    with preferred(), standing_bench(setup, Listener()):
         yield setup
 
 

@@ -22,20 +22,28 @@ def stretch(
     slicing: Slicing = SLICING,
     gaps: float = 0.0,
     after_thaw: float = 1.0,
+    warm_s: float = 0.0,
     phase: str = MEASURED,
 ) -> Stretch:
     """Slices A B B A ... of two benches on one host; B forwards `ratio` times as much as A.
 
     `gaps`: the share of slices in which the engine's core stands still, and forwards a tenth. `after_thaw`: what is
-    forwarded in slices after a change of the bench, as a share. Scatter has heavy tails: Student's t of 3 degrees.
+    forwarded in slices after a change of the bench, as a share; B alone forwards half until `warm_s` after it. Scatter
+    has heavy tails: Student's t of 3 degrees.
     """
     chance = random.Random(seed)
     lost_s = slicing.settle_s + slicing.discard_s
     made: list[Slice] = []
-    for number in range(int(length_s / slicing.length_s) // 4 * 4):
-        side, thawed = "ABBA"[number % 4], number % 4 in (1, 3) or number == 0
+    row, since_s = slicing.in_a_row, 0.0
+    for number in range(int(length_s / slicing.length_s) // (4 * row) * 4 * row):
+        side = "ABBA"[number // row % 4]
+        thawed = not made or made[-1].side != side
+        since_s = 0.0 if thawed else since_s + slicing.length_s
         begin_s, long_s = number * slicing.length_s + lost_s * thawed, slicing.length_s - lost_s * thawed
         rate = host_fps(begin_s) * math.exp(scatter * _t3(chance) / math.sqrt(3)) * (ratio if side == "B" else 1.0)
+        if side == "B":
+            cold_s = min(long_s, max(0.0, warm_s - since_s - lost_s * thawed))
+            rate *= 1 - 0.5 * cold_s / long_s
         still = chance.random() < gaps
         rate *= (after_thaw if thawed else 1.0) * (0.1 if still else 1.0)
         received = round(min(rate, 0.9 * LOAD_FPS) * long_s)

@@ -1,7 +1,7 @@
 //! The client's thread: connect, warm up, measure, account.
 
 use crate::counters;
-use crate::failure::Failure;
+use crate::failure::{Failure, FailureKind};
 use crate::fault::Fault;
 use crate::many::Many;
 use crate::place;
@@ -243,7 +243,10 @@ fn report(course: Course, worker: &Worker, before: &Reading, end: &Ended) -> Rep
 }
 
 fn no_connection(fault: Fault, target: SocketAddr) -> Failure {
-    let failure = Failure::setup(&format!("cannot connect to {target}"), fault);
+    let mut failure = Failure::setup(&format!("cannot connect to {target}"), fault);
+    if matches!(fault, Fault::Timeout | Fault::Unreachable | Fault::Refused) {
+        failure.kind = FailureKind::Unreachable;
+    }
     match fault {
         Fault::AddressUnavailable => {
             failure.hint("make every address of sources one of the client's namespace")

@@ -5,8 +5,10 @@ use std::fmt;
 pub enum FailureKind {
     /// A key of the workload has a value that cannot be met.
     Invalid,
-    /// A namespace, a core, an address or the first connection is not to be had.
+    /// A namespace, a core or an address is not to be had.
     Setup,
+    /// The server was not reached by the first connection.
+    Unreachable,
     /// One of the workload's own threads failed.
     Internal,
 }

@@ -5,7 +5,7 @@ from dataclasses import replace
 from statistics import median
 
 from pinchpoint.diagnose import comparing, wording
-from pinchpoint.diagnose.duet import NOT_OVERLOADED, NOTHING, Duet, Quad, compare_slices
+from pinchpoint.diagnose.duet import NOT_OVERLOADED, NOTHING, TOO_SHORT, Duet, Quad, compare_slices
 from pinchpoint.diagnose.paired import fewest_pairs
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Compared, Comparison, ComparisonKind, Decision, MetricComparison, Side
@@ -77,13 +77,13 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
 
 def why_refused(summary: DuetSummary) -> str:
     """Why there is no ratio, or none that may be reported; empty if there is one."""
-    slow = summary.discarded.get(NOT_OVERLOADED, 0)
-    if summary.slices and slow > MOST_NOT_OVERLOADED * summary.slices:
-        share = units.share(slow / summary.slices)
+    slow, slices = summary.discarded.get(NOT_OVERLOADED, 0), summary.slices - summary.discarded.get(TOO_SHORT, 0)
+    if slices and slow > MOST_NOT_OVERLOADED * slices:
+        share = units.share(slow / slices)
         return f"the engine could not overload the devices in {share} of the slices: they may forward more than that"
     if summary.quads_used:
         return ""
-    if summary.discarded.get(NOTHING, 0) >= summary.slices / 2:  # of one bench all of them
+    if summary.discarded.get(NOTHING, 0) >= slices / 2:  # of one bench all of them
         return "A or B forwarded nothing"
     return f"every slice was discarded ({reasons(summary)})"
 
@@ -121,4 +121,5 @@ def _notes(summary: DuetSummary) -> Iterator[str]:
     if lost := sum(summary.discarded.values()):
         share = units.share(lost / summary.slices)
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {reasons(summary)}"
+    yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"

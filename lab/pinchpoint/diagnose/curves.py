@@ -1,10 +1,12 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pinchpoint.diagnose.estimate import FEWEST_FOR_INTERVAL, median_interval, without_extremes
 from pinchpoint.diagnose.visibility import with_visibility
 from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Level
@@ -24,11 +26,28 @@ def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tu
 
 def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
     by_levels: dict[tuple[Level, ...], list[ScenarioResult]] = {}
-    for one in results:
+    for one in _of_one_reference(results):
         by_levels.setdefault(tuple(one.levels.get(factor.name, "") for factor in sweep.factors), []).append(one)
     ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
     points = [_point(sorted(by_levels[levels], key=lambda one: one.repeat)) for levels in ordered]
     return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
+
+
+def _of_one_reference(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
+    """The results, relative rates only of one reference: the last one, where an earlier one had to be replaced."""
+    references = [one.reference for one in results if one.reference == one.scenario]
+    last = references[-1] if references else ""
+    return [one if one.reference in ("", last) else replace(one, metrics=_without_ratio(one)) for one in results]
+
+
+def _without_ratio(one: ScenarioResult) -> tuple[Metric, ...]:
+    why = f"refused: relative to {one.reference}, which the engine could not overload"
+    return tuple(
+        replace(metric, value=0.0, low=None, high=None, note=why)
+        if metric.name == RELATIVE and bound_of(metric.note) is not Bound.REFUSED
+        else metric
+        for metric in one.metrics
+    )
 
 
 def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...]:

@@ -6,9 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pinchpoint.diagnose.find_shape import refused_rate, said
 from pinchpoint.diagnose.ratio import Ratio, ratio
 from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Factor, Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
+from pinchpoint.model.terms import is_rate
 
 CYCLES = "cycles per packet"
 
@@ -33,6 +35,19 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
             f"{numbers}{beside}.",
             warning=False,
         )
+        yield from _not_compared(request, mine, other, level)
+
+
+def _not_compared(request: FindingRequest, mine: Series, other: Series, level: Level | None) -> Iterator[Finding]:
+    """That both groups have only relative rates at a larger level: no ratio of their references is known."""
+    related = _common(mine, other, RELATIVE) if is_rate(request.metric) else []
+    if level is None or level not in related or related[-1] == level:
+        return
+    yield Finding(
+        f"{request.group} and {request.against} are not compared at {along(mine.factor, related[-1])}: their relative "
+        "rates there are multiples of two references that were not measured beside each other.",
+        warning=True,
+    )
 
 
 def _pairs(

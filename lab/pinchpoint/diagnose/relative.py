@@ -2,15 +2,34 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
 
-from pinchpoint.diagnose.comparing_slices import interval_of, rate_metric, why_refused
-from pinchpoint.diagnose.duet import compare_slices, loss_after_thaw
+from pinchpoint.diagnose.comparing_slices import MOST_NOT_OVERLOADED, interval_of, rate_metric, why_refused
+from pinchpoint.diagnose.duet import NOT_OVERLOADED, Duet, compare_slices, counted, in_parts, loss_after_thaw
 from pinchpoint.model import units
-from pinchpoint.model.duet import FORWARDED, MEASURED, RELATIVE, Stretch
+from pinchpoint.model.duet import FORWARDED, RELATIVE, Stretch
 from pinchpoint.model.measurement import Metric
 
-NARROW = 0.03  # half of an interval, as a share: a curve needs no narrower one
+NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
+MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
+Z = 1.96
 UNIT = "x"
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """Of B, a point, to A, its reference."""
+
+    value: float
+    low: float  # what a thaw may have cost is in the interval
+    high: float
+    thaw_cost: float
+
+    @property
+    def is_narrow(self) -> bool:
+        """Narrow enough for a curve."""
+        return max(self.high - self.value, self.value - self.low) <= NARROW * self.value
 
 
 def of_reference() -> Metric:
@@ -18,38 +37,85 @@ def of_reference() -> Metric:
     return Metric(RELATIVE, UNIT, 1.0, 1.0, 1.0, "the reference")
 
 
+def not_overloaded(most_fps: float | None) -> Metric:
+    """The relative rate of a point that can be no reference: its own search ended with the highest load."""
+    most = "" if most_fps is None else f" with {units.fps(most_fps)}, the most that was offered"
+    return Metric(RELATIVE, UNIT, 0.0, note=f"refused: the engine cannot overload it{most}")
+
+
 def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metric, ...]:
     """The ratio of B, a point, to A, its reference, and what the point forwarded; with a note where there is no ratio.
 
     What slices measure is the rate forwarded under overload, so that this is what the ratio is of.
     """
-    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
-    if not measured:
+    measured = counted(stretches)
+    if not any(one.slices for one in measured):
         return (Metric(RELATIVE, UNIT, 0.0, note="refused: no slice was measured"),)
     found = compare_slices(stretches)
-    if why := why_refused(found.summary):
+    if why := _not_overloaded(measured, reference) or why_refused(found.summary):
         return (Metric(RELATIVE, UNIT, 0.0, note=f"refused: {why}"),)
-    assert found.difference is not None  # else every slice was discarded, which has a reason
+    ratio = _ratio(found, measured)
+    assert ratio is not None  # else every slice was discarded, which has a reason
+    note = f"{interval_of(found)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"
+    note += f"; of the {FORWARDED}, relative to {reference}"
+    return Metric(RELATIVE, UNIT, ratio.value, ratio.low, ratio.high, note), rate_metric(found.quads, "B")
+
+
+def _ratio(found: Duet, measured: Sequence[Stretch]) -> Ratio | None:
+    if found.difference is None:
+        return None
     ratio, cost = found.difference, thaw_cost(measured)
     low, high = ratio.low * (1 + min(0.0, cost)), ratio.high * (1 + max(0.0, cost))
-    note = f"{interval_of(found)}, widened by {units.share(abs(cost))} for what a thaw costs"
-    note += f"; of the {FORWARDED}, relative to {reference}"
-    return Metric(RELATIVE, UNIT, ratio.ratio, low, high, note), rate_metric(found.quads, "B")
+    return Ratio(ratio.ratio, low, high, cost)
 
 
 def thaw_cost(measured: Sequence[Stretch]) -> float:
     """By which share the ratio of B to A may be too low, because a thaw costs B more than A; negative: too high.
 
-    The bench whose tables are larger finds less of them in the caches. Half of the slices follow a thaw.
+    The bench whose tables are larger finds less of them in the caches. Half of the parts follow a thaw.
     """
     a, b = (loss_after_thaw(measured, side) or 0.0 for side in "AB")
     return math.sqrt((1 - a) / (1 - b)) - 1
 
 
-def is_narrow(stretches: Sequence[Stretch]) -> bool:
-    """Whether the ratio of B to A has an interval that is narrow enough for a curve."""
-    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
-    found = compare_slices(measured).difference if measured else None
-    if found is None or found.confidence is None:
+def is_enough(stretches: Sequence[Stretch]) -> bool:
+    """Whether more slices would be wasted: the interval is narrow, enough could be used, or surely one of the two
+    cannot be overloaded.
+    """
+    measured = counted(stretches)
+    if not any(one.slices for one in measured):
         return False
-    return max(found.high - found.ratio, found.ratio - found.low) <= NARROW * found.ratio
+    if any(surely_not_overloaded(measured, side) for side in "AB"):
+        return True
+    found = compare_slices(stretches)
+    if sum(one.length_s for one in found.quads) >= MOST_USED_S:
+        return True
+    ratio = _ratio(found, measured)
+    is_interval = found.difference is not None and found.difference.confidence is not None
+    return ratio is not None and is_interval and ratio.is_narrow
+
+
+def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:
+    """Whether the engine could not overload the bench in more slices than chance explains, and a ratio bears."""
+    share, number = _without_overload(counted(stretches), side)
+    return number > 0 and share - Z * math.sqrt(share * (1 - share) / number) > MOST_NOT_OVERLOADED
+
+
+def _without_overload(measured: Sequence[Stretch], side: str) -> tuple[float, int]:
+    """(share of the slices of a bench in which it was not overloaded, how many could have been)."""
+    every = [part for stretch in measured for part in in_parts(stretch) if part.side == side]
+    reasons = [reason for part in every for reason in part.reasons if reason in ("", NOT_OVERLOADED)]
+    return reasons.count(NOT_OVERLOADED) / max(1, len(reasons)), len(reasons)
+
+
+def _not_overloaded(measured: Sequence[Stretch], reference: str) -> str:
+    """Which of the two the engine could not overload, and how much it offered; empty if it overloaded both."""
+    for side, name in (("A", f"its reference {reference}"), ("B", "it")):
+        share, _ = _without_overload(measured, side)
+        if share > MOST_NOT_OVERLOADED:
+            rates = [one.offered / one.length_s for stretch in measured for one in stretch.slices if one.side == side]
+            return (
+                f"the engine could not overload {name}, which forwarded all that was offered "
+                f"({units.fps(median(rates))}) in {units.share(share)} of its slices"
+            )
+    return ""

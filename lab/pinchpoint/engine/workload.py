@@ -10,7 +10,7 @@ from types import TracebackType
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import EngineProcess, Progress
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
-from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
+from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError, UnreachableError
 
 Listener = Callable[[SocketsSample], None]
 OVERHEAD_S = 1.0  # of a repeat: threads, namespaces, cache-line probes
@@ -40,8 +40,9 @@ class Workloads(EngineProcess):
         """One workload to its end; `listener` gets its samples as they come.
 
         A path or a peer that goes away is no error but a result that was `aborted`, with its reason.
-        Raises RequirementError if this machine lacks something (a namespace, an address, rights) or the
-        engine knows no workloads, EngineError if the engine refuses a value, fails or dies.
+        Raises UnreachableError if the client does not reach the server, RequirementError if this machine lacks
+        something (a namespace, an address, rights) or the engine knows no workloads, EngineError if the engine
+        refuses a value, fails or dies.
         """
 
         def heard(sample: Progress) -> None:
@@ -58,6 +59,8 @@ class Workloads(EngineProcess):
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         if error.code == "malformed" and error.message.startswith("type:"):
             return RequirementError("this engine does not support socket workloads", "install both from the same wheel")
+        if error.code == "link_down":
+            return UnreachableError(f"engine: {error.message}", error.hint)
         if error.code == "port_open" and error.hint is not None:
             return RequirementError(f"engine: {error.message}", error.hint)
         return super()._refusal(error)

@@ -20,6 +20,8 @@ class Slicing:
     length_s: float  # of a slice, from its begin to its end
     settle_s: float  # after a switch to the other bench: nothing is sent yet
     discard_s: float  # after that: sent, but not counted
+    in_a_row: int = 1  # slices that make one of A B B A
+    warming: int = 0  # of the first slices after a thaw: counted, but not compared; fewer than in_a_row
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,10 @@ class BenchError(PinchpointError):
     exit_code = 4
 
 
+class UnreachableError(BenchError):
+    """Two ends of the bench do not reach each other."""
+
+
 class EngineError(PinchpointError):
     """The traffic engine failed, died, or broke the protocol."""
 

@@ -70,9 +70,11 @@ def duet_lines(found: DuetSummary) -> tuple[str, ...]:
     """How the slices were cut, how many were used, and what freezing cost."""
     cut, thaw = found.slicing, found.thaw
     lost = sum(found.discarded.values())
+    row = f"{cut.in_a_row} slices" if cut.in_a_row > 1 else "slices"
+    warming = f" and the first {cut.warming} are not compared" if cut.warming else ""
     lines = [
-        f"slices of {units.seconds(cut.length_s)}, of which {units.seconds(cut.settle_s + cut.discard_s)} are "
-        f"not counted after each change of the bench; {units.fps(found.load_fps)} offered",
+        f"{row} of {units.seconds(cut.length_s)}, of which {units.seconds(cut.settle_s + cut.discard_s)} are "
+        f"not counted{warming} after each change of the bench; {units.fps(found.load_fps)} offered",
         f"{found.used:,} of {found.slices:,} slices used in {found.quads_used:,} quads, {lost:,} discarded",
     ]
     costs = {

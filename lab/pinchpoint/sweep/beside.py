@@ -8,7 +8,7 @@ from functools import partial
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.metrics import Own, of_trial
-from pinchpoint.diagnose.relative import is_narrow, relative_metrics
+from pinchpoint.diagnose.relative import is_enough, relative_metrics
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.duet import Stretch
@@ -16,7 +16,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.sweep.duet import STRETCH_S, measure_duet
+from pinchpoint.sweep.duet import measure_duet
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.measure import Measurer
 from pinchpoint.sweep.rates import measure_rates
@@ -26,7 +26,7 @@ from pinchpoint.sweep.standing import Record, Recorded, Standing
 from pinchpoint.sweep.summary import Found, result_of
 from pinchpoint.sweep.together import frozen, thawed
 
-MOST_S = 3 * STRETCH_S  # of slices of one point, however wide its interval is then
+MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
 OVERLOAD = "overload"
 OVERLOAD_S = 0.5
 
@@ -84,7 +84,7 @@ class ReferenceBench:
         trials = list[Trial]()
 
         def overloaded(measurer: Measurer) -> None:
-            if not alone:  # its search has told the same
+            if not alone:  # its search has shown the same
                 return
             measurer.trial(OVERLOAD, OVERLOAD_S, bench.scenario.search.max_load_fps)
             trials.extend(measurer.trials)
@@ -97,7 +97,7 @@ class ReferenceBench:
 
         first = replace(self._standing, on_stoppable=bench.on_stoppable)
         with thawed(self._standing.setup):
-            warnings = measure_duet(first, bench, MOST_S, kept, tuple(stretches), is_narrow, overloaded)
+            warnings = measure_duet(first, bench, MOST_S, kept, tuple(stretches), is_enough, overloaded)
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
             metrics += _explaining(trials, device_of(bench.scenario).metrics)

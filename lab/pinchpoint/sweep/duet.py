@@ -1,9 +1,9 @@
 """Two standing benches measured in alternating slices: A B B A, within one request to the engine.
 
 What the host does meets both within milliseconds, so that the ratio of their rates is known to a per cent where
-the rates themselves move by a factor. What a slice measures is the rate forwarded under overload, and no other: the
-loss-free rate would need loads that follow a moving threshold, for which `Duet.stretch` takes any load. Cycles per
-packet are not told: a frozen thread's clock runs on, so that its counters hold the time of its freeze.
+the rates themselves move by a factor. What a slice measures is the rate forwarded under overload, and no other: it
+counts arrivals, and whether a frame was lost is known only once the bench has drained. Cycles per packet are unknown: a
+frozen thread's clock runs on, so that its counters hold the time of its freeze.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from time import monotonic
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.duet import BEST, length_of, steady
+from pinchpoint.diagnose.duet import BEST, counted, length_of, steady
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError
@@ -25,19 +25,16 @@ from pinchpoint.sweep.warm_up import warm_up
 Enough = Callable[[Sequence[Stretch]], bool]
 
 ORDER = (0, 1, 1, 0)  # places of SIDES: a linear drift over a quad meets both alike
-STRETCH_S = 5.0  # of one request: what a kill can lose
+STRETCH_S = 2.5  # of one request: what a kill can lose, and how often it is asked whether the slices are enough
 FIRST_S = 0.3  # of the request that only finds out how much there is to overload
 CALIBRATION_S = 0.6  # of one slicing that is tried: 15 quads of the longest slices but one
 OVERLOAD = 2.5  # times the most that either bench forwards: hosts move it by 1.6 within seconds, some by more
-TOLERANCE = 0.03  # by which slices right after a thaw may forward less; both benches lose it, so little is in a ratio
+TOLERANCE = 0.03  # by which a part right after a thaw may forward less: half of what a ratio may lose or win by it
 
-# The number of slices decides how precise a ratio is, hardly their length: the shortest that is steady is taken.
-SLICINGS = (
-    Slicing(0.006, 0.001, 0.002),
-    Slicing(0.010, 0.002, 0.003),
-    Slicing(0.020, 0.002, 0.006),
-    Slicing(0.050, 0.002, 0.006),
-)
+# The number of slices decides how precise a ratio is, hardly their length: the shortest that is steady is taken. Where
+# caches need longer, several slices are in a row: long ones would each meet a pause of the engine's core.
+CALIBRATED = (Slicing(0.006, 0.001, 0.002), Slicing(0.010, 0.002, 0.003), Slicing(0.020, 0.002, 0.006))
+SLICINGS = (*CALIBRATED, *(Slicing(0.020, 0.002, 0.006, row, row // 2) for row in (2, 4)))
 UNDECIDED = SLICINGS[1]  # where the host disturbs nearly every slice: short ones are the likeliest to be spared
 RIGHT_AFTER_A_THAW = Slicing(0.010, 0.002, 0.0)  # measures what the others discard
 
@@ -102,28 +99,41 @@ class Duet:
         """
         if self.measured_s and self._enough(self.stretches):
             return
-        slicing = self._calibrated()
-        while (left_s := length_s - self.measured_s) > 4 * slicing.length_s:
+        slicing = self._recorded() or self._calibrated()
+        while (left_s := length_s - self.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
             if self.measured_s and self._enough(self.stretches):
                 return
             self._overload(self.stretch(MEASURED, slicing, min(STRETCH_S, left_s), self._load_fps))
+            if 2 * self.measured_s < length_s and steady(counted(self.stretches), TOLERANCE) is False:
+                slicing = _longer(slicing)
 
     @property
     def measured_s(self) -> float:
         """Seconds of measured slices, those of an earlier run included."""
         return sum(length_of(one) for one in self.stretches if one.phase == MEASURED)
 
+    def _recorded(self) -> Slicing | None:
+        """How an interrupted comparison cut its last slices, whose load is offered again; None without such."""
+        measured = counted(self.stretches)
+        if not measured:
+            return None
+        self._load_fps = measured[-1].load_fps
+        return measured[-1].slicing
+
     def _calibrated(self) -> Slicing:
-        """The shortest slices whose rate does not depend on their length; tried after what a thaw costs at all."""
+        """The shortest slices after which a thaw is not seen; tried after what a thaw costs at all.
+
+        So short a trial shows no small loss: it is looked for again in what is measured.
+        """
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, FIRST_S, self._load_fps))
         self._overload(self.stretch(CALIBRATION, RIGHT_AFTER_A_THAW, CALIBRATION_S, self._load_fps))
         found: bool | None = None
-        for slicing in SLICINGS[:-1]:
+        for slicing in CALIBRATED:
             tried = self.stretch(CALIBRATION, slicing, CALIBRATION_S, self._load_fps)
             self._overload(tried)
-            if found := steady(tried, TOLERANCE):
+            if found := steady([tried], TOLERANCE):
                 return slicing
-        return UNDECIDED if found is None else SLICINGS[-1]
+        return UNDECIDED if found is None else _longer(CALIBRATED[-1])
 
     def _overload(self, seen: Stretch) -> None:
         """Choose the next load by what was forwarded: enough for an overload, no more work for the engine than that."""
@@ -177,7 +187,7 @@ class Duet:
             probe_cores=(a.engine.cpus[0], a.dut.cpus[0]),
             slices=Slices(
                 groups=(tuple(range(first)), tuple(range(first, len(streams)))),
-                order=ORDER,
+                order=tuple(place for place in ORDER for _ in range(slicing.in_a_row)),
                 length_s=slicing.length_s,
                 settle_s=slicing.settle_s,
                 discard_s=slicing.discard_s,
@@ -192,6 +202,12 @@ class Duet:
         finally:
             self._sending = False
             self._pair.thaw()
+
+
+def _longer(slicing: Slicing) -> Slicing:
+    """The next longer slicing; the longest has none."""
+    known = SLICINGS.index(slicing) if slicing in SLICINGS else len(SLICINGS)  # another version may have cut others
+    return SLICINGS[known + 1] if known + 1 < len(SLICINGS) else slicing
 
 
 def _slices(found: EngineResult) -> Iterator[Slice]:

@@ -1,19 +1,23 @@
-"""Which points of a run are measured as ratios, to which reference; the others are measured as ever.
+"""Which points of a run are measured as ratios, to which reference; the others are measured alone.
 
-The reference of a group is the first of its points that is measured. Its bench stands, frozen, from the first point
-that is measured beside it to the group's last one, or until something is measured that needs the machine alone.
+The reference of a group is the first of its points that is measured and that the engine can overload. Its bench stands,
+frozen, from the first point that is measured beside it to the group's last one, or until something is measured that
+needs the machine alone. Where slices show that the engine cannot overload it, and no point is relative to it yet, the
+point beside it becomes the reference.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from pinchpoint.diagnose.relative import of_reference
+from pinchpoint.diagnose.curves import bound_of
+from pinchpoint.diagnose.relative import not_overloaded, of_reference, surely_not_overloaded
 from pinchpoint.dut import requirements
-from pinchpoint.model.duet import Stretch
+from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
-from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.study import Bound
 from pinchpoint.sweep.beside import ReferenceBench, RunOne
 from pinchpoint.sweep.duet_run import why_no_duet
 from pinchpoint.sweep.listener import Listener
@@ -45,9 +49,14 @@ class References:
         self._run_one, self._run_alone = run_one, run_alone
         self._stand, self._require, self._lacking = stand, require, lacking
         self._standing: ReferenceBench | None = None
+        self._related = set[str]()  # names of references that a point is a multiple of
         for found in done:
-            if found.outcome is Outcome.MEASURED and found.reference == found.scenario in self._by_name:
-                self._reference.setdefault(found.group, self._by_name[found.scenario])
+            if found.outcome is not Outcome.MEASURED or not _ratio_of(found):
+                continue
+            if found.reference == found.scenario in self._by_name:
+                self._reference[found.group] = self._by_name[found.scenario]
+            else:
+                self._related.add(found.reference)
 
     def __enter__(self) -> "References":
         return self
@@ -98,11 +107,33 @@ class References:
         assert self._standing is not None
         runs = self._run_alone if unit.point.relative is Relative.ALONE else self._run_one
         mine = [one for one in self._stretches if one.scenario == unit.name]
+
+        def keep(one: Stretch) -> None:
+            mine.append(one)
+            self._keep(one)
+
         try:
-            return self._standing.measured(runs, unit, mine, self._keep, arguments)
+            found = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
         except (BenchError, DutError, EngineError) as error:
             self._drop_after(error)  # either of the two benches may be the broken one
             raise
+        return self._beside(found, unit, reference, mine)
+
+    def _beside(
+        self, found: ScenarioResult, unit: Scenario, reference: Scenario, stretches: Sequence[Stretch]
+    ) -> ScenarioResult:
+        """A point's result; or that of a new reference, where the engine cannot overload the old one but the point."""
+        if _ratio_of(found):
+            self._related.add(reference.name)
+        if reference.name in self._related or not surely_not_overloaded(stretches, "A"):
+            return found
+        self._drop()
+        if surely_not_overloaded(stretches, "B"):
+            del self._reference[unit.point.group]
+            return found
+        self._reference[unit.point.group] = unit
+        kept = tuple(one for one in found.metrics if one.name != RELATIVE)
+        return replace(found, metrics=(of_reference(), *kept), reference=unit.name)
 
     def _as_reference(
         self,
@@ -110,13 +141,15 @@ class References:
         reference: Scenario | None,
         arguments: tuple[Record, Listener, Recorded, Callable[[Stoppable], None]],
     ) -> ScenarioResult:
-        """The group's first point, or a repeat of it."""
+        """The group's first point, or a repeat of it; only the former may turn out to be none."""
         self._drop()
         found = self._run_one(unit, *arguments)
         if found.outcome is not Outcome.MEASURED:
             return found
         if why := why_no_duet(unit, unit):
             return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
+        if reference is None and any(one.status is RateStatus.AT_LEAST for one in found.rates):
+            return replace(found, metrics=(not_overloaded(found.most_offered_fps), *found.metrics))
         reference = self._reference.setdefault(unit.point.group, reference or unit)
         return replace(found, metrics=(of_reference(), *found.metrics), reference=reference.name)
 
@@ -145,3 +178,8 @@ class References:
             self._drop()
         except PinchpointError as left:
             error.add_note(str(left))
+
+
+def _ratio_of(found: ScenarioResult) -> bool:
+    """Whether it has a relative rate."""
+    return any(one.name == RELATIVE and bound_of(one.note) is not Bound.REFUSED for one in found.metrics)

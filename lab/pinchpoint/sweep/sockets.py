@@ -20,7 +20,7 @@ from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
-from pinchpoint.model.errors import BenchError, DutError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Host, MeasureKind, Scenario, Sockets
@@ -173,10 +173,11 @@ class WindowMeasurer:
     def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
         try:
             return [one.result for one in self._pairs.run(wanted)]
-        except RequirementError as error:
+        except RequirementError:
             self._bracket.close()  # a switch that has died says so here
-            if "connecting to" not in error.message:
-                raise
+            raise
+        except UnreachableError as error:
+            self._bracket.close()
             # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
             client, server = self._ends.client.name, self._ends.server.name
             hint = "see that the scenario's rules forward both directions, and ARP between the hosts"

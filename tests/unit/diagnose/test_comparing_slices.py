@@ -33,6 +33,7 @@ def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time()
     assert metric.a.value == pytest.approx(2e6, rel=0.01)
     assert metric.a.low < metric.a.value < metric.a.high
     assert "cycles per packet are unknown" in part.notes[-1]
+    assert "forwarded rate under overload, not the loss-free rate" in part.notes[-2]
 
 
 def test_a_margin_is_judged_in_quads():

@@ -135,9 +135,51 @@ def test_what_a_thaw_costs_is_told_right_after_it_and_in_what_is_counted():
 
 
 def test_slices_are_steady_unless_they_surely_forward_less_after_a_thaw():
-    assert steady(stretch(constant(), length_s=0.6), 0.03)
-    assert steady(stretch(constant(), length_s=0.6, after_thaw=0.7), 0.03) is False
-    assert steady(stretch(constant(), length_s=0.04), 0.03) is None, "too few slices to say"
+    assert steady([stretch(constant(), length_s=0.6)], 0.03)
+    assert steady([stretch(constant(), length_s=0.6, after_thaw=0.7)], 0.03) is False
+    assert steady([stretch(constant(), length_s=0.04)], 0.03) is None, "too few slices to say"
+
+
+def test_one_bench_that_forwards_less_after_a_thaw_is_enough_to_be_unsteady():
+    """As with tables that fill the caches, beside a reference with hardly any."""
+    assert steady([stretch(constant(), length_s=2.5, warm_s=0.006)], 0.03) is False
+
+
+ROWS = Slicing(0.010, 0.002, 0.003, in_a_row=4, warming=2)
+
+
+def test_in_a_row_of_slices_the_first_after_a_thaw_are_not_compared():
+    short, rows = (
+        compare_slices([stretch(wandering(3), slicing=cut, warm_s=0.018, scatter=0.02)]) for cut in (SLICING, ROWS)
+    )
+    assert short.difference.ratio < 0.8
+    assert rows.difference.ratio == pytest.approx(1, abs=0.01)
+    summary = rows.summary
+    assert set(summary.discarded) == {duet.WARMING}
+    assert summary.discarded[duet.WARMING] == pytest.approx(summary.slices / 4, rel=0.01)
+    assert summary.used + sum(summary.discarded.values()) == summary.slices == 3000 // 16 * 16
+
+
+def test_a_pause_discards_its_slice_and_not_the_row():
+    rows = compare_slices([stretch(constant(), ratio=0.9, slicing=ROWS, gaps=0.1, scatter=0.01)])
+    single = compare_slices([stretch(constant(), ratio=0.9, gaps=0.1, scatter=0.01)])
+    assert rows.difference.ratio == pytest.approx(0.9, abs=0.003)
+    share = {len(one.summary.discarded): one.summary.quads_used / one.summary.quads for one in (rows, single)}
+    assert share[3] > 0.9 > share[2]
+    assert rows.summary.used + sum(rows.summary.discarded.values()) == rows.summary.slices
+
+
+def test_a_row_of_which_less_than_half_can_be_used_is_not_compared():
+    found = compare_slices([stretch(constant(), slicing=ROWS, gaps=0.7, scatter=0.01)])
+    assert found.summary.quads_used < 0.1 * found.summary.quads
+
+
+def test_slices_that_turned_out_too_short_are_not_compared():
+    cold = stretch(constant(), warm_s=0.018, length_s=5, scatter=0.01)
+    found = compare_slices([cold, stretch(constant(), slicing=ROWS, warm_s=0.018, scatter=0.01)])
+    assert found.difference.ratio == pytest.approx(1, abs=0.01)
+    assert found.summary.discarded[duet.TOO_SHORT] == len(cold.slices)
+    assert found.summary.slicing == ROWS
 
 
 def test_a_pseudomedian_is_not_moved_by_one_outlier():

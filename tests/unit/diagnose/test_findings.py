@@ -113,6 +113,15 @@ def test_compare_sets_two_groups_side_by_side_at_their_largest_common_level() ->
     )
 
 
+def test_compare_says_at_which_levels_two_groups_have_only_ratios_to_references_of_their_own() -> None:
+    reference, fallen = Estimate("x", 1.0, 1.0, 1.0, 1, "the reference"), {"relative rate": number(0.2, unit="x")}
+    points = {1: {"NDR": number(3e6), "relative rate": reference}, 65536: fallen}
+    first, second = findings(study("compare", group="mac", against="base"), [curve(points, "mac"), curve(points)])
+    assert first.text.startswith("The NDR of mac is 1.00 x")
+    assert "mac and base are not compared at 65,536 five-tuples" in second.text
+    assert second.warning
+
+
 def test_compare_of_groups_without_factor_takes_their_only_points() -> None:
     alone = [
         Curve(name, "", "rates", (), (point({}, {"NDR": number(rate)}),)) for name, rate in (("a", 2e6), ("b", 1e6))

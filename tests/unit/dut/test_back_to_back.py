@@ -4,10 +4,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
+from pinchpoint.dut.ovs.back_to_back import back_to_back, joined
 from support import TWO_PORTS
 
 from pinchpoint.bench.resource import Hugepages, Namespace, Relay, Veth
-from pinchpoint.dut.ovs.back_to_back import back_to_back, joined
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.errors import RequirementError

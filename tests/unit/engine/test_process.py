@@ -135,7 +135,9 @@ def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words)
 def test_a_device_is_continued_if_the_engine_dies_while_it_is_stopped():
     device = subprocess.Popen(["sleep", "600"])
     try:
-        stop = f"sys.stdin.readline(); import os; os.kill({device.pid}, 19); os.kill(os.getpid(), 9)"
+        state = f"open('/proc/{device.pid}/stat').read().split()[2]"
+        stop = "sys.stdin.readline(); import os\n"
+        stop += f"os.kill({device.pid}, 19)\nwhile {state} != 'T': pass\nos.kill(os.getpid(), 9)"
         engine = instrument(scripted(HELLO, OPENED, then=stop))
         engine.open()
         slices = Slices(((0,), (1,)), (0, 1), 0.02, 0.002, 0.006, ((), (device.pid,)))

@@ -118,6 +118,7 @@ fn refused(failure: Failure) -> ErrorReply {
         code: match failure.kind {
             FailureKind::Invalid => ErrorCode::Invalid,
             FailureKind::Setup => ErrorCode::PortOpen,
+            FailureKind::Unreachable => ErrorCode::LinkDown,
             FailureKind::Internal => ErrorCode::Internal,
         },
         message: failure.message,

@@ -158,7 +158,7 @@ fn a_first_connection_that_fails_is_a_failure_that_says_where() {
             ..Workload::loopback(Kind::Rr, Transport::Tcp)
         };
         let failure = run(&work, &Live::default()).unwrap_err();
-        assert_eq!(failure.kind, FailureKind::Setup);
+        assert_eq!(failure.kind, FailureKind::Unreachable);
         assert_eq!(
             failure.message,
             format!("cannot connect to {target}: connection refused")
