@@ -17,7 +17,7 @@ FAR_AND_NEAR = 2.0
 
 @dataclass(frozen=True)
 class Sample:
-    """One run: `rate` per second; shares of one core, null where they cannot be told."""
+    """One run: `rate` per second; shares of one core, null where they are unknown."""
 
     rate: float
     cpu_share: float | None = None  # CPU seconds per second of the contender and its core's ksoftirqd

@@ -222,7 +222,7 @@ class Engine:
 
 
 def cores_apart(core: int, other: int) -> dict[str, float]:
-    """The note of how far the cores are from each other just now; none where it cannot be told."""
+    """The note of how far the cores are from each other just now; none where it is unknown."""
     ports = [protocol.PortRequest(name, "mem", "pair", None, 64, 64, ()) for name in ("left", "right")]
     with engine(ports, one_worker(core, ports)) as running:
         result = running.run(trial([stream(0, "left", "right")], 0.01, probe_cores=(core, other)))

@@ -1,8 +1,9 @@
 """`make bench-real-search`: the same rate looked for again and again on a real switch, by both searches.
 
-Rounds are interleaved: in each, both searches on a host left alone, then with a busy loop of ours on the
-engine's core, then with one on the switch's. A search that is disturbed may refuse; what it may not do is
-tell a lower rate as if nothing had happened. Rates are compared within one distance of the cores only.
+Rounds are interleaved: in each, both searches on a host left alone, then with a busy loop on the engine's core,
+then with one on the switch's core. A rate is what the switch carries on the host of that time. A busy switch's core
+leaves less to carry, and a lower rate is right. A busy engine's core takes nothing from the switch: there a lower
+rate is an error, unless the search warns that the engine held frames back.
 """
 
 import argparse
@@ -12,7 +13,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -24,12 +26,11 @@ from table import PLAIN_WIDTH
 
 from pinchpoint.bench import host, requirements
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.diagnose.cache_line import differ
-from pinchpoint.diagnose.rejection import of_search
+from pinchpoint.diagnose.rejection import held_back, of_search
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
-from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
+from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Latency, Scenario, SearchMethod
 from pinchpoint.scenario import load
 from pinchpoint.sweep.frames import measuring
@@ -44,7 +45,7 @@ SCENARIO = Path(__file__).parents[1] / "studies" / "quickstart" / "2-snat-255.to
 """Slower than the engine on any host: forwarding alone may end at the generator, which is no rate of the switch."""
 ROUNDS = 10
 LONGEST_S, SMOKE_LONGEST_S = 40.0, 0.5  # of one search
-HOGS = ("nothing", "engine's core", "switch's core")
+ALONE, ENGINE_BUSY, SWITCH_BUSY = HOGS = ("nothing", "engine's core", "switch's core")
 BUSY_LEAD_S = 10.0  # the busy process outlasts the start and the end of a search
 SLICE_S = 0.02  # in which a hog of less than the whole core is busy once
 
@@ -56,15 +57,14 @@ class Found:
     round: int
     method: str
     hog: str
-    distance_ns: float | None
-    ndr: tuple[float, float, float] | None  # lower, quoted, upper; None: refused, or no more than a bound
+    status: RateStatus  # of the NDR
+    ndr: tuple[float, float, float] | None  # see `_range`; None: refused, or no more than a bound
     pdr: tuple[float, float, float] | None
-    at_least: bool  # the generator's ceiling came before the NDR
+    held_back: bool  # the search warns that the engine offered less than was due near the rate
     reason: str
     traffic_s: float
     wall_s: float
-    set_aside: float  # share of its trials
-    warnings: tuple[str, ...]
+    discarded: float  # share of its trials
 
 
 def _spin(cpu: int, until_s: float, duty: float) -> None:
@@ -95,7 +95,7 @@ def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float, longe
     """All rounds that the budget has time for, on one bench; the last may be cut short."""
     began, found = time.monotonic(), list[Found]()
     setup = prepare(scenario)
-    cpus = {HOGS[0]: None, HOGS[1]: setup.scenario.engine.cpus[0], HOGS[2]: setup.scenario.dut.pmd_cpus[0]}
+    cpus = {ALONE: None, ENGINE_BUSY: setup.scenario.engine.cpus[0], SWITCH_BUSY: setup.scenario.dut.pmd_cpus[0]}
     record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     with standing_bench(setup, Listener()):
         control = Unixctl(setup.places.control)
@@ -124,145 +124,120 @@ def _once(
     began = time.monotonic()
     measurer.trials.clear()
     result = measure_scenario(replace(scenario, search=search), measurer, Listener(), began)
-    rejections = of_search([trial for trial in measurer.trials if trial.phase == "search"])
+    searched = [trial for trial in measurer.trials if trial.phase == "search"]
     ndr, pdr = result.rates[0], result.rates[-1]
     return Found(
         round=number,
         method=str(method),
         hog=hog,
-        distance_ns=_distance_ns(result),
-        ndr=_ends(ndr),
-        pdr=_ends(pdr),
-        at_least=ndr.status is RateStatus.AT_LEAST,
+        status=ndr.status,
+        ndr=_range(ndr),
+        pdr=_range(pdr),
+        held_back=bool(held_back(searched, ndr.quoted_fps, search.relative_width)),
         reason=ndr.reason,
         traffic_s=result.traffic_s,
         wall_s=time.monotonic() - began,
-        set_aside=rejections.share,
-        warnings=result.warnings,
+        discarded=of_search(searched).share,
     )
 
 
-def _distance_ns(result: ScenarioResult) -> float | None:
-    if result.modes:
-        return result.modes[0].distance_ns
-    return result.cache_line.median_ns if result.cache_line else None
-
-
-def _ends(rate: Rate) -> tuple[float, float, float] | None:
+def _range(rate: Rate) -> tuple[float, float, float] | None:
+    """A rate that was found, between the ends of its band; by a method that knows no time, of its interval."""
     if rate.status is not RateStatus.FOUND or rate.lower_fps is None or rate.upper_fps is None:
         return None
-    return rate.lower_fps, rate.quoted_fps or rate.lower_fps, rate.upper_fps
+    low_fps, high_fps = (rate.band.low_fps, rate.band.high_fps) if rate.band else (rate.lower_fps, rate.upper_fps)
+    return low_fps, rate.quoted_fps or rate.lower_fps, high_fps
 
 
 def _brief(one: Found) -> str:
-    rate = one.reason if one.ndr is None else f"NDR {one.ndr[1] / 1e6:.2f} Mpps"
-    return f"{rate}; {one.set_aside:.0%} set aside, {one.wall_s:.0f} s"
+    rate = f"{one.status}: {one.reason}" if one.ndr is None else f"NDR {one.ndr[1] / 1e6:.2f} Mpps"
+    return f"{rate}; {one.discarded:.0%} discarded, {one.wall_s:.0f} s"
 
 
 def standing(one: Found, quiet: Sequence[Found]) -> str:
-    """How an answer compares with those of the same search on the host left alone, at one distance of the cores.
+    """How an answer compares with those of the same search on the host left alone.
 
-    `within`: its interval meets one of theirs. `lower`, `higher`: it lies beside all of them. A lower one
-    is `told` if a warning says that the rates may be too low.
+    `within`: its range meets one of theirs. `lower`, `higher`: it lies beside all of them. `lower, reported`: the
+    search warns that the engine held frames back. Without a number of its own: the status.
     """
     if one.ndr is None:
-        return "at least" if one.at_least else "refused"
-    alike = [other.ndr for other in quiet if other.ndr and other.method == one.method and _same_mode(one, other)]
+        return one.status.value.replace("_", " ")
+    alike = [other.ndr for other in quiet if other.ndr and other.method == one.method]
     if not alike:
         return "nothing to compare with"
     low, _, high = one.ndr
     if high < min(lower for lower, _, _ in alike):
-        return "lower, told" if any("too low" in warning for warning in one.warnings) else "lower"
+        return "lower, reported" if one.held_back else "lower"
     return "higher" if low > max(upper for _, _, upper in alike) else "within"
 
 
-def _same_mode(one: Found, other: Found) -> bool:
-    return one.distance_ns is None or other.distance_ns is None or not differ(one.distance_ns, other.distance_ns)
+def wrong(found: Sequence[Found]) -> list[Found]:
+    """Searches that reported a lower rate for want of frames from a busy engine, without a warning."""
+    quiet = [one for one in found if one.hog == ALONE]
+    return [one for one in found if one.hog == ENGINE_BUSY and standing(one, quiet) == "lower"]
 
 
 def rows(found: Sequence[Found]) -> list[dict[str, Any]]:
-    """One for each search and hog: medians, spread, refusals, costs, and how its answers stand to the quiet ones."""
-    quiet = [one for one in found if one.hog == HOGS[0]]
-    told = []
+    """One for each search and hog: medians, spread, costs, and how its answers compare with the quiet ones."""
+    quiet = [one for one in found if one.hog == ALONE]
+    every = []
     for hog in HOGS:
         for method in SearchMethod:
             own = [one for one in found if (one.hog, one.method) == (hog, method)]
             if own:
-                stands: dict[str, int] = {}
-                for one in own:
-                    others = [other for other in quiet if other is not one]
-                    word = standing(one, others)
-                    stands[word] = stands.get(word, 0) + 1
-                told.append(_row(own, hog, str(method), stands))
-    return told
+                stands = Counter(standing(one, [other for other in quiet if other is not one]) for one in own)
+                every.append(_row(own, hog, str(method), stands))
+    return every
 
 
-def _row(own: Sequence[Found], hog: str, method: str, stands: dict[str, int]) -> dict[str, Any]:
+def _row(own: Sequence[Found], hog: str, method: str, stands: Mapping[str, int]) -> dict[str, Any]:
     return {
         "busy": hog,
         "method": method,
         "searches": len(own),
-        "refused": sum(one.ndr is None and not one.at_least for one in own),
-        "ndr": _by_mode([(one.distance_ns, one.ndr) for one in own]),
-        "pdr": _by_mode([(one.distance_ns, one.pdr) for one in own]),
+        "numbers": sum(one.ndr is not None for one in own),
+        "ndr": _spread([one.ndr for one in own]),
+        "pdr": _spread([one.pdr for one in own]),
         "traffic_s": statistics.median(one.traffic_s for one in own),
         "wall_s": statistics.median(one.wall_s for one in own),
-        "set_aside": statistics.median(one.set_aside for one in own),
-        "stands": stands,
+        "discarded": statistics.median(one.discarded for one in own),
+        "stands": dict(stands),
     }
 
 
-def _by_mode(rates: Sequence[tuple[float | None, tuple[float, float, float] | None]]) -> list[dict[str, Any]]:
-    """Median and relative spread (highest less lowest) of the quoted rates, for each distance of the cores."""
-    groups: list[list[tuple[float, float]]] = []
-    for distance_ns, ends in rates:
-        if ends is None:
-            continue
-        place = (distance_ns or 1.0, ends[1])
-        group = next((one for one in groups if not differ(one[0][0], place[0])), None)
-        if group is None:
-            groups.append([place])
-        else:
-            group.append(place)
-    return [
-        {
-            "distance_ns": statistics.median(distance for distance, _ in group),
-            "n": len(group),
-            "median_fps": statistics.median(fps for _, fps in group),
-            "spread": (max(fps for _, fps in group) - min(fps for _, fps in group))
-            / statistics.median(fps for _, fps in group),
-        }
-        for group in groups
-    ]
+def _spread(ranges: Sequence[tuple[float, float, float] | None]) -> dict[str, float]:
+    """Median and relative spread (highest less lowest) of the quoted rates; empty if there is none."""
+    quoted_fps = [ends[1] for ends in ranges if ends is not None]
+    if not quoted_fps:
+        return {}
+    middle_fps = statistics.median(quoted_fps)
+    return {"median_fps": middle_fps, "spread": (max(quoted_fps) - min(quoted_fps)) / middle_fps}
 
 
 def show(found: Sequence[Found], rounds: int) -> None:
     """Print the table."""
     table = Table(title=f"one rate of a real switch, up to {rounds} interleaved rounds; medians", show_lines=True)
-    headings = ("busy loop on", "search", "searches", "refused", "NDR", "PDR", "traffic", "wall", "set aside", "NDR is")
+    headings = ("busy loop on", "search", "searches", "numbers", "NDR", "PDR", "traffic", "wall", "discarded", "NDR is")
     for heading in headings:
         table.add_column(heading)
     for row in rows(found):
-        counts = (str(row["searches"]), str(row["refused"]))
-        times = (f"{row['traffic_s']:.1f} s", f"{row['wall_s']:.1f} s", f"{row['set_aside']:.0%}")
+        counts = (str(row["searches"]), str(row["numbers"]))
+        times = (f"{row['traffic_s']:.1f} s", f"{row['wall_s']:.1f} s", f"{row['discarded']:.0%}")
         stands = "\n".join(f"{count} {word}" for word, count in row["stands"].items())
-        table.add_row(row["busy"], row["method"], *counts, _told(row["ndr"]), _told(row["pdr"]), *times, stands)
+        table.add_row(row["busy"], row["method"], *counts, _cell(row["ndr"]), _cell(row["pdr"]), *times, stands)
     Console(width=None if sys.stdout.isatty() else PLAIN_WIDTH).print(table)
     print(
-        "NDR is: against those on the host left alone, at the same distance of the cores: within (intervals meet),\n"
-        "lower or higher than all of them; 'told' where a warning says so. 'lower' without it must not happen."
+        "NDR is: compared with those on the host left alone: within (the bands meet), lower or higher than all of\n"
+        "them, or without a number. Beside a busy engine's core, 'lower' must not happen without a warning."
     )
 
 
-def _told(modes: Sequence[dict[str, Any]]) -> str:
-    return "\n".join(
-        f"{one['median_fps'] / 1e6:.2f} Mpps, spread {one['spread']:.1%} (n {one['n']}, {one['distance_ns']:.0f} ns)"
-        for one in modes
-    )
+def _cell(found: Mapping[str, float]) -> str:
+    return f"{found['median_fps'] / 1e6:.2f} Mpps, spread {found['spread']:.1%}" if found else "-"
 
 
 def main() -> int:
-    """Measure and tell; 1 if a search told a lower rate under a busy loop as if nothing had happened."""
+    """Measure and print; 1 if a search beside a busy engine reported a lower rate without a warning."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--rounds", type=int, default=ROUNDS)
     options.add_argument("--seconds-budget", type=float, default=1800.0, help="no search is begun later")
@@ -281,8 +256,7 @@ def main() -> int:
         print(json.dumps({"rows": rows(found), "searches": [asdict(one) for one in found]}))
     else:
         show(found, given.rounds)
-    quiet = [one for one in found if one.hog == HOGS[0]]
-    return 0 if given.smoke else int(any(standing(one, quiet) == "lower" for one in found if one.hog != HOGS[0]))
+    return 0 if given.smoke else int(bool(wrong(found)))
 
 
 if __name__ == "__main__":

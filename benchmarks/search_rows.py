@@ -25,7 +25,7 @@ from pinchpoint.model.result import Rate, RateStatus
 
 SEEDS = 200
 FIRST_SEED = 6_000_000  # of these tables; the search was developed on others
-DEVIATIONS = 2.0  # of the sampling error: what this many seeds cannot tell apart is not called missed
+DEVIATIONS = 2.0  # of the sampling error: a difference that this many seeds cannot resolve is not reported as missed
 GIVEN = (RateStatus.FOUND, RateStatus.AT_LEAST)
 
 

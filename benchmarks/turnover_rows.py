@@ -64,8 +64,8 @@ def measure(scenario: Scenario, benches: int) -> list[Turn]:
         for number in range(1, benches + 1):
             turns.append(turned(scenario))
             if turns[-1].failure or number % 10 == 0 or number == benches:
-                told = turns[-1].failure or f"{turns[-1].seconds:.2f} s"
-                print(f"bench {number} of {benches}: {told}", file=sys.stderr, flush=True)
+                outcome = turns[-1].failure or f"{turns[-1].seconds:.2f} s"
+                print(f"bench {number} of {benches}: {outcome}", file=sys.stderr, flush=True)
     return turns
 
 

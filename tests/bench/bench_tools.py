@@ -38,6 +38,12 @@ def marked_processes():
     return found
 
 
+def pid_of(words):
+    """The marked processes whose command line holds these words."""
+    found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout.split()
+    return [int(pid) for pid in found if int(pid) in marked_processes()]
+
+
 def what_is_there():
     namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout

@@ -4,7 +4,6 @@ import itertools
 import multiprocessing
 import os
 import signal
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from bench_tools import (
     SLOW,
     STATE,
     kill_lab,
-    marked_processes,
+    pid_of,
     run,
     start_watched,
     stretches_in,
@@ -57,11 +56,6 @@ def only(out):
 
 def words(scenario, out, *more):
     return ("compare", scenario, "--set-b", REWRITE, "--method", "duet", "--out", out, *more)
-
-
-def pid_of(program):
-    found = subprocess.run(["pgrep", "-f", program], capture_output=True, text=True, check=False).stdout.split()
-    return [int(pid) for pid in found if int(pid) in marked_processes()]
 
 
 def is_frozen(pid):

@@ -15,7 +15,7 @@ from bench_tools import (
     STATE,
     journal_entries,
     kill_lab,
-    marked_processes,
+    pid_of,
     run,
     start,
     start_watched,
@@ -69,11 +69,6 @@ def test_clean_spares_a_run_that_is_still_going_on(nothing_left, scenario, tmp_p
     assert "left alone" in cleaned.stderr
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
-
-
-def pid_of(words):
-    found = subprocess.run(["pgrep", "-f", words], capture_output=True, text=True, check=False).stdout.split()
-    return [int(pid) for pid in found if int(pid) in marked_processes()]
 
 
 def trial_ids(out):

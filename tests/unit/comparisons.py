@@ -23,7 +23,7 @@ def side(label: str, scenario=None, pairs: int = 8) -> Sweep:
     return Sweep(group, scenario.title, (), (scenario,), pairs, "in turns", 1)
 
 
-def found(unit, value: float | None, distance_ns: float | None = None, name: str = NAME, note: str = "", far=0.0):
+def found(unit, value: float | None, distance_ns: float | None = None, name: str = NAME, bound=None, far=0.0):
     """A result with one metric; None: it failed."""
     if value is None:
         return unmeasured(unit, Outcome.FAILED, "no valid trial\n  hint: wait", 1.0)
@@ -31,7 +31,7 @@ def found(unit, value: float | None, distance_ns: float | None = None, name: str
     cores = None if distance_ns is None else CacheLine(distance_ns, distance_ns, distance_ns, 2, far, "")
     return replace(
         unmeasured(unit, Outcome.MEASURED, "", 1.0),
-        metrics=(Metric(name, unit_of, value, note=note),),
+        metrics=(Metric(name, unit_of, value, bound=bound),),
         cache_line=cores,
     )
 

@@ -13,6 +13,7 @@ from pinchpoint.model.study import (
     FindingRequest,
     Published,
     PublishedPoint,
+    Refusal,
     Study,
     SweepInfo,
 )
@@ -43,8 +44,16 @@ def result(
     )  # fmt: skip
 
 
-def ndr(value: float, high: float | None = None, note: str = "bounds of the search") -> Metric:
-    return Metric("NDR", "fps", value, value, high, note)
+def ndr(
+    value: float, high: float | None = None, note: str = "bounds of the search", bound: Bound = Bound.FOUND
+) -> Metric:
+    return Metric("NDR", "fps", value, value, high, note, bound)
+
+
+def refusals(*names: str, reason: str) -> dict[str, dict[str, object]]:
+    """The fields of a point that was refused a number of these metrics."""
+    refusal = Refusal(reason, 1, 1)
+    return {"notes": dict.fromkeys(names, str(refusal)), "cautions": {}, "refusals": dict.fromkeys(names, refusal)}
 
 
 def rate(status: RateStatus, lower: float | None, upper: float | None, reason: str = "") -> Rate:

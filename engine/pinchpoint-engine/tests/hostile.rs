@@ -239,7 +239,7 @@ fn mutated() -> impl Strategy<Value = String> {
     })
 }
 
-/// It holds nobody: a changed number would be somebody else's process.
+/// It holds no process: a changed number would name a process of another owner.
 fn in_slices() -> Value {
     let mut request = run(0.001, &[stream(0, "left", "right", json!(1000.0))]);
     request["slices"] = json!({"groups": [[0]], "order": [0, 0], "length_ns": 1_000_000,

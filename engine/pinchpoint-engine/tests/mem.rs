@@ -278,7 +278,7 @@ fn a_cache_line_probe_tells_the_distance_and_what_each_core_executes() {
     let mut request = run(0.01, &[stream(0, "left", "right", json!(1000.0))]);
     request["probe_cores"] = json!([one, other]);
     // A probe gives up on a core that it cannot have within 20 ms: others may have it now.
-    let told = (1..=200).any(|epoch| {
+    let complete = (1..=200).any(|epoch| {
         request["epoch"] = json!(epoch);
         let result = engine.ask(&request);
         let probe = &result["witness"]["cache_line"];
@@ -292,6 +292,6 @@ fn a_cache_line_probe_tells_the_distance_and_what_each_core_executes() {
         let executes = cfg!(not(target_arch = "x86_64")) || ipc.iter().all(Option::is_some);
         distances.iter().all(Option::is_some) && executes
     });
-    assert!(told, "200 probes, and none told everything");
+    assert!(complete, "none of 200 probes was complete");
     engine.bye();
 }

@@ -2,46 +2,15 @@
 //! while others are measured.
 
 mod common;
+#[path = "../../worker/src/hold_device.rs"]
+mod device;
 
 use common::{Engine, assert_identities, core, open, port, run, stream};
+use device::Device;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
-use std::process::{Child, Command};
 use std::time::{Duration, Instant};
-
-/// A process that a trial holds, in place of a device; ended with the test.
-struct Device(Child);
-
-impl Device {
-    fn start() -> Self {
-        Self(Command::new("sleep").arg("600").spawn().unwrap())
-    }
-
-    fn pid(&self) -> i32 {
-        i32::try_from(self.0.id()).unwrap()
-    }
-
-    fn is_stopped(&self) -> bool {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        stat.rsplit_once(") ").unwrap().1.starts_with('T')
-    }
-
-    fn await_stopped(&self, stopped: bool) {
-        let patience = Instant::now() + Duration::from_secs(20);
-        while self.is_stopped() != stopped {
-            assert!(Instant::now() < patience, "stopped: {}", !stopped);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
 
 /// Two pairs of ports, `left_a` to `right_a` and `left_b` to `right_b`.
 fn two_pairs(faults_b: &str) -> Value {
@@ -154,7 +123,7 @@ fn groups_take_turns_and_each_has_its_load_in_its_own_time() {
             );
         }
     }
-    // The other group's loss is nobody's but its own.
+    // A group's loss is counted in its own stream alone.
     assert_eq!(streams[0]["lost"], 0);
     assert!(streams[1]["lost"].as_u64().unwrap() > 0);
     engine.bye();
@@ -213,7 +182,7 @@ fn several_workers_agree_on_the_slices() {
 }
 
 #[test]
-fn who_is_not_measured_is_stopped_and_runs_again_in_the_end() {
+fn a_device_that_is_not_measured_is_stopped_and_runs_again_in_the_end() {
     let devices = two_devices();
     let mut engine = opened(&two_pairs(""));
     let (began, mut seen) = (Instant::now(), [0; 2]);
@@ -245,7 +214,7 @@ fn who_is_not_measured_is_stopped_and_runs_again_in_the_end() {
 }
 
 #[test]
-fn whatever_ends_a_trial_continues_whom_it_had_stopped() {
+fn whatever_ends_a_trial_continues_what_it_had_stopped() {
     type End = fn(&mut Engine);
     let ends: [(&str, End); 4] = [
         ("stop", |engine| {
@@ -286,7 +255,7 @@ fn a_device_that_ends_aborts_the_trial_and_is_named() {
         let mut engine = opened(&two_pairs(""));
         engine.send(&held(600.0, &devices));
         devices[1].await_stopped(true);
-        // Nobody has waited for it: what is left of it can still be signalled.
+        // It is a zombie until it is waited for, and can still be signalled.
         devices[victim].0.kill().unwrap();
         let result = engine.receive();
         assert_eq!(result["status"], "aborted", "{result}");
@@ -300,7 +269,7 @@ fn a_device_that_ends_aborts_the_trial_and_is_named() {
 }
 
 #[test]
-fn slices_that_cannot_be_are_named_and_stop_nobody() {
+fn slices_that_cannot_be_are_named_and_stop_no_process() {
     let devices = two_devices();
     let [one, other] = [0, 1].map(|k: usize| devices[k].pid());
     let mut engine = opened(&two_pairs(""));

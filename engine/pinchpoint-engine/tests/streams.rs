@@ -108,7 +108,7 @@ fn a_frame_too_short_for_its_signature_is_refused_and_says_what_fits() {
     let account = &result["streams"][0];
     assert!(account["sent"].as_u64().unwrap() > 0);
     for key in ["received", "lost", "duplicated", "latency", "late"] {
-        assert!(account[key].is_null(), "{key} cannot be told: {account}");
+        assert!(account[key].is_null(), "{key} is not countable: {account}");
     }
     assert_eq!(result["ports"][1]["foreign"], account["sent"]);
     engine.bye();

@@ -4,7 +4,7 @@ use std::fs;
 
 /// Ports that the kernel may choose from in the namespace of the calling
 /// thread: `ip_local_port_range` without `ip_local_reserved_ports` (ip(7)).
-/// Empty if the kernel does not tell.
+/// Empty if the kernel does not report them.
 pub(crate) fn source_ports() -> Vec<u16> {
     let setting = |name: &str| fs::read_to_string(format!("/proc/sys/net/ipv4/{name}"));
     let range = setting("ip_local_port_range").unwrap_or_default();

@@ -88,7 +88,7 @@ pub struct Run {
     /// Transactions that ended, or bytes received of a stream, in each second
     /// of the window; the last second may be a part of one.
     pub per_second: Vec<u64>,
-    /// How that moved within the window; none if it was too short to tell.
+    /// How that moved within the window; none if the window was too short.
     pub trend: Option<Trend>,
     /// The standing connections, in the order they were opened; empty for
     /// `crr`.

@@ -53,7 +53,7 @@ fn a_collapse_is_found_with_its_levels_wherever_it_is() {
     for seconds in [3, 8, 30, 120] {
         for at_s in [0.5, 0.5 * seconds as f64, seconds as f64 - 1.6] {
             for (before, after) in [(14.0, 0.3), (2.4, 1.0), (1.0, 2.4)] {
-                // A rise is told from a stall at the beginning by its length.
+                // Its length distinguishes a rise from a stall at the beginning.
                 if after > before && at_s < 1.4f64.max(0.06 * seconds as f64) {
                     continue;
                 }
@@ -102,14 +102,14 @@ fn what_comes_back_is_no_change_of_level() {
     }
 }
 
-/// Share of 300 windows of `seconds` in which a change is told.
+/// Share of 300 windows of `seconds` in which a change is reported.
 fn false_alarms<L: FnMut(&mut Random, f64) -> f64>(seconds: usize, level: fn(f64) -> L) -> f64 {
     let random = &mut Random(4);
-    let told = (0..300).filter(|_| {
+    let changed = (0..300).filter(|_| {
         let phase = random.uniform();
         change(&counts(seconds, random, level(phase))).is_some()
     });
-    told.count() as f64 / 300.0
+    changed.count() as f64 / 300.0
 }
 
 /// A rate that wanders by `PER_SECOND` per cent a second.

@@ -1,15 +1,13 @@
 //! What runs leave open. Alone in its process: descriptors are counted for all of it.
 
-use pinchpoint_sockets::{Close, Kind, Live, Status, Transport, Workload, run};
+mod common;
+
+use common::completed;
+use pinchpoint_sockets::{Close, Kind, Live, Transport, Workload, run};
 use std::time::Duration;
 
 fn open_files() -> usize {
     std::fs::read_dir("/proc/self/fd").unwrap().count()
-}
-
-fn completed(work: &Workload) {
-    let outcome = run(work, &Live::default()).unwrap();
-    assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
 }
 
 #[test]

@@ -4,7 +4,10 @@
 //! cargo test -p pinchpoint-sockets --test root -- --ignored
 //! ```
 
-use pinchpoint_sockets::{Close, Kind, Live, Run, Status, Transport, Workload, run};
+mod common;
+
+use common::completed;
+use pinchpoint_sockets::{Close, Kind, Live, Status, Transport, Workload, run};
 use std::net::IpAddr;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -101,12 +104,6 @@ impl Drop for Pair {
                 .status();
         }
     }
-}
-
-fn completed(work: &Workload) -> Run {
-    let outcome = run(work, &Live::default()).unwrap();
-    assert_eq!(outcome.status, Status::Completed, "{:?}", outcome.reason);
-    outcome.runs.into_iter().next().unwrap()
 }
 
 #[test]

@@ -136,8 +136,8 @@ impl Check {
 
     /// Whether zero is written as its equal, 0xffff: for UDP because zero
     /// means "none" (RFC 768); for ICMP and GRE because what they cover may be
-    /// nothing but zeros, whose checksum is 0xffff, and the two cannot be told
-    /// apart by a sum that was updated (RFC 1624 section 3).
+    /// nothing but zeros, whose checksum is 0xffff, and the two cannot be distinguished
+    /// by a sum that was updated (RFC 1624 section 3).
     pub(crate) fn avoids_zero(&self) -> bool {
         matches!(self.owner, Owner::Udp | Owner::Icmp | Owner::Gre)
     }

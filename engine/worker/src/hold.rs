@@ -174,5 +174,9 @@ fn take(pid: i32) -> Result<Held, String> {
 }
 
 #[cfg(test)]
+#[path = "hold_device.rs"]
+mod device;
+
+#[cfg(test)]
 #[path = "hold_tests.rs"]
 mod tests;

@@ -1,44 +1,6 @@
+use super::device::Device;
 use super::*;
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
-
-/// A process to hold; ended with the test.
-struct Device(Child);
-
-impl Device {
-    fn start() -> Self {
-        let mut child = Command::new("sleep");
-        child.arg("600").stdin(Stdio::null());
-        Self(child.spawn().unwrap())
-    }
-
-    fn pid(&self) -> i32 {
-        i32::try_from(self.0.id()).unwrap()
-    }
-
-    /// Its state, as proc(5) writes it.
-    fn state(&self) -> char {
-        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.pid())).unwrap();
-        let (_, after) = stat.rsplit_once(") ").unwrap();
-        after.chars().next().unwrap()
-    }
-
-    /// Waits until it is stopped, or until it is not. Signals take their time.
-    fn await_stopped(&self, stopped: bool) {
-        let patience = Instant::now() + Duration::from_secs(10);
-        while (self.state() == 'T') != stopped {
-            assert!(Instant::now() < patience, "stopped: {}", !stopped);
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-}
-
-impl Drop for Device {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+use std::time::Duration;
 
 fn two() -> ([Device; 2], Hold) {
     let devices = [Device::start(), Device::start()];

@@ -81,8 +81,8 @@ def _holders() -> Iterator[Holder]:
 
 def _too_few(pages: int, found: int, whose: str) -> RequirementError:
     found_holders = holders()
-    told = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
-    message = f"{whose}: {found} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {told}"
+    names = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
+    message = f"{whose}: {found} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {names}"
     return RequirementError(message, _mend(found_holders))
 
 

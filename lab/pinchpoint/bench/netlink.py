@@ -181,7 +181,10 @@ class Links:
             found, whole = self._dump()
             if whole:
                 return found
-        raise BenchError(f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went")
+        raise BenchError(
+            f"list of links in {self._netns}: interrupted {_MOST_DUMPS} times by links that came or went",
+            f"ip -n {self._netns} monitor link shows which",
+        )
 
     def _dump(self) -> "tuple[builtins.list[tuple[int, str, str]], bool]":
         """The links, and whether none came or went meanwhile: one may be missing then."""

@@ -129,7 +129,9 @@ def _home(topology: Topology, cpus: Sequence[int], otherwise: Sequence[int]) -> 
 def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[int]) -> tuple[int, ...]:
     here = topology.cpus[node]
     if len(wanted) > len(here):
-        raise RequirementError(f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones")
+        raise RequirementError(
+            f"{len(wanted)} CPUs are wanted on NUMA node {node}, which has {len(here)} usable ones", 'numa = "any"'
+        )
     if all(cpu in here for cpu in wanted):
         return tuple(wanted)
     free = [cpu for cpu in here if cpu not in taken] + [cpu for cpu in dict.fromkeys(taken) if cpu in here]

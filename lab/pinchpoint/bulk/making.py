@@ -70,7 +70,8 @@ def _timed(
         check()
         if watch.elapsed_s > deadline_s:
             raise DutError(
-                f"only {there:,} of {goal:,} items are visible {allowed_s(count):g} s after the command returned"
+                f"only {there:,} of {goal:,} items are visible {allowed_s(count):g} s after the command returned",
+                "lower build.count, or see ovs-vswitchd's log",
             )
         time.sleep(SHOW_EVERY_S)
         began_s = watch.elapsed_s

@@ -31,6 +31,13 @@ Exit codes:
   130  interrupted; finished trials are kept, --resume continues
 
 \b
+Environment variables:
+  PINCHPOINT_LOG_EVERY_S  seconds between two lines of progress when stderr is no terminal (10);
+                          0: a line for every step
+  XDG_CACHE_HOME          folder of the cached generator ceilings (~/.cache)
+  NO_COLOR                any value: no colours
+
+\b
 Shell completion (bash; zsh and fish alike):
   eval "$(_PINCHPOINT_COMPLETE=bash_source pinchpoint)"
 """

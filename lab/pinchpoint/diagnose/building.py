@@ -148,16 +148,16 @@ def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement
     """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
 
     `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
-    place, so its metrics stay and their notes tell it.
+    place, so its metrics stay, with a caution.
     """
     noise = windows.noise(found.observed, max(made_s, SHORTEST_S), ticks_per_s)
     if not noise:
         return found
-    told = tuple(
-        replace(metric, note="; ".join(filter(None, (metric.note, "the host was disturbed"))))
+    metrics = tuple(
+        replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
         for metric in found.metrics
     )
-    return replace(found, metrics=told, validity=TrialValidity.NOISY_HOST, reason=noise)
+    return replace(found, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
 
 
 def warnings(found: Measurement, why_slower: str) -> tuple[str, ...]:

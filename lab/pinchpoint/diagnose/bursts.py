@@ -41,8 +41,8 @@ def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
     if caught_up <= CAUGHT_UP * trial.offered:
         return trial
     stood = units.seconds(sum(gap_s for _, gap_s in later))
-    told = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
-    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=told)
+    reason = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
+    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
 
 
 def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> str:

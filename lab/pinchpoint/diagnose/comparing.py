@@ -11,7 +11,8 @@ from statistics import median
 
 from pinchpoint.diagnose import differences, wording
 from pinchpoint.diagnose.cache_line import TWO_MODES, differ
-from pinchpoint.diagnose.curves import bound_of, estimate, metrics_of
+from pinchpoint.diagnose.curves import DISTURBED, bound_of, estimate, metrics_of
+from pinchpoint.diagnose.metrics import BOUNDS
 from pinchpoint.diagnose.paired import PairedDifference, compare_pairs, fewest_pairs
 from pinchpoint.model import units
 from pinchpoint.model.comparison import (
@@ -25,10 +26,10 @@ from pinchpoint.model.comparison import (
     Pair,
     Side,
 )
+from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound
-from pinchpoint.model.terms import disturbed
 
 CONFIDENCE = 0.95
 SCHEMA = 1
@@ -50,30 +51,43 @@ def of_run(info: RunInfo, result: RunResult) -> Comparison:
     request = info.comparison
     assert request is not None
     a, b = ({one.repeat: one for one in side} for side in _sides(request, result))
-    found, plain = what_differs(info, result)
     metrics = tuple(_paired_metrics(request, a, b))
+    return of_two_benches(info, result, ComparisonKind.PAIRED, metrics, tuple(_notes(request, a, b, metrics)))
+
+
+def of_two_benches(
+    info: RunInfo,
+    result: RunResult,
+    kind: ComparisonKind,
+    metrics: tuple[MetricComparison, ...],
+    notes: tuple[str, ...],
+    duet: DuetSummary | None = None,
+) -> Comparison:
+    """The comparison of one scenario on two benches, with what differs between them."""
+    request = info.comparison
+    assert request is not None
+    found, plain = _what_differs(request, info, result)
     title = str(plain.get("title", "")).removeprefix("A: ")
-    part = Compared(request.a, request.b, title, {}, found, metrics, tuple(_notes(request, a, b, metrics)))
     return Comparison(
         schema=SCHEMA,
-        kind=ComparisonKind.PAIRED,
+        kind=kind,
         a=Side(request.a, info.started),
         b=Side(request.b, info.started),
         differences=found,
-        scenarios=(part,),
+        scenarios=(Compared(request.a, request.b, title, {}, found, metrics, notes, duet),),
         margin=request.margin,
         finished=result.finished,
         why=request.why,
     )
 
 
-def what_differs(info: RunInfo, result: RunResult) -> tuple[Differences, Mapping[str, object]]:
+def _what_differs(
+    request: ComparisonRequest, info: RunInfo, result: RunResult
+) -> tuple[Differences, Mapping[str, object]]:
     """What differs between the two benches of a comparison, and A's effective scenario."""
-    request = info.comparison
-    assert request is not None
     plains = [_plain_of(info, group) for group in (request.a, request.b)]
-    told = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
-    return differences.between(plains[0], plains[1], (told[0], told[1]), (info, info)), plains[0]
+    in_force = [next((one.settings for one in side if one.settings), {}) for side in _sides(request, result)]
+    return differences.between(plains[0], plains[1], (in_force[0], in_force[1]), (info, info)), plains[0]
 
 
 def _sides(request: ComparisonRequest, result: RunResult) -> list[list[ScenarioResult]]:
@@ -194,19 +208,14 @@ def _why_unusable(mode: ModeRates, rate: Rate) -> str:
 
 def _of_rate(rate: Rate) -> Metric:
     quoted_fps = rate.quoted_fps or rate.upper_fps or 0.0
-    return Metric(rate.name, "fps", quoted_fps, rate.lower_fps, rate.upper_fps, _status(rate.status))
-
-
-def _status(status: RateStatus) -> str:
-    words = {RateStatus.AT_LEAST: "at least", RateStatus.BELOW_MINIMUM: "below", RateStatus.REFUSED: "refused"}
-    return words.get(status, "")
+    return Metric(rate.name, "fps", quoted_fps, rate.lower_fps, rate.upper_fps, bound=BOUNDS[rate.status])
 
 
 def unusable(metric: Metric) -> str:
     """Why a metric's number cannot be compared; empty if it can."""
     words = {Bound.AT_LEAST: "is a lower bound only", Bound.BELOW: "is an upper bound only"}
     words[Bound.REFUSED] = "was refused a number"
-    return words.get(bound_of(metric.note), "was disturbed by the host" if disturbed(metric.note) else "")
+    return words.get(bound_of(metric), f"was {DISTURBED}" if metric.disturbed else "")
 
 
 def modes_of(distances: Iterator[float | None]) -> dict[str, tuple[float, float]]:
@@ -244,7 +253,7 @@ def _compared(
         return replace(base, sentence=f"not compared: no pair has two numbers ({reasons or 'none was measured'})")
     a, b = [pair.a or 0.0 for pair in kept], [pair.b or 0.0 for pair in kept]
     found = compare_pairs(a, b, confidence=CONFIDENCE)
-    told = replace(
+    compared = replace(
         base,
         a=estimate([Metric(name, unit, value) for value in a]),
         b=estimate([Metric(name, unit, value) for value in b]),
@@ -258,8 +267,8 @@ def _compared(
         method=found.method,
         decision=decision_of(found),
     )
-    told = replace(told, better=wording.better(told))
-    return replace(told, sentence=wording.sentence(told, margin))
+    compared = replace(compared, better=wording.better(compared))
+    return replace(compared, sentence=wording.sentence(compared, margin))
 
 
 def decision_of(found: PairedDifference) -> Decision:

@@ -8,7 +8,7 @@ from pinchpoint.diagnose import comparing, wording
 from pinchpoint.diagnose.duet import NOT_OVERLOADED, NOTHING, TOO_SHORT, Duet, Quad, compare_slices
 from pinchpoint.diagnose.paired import fewest_pairs
 from pinchpoint.model import units
-from pinchpoint.model.comparison import Compared, Comparison, ComparisonKind, Decision, MetricComparison, Side
+from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, MetricComparison
 from pinchpoint.model.duet import FORWARDED, MEASURED, DuetSummary, Stretch
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import RunInfo, RunResult
@@ -22,31 +22,12 @@ def of_duet(info: RunInfo, result: RunResult, stretches: Sequence[Stretch]) -> C
     """Of a run that measured two benches in alternating slices, as far as it got."""
     request = info.comparison
     assert request is not None
-    found, plain = comparing.what_differs(info, result)
     measured = [one for one in stretches if one.phase == MEASURED and one.slices]
     duet = compare_slices(stretches) if measured else None
-    metric = _metric(duet, request.margin)
     warnings = {warning: None for one in result.scenarios for warning in one.warnings}
-    part = Compared(
-        a=request.a,
-        b=request.b,
-        title=str(plain.get("title", "")).removeprefix("A: "),
-        levels={},
-        differences=found,
-        metrics=(metric,),
-        notes=(*warnings, *(_notes(duet.summary) if duet else ())),
-        duet=duet.summary if duet else None,
-    )
-    return Comparison(
-        schema=comparing.SCHEMA,
-        kind=ComparisonKind.DUET,
-        a=Side(request.a, info.started),
-        b=Side(request.b, info.started),
-        differences=found,
-        scenarios=(part,),
-        margin=request.margin,
-        finished=result.finished,
-    )
+    notes = (*warnings, *(_notes(duet.summary) if duet else ()))
+    metrics = (_metric(duet, request.margin),)
+    return comparing.of_two_benches(info, result, ComparisonKind.DUET, metrics, notes, duet.summary if duet else None)
 
 
 def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
@@ -57,7 +38,7 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         return replace(base, sentence=f"not compared: {why}")
     found = duet.difference
     assert found is not None  # else every slice was discarded, which has a reason
-    told = replace(
+    judged = replace(
         base,
         a=rate_over_time([one.a_fps for one in duet.quads]),
         b=rate_over_time([one.b_fps for one in duet.quads]),
@@ -71,8 +52,8 @@ def _metric(duet: Duet | None, margin: float | None) -> MetricComparison:
         method=interval_of(duet),
         decision=comparing.decision_of(found),
     )
-    told = replace(told, better=wording.better(told))
-    return replace(told, sentence=wording.sentence(told, margin, of="quad"))
+    judged = replace(judged, better=wording.better(judged))
+    return replace(judged, sentence=wording.sentence(judged, margin, of="quad"))
 
 
 def why_refused(summary: DuetSummary) -> str:

@@ -1,20 +1,20 @@
 """Curves: every metric of a sweep against its factors, repeats put together into estimates."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pinchpoint.diagnose.estimate import FEWEST_FOR_INTERVAL, median_interval, without_extremes
+from pinchpoint.diagnose.metrics import BOUNDS
 from pinchpoint.diagnose.visibility import with_visibility
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Factor, Level
-from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, SweepInfo
-from pinchpoint.model.terms import cautions, disturbed
+from pinchpoint.model.scenario import Factor, Level, MeasureKind
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
 
-# The first words of a metric's note that say how its value is to be read (diagnose/metrics.py).
-_BOUNDS = {"at least": Bound.AT_LEAST, "below": Bound.BELOW, "refused": Bound.REFUSED}
+DISTURBED = "disturbed by the host"
+_SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
 _SENT = "five-tuples sent"
 _WORST_FIRST = (Outcome.FAILED, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
 
@@ -41,10 +41,10 @@ def _of_one_reference(results: Sequence[ScenarioResult]) -> list[ScenarioResult]
 
 
 def _without_ratio(one: ScenarioResult) -> tuple[Metric, ...]:
-    why = f"refused: relative to {one.reference}, which the engine could not overload"
+    why = f"relative to {one.reference}, which the engine could not overload"
     return tuple(
-        replace(metric, value=0.0, low=None, high=None, note=why)
-        if metric.name == RELATIVE and bound_of(metric.note) is not Bound.REFUSED
+        replace(metric, value=0.0, low=None, high=None, note=why, bound=Bound.REFUSED)
+        if metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED
         else metric
         for metric in one.metrics
     )
@@ -60,8 +60,11 @@ def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...
 def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
     measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
     first = measured[0] if measured else _worst(repeats)
-    found, notes = of_repeats(measured)
-    of_all = [notes[_SENT]] if _SENT in notes else []  # what was not sent was not measured either
+    found = of_repeats(measured)
+    notes, cautions = dict(found.notes), dict(found.cautions)
+    of_all = list(cautions.get(_SENT, ()))  # what was not sent was not measured either
+    if of_all:
+        cautions[""] = tuple(of_all)
     if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
         of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
     if of_all:
@@ -70,12 +73,14 @@ def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
         levels=first.levels,
         outcome=first.outcome.value,
         reason=first.reason,
-        estimates=found,
+        estimates=found.estimates,
         verdict=first.verdict.headline if first.verdict else "",
         invisible="",
         scenarios=tuple(one.scenario for one in repeats),
         limit=first.verdict.limit.value if first.verdict else "",
         notes=notes,
+        cautions=cautions,
+        refusals=found.refusals,
     )
 
 
@@ -88,48 +93,75 @@ def metrics_of(one: ScenarioResult) -> list[Metric]:
     known = {metric.name for metric in one.metrics}
     silent = [rate for rate in one.rates if rate.name not in known]
     below = [
-        Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried")
+        Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried", Bound.BELOW)
         for rate in silent
         if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None
     ]
     refused = [
-        Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, f"refused: {rate.reason}")
+        Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, rate.reason, Bound.REFUSED)
         for rate in silent
         if rate.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS)
     ]
-    return [*below, *refused, *one.metrics]
+    return [*below, *refused, *(_typed(metric, one) for metric in one.metrics)]
 
 
-def of_repeats(measured: Sequence[ScenarioResult]) -> tuple[dict[str, Estimate], dict[str, str]]:
-    """Every metric's estimate over repeats of one point, and what to mind about it, by name."""
+def _typed(metric: Metric, one: ScenarioResult) -> Metric:
+    """The metric with what a run stored before metrics had bounds says of it elsewhere."""
+    if metric.bound is not None:
+        return metric
+    if one.measure in _SOCKETS and 0 < one.trials == sum(one.invalid_trials.values()):
+        return replace(metric, disturbed=True)
+    rate = next((rate for rate in one.rates if rate.name == metric.name), None)
+    if rate is None:
+        return metric
+    bound = BOUNDS[rate.status]
+    return replace(metric, bound=bound, note=rate.reason if bound is Bound.REFUSED else metric.note)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """What the repeats of one point found together, by metric."""
+
+    estimates: dict[str, Estimate]
+    notes: dict[str, str]  # all remarks
+    cautions: dict[str, tuple[str, ...]]  # of these, what to mind
+    refusals: dict[str, Refusal]
+
+
+def of_repeats(measured: Sequence[ScenarioResult]) -> Repeats:
+    """Every metric over the repeats of one point."""
     by_name: dict[str, list[Metric]] = {}
     for one in measured:
         for metric in metrics_of(one):
             by_name.setdefault(metric.name, []).append(metric)
-    found: dict[str, Estimate] = {}
-    notes: dict[str, str] = {}
+    found = Repeats({}, {}, {}, {})
     for name, metrics in by_name.items():
-        numbers = [metric for metric in metrics if bound_of(metric.note) is not Bound.REFUSED]
-        usable = [metric for metric in numbers if not disturbed(metric.note)] or numbers
-        contradiction = _contradiction(usable)
+        numbers = [metric for metric in metrics if bound_of(metric) is not Bound.REFUSED]
+        usable = [metric for metric in numbers if not metric.disturbed] or numbers
+        contradiction, refusal = _contradiction(usable), _refusal(metrics)
         if usable and not contradiction:
-            found[name] = estimate(usable)
+            found.estimates[name] = estimate(usable)
         elif not usable and (within := _between(metrics)):
-            found[name] = within
-        told = [_refusals(metrics), contradiction, _left_out(numbers, usable)]
-        told += _notes(usable, found[name]) if usable and name in found else []
-        if note := "; ".join(dict.fromkeys(one for one in told if one)):
-            notes[name] = note
-    return found, notes
+            found.estimates[name] = within
+        if refusal is not None:
+            found.refusals[name] = refusal
+        minded = [contradiction, _left_out(numbers, usable), *_cautions(usable if not contradiction else ())]
+        if cautions := tuple(dict.fromkeys(filter(None, minded))):
+            found.cautions[name] = cautions
+        remarks = [str(refusal or ""), *minded[:2]]
+        remarks += _notes(usable, found.estimates[name]) if usable and name in found.estimates else []
+        if note := "; ".join(dict.fromkeys(filter(None, (*remarks, *minded[2:])))):
+            found.notes[name] = note
+    return found
 
 
-def _refusals(metrics: Sequence[Metric]) -> str:
-    refused = [metric for metric in metrics if bound_of(metric.note) is Bound.REFUSED]
-    if not refused:
-        return ""
-    share = f" in {len(refused)} of {len(metrics)} repeats" if len(metrics) > 1 else ""
-    reason = refused[0].note.removeprefix("refused").removeprefix(": ")
-    return f"refused{share}" + (f": {reason}" if reason else "")
+def _refusal(metrics: Sequence[Metric]) -> Refusal | None:
+    refused = [metric for metric in metrics if bound_of(metric) is Bound.REFUSED]
+    return Refusal(refused[0].note, len(refused), len(metrics)) if refused else None
+
+
+def _cautions(usable: Sequence[Metric]) -> list[str]:
+    return [caution for metric in usable for caution in metric.cautions]
 
 
 def _between(refused: Sequence[Metric]) -> Estimate | None:
@@ -147,13 +179,13 @@ def _between(refused: Sequence[Metric]) -> Estimate | None:
 
 def _contradiction(usable: Sequence[Metric]) -> str:
     """A ceiling in one repeat and a floor in another leave no number between them; empty if there are not both."""
-    kinds = {bound: [metric for metric in usable if bound_of(metric.note) is bound] for bound in Bound}
+    kinds = {bound: [metric for metric in usable if bound_of(metric) is bound] for bound in Bound}
     least, below = kinds[Bound.AT_LEAST], kinds[Bound.BELOW]
     if not least or not below:
         return ""
     over, under = min(metric.value for metric in least), max(metric.value for metric in below)
     return (
-        f"cannot be told: at least {units.quantity(over, least[0].unit)} in {len(least)} of {len(usable)} repeats, "
+        f"unknown: at least {units.quantity(over, least[0].unit)} in {len(least)} of {len(usable)} repeats, "
         f"below {units.quantity(under, below[0].unit)} in {len(below)}"
     )
 
@@ -161,21 +193,25 @@ def _contradiction(usable: Sequence[Metric]) -> str:
 def _notes(usable: Sequence[Metric], found: Estimate) -> list[str]:
     """Every repeat's own notes, but for what the estimate's interval says already; of several bounds the first."""
     if found.bound is not Bound.FOUND:
-        return [next(metric.note for metric in usable if bound_of(metric.note) is not Bound.FOUND)]
+        return [next(metric.note for metric in usable if bound_of(metric) is not Bound.FOUND)]
     parts = [part for metric in usable for part in metric.note.split("; ")]
-    return [part for part in parts if cautions(part) or part not in found.interval]
+    return [part for part in parts if part not in found.interval]
 
 
 def _left_out(numbers: Sequence[Metric], usable: Sequence[Metric]) -> str:
     lost = len(numbers) - len(usable)
     if not lost:
         return ""
-    return f"{lost} of {len(numbers)} repeats left out: disturbed by the host"
+    return f"{lost} of {len(numbers)} repeats left out: {DISTURBED}"
 
 
-def bound_of(note: str) -> Bound:
-    """How a metric's value is to be read, from its note's first words."""
-    return next((bound for word, bound in _BOUNDS.items() if note.startswith(word)), Bound.FOUND)
+def bound_of(metric: Metric) -> Bound:
+    """How a metric's value is to be read. One that does not say so and has one end only is a bound."""
+    if metric.bound is not None:
+        return metric.bound
+    if (metric.low is None) == (metric.high is None):
+        return Bound.FOUND
+    return Bound.AT_LEAST if metric.high is None else Bound.BELOW
 
 
 def estimate(metrics: Sequence[Metric]) -> Estimate:
@@ -188,7 +224,7 @@ def estimate(metrics: Sequence[Metric]) -> Estimate:
     values = [metric.value for metric in metrics]
     lows = [metric.value if metric.low is None else metric.low for metric in metrics]
     highs = [metric.value if metric.high is None else metric.high for metric in metrics]
-    bounds = {bound_of(metric.note) for metric in metrics}
+    bounds = {bound_of(metric) for metric in metrics}
     bound = next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND)
     n = len(values)
     known = n > 1 or metrics[0].low is not None or metrics[0].high is not None

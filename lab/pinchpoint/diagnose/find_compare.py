@@ -26,7 +26,8 @@ def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) 
         label = f" ({mine.label})" if mine.label else ""
         numbers = f"{said(over)} and {said(under)}"
         if found is None:
-            text = f"{request.metric} of {request.group} over {request.against}{at}{label} cannot be told: {numbers}."
+            of = f"{request.metric} of {request.group} to that of {request.against}{at}{label}"
+            text = f"The ratio of the {of} is unknown: {numbers}."
             yield Finding(text, warning=True)
             continue
         beside = _published_ratio(study, mine, other, level, request.metric)
@@ -127,8 +128,8 @@ def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
     for mine, other, level in _pairs(curves, request, CYCLES):
         if refusal := _refusal(mine, level) or _refusal(other, level):
             where = f" at {along(mine.factor, level)}" if level is not None else ""
-            text = f"What a packet of {request.group} costs above one of {request.against}{where} cannot be told"
-            yield Finding(f"{text}, no rate stands behind the cycles: {refusal}.", warning=True)
+            text = f"The extra cost of a packet of {request.group} over one of {request.against}{where} is unknown"
+            yield Finding(f"{text}, since the cycles belong to no rate: {refusal}.", warning=True)
             continue
         over, under = _estimate(mine, level, CYCLES), _estimate(other, level, CYCLES)
         predicted = ratio(over, under)
@@ -187,7 +188,7 @@ def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         behind = [f"{name} {said(one)}" for name, one in rest if _beats(first, one, rising)]
         tail = f"; behind: {'; '.join(behind)}" if behind else ""
         contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
-        text = f"{request.metric}{where}: which is best cannot be told of {contenders}"
+        text = f"{request.metric}{where}: the best is unknown, among {contenders}"
         yield Finding(f"{text}{tail}.", warning=True)
         return
     parts = []

@@ -64,8 +64,8 @@ def refused_rate(point: CurvePoint) -> str:
     Without an NDR no trial is known to be at the limit, so its cycles and caches say little.
     """
     found = point.estimates.get("NDR")
-    note = "" if found and found.bound is not Bound.BETWEEN else point.notes.get("NDR", "")
-    return note.removeprefix("refused").removeprefix(": ").rstrip(".") if note.startswith("refused") else ""
+    refusal = None if found and found.bound is not Bound.BETWEEN else point.refusals.get("NDR")
+    return (refusal.reason.rstrip(".") or "a number was refused") if refusal else ""
 
 
 def _labelled(part: Series) -> str:
@@ -101,12 +101,12 @@ def fall(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
 
 
 def _without_ratio(span: str, metric: str, before: Estimate, after: Estimate) -> Finding:
-    """Of two bounds nothing can be told; of a zero the change, but no ratio."""
+    """Two bounds leave the change unknown; from or to zero there is a change, but no ratio."""
     if before.bound is not Bound.FOUND and after.bound is not Bound.FOUND:
         both = f"{said(before)} and {said(after)}"
         refused = Bound.BETWEEN in (before.bound, after.bound)
         why = "a number was refused" if refused else "something else ended first at both ends"
-        text = f"{span} the change of {metric} cannot be told: {why}, {both}."
+        text = f"{span} the change of {metric} is unknown: {why}, {both}."
         return Finding(text, warning=True)
     if before.value == after.value:
         return Finding(f"{span} the {metric} stays at {said(before)}.", warning=False)
@@ -145,9 +145,9 @@ def _ours_between(found: Mapping[Level, Estimate], first: Level, last: Level) ->
 
 
 def knee(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
-    """Where the curve loses most for each doubling of the level; nothing if no step can be told from none.
+    """Where the curve loses most for each doubling of the level; nothing if no step is larger than its interval.
 
-    Nor if a level that was tried has no number: the largest step may be beside it.
+    Nothing either if a level that was tried has no number, since the largest step may be beside it.
     """
     for part in chosen(curves, request):
         metric = shape_metric(part, request.metric)
@@ -187,10 +187,10 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
         if change is None or change.bound is not Bound.FOUND:
             continue
         span = f"{_labelled(part)}: from {along(part.factor, first)} to {along(part.factor, last)}"
-        told = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
+        change_words = f"{(change.value - 1) * 100:+.1f} %{_percent_interval(change)}"
         beside = _published_flat(study, part, request.metric)
         once = _ONCE if min(before.n, after.n) == 1 and change.low is not None else ""
-        yield Finding(f"{span} {_effect(request.metric, change)}: {told}{once}{beside}.", warning=False)
+        yield Finding(f"{span} {_effect(request.metric, change)}: {change_words}{once}{beside}.", warning=False)
         last_point = part.at(last)
         if last_point is not None and last_point.invisible:
             yield Finding(f"{_labelled(part)}: {last_point.invisible}.", warning=True)
@@ -199,7 +199,7 @@ def flat(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> 
 def _effect(metric: str, change: Ratio) -> str:
     """What the interval of the change allows to say; one that excludes no change is an effect, however small."""
     if change.low is None or change.high is None:
-        return f"an effect on the {metric} cannot be told, no interval is known"
+        return f"an effect on the {metric} is not excluded, no interval is known"
     if change.tells_apart:
         return f"the {metric} changes"
     reach = max(1 - change.low, change.high - 1)
@@ -207,7 +207,7 @@ def _effect(metric: str, change: Ratio) -> str:
         return f"the {metric} changes by less than {_NEGLIGIBLE:.0%}".replace("%", " %")
     if reach <= _TOO_WIDE:
         return f"no effect on the {metric} within +-{reach * 100:.1f} %"
-    return f"an effect on the {metric} cannot be told, the interval is too wide"
+    return f"an effect on the {metric} is not excluded, the interval is too wide"
 
 
 def _percent_interval(change: Ratio) -> str:

@@ -7,7 +7,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import Series, along, with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Finding, FindingRequest, Study
-from pinchpoint.model.terms import LIMITS, SHARES, cautions
+from pinchpoint.model.terms import LIMITS, SHARES
 
 _MOST_NAMED = 4
 
@@ -21,8 +21,8 @@ def caches(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -
         if len(seen) < len(counted):
             lost = next(point for point in counted if refused_rate(point))
             yield Finding(
-                f"{name}: caches at {len(counted) - len(seen)} of {len(counted)} points are left out, "
-                f"no rate stands behind them: {refused_rate(lost)}.",
+                f"{name}: caches at {len(counted) - len(seen)} of {len(counted)} points are excluded, "
+                f"since they belong to no rate: {refused_rate(lost)}.",
                 warning=True,
             )
         if len(seen) < 2:
@@ -44,10 +44,9 @@ def minded(curves: Mapping[str, Curve], request: FindingRequest, names: Collecti
     found: dict[str, list[tuple[Curve, CurvePoint]]] = {}
     for curve in (curve for group, curve in curves.items() if group in groups):
         for point in curve.points:
-            told = [note for name, note in point.notes.items() if name in ("", *names)]
-            for caution in dict.fromkeys(part for note in told for part in cautions(note)):
-                if not caution.startswith("refused"):  # of which the finding "limit" tells
-                    found.setdefault(caution, []).append((curve, point))
+            minded = [name for name in point.notes if name in ("", *names)]
+            for caution in dict.fromkeys(caution for name in minded for caution in point.to_mind(name)):
+                found.setdefault(caution, []).append((curve, point))
     for caution, places in found.items():
         yield Finding(f"{_listed(places)}: {caution.rstrip('.')}.", warning=True)
 
@@ -105,21 +104,20 @@ def _levels(curve: Curve, point: CurvePoint) -> str:
 def _refused(curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
     """One warning for all points of which the bench could support no number."""
     found = [
-        (curve, point, notes[0])
+        (curve, point, refused[0])
         for curve in _asked(curves, request)
         for point in curve.points
-        if (notes := [note for name, note in point.notes.items() if _is_refused(point, name, request.metric)])
+        if (refused := [point.refusals[name] for name in point.refusals if _is_refused(point, name, request.metric)])
     ]
     if found:
-        reason = found[0][2].removeprefix("refused").removeprefix(": ").rstrip(".")
+        reason = found[0][2].reason.rstrip(".") or "no reason is known"
         listed = _listed([(curve, point) for curve, point, _ in found])
         yield Finding(f"{listed}: no number, the bench could not support one: {reason}.", warning=True)
 
 
 def _is_refused(point: CurvePoint, name: str, asked: str) -> bool:
     found = point.estimates.get(name)
-    refused = (found is None or found.bound is Bound.BETWEEN) and point.notes[name].startswith("refused")
-    return refused and name != "" and asked in ("", name)
+    return (found is None or found.bound is Bound.BETWEEN) and asked in ("", name)
 
 
 def limit(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:

@@ -1,7 +1,7 @@
 """Findings: the sentences that a study asks for, each computed from its curves with its numbers.
 
 * fall: how far the metric falls (or rises) from the first to the last level; the published change beside it. Of a
-  rate, fall and knee tell the relative rate's, where no fewer points have one.
+  rate, fall and knee report the relative rate's, where no fewer points have one.
 * knee: between which neighbours the metric loses most for each doubling of the level.
 * compare: the metric of `group` over that of the group `against` at their largest common level; published beside it.
 * cost: the cycles per packet of `group` over those of the control group `against`, at the largest common level,
@@ -58,8 +58,8 @@ def findings(study: Study, curves: Sequence[Curve]) -> tuple[Finding, ...]:
     found: list[Finding] = []
     for request in study.findings:
         if request.kind in KINDS:
-            told = list(KINDS[request.kind](study, by_group, request))
-            if told and request.kind in _RESTS_ON:
-                told += minded(by_group, request, {request.metric, RELATIVE, *_RESTS_ON[request.kind]})
-            found += (one for one in told if one not in found)
+            made = list(KINDS[request.kind](study, by_group, request))
+            if made and request.kind in _RESTS_ON:
+                made += minded(by_group, request, {request.metric, RELATIVE, *_RESTS_ON[request.kind]})
+            found += (one for one in made if one not in found)
     return tuple(found)

@@ -25,7 +25,7 @@ def build(
 ) -> Ledger:
     """The ledger of a trial. Counters that `seen` lacks stay unknown (None), never zero.
 
-    So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that nobody could count on
+    So do sums with a counter that `went_back`; the ledger names it. Frames of a stream that were not countable on
     arrival are unexplained: no counter accounts for them.
     """
     resets = tuple(name for name in went_back if graph.is_read(name) or _is_summed(name, graph))

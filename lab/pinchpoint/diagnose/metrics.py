@@ -12,15 +12,23 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.scenario import Stream
+from pinchpoint.model.study import Bound
 from pinchpoint.model.terms import band_metrics
-from pinchpoint.model.trial import PmdLoad, Trial
+from pinchpoint.model.trial import LatencySummary, PmdLoad, Trial, TrialValidity
 
 _HOW = {
     RateStatus.FOUND: "bounds of the search",
     RateStatus.AT_LEAST: "at least",
     RateStatus.BELOW_MINIMUM: "below the lowest load tried",
-    RateStatus.LOSES_ALWAYS: "refused: frames are lost at any load",
-    RateStatus.REFUSED: "refused",
+    RateStatus.LOSES_ALWAYS: "frames are lost at any load",
+    RateStatus.REFUSED: "",  # the reason follows
+}
+BOUNDS: Mapping[RateStatus, Bound] = {
+    RateStatus.FOUND: Bound.FOUND,
+    RateStatus.AT_LEAST: Bound.AT_LEAST,
+    RateStatus.BELOW_MINIMUM: Bound.BELOW,
+    RateStatus.LOSES_ALWAYS: Bound.REFUSED,
+    RateStatus.REFUSED: Bound.REFUSED,
 }
 Own = Callable[[Mapping[str, float]], Iterable[Metric]]
 """What a device's own counters say of one trial."""
@@ -35,11 +43,7 @@ def of_rates(
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
     found = [*of_the_rates_alone(rates)]
-    found += [
-        Metric(f"latency p99 at {point.share:.0%} of NDR", "ns", point.latency.p99_ns, note=point.note)
-        for point in latency
-        if point.latency is not None
-    ]
+    found += [_latency(point, point.latency) for point in latency if point.latency is not None]
     if limit is not None:
         found += of_trial(limit, own)
         found += _five_tuples(limit, streams)
@@ -87,8 +91,18 @@ def _rate(rate: Rate) -> Metric:
     assert rate.lower_fps is not None
     sure = rate.confidence if rate.status is RateStatus.FOUND else None
     how = f"{units.percent(sure)} interval of its search" if sure else _HOW[rate.status]
-    note = how + (f": {rate.reason}" if rate.reason else "")
-    return Metric(rate.name, "fps", rate.quoted_fps or rate.lower_fps, rate.lower_fps, rate.upper_fps, note)
+    value_fps, note = rate.quoted_fps or rate.lower_fps, ": ".join(filter(None, (how, rate.reason)))
+    return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+
+
+def _latency(point: LatencyPoint, latency: LatencySummary) -> Metric:
+    return Metric(
+        f"latency p99 at {point.share:.0%} of NDR",
+        "ns",
+        latency.p99_ns,
+        cautions=(point.note,) if point.note else (),
+        disturbed=point.validity is not TrialValidity.VALID,
+    )
 
 
 def _of_band(rate: Rate) -> Iterator[Metric]:
@@ -104,8 +118,8 @@ def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
         return
     sent = sum(min(stream.flows, counts.sent) for stream, counts in zip(streams, limit.streams, strict=True))
     asked = sum(stream.flows for stream in streams)
-    note = "" if sent == asked else f"the trial ended before all {asked:,} had been sent"
-    yield Metric("five-tuples sent", "count", sent, note=note)
+    cut = () if sent == asked else (f"the trial ended before all {asked:,} had been sent",)
+    yield Metric("five-tuples sent", "count", sent, cautions=cut)
 
 
 def _of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ from pinchpoint.model import units
 from pinchpoint.model.trial import Trial
 
 ALONE = 0.93  # of the most that the core was seen to execute: probes of an idle host differ by less
-TELLING = 0.1  # share of slowed trials from which there is a sentence
+TELLING = 0.1  # share of slowed trials from which the report has a sentence
 
 
 class Widths:

@@ -14,6 +14,7 @@ from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Recovery
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Sample, Trial
 
 STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
@@ -116,11 +117,12 @@ def _time(found: Sequence[Recovered]) -> Metric:
     unknown_s = min((one.time_s for one in found if one.still), default=inf)
     if unknown_s < inf:
         notes.insert(0, _not_recovered(found))
-    if ranked[len(ranked) // 2].still:
+    bound = Bound.AT_LEAST if ranked[len(ranked) // 2].still else Bound.FOUND
+    if bound is Bound.AT_LEAST:
         notes[0] = f"at least: {notes[0]}"
     centre = median(one.time_s for one in found)
     low = min(times.low, unknown_s)
-    return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes))
+    return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes), bound)
 
 
 def _not_recovered(found: Sequence[Recovered]) -> str:

@@ -10,6 +10,7 @@ from pinchpoint.diagnose.duet import NOT_OVERLOADED, Duet, compare_slices, count
 from pinchpoint.model import units
 from pinchpoint.model.duet import FORWARDED, RELATIVE, Stretch
 from pinchpoint.model.measurement import Metric
+from pinchpoint.model.study import Bound
 
 NARROW = 0.04  # half of an interval, as a share, at which slices end: 0.05 is aimed at, and stopping early flatters
 MOST_USED_S = 30.0  # of slices that could be used: half of an interval shrinks with the root of the time
@@ -40,7 +41,7 @@ def of_reference() -> Metric:
 def not_overloaded(most_fps: float | None) -> Metric:
     """The relative rate of a point that can be no reference: its own search ended with the highest load."""
     most = "" if most_fps is None else f" with {units.fps(most_fps)}, the most that was offered"
-    return Metric(RELATIVE, UNIT, 0.0, note=f"refused: the engine cannot overload it{most}")
+    return Metric(RELATIVE, UNIT, 0.0, note=f"the engine cannot overload it{most}", bound=Bound.REFUSED)
 
 
 def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metric, ...]:
@@ -50,10 +51,10 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metr
     """
     measured = counted(stretches)
     if not any(one.slices for one in measured):
-        return (Metric(RELATIVE, UNIT, 0.0, note="refused: no slice was measured"),)
+        return (Metric(RELATIVE, UNIT, 0.0, note="no slice was measured", bound=Bound.REFUSED),)
     found = compare_slices(stretches)
     if why := _not_overloaded(measured, reference) or why_refused(found.summary):
-        return (Metric(RELATIVE, UNIT, 0.0, note=f"refused: {why}"),)
+        return (Metric(RELATIVE, UNIT, 0.0, note=why, bound=Bound.REFUSED),)
     ratio = _ratio(found, measured)
     assert ratio is not None  # else every slice was discarded, which has a reason
     note = f"{interval_of(found)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"

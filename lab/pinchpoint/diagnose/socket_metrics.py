@@ -8,12 +8,13 @@ from pinchpoint.engine.histogram import merged
 from pinchpoint.model import units
 from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
-from pinchpoint.model.study import Estimate
+from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import PmdLoad
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100
 _OF_FLOWS = ("datapath flows", "datapath masks")
+NONE_VALID = "every window was disturbed by the host"
 
 
 def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tuple[Metric, ...]:
@@ -24,31 +25,42 @@ def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tup
     return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, own, handled))
 
 
-def over_repeats(windows: Sequence[Sequence[Metric]], note: str = "") -> tuple[Metric, ...]:
-    """Each metric that every window has, over the windows as curves take repeats; `note` is what to mind about all."""
+def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -> tuple[Metric, ...]:
+    """Each metric that every window has, over the windows as curves take repeats; `disturbed`: none was valid."""
     if not windows:
         return ()
     by_name = [{metric.name: metric for metric in metrics} for metrics in windows]
     return tuple(
-        _over([each[metric.name] for each in by_name], note)
+        _over([each[metric.name] for each in by_name], disturbed)
         for metric in windows[0]
         if all(metric.name in each for each in by_name)
     )
 
 
-def _over(repeats: Sequence[Metric], note: str) -> Metric:
+def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
     first, several = repeats[0], len(repeats) > 1
     # Their notes say where a figure comes from, not how wide it is.
     found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
     trimmed = _without_extremes(found)
     how = found.interval.replace("repeats", "windows") if several else "one window"
     own = next((one.note for one in repeats if one.low is not None), first.note)
-    words = "; ".join(word for word in (how, trimmed, own, note) if word)
+    words = "; ".join(word for word in (how, trimmed, own) if word)
     low, high = (found.low, found.high) if several else (None, None)
     # A window with a range of its own spans at least that.
     lows = [one for one in (low, *(metric.low for metric in repeats)) if one is not None]
     highs = [one for one in (high, *(metric.high for metric in repeats)) if one is not None]
-    return Metric(first.name, first.unit, found.value, min(lows, default=None), max(highs, default=None), words)
+    cautions = next((one.cautions for one in repeats if one.cautions), ())
+    return Metric(
+        first.name,
+        first.unit,
+        found.value,
+        min(lows, default=None),
+        max(highs, default=None),
+        words,
+        Bound.FOUND,
+        (*cautions, NONE_VALID) if disturbed else cautions,
+        disturbed,
+    )
 
 
 def _without_extremes(found: Estimate) -> str:
@@ -74,8 +86,8 @@ def _traffic(window: Window) -> Iterator[Metric]:
     if any(run.transactions is not None for run in window.runs):
         yield _rate("transactions", "1/s", window.transactions_per_s, window.change)
         yield from _latency(window)
-        limit = f"RFC 9411 allows less than {units.loss(MOST_FAILED)}" if window.failed_share >= MOST_FAILED else ""
-        yield Metric("failed share", "share", window.failed_share, note=limit)
+        limit = (f"RFC 9411 allows less than {units.loss(MOST_FAILED)}",) if window.failed_share >= MOST_FAILED else ()
+        yield Metric("failed share", "share", window.failed_share, cautions=limit)
     else:
         yield _rate("goodput", "bit/s", window.goodput_bps, window.change)
     if window.retransmits is not None:
@@ -92,10 +104,9 @@ def _rate(name: str, unit: str, mean: float, change: LevelChange | None) -> Metr
     if change is None:
         return Metric(name, unit, mean)
     before, after = units.quantity(change.before, unit), units.quantity(change.after, unit)
-    note = f"not stationary: {before} until {change.at_s:.1f} s, then {after}, which is given"
-    return Metric(
-        name, unit, change.after, min(change.before, change.after), max(change.before, change.after), note=note
-    )
+    caution = f"not stationary: {before} until {change.at_s:.1f} s, then {after}, which is given"
+    low, high = sorted((change.before, change.after))
+    return Metric(name, unit, change.after, low, high, cautions=(caution,))
 
 
 def _latency(window: Window) -> Iterator[Metric]:

@@ -80,8 +80,8 @@ def _points(info: RunInfo, result: RunResult) -> dict[tuple[str, str], _Point]:
 
 
 def _part_differences(a: _Point, b: _Point, info_a: RunInfo, info_b: RunInfo) -> Differences:
-    told = [next((one.settings for one in point.repeats if one.settings), {}) for point in (a, b)]
-    return differences.between(a.plain, b.plain, (told[0], told[1]), (info_a, info_b))
+    in_force = [next((one.settings for one in point.repeats if one.settings), {}) for point in (a, b)]
+    return differences.between(a.plain, b.plain, (in_force[0], in_force[1]), (info_a, info_b))
 
 
 def _of_the_whole(parts: Sequence[Differences], info_a: RunInfo, info_b: RunInfo) -> Differences:
@@ -134,19 +134,19 @@ def _metric(
     mode, chosen = _one_mode(sides)
     if chosen is None:
         return replace(base, sentence=f"not compared: {_nothing(sides)}")
-    told = replace(base, mode=mode, left_out=_left_out(sides, chosen))
-    return _judged(told, chosen, margin)
+    compared = replace(base, mode=mode, left_out=_left_out(sides, chosen))
+    return _judged(compared, chosen, margin)
 
 
 def _refused(name: str, a: _Point, b: _Point, other: Sequence[Difference]) -> str:
     """How the definitions differ; empty if they are the same."""
-    told = [f"{one.what} is {one.a} in A and {one.b} in B" for one in other]
+    differing = [f"{one.what} is {one.a} in A and {one.b} in B" for one in other]
     defined = [
         {rate.definition for one in point.repeats for rate in one.rates if rate.name == name} for point in (a, b)
     ]
-    if not told and defined[0] and defined[1] and defined[0] != defined[1]:
-        told = [f"A is {_either(defined[0])}, B is {_either(defined[1])}"]
-    return f"numbers of different definitions: {'; '.join(told)}" if told else ""
+    if not differing and defined[0] and defined[1] and defined[0] != defined[1]:
+        differing = [f"A is {_either(defined[0])}, B is {_either(defined[1])}"]
+    return f"numbers of different definitions: {'; '.join(differing)}" if differing else ""
 
 
 def _either(words: set[str]) -> str:
@@ -157,7 +157,7 @@ def _decidable(a: int, b: int) -> bool:
     """Whether ranges of this many repeats, if they lie apart, do so by chance in at most 5 % of the cases.
 
     Of n and m repeats that differ in nothing all of one side are the smaller ones in 2 of C(n + m, n) orders.
-    Single measurements have intervals of their own, which a note tells.
+    Single measurements have intervals of their own; a note says so.
     """
     return a == b == 1 or 2 / comb(a + b, a) <= 1 - CONFIDENCE
 
@@ -177,12 +177,12 @@ def _one_mode(sides: Sequence[Sequence[Reading]]) -> tuple[str, tuple[list[Readi
 
 
 def _nothing(sides: Sequence[Sequence[Reading]]) -> str:
-    told = []
+    reasons_of_sides = []
     for label, side in zip("AB", sides, strict=True):
         reasons = dict.fromkeys(one.why_not for one in side if one.why_not)
         if not any(not one.why_not and one.metric.value > 0 for one in side):
-            told.append(f"{label} {', '.join(reasons) or 'has no number'}")
-    return "; ".join(told) or "A and B were measured in different modes of the cores"
+            reasons_of_sides.append(f"{label} {', '.join(reasons) or 'has no number'}")
+    return "; ".join(reasons_of_sides) or "A and B were measured in different modes of the cores"
 
 
 def _left_out(sides: Sequence[Sequence[Reading]], chosen: tuple[list[Reading], list[Reading]]) -> dict[str, int]:
@@ -196,27 +196,27 @@ def _left_out(sides: Sequence[Sequence[Reading]], chosen: tuple[list[Reading], l
 
 
 def _judged(
-    told: MetricComparison, chosen: tuple[list[Reading], list[Reading]], margin: float | None
+    compared: MetricComparison, chosen: tuple[list[Reading], list[Reading]], margin: float | None
 ) -> MetricComparison:
     a, b = (estimate([one.metric for one in side]) for side in chosen)
     found = ratio(b, a)
     if found is None or found.low is None or found.high is None:
         value = b.value / a.value
         sentence = f"B is {wording.percent(abs(1 - value))} {'higher' if value >= 1 else 'lower'}: no interval is known"
-        return replace(told, a=a, b=b, ratio=value, decision=Decision.TOO_FEW, sentence=sentence)
+        return replace(compared, a=a, b=b, ratio=value, decision=Decision.TOO_FEW, sentence=sentence)
     if not _decidable(a.n, b.n):
         sentence = (
-            f"cannot be told from {a.n} and {b.n} repeats: at the worst ends of both ranges B / A lies between "
-            f"{found.low:.4g} and {found.high:.4g}"
+            f"unknown: {a.n} and {b.n} repeats are too few to decide; at the worst ends of both ranges B / A lies "
+            f"between {found.low:.4g} and {found.high:.4g}"
         )
-        few = replace(told, a=a, b=b, decision=Decision.TOO_FEW, sentence=sentence)
+        few = replace(compared, a=a, b=b, decision=Decision.TOO_FEW, sentence=sentence)
         return replace(few, ratio=found.value, low=found.low, high=found.high)
     decision = Decision.NOT_FOUND
     if found.tells_apart:
         decision = Decision.HIGHER if found.value > 1 else Decision.LOWER
     hidden = max(found.high - 1, 1 - found.low)
-    told = replace(
-        told,
+    compared = replace(
+        compared,
         a=a,
         b=b,
         ratio=found.value,
@@ -226,5 +226,5 @@ def _judged(
         decision=decision,
         method=f"{METHOD}; A: {a.interval}; B: {b.interval}",
     )
-    told = replace(told, better=wording.better(told))
-    return replace(told, sentence=wording.sentence(told, margin))
+    compared = replace(compared, better=wording.better(compared))
+    return replace(compared, sentence=wording.sentence(compared, margin))

@@ -8,21 +8,20 @@ from itertools import pairwise
 from pinchpoint.diagnose import differences
 from pinchpoint.diagnose.change_points import FEWEST_VALUES
 from pinchpoint.diagnose.change_points import segments as cut
-from pinchpoint.diagnose.curves import bound_of, metrics_of, of_repeats
+from pinchpoint.diagnose.curves import DISTURBED, bound_of, metrics_of, of_repeats
 from pinchpoint.diagnose.estimate import median_interval
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.model.comparison import Difference
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.terms import disturbed
 from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 
 StoredRun = tuple[RunInfo, RunResult]
 
 _NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
 _MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
-_MOST_DIFFERENCES = 3  # told of one run
+_MOST_DIFFERENCES = 3  # named of one run
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,9 @@ def trends(
     unknown = [name for name in scenarios if name not in by_name]
     if unknown or not by_name:
         what = f"no run has measured {', '.join(unknown)}" if unknown else "no run has measured anything"
-        raise InputError(what, f"measured: {', '.join(by_name)}" if by_name else "finish a run first")
+        raise InputError(
+            what, f"measured: {', '.join(by_name)}" if by_name else "pinchpoint run --resume RUN finishes a run"
+        )
     return tuple(
         trend
         for name, runs in by_name.items()
@@ -77,9 +78,9 @@ def _by_scenario(stored: Sequence[StoredRun]) -> dict[str, list[_Measured]]:
                 points.setdefault(_name(one), []).append(one)
         plains = {str(plain.get("name")): plain for plain in info.scenarios}
         for name, repeats in points.items():
-            estimates, notes = of_repeats(repeats)
+            both = of_repeats(repeats)
             plain = plains.get(repeats[0].scenario, {})
-            found.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, estimates, notes))
+            found.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, both.estimates, both.notes))
     return found
 
 
@@ -122,9 +123,9 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
     """Why this run's number is no point of the newest one's series; empty if it is."""
     if run.plain != newest.plain:  # seldom, and long to look through
         if other := differences.defining(run.plain, newest.plain):
-            return f"another definition: {_told(other)}"
+            return f"another definition: {_words(other)}"
         if other := differences.scenarios(run.plain, newest.plain):
-            return f"another scenario: {_told(other)}"
+            return f"another scenario: {_words(other)}"
     mine, its = run.rates.get(metric), newest.rates.get(metric)
     if mine and its and mine.definition != its.definition:
         return f"another definition: {mine.definition}"
@@ -133,16 +134,16 @@ def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
         return run.notes.get(metric) or "not measured"
     if found.bound is not Bound.FOUND:
         return run.notes.get(metric) or str(found.bound).replace("_", " ")
-    return run.notes[metric] if _is_disturbed(metric, run) else ""
+    return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
 
 
 def _is_disturbed(metric: str, run: _Measured) -> bool:
     """Whether no undisturbed trial is behind any repeat: an estimate rests on such numbers only for want of others."""
-    notes = [one.note for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
-    return all(disturbed(note) for note in notes if bound_of(note) is not Bound.REFUSED)
+    found = [one for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
+    return all(one.disturbed for one in found if bound_of(one) is not Bound.REFUSED)
 
 
-def _told(other: Sequence[Difference]) -> str:
+def _words(other: Sequence[Difference]) -> str:
     lines = [f"{one.what} {one.a}, now {one.b}" for one in other]
     more = f" and {len(lines) - _MOST_DIFFERENCES} more" if len(lines) > _MOST_DIFFERENCES else ""
     return "; ".join(lines[:_MOST_DIFFERENCES]) + more

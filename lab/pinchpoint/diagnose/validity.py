@@ -6,7 +6,7 @@ A trial is discarded only where it says nothing about the device under test:
 * a core of the engine that receives stood still for longer than its rings absorb, so
   frames may have been lost at the engine's side of the wire;
 * counters saw more frames than were sent;
-* the trial ended before its time: the device died, a link went down, somebody stopped it.
+* the trial ended before its time: the device died, a link went down, or it was stopped.
 
 Everything else that the host does to the device (a thread that waits for its core,
 stolen time, cores that move apart, a neighbour on the core) is part of what the bench

@@ -34,8 +34,8 @@ def _notes(point: CurvePoint) -> Mapping[str, str]:
     flows = point.estimates.get(_FLOWS)
     if flows is None or flows.value <= MOST_LISTED or _MASKS in point.estimates:
         return point.notes
-    told = [note for note in (point.notes.get(""), f"masks not counted: more than {MOST_LISTED:,} flows") if note]
-    return {**point.notes, "": "; ".join(told)}
+    notes = [note for note in (point.notes.get(""), f"masks not counted: more than {MOST_LISTED:,} flows") if note]
+    return {**point.notes, "": "; ".join(notes)}
 
 
 def _unseen(factors: Sequence[Factor], points: Sequence[CurvePoint], point: CurvePoint) -> Iterator[str]:

@@ -124,7 +124,7 @@ def read(found: Measurement) -> Window:
 
 
 def _with_trends(stored: object) -> list[dict[str, object]]:
-    """The pairs' accounts; those stored before engines told a trend have none."""
+    """The pairs' accounts; those stored before engines reported a trend have none."""
     pairs = msgspec.convert(stored, list[dict[str, object]])
     return [
         {**pair, "runs": [{"trend": None, **run} for run in msgspec.convert(pair["runs"], list[dict[str, object]])]}
@@ -179,7 +179,7 @@ def failures(window: Window) -> str:
     """Why the rate is no rate that the bench carries, by RFC 9411's rule; empty if it is."""
     if window.failed_share < MOST_FAILED:
         return ""
-    first = next((run.failures.first for run in window.runs if run.failures.first), "no kind told")
+    first = next((run.failures.first for run in window.runs if run.failures.first), "of no reported kind")
     failed = sum(run.failed or 0 for run in window.runs)
     share = units.loss(window.failed_share)
     return f"{failed:,} transactions failed ({share}; RFC 9411 allows less than 0.001 %), the first: {first}"

@@ -33,7 +33,7 @@ def sentence(one: MetricComparison, margin: float | None, of: str = "pair") -> s
     """What the comparison says, e.g. `B is 2.1 % [1.6 .. 2.6 %] lower`; `of` is what `one.n` counts."""
     assert one.ratio is not None and one.low is not None and one.high is not None
     if one.decision is Decision.TOO_FEW:
-        return f"cannot be told: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
+        return f"unknown: {one.method}; the ratios of the {of}s lie between {one.low:.4g} and {one.high:.4g}"
     if one.decision is Decision.NOT_FOUND:
         hidden = one.largest_hidden or 0.0
         same = _margin_hidden(one, hidden, margin, of)
@@ -51,12 +51,12 @@ def _margin_hidden(one: MetricComparison, hidden: float, margin: float | None, o
         return ""
     if hidden <= margin:
         return f": the same within the margin of {percent(margin)}"
-    text = f": whether they are the same within {percent(margin)} cannot be told"
+    text = f": a difference beyond the margin of {percent(margin)} is not excluded"
     if not one.n:
         return text
     # Intervals shrink with the square root of the number of pairs.
     needed = math.ceil(one.n * (hidden / margin) ** 2)
-    return f"{text}; about {units.counted(needed, of)} would tell"
+    return f"{text}; about {units.counted(needed, of)} would decide"
 
 
 def _between(low: float, high: float) -> str:

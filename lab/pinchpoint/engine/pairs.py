@@ -91,9 +91,9 @@ class Pairs:
     def _watch(self, futures: "Sequence[Future[PairRun]]") -> None:
         left = set(futures)
         while left:
-            done, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
-            failed = any(future.exception() is not None for future in done)
-            if self.stop_requested or failed or any(_ended_early(future) for future in futures):
+            _, left = wait(left, timeout=LOOK_S, return_when=FIRST_COMPLETED)
+            # Again each time: an engine that had not been asked yet has ignored the first stop.
+            if self.stop_requested or any(_ended_early(future) for future in futures):
                 self._stop_engines(left, futures)
 
     def _stop_engines(self, left: "set[Future[PairRun]]", futures: "Sequence[Future[PairRun]]") -> None:
@@ -106,8 +106,8 @@ class Pairs:
 
 
 def _ended_early(future: "Future[PairRun]") -> bool:
-    """Whether a pair was aborted: the others' sum would be of fewer pairs."""
-    return future.done() and future.exception() is None and future.result().result.status != "completed"
+    """Whether a pair failed or was aborted: the others' sum would be of fewer pairs."""
+    return future.done() and (future.exception() is not None or future.result().result.status != "completed")
 
 
 def _one(run: Callable[[SocketsRequest], SocketsResult], request: SocketsRequest) -> PairRun:

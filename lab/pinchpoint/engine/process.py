@@ -28,6 +28,7 @@ from pinchpoint.model.errors import EngineError, PinchpointError, RequirementErr
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
+SAME_WHEEL = "install the lab and the engine from the same wheel"
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
 TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
 TX_BURST_IN_BURSTS = (
@@ -88,7 +89,7 @@ class EngineProcess:
         if hello.protocol != protocol.PROTOCOL_VERSION:
             raise EngineError(
                 f"the engine speaks protocol {hello.protocol}, this lab {protocol.PROTOCOL_VERSION}",
-                "install both from the same wheel",
+                SAME_WHEEL,
             )
         return hello
 
@@ -164,7 +165,7 @@ class EngineProcess:
             try:
                 received = msgspec.json.decode(line, type=protocol.FromEngine)
             except msgspec.DecodeError as error:
-                raise EngineError(f"the engine sent an invalid message: {error}: {line[:200]!r}") from error
+                raise EngineError(f"the engine sent an invalid message: {error}: {line[:200]!r}", SAME_WHEEL) from error
             if isinstance(received, answer):
                 return received
             if isinstance(received, protocol.Error):
@@ -174,7 +175,9 @@ class EngineProcess:
             if isinstance(received, Progress):
                 heard(received)
                 continue
-            raise EngineError(f"the engine sent {type(received).__name__} where {answer.__name__} was expected")
+            raise EngineError(
+                f"the engine sent {type(received).__name__} where {answer.__name__} was expected", SAME_WHEEL
+            )
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""

@@ -38,7 +38,7 @@ from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest, duration_of
 from pinchpoint.engine.simulated_moves import Moves, Path
-from pinchpoint.engine.whole import divide, poisson, port_counts
+from pinchpoint.engine.whole import divide, poisson, port_counts, stream_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import LatencySummary, Sample, StreamCounts, ThreadWitness, WorkerWitness
 
@@ -116,7 +116,7 @@ class Truth:
     noise: float = 0.0  # standard deviation of a trial's capacity, relative
     dips: float = 0.0  # of a trial's capacity downwards: the size of a normal variable of this standard deviation
     slow: SlowPeriods | None = None
-    moves: Moves | None = None  # of the capacity with time, and nothing tells
+    moves: Moves | None = None  # of the capacity with time; no counter shows them
     drift_per_s: float = 0.0  # of the capacity, relative
     random_loss: RandomLoss | None = None
     loss_ratio: float = 0.0  # lost by the DUT whatever the load
@@ -147,6 +147,7 @@ class Counts:
     lost_inside: int
     before_ns: float | None
     after_ns: float | None
+    samples: tuple[Sample, ...]
 
 
 class SimulatedInstrument:
@@ -219,7 +220,8 @@ class SimulatedInstrument:
         before_ns = after_ns = None
         if request.probe_cores is not None:
             before_ns, after_ns = self._modes.at(begin_s), self._modes.at(begin_s + request.duration_s)
-        return Counts(trial.intended, trial.offered, trial.refused, trial.lost_inside, before_ns, after_ns)
+        counts = trial.intended, trial.offered, trial.refused, trial.lost_inside
+        return Counts(*counts, before_ns, after_ns, tuple(trial.samples()) if request.sample_s else ())
 
     def _next(self, request: TrialRequest) -> "_Trial":
         """The trial that begins now; the clock moves to its end."""
@@ -324,7 +326,8 @@ class _Trial:
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
         self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
-        self._overloaded = self._overload(spans)
+        self._spans = spans
+        self._overloaded = self._overload()
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
         carried = self.offered - self.refused
         self._scattered = round(carried * truth.loss_ratio) + self._lost_at_random(carried, random)
@@ -341,11 +344,18 @@ class _Trial:
         """Of sending at the full rate, until then."""
         return min(until_s, self._falls_s) + max(0.0, until_s - self._falls_s) * self._later
 
-    def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
+    def _queue(self, until_s: float) -> tuple[float, float]:
+        """Frames lost since the trial began, and frames that wait, both then."""
         queued = lost = 0.0
-        for length_s, scale in spans:
+        for length_s, scale in self._spans:
+            length_s = min(length_s, until_s)
+            until_s -= length_s
             queued = max(0.0, queued + (self._rate_fps - scale * self._capacity_fps) * length_s)
             lost, queued = lost + max(0.0, queued - self._truth.ring), min(queued, self._truth.ring)
+        return lost, queued
+
+    def _overload(self) -> float:
+        lost, queued = self._queue(math.inf)
         if self._falls_s < self._request.duration_s:  # the load steps down before the end
             lost = max(0.0, (lost + queued) * self._falls_s / self._request.duration_s - self._truth.ring)
         return lost
@@ -376,12 +386,15 @@ class _Trial:
             at_s = number * interval_s
             passed = [gap.length_s for gap in gaps if gap.at_s < at_s]
             stalled = sum(frames for stall, frames in lossy if stall.at_s + stall.length_s <= at_s)
-            overloaded = self._overloaded * min(1.0, at_s / self._falls_s)
+            if self._request.step:
+                overloaded, queued = self._overloaded * min(1.0, at_s / self._falls_s), 0.0
+            else:
+                overloaded, queued = self._queue(at_s)
             offered = math.floor(self._rate_fps * (self._seconds(at_s) - sum(passed)))
             stopped = self._stopped(at_s)
             lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio + stopped
             recent = [gap.length_s for gap in gaps if before_s <= gap.at_s < at_s]
-            known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost)
+            known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost + queued)
             yield Sample(at_s, offered, round(known), sum(passed), max(recent, default=0.0), received)
             before_s = at_s
 
@@ -418,26 +431,8 @@ class _Trial:
         parts = [divide(total, shares) for total in (self.intended, self.offered, self.refused, self.lost_inside)]
         latency = self._latency()
         return tuple(
-            StreamCounts(
-                stream=number,
-                tx_port=stream.tx_port,
-                rx_port=stream.rx_port,
-                intended=intended,
-                offered=offered,
-                refused=refused,
-                shortfall=intended - offered,
-                sent=offered - refused,
-                received=offered - refused - inside,
-                lost=refused + inside,
-                duplicated=0,
-                reordered=0,
-                corrupt=0,
-                latency=latency,
-                last_loss_s=self._last_loss_s(),
-            )
-            for number, (stream, intended, offered, refused, inside) in enumerate(
-                zip(self._request.streams, *parts, strict=True)
-            )
+            stream_counts(number, stream, counts, latency, self._last_loss_s())
+            for number, (stream, counts) in enumerate(zip(self._request.streams, zip(*parts, strict=True), strict=True))
         )
 
     def ports(self) -> tuple[PortCounts, ...]:

@@ -4,7 +4,7 @@ All devices share the host's factor, which multiplies every capacity and is a fu
 is `relative`, and that is what slices of one trial are to find.
 
 Its limits, beside those of simulated.py: a device that is not sent holds no frames, so that a slice begins with an
-empty ring and loses what the ring would have taken; and latency is not told.
+empty ring and loses what the ring would have taken; and no latency is measured.
 """
 
 import math
@@ -16,7 +16,7 @@ from random import Random
 
 from pinchpoint.engine.instrument import EngineResult, Heard, SliceCounts, Slices, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, StallKind, Truth
-from pinchpoint.engine.whole import divide, port_counts
+from pinchpoint.engine.whole import divide, port_counts, stream_counts
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.trial import StreamCounts
 
@@ -200,27 +200,8 @@ class _Sliced:
             shares = [self.request.streams[number].share for number in numbers]
             parts = (divide(total, shares) for total in (intended, offered, refused, offered - refused - received))
             for number, *counts in zip(numbers, *parts, strict=True):
-                found[number] = self._stream(number, *counts)
+                found[number] = stream_counts(number, self.request.streams[number], counts)
         return tuple(found[number] for number in sorted(found))
-
-    def _stream(self, number: int, intended: int, offered: int, refused: int, inside: int) -> StreamCounts:
-        stream = self.request.streams[number]
-        return StreamCounts(
-            stream=number,
-            tx_port=stream.tx_port,
-            rx_port=stream.rx_port,
-            intended=intended,
-            offered=offered,
-            refused=refused,
-            shortfall=intended - offered,
-            sent=offered - refused,
-            received=offered - refused - inside,
-            lost=inside,
-            duplicated=0,
-            reordered=0,
-            corrupt=0,
-            latency=None,
-        )
 
 
 def _windows(slices: Slices, duration_s: float) -> Iterator[_Window]:

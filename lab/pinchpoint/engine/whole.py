@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from random import Random
 
 from pinchpoint.engine.instrument import PortCounts
-from pinchpoint.model.trial import StreamCounts
+from pinchpoint.model.scenario import Stream
+from pinchpoint.model.trial import LatencySummary, StreamCounts
 
 
 def poisson(mean: float, random: Random) -> int:
@@ -23,6 +24,34 @@ def divide(total: int, shares: Sequence[float]) -> list[int]:
     parts = [math.floor(total * share / sum(shares)) for share in shares]
     parts[0] += total - sum(parts)
     return parts
+
+
+def stream_counts(
+    number: int,
+    stream: Stream,
+    counts: Sequence[int],
+    latency: LatencySummary | None = None,
+    last_loss_s: float | None = None,
+) -> StreamCounts:
+    """The account of a stream; `counts` are its frames intended, offered, refused, and lost on the way."""
+    intended, offered, refused, inside = counts
+    return StreamCounts(
+        stream=number,
+        tx_port=stream.tx_port,
+        rx_port=stream.rx_port,
+        intended=intended,
+        offered=offered,
+        refused=refused,
+        shortfall=intended - offered,
+        sent=offered - refused,
+        received=offered - refused - inside,
+        lost=inside,
+        duplicated=0,
+        reordered=0,
+        corrupt=0,
+        latency=latency,
+        last_loss_s=last_loss_s,
+    )
 
 
 def port_counts(streams: Sequence[StreamCounts]) -> tuple[PortCounts, ...]:

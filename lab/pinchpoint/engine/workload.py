@@ -41,8 +41,7 @@ class Workloads(EngineProcess):
 
         A path or a peer that goes away is no error but a result that was `aborted`, with its reason.
         Raises UnreachableError if the client does not reach the server, RequirementError if this machine lacks
-        something (a namespace, an address, rights) or the engine knows no workloads, EngineError if the engine
-        refuses a value, fails or dies.
+        something (a namespace, an address, rights), EngineError if the engine refuses a value, fails or dies.
         """
 
         def heard(sample: Progress) -> None:
@@ -57,8 +56,6 @@ class Workloads(EngineProcess):
         return result
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
-        if error.code == "malformed" and error.message.startswith("type:"):
-            return RequirementError("this engine does not support socket workloads", "install both from the same wheel")
         if error.code == "link_down":
             return UnreachableError(f"engine: {error.message}", error.hint)
         if error.code == "port_open" and error.hint is not None:

@@ -7,6 +7,7 @@ that is measured once: sockets that exchange bytes, rules or ports that are made
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import PmdLoad, TrialValidity
 
 CARRIED = "that carried packets"
@@ -22,7 +23,16 @@ class Metric:
     value: float
     low: float | None = None  # of the interval within this one measurement; None: none is known
     high: float | None = None
-    note: str = ""  # what the interval is, or what to mind
+    note: str = ""  # what the value and its interval are; of a refused one the reason
+    bound: Bound | None = None  # how to read the value; None: by its ends, one end alone being a bound
+    cautions: tuple[str, ...] = ()  # what a reader must mind, a sentence each
+    disturbed: bool = False  # no valid trial or window stands behind it; a caution says so
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Everything to say about the figure, the parts of its note first."""
+        lead = ("refused",) if self.bound is Bound.REFUSED else ()
+        return tuple(filter(None, (*lead, *self.note.split("; "), *self.cautions)))
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
-from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad
+from pinchpoint.model.trial import LatencySummary, Loopback, PmdLoad, TrialValidity
 
 
 class RateStatus(StrEnum):
@@ -182,6 +182,7 @@ class LatencyPoint:
     note: str  # why there is none, or what to mind; empty otherwise
     loopback: Loopback | None = None  # how much of it is the engine's own
     distance_ns: float | None = None  # of the cores meanwhile; None: not probed
+    validity: TrialValidity = TrialValidity.VALID  # of its trial
 
 
 @dataclass(frozen=True)

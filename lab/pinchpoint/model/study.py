@@ -45,6 +45,19 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Refusal:
+    """That repeats of a point were refused a number of one metric."""
+
+    reason: str  # of the first of them; empty if it gave none
+    repeats: int  # that were refused
+    of: int  # measured repeats
+
+    def __str__(self) -> str:
+        share = f" in {self.repeats} of {self.of} repeats" if self.of > 1 else ""
+        return f"refused{share}" + (f": {self.reason}" if self.reason else "")
+
+
+@dataclass(frozen=True)
 class CurvePoint:
     """One point of a sweep: what its repeats found together."""
 
@@ -56,7 +69,18 @@ class CurvePoint:
     invisible: str  # why the datapath did not see the factor here; empty if it did
     scenarios: tuple[str, ...]
     limit: str = ""  # a Limit's word, of the same verdict; empty if there is none
-    notes: Mapping[str, str] = field(default_factory=dict)  # what to mind, by metric; of all of them under ""
+    notes: Mapping[str, str] = field(default_factory=dict)  # all remarks, by metric; on all of them under ""
+    cautions: Mapping[str, tuple[str, ...]] | None = (
+        None  # of the notes, what to mind; None: a run stored before it was
+    )
+    refusals: Mapping[str, Refusal] = field(default_factory=dict)  # by metric
+
+    def to_mind(self, metric: str) -> tuple[str, ...]:
+        """What a reader must mind about a metric; under "" about all. A run without cautions has every note minded."""
+        if self.cautions is not None:
+            return self.cautions.get(metric, ())
+        note = self.notes.get(metric, "")
+        return (note,) if note else ()
 
 
 @dataclass(frozen=True)

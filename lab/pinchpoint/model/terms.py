@@ -1,10 +1,10 @@
-"""What findings and the report call limits and caches, and which notes a reader must mind; one table of each."""
+"""What findings and the report call limits, causes, caches and rates; one table of each."""
 
 from collections.abc import Mapping
 from typing import Final
 
 from pinchpoint.model.result import Limit
-from pinchpoint.model.trial import Cause, TrialValidity
+from pinchpoint.model.trial import Cause
 
 LIMITS: Final[Mapping[Limit, str]] = {
     Limit.GENERATOR: "traffic generator",
@@ -42,11 +42,6 @@ SHARES: Final[Mapping[str, str]] = {
 _BAND: Final = ("band low", "band high", "best sustained")
 
 
-_DISTURBED: Final = ("disturbed by the host", "the host was disturbed")
-_INVALID: Final = tuple(f"{one.value}:" for one in TrialValidity if one is not TrialValidity.VALID)
-_MIND: Final = (*_DISTURBED, "the trial ended before all ", "RFC 9411 allows ", "cannot be told", "not stationary")
-
-
 def band_metrics(rate: str) -> tuple[str, str, str]:
     """The metrics of a rate's band: 5 % and 95 % of the time, best sustained (`Band` in model/result.py)."""
     low, high, best = (f"{rate} {end}" for end in _BAND)
@@ -61,15 +56,3 @@ def is_band(metric: str) -> bool:
 def is_rate(metric: str) -> bool:
     """Whether a metric is an NDR or PDR itself."""
     return (metric == "NDR" or metric.startswith("PDR")) and not is_band(metric)
-
-
-def disturbed(note: str) -> bool:
-    """Whether a metric's note says that no valid trial or window stands behind it."""
-    return any(word in note for word in _DISTURBED) or note.startswith(_INVALID)
-
-
-def cautions(note: str) -> tuple[str, ...]:
-    """The parts of a note that a reader must mind; the others only say what the number or its interval is."""
-    if note.startswith(("refused", "cannot be told", *_INVALID)):
-        return (note,)
-    return tuple(part for part in note.split("; ") if any(word in part for word in _MIND) or part.startswith("lost "))

@@ -9,8 +9,8 @@ from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.series import Series, along, factor_of, published_for, series, with_unit
-from pinchpoint.model.study import Bound, Curve, Estimate, Published
-from pinchpoint.model.terms import SHARES, band_metrics, cautions, is_band, is_rate
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
+from pinchpoint.model.terms import SHARES, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
 from pinchpoint.report.figures import Figure, layout_of, wrapped
@@ -94,7 +94,7 @@ def _reading(curve: Curve, metrics: Sequence[str]) -> str:
     band = "Light bars: where the rate lay for 5 to 95 % of the time. " if bands else ""
     no_number = "Bars without a marker were refused a number: it lies somewhere within. "
     bounds = {one.bound for one in found}
-    any_minded = any(cautions(note) for point in curve.points for note in point.notes.values())
+    any_minded = any(_minds(point, name) for point in curve.points for name in point.notes)
     open_else = "Other open markers have a note to mind, under the pointer and in the table. " if any_minded else ""
     unknown = "" if Bound.BETWEEN in bounds else "No interval is known. "
     bars = f"Bars: {'; '.join(intervals[:2])}. " if intervals else unknown
@@ -151,7 +151,7 @@ def _legend(part: Series, name: str, parts: int, metrics: int) -> str:
 def _traces(part: Series, name: str, x: LevelAxis, divisor: float, place: int, legend: str) -> Iterator[Figure]:
     """A line through the numbers, broken where one was refused; there only its range stands, on no line.
 
-    A line through the middles of ranges, or from one word to the next, would show a shape that nobody measured.
+    A line through the middles of ranges, or from one word to the next, would show a shape that was not measured.
     X of a trace is its levels.
     """
     found = part.having(name)
@@ -231,8 +231,12 @@ def _high(found: Estimate) -> float:
 def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
     """What to mind about the number: of its own, and of all of its point."""
     point = part.at(level)
-    notes = [point.notes.get(name, ""), point.notes.get("", "")] if point else []
-    return tuple(dict.fromkeys(caution for note in notes for caution in cautions(note)))
+    return tuple(dict.fromkeys((*_minds(point, name), *point.to_mind("")))) if point else ()
+
+
+def _minds(point: CurvePoint, name: str) -> tuple[str, ...]:
+    refusal = (str(point.refusals[name]),) if name in point.refusals else ()
+    return (*refusal, *point.to_mind(name))
 
 
 def _symbol(part: Series, level: Level, name: str, found: Estimate, plain: str) -> str:

@@ -9,7 +9,7 @@ from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.series import with_unit
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
-from pinchpoint.model.terms import LIMITS, cautions, is_band, is_rate
+from pinchpoint.model.terms import LIMITS, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
 
@@ -139,17 +139,18 @@ def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
     of_all = point.notes.get("", "")
     if of_all:
         yield of_all
-    told: dict[str, list[str]] = {}
-    for name, note in point.notes.items():
-        for caution in cautions(note) if name else ():
-            told.setdefault(caution, []).append(name)
-    for caution, names in told.items():
-        if caution in of_all:
+    found: dict[str, list[str]] = {}
+    for name in filter(None, point.notes):
+        refusal = [str(point.refusals[name])] if name in point.refusals and name in columns else []
+        for caution in (*refusal, *point.to_mind(name)):
+            found.setdefault(caution, []).append(name)
+    for caution, names in found.items():
+        if caution in point.to_mind(""):
             continue
         shown = [name for name in names if name in columns]
         if point.estimates and set(names) >= set(point.estimates):
             yield caution
-        elif shown or not caution.startswith("refused"):
+        else:
             yield f"{', '.join(shown or names[:_FEW])}: {caution}"
 
 
@@ -166,7 +167,7 @@ def _published_way(found: Estimate | None) -> str:
 def _cell(point: CurvePoint, name: str) -> Cell:
     found = point.estimates.get(name)
     if found is None:
-        refused = point.notes.get(name, "").startswith("refused")
+        refused = name in point.refusals
         return Cell("refused" if refused else "-", "", Bound.REFUSED.value if refused else "", "")
     return Cell(words.estimated(found), words.spread(found), found.bound.value, f"{found.value:.10g}")
 

@@ -102,7 +102,7 @@ class MeasurementsView:
 
 def metrics_view(result: ScenarioResult) -> MetricsView:
     """Everything that the scenario found; notes that all metrics share stand once."""
-    notes = [metric.note.split("; ") for metric in result.metrics]
+    notes = [metric.remarks for metric in result.metrics]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
 
     def rows(metrics: Sequence[Metric]) -> tuple[MetricRow, ...]:
@@ -127,7 +127,7 @@ def _row(metric: Metric, shared: Sequence[str]) -> MetricRow:
         name=metric.name,
         value=units.quantity(metric.value, metric.unit),
         interval="" if low is None or high is None or low == high else units.quantity_range(low, high, metric.unit),
-        note="; ".join(note for note in metric.note.split("; ") if note not in shared),
+        note="; ".join(note for note in metric.remarks if note not in shared),
         sort=f"{metric.value:.10g}",
     )
 

@@ -49,17 +49,14 @@ class RateTable:
 
 def rate_view(rate: Rate) -> RateView:
     """Everything that is written about one rate."""
-    quoted = words.quoted(rate)
-    qualifier = next((word for word in ("at least", "below", "loses") if quoted.startswith(word)), "")
-    number, _, unit = quoted.removeprefix(qualifier).strip().partition(" ")
-    if quoted == words.NO_NUMBER:
-        number, unit = quoted, ""
+    qualifier, quoted = words.qualified(rate)
+    number, _, unit = (quoted, "", "") if quoted == words.NO_NUMBER else quoted.partition(" ")
     middle, band = rate.quoted_fps, rate.band
     best = units.beside(middle, band.best_fps, unit="fps") if middle and band else ""
     return RateView(
         name=rate.name,
         status=rate.status,
-        quoted=quoted,
+        quoted=words.quoted(rate),
         qualifier=qualifier,
         number=number,
         unit=unit,

@@ -108,8 +108,8 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
     for share in shares:
         found = [{point.share: point.latency for point in one.latency}.get(share) for one in results]
         cells = [units.nanoseconds(one.p99_ns) if one else ABSENT for one in found]
-        if told := _of_each(results, cells):
-            lines.append(f"latency p99 at {units.percent(share)} of the NDR: {told}")
+        if latencies := _of_each(results, cells):
+            lines.append(f"latency p99 at {units.percent(share)} of the NDR: {latencies}")
     return lines
 
 

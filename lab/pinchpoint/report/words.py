@@ -74,15 +74,20 @@ def count(value: int | None) -> str:
 
 def quoted(rate: Rate) -> str:
     """The number to quote: `3.10 Mpps`, `at least 7.10 Mpps`, `below 10.0 kpps`, `loses 0.12 %` or `no number`."""
+    return " ".join(filter(None, qualified(rate)))
+
+
+def qualified(rate: Rate) -> tuple[str, str]:
+    """The same as qualifier and number with its unit, e.g. `("at least", "7.10 Mpps")`."""
     if rate.status is RateStatus.FOUND and rate.quoted_fps is not None:
-        return units.fps(rate.quoted_fps)
+        return "", units.fps(rate.quoted_fps)
     if rate.status is RateStatus.AT_LEAST and rate.quoted_fps is not None:
-        return f"at least {units.fps(rate.quoted_fps)}"
+        return "at least", units.fps(rate.quoted_fps)
     if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None:
-        return f"below {units.fps(rate.upper_fps)}"
+        return "below", units.fps(rate.upper_fps)
     if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
-        return f"loses {units.loss(rate.floor.loss_ratio)}"
-    return NO_NUMBER
+        return "loses", units.loss(rate.floor.loss_ratio)
+    return "", NO_NUMBER
 
 
 def interval(rate: Rate) -> str:

@@ -33,4 +33,6 @@ def from_plain(plain: Mapping[str, object]) -> Scenario:
         hosts = msgspec.convert(plain.get("hosts", ()), tuple[types.host, ...])  # type: ignore[name-defined]
         return replace(found, ports=ports, hosts=hosts)
     except msgspec.ValidationError as error:
-        raise InputError(f"stored scenario: {error}", "it was written by another version") from error
+        raise InputError(
+            f"stored scenario: {error}", "read it with the Pinchpoint that wrote it: versions in its run.json"
+        ) from error

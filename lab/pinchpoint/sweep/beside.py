@@ -108,7 +108,7 @@ class ReferenceBench:
 
 
 def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
-    """Cycles, lookups and tables of the overloaded trial: of the point alone, as slices cannot tell them."""
+    """Cycles, lookups and tables of the overloaded trial: of the point alone, since slices do not measure them."""
     seen = _overloaded(trials)
     found = of_trial(seen[-1], own) if seen else ()
     return tuple(replace(one, note="; ".join(filter(None, (one.note, "under overload")))) for one in found)

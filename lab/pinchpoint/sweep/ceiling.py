@@ -101,7 +101,7 @@ def find_ceilings(
     if not found:
         raise TooNoisyError(
             f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
-            "a quieter machine",
+            "--no-ceiling, or pinchpoint ceiling SCENARIO once other programs have ended",
         )
     return tuple(found)
 
@@ -213,7 +213,7 @@ def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> C
             TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
         )
         if not result.completed:
-            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}")
+            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}", "--no-ceiling")
         return result
 
     return run

@@ -53,7 +53,7 @@ def measure_duet(
     They end before that once all stretches are `enough`. `of_b` makes trials of B alone, A frozen, before the slices.
 
     A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
-    is opened for each pair of them (sweep/beside.py). Returns what is to be minded. Raises what the engine and the
+    is opened for each pair of them (sweep/beside.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
     with connected(a, b) as pair, host.kept_off(a.scenario.dut.cpus):
@@ -167,7 +167,7 @@ class Duet:
         if self._stop_requested:
             raise Interrupted("interrupted", "--resume RUN continues where it stopped")
         if found.reason:
-            raise DutError(f"the slices ended early: {found.reason}")
+            raise DutError(f"the slices ended early: {found.reason}", "see engine.log in the run folder")
         return made
 
     def _request(self, trial_id: str, slicing: Slicing, length_s: float, load_fps: float) -> TrialRequest:
@@ -233,7 +233,7 @@ def _cache_line_ns(found: EngineResult) -> float | None:
 
 
 def learn(pair: Pair, of_b: Callable[[Measurer], None] = lambda _: None) -> tuple[str, ...]:
-    """Warm both benches up, each alone; `of_b` then has B's measurer. Returns what is to be minded.
+    """Warm both benches up, each alone; `of_b` then has B's measurer. Returns warnings.
 
     Raises what a trial raises.
     """

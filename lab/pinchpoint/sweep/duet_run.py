@@ -19,11 +19,11 @@ from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.duet import measure_duet
-from pinchpoint.sweep.growing import Growing
+from pinchpoint.sweep.growing import Growing, RunContext
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.run import so_far, unmeasured
 from pinchpoint.sweep.setup import Setup
-from pinchpoint.sweep.standing import Record, Recorded, Standing, Stoppable, Undoable
+from pinchpoint.sweep.standing import Recorded, Standing, Stoppable, Undoable
 from pinchpoint.sweep.together import SIDES, prepare_both, standing_both
 
 
@@ -62,7 +62,7 @@ def run_duet(
     Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
     measuring raise.
     """
-    run = _Run(units, folder, listener, on_stoppable)
+    run = _Run(units, RunContext(folder, listener, on_stoppable))
     if not so_far(folder).finished:
         run.whole()
     return so_far(folder)
@@ -71,25 +71,17 @@ def run_duet(
 class _Run:
     """One run between its first action and its last."""
 
-    def __init__(
-        self,
-        units: Sequence[Scenario],
-        folder: RunFolder,
-        listener: Listener,
-        on_stoppable: Callable[[Stoppable], None],
-    ) -> None:
+    def __init__(self, units: Sequence[Scenario], context: RunContext) -> None:
         self._units = units
-        self._folder = folder
-        self._listener = listener
-        self._on_stoppable = on_stoppable
-        self._files = Growing(folder, units, {})
+        self._context = context
+        self._files = Growing(context.folder, units, {})
         self._settings: dict[str, Mapping[str, str]] = {}
-        self._stretches = list(folder.read_stretches())
+        self._stretches = list(context.folder.read_stretches())
         self._warnings: tuple[str, ...] = ()
         self._began = time.monotonic()
 
     def whole(self) -> None:
-        self._on_stoppable(Undoable())
+        self._context.on_stoppable(Undoable())
         try:
             self._both()
         except BaseException as error:
@@ -103,12 +95,12 @@ class _Run:
     def _both(self) -> None:
         a, b = self._units
         engine = [find_engine()]  # before anything is built
-        self._listener.scenario_begins(a, 1, 1)
+        self._context.listener.scenario_begins(a, 1, 1)
         setups = prepare_both(a, b)
         for unit, setup in zip(self._units, setups, strict=True):
             self._files.note_plan(unit.name, describe(plan((), setup.resources)))
             self._files.note_facts({**setup.facts, **setup.bench.facts()})
-        with standing_both(setups, self._listener):
+        with standing_both(setups, self._context.listener):
             first, second = (self._standing(setup, engine) for setup in setups)
             try:
                 self._measured(first, second)
@@ -124,29 +116,26 @@ class _Run:
         self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
 
     def _keep(self, found: Stretch) -> None:
-        self._folder.append_stretch(found)
+        self._context.folder.append_stretch(found)
         self._stretches.append(found)
 
     def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
-        record = Record(
-            self._folder.append_trial,
-            self._folder.append_measurement,
-            self._files.note_plan,
-            self._files.note_facts,
-            self._attach,
-            self._folder.path / "engine.log",
-        )
-        trials = tuple(one for one in self._folder.read_trials() if one.scenario == setup.scenario.name)
+        context, record = self._context, self._files.record()
+        trials = tuple(one for one in context.folder.read_trials() if one.scenario == setup.scenario.name)
         return Standing(
-            setup, setup.bench.open(), engine, record, self._listener, self._began, Recorded(trials), self._on_stoppable
+            setup,
+            setup.bench.open(),
+            engine,
+            record,
+            context.listener,
+            self._began,
+            Recorded(trials),
+            context.on_stoppable,
         )
-
-    def _attach(self, name: str, text: str) -> None:
-        self._folder.attach(name, text)
 
     def _conclude(self, is_finished: bool) -> None:
         self._files.flush()  # run.json
-        conclude(self._units, self._folder, is_finished, self._settings, self._warnings)
+        conclude(self._units, self._context.folder, is_finished, self._settings, self._warnings)
 
 
 def conclude(

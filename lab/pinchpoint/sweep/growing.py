@@ -7,7 +7,7 @@ measurements.jsonl, each line of which is on the disk before the next trial star
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.findings import findings
@@ -16,12 +16,23 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.same import require_same_programs
+from pinchpoint.sweep.standing import Record, Stoppable
 
 Clock = Callable[[], float]
 
 LEAST_S = 5.0  # between two writings
 SHARE = 0.02  # of a run's time that writing may take
+
+
+@dataclass(frozen=True)
+class RunContext:
+    """What one run measures with: where its findings go, who is shown them, and who may stop it."""
+
+    folder: RunFolder
+    listener: Listener
+    on_stoppable: Callable[[Stoppable], None]
 
 
 class Growing:
@@ -43,6 +54,18 @@ class Growing:
         self._changed_info = False
         self._changed_result = False
         self._info_pace, self._result_pace = _Pace(now_s), _Pace(now_s)
+
+    def record(self) -> Record:
+        """Where the findings about one unit go: to these two files, and to the others of the folder at once."""
+        return Record(
+            self._folder.append_trial,
+            self._folder.append_measurement,
+            self.note_plan,
+            self.note_facts,
+            self._folder.attach,
+            self._folder.path / "engine.log",
+            self.note_ceilings,
+        )
 
     def note_plan(self, scenario: str, plan: tuple[str, ...]) -> None:
         """What the bench of a scenario is built of."""

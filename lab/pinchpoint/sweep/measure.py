@@ -198,7 +198,7 @@ class Measurer:
         self._run_aside(replace(request, quiet_within_s=patience_s))  # drained: its frames are in no account
 
     def _run_aside(self, request: TrialRequest) -> None:
-        """Some frames of no trial, told apart from the next trial's by the epoch.
+        """Some frames of no trial, distinguished from the next trial's by the epoch.
 
         The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
         since its own account must not contain them.

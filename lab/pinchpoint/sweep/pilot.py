@@ -15,7 +15,7 @@ from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.growing import Growing
+from pinchpoint.sweep.growing import Growing, RunContext
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import MEASURES, standing_bench
 from pinchpoint.sweep.setup import Setup, prepare
@@ -71,30 +71,21 @@ def run_pilot(
 
     Raises what a run raises; the bench is then removed, and what was measured stays in the folder.
     """
-    return _Pilot(scenario, size, folder, listener, on_stoppable).whole()
+    return _Pilot(scenario, size, RunContext(folder, listener, on_stoppable)).whole()
 
 
 class _Pilot:
     """A pilot between its first bench and its last."""
 
-    def __init__(
-        self,
-        scenario: Scenario,
-        size: Size,
-        folder: RunFolder,
-        listener: Listener,
-        on_stoppable: Callable[[Stoppable], None],
-    ) -> None:
+    def __init__(self, scenario: Scenario, size: Size, context: RunContext) -> None:
         self._scenario = scenario
         self._size = size
-        self._folder = folder
-        self._listener = listener
-        self._on_stoppable = on_stoppable
+        self._context = context
         self._engine = [find_engine()]  # before anything is built
         self._found: dict[tuple[int, int, int], ScenarioResult] = {}
         self._done: dict[str, ScenarioResult] = {}
         units = [unit(scenario, *place) for place in size.every]
-        self._files = Growing(folder, units, self._done)
+        self._files = Growing(context.folder, units, self._done)
         self._spent = Spent()
 
     def whole(self) -> tuple[Mapping[tuple[int, int, int], ScenarioResult], Costs]:
@@ -107,16 +98,16 @@ class _Pilot:
 
     def _bench(self, bench: int) -> None:
         setup = prepare(self._scenario)
-        record = self._record()
+        record = self._files.record()
         record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
         record.note_facts({**setup.facts, **setup.bench.facts()})
         began, inside_s = time.monotonic(), 0.0
-        with standing_bench(setup, self._listener) as builder:
+        with standing_bench(setup, self._context.listener) as builder:
             stood = time.monotonic()
             for start in range(1, self._size.starts + 1):
                 if start > 1:
                     with _timed(self._spent.restarting):
-                        restart_dut(builder, setup, self._listener)
+                        restart_dut(builder, setup, self._context.listener)
                 self._measurements(setup, record, bench, start)
             inside_s = time.monotonic() - stood
         self._spent.building.append(time.monotonic() - began - inside_s)
@@ -125,34 +116,22 @@ class _Pilot:
         for measurement in range(1, self._size.measurements + 1):
             one = replace(setup, scenario=unit(setup.scenario, bench, start, measurement))
             number = len(self._found) + 1
-            self._listener.scenario_begins(one.scenario, number, sum(1 for _ in self._size.every))
+            self._context.listener.scenario_begins(one.scenario, number, sum(1 for _ in self._size.every))
             with _timed(self._spent.measuring):
                 found = self._measured(one, record)
             self._found[bench, start, measurement] = self._done[one.scenario.name] = found
             self._files.changed(one.scenario.point.group)
-            self._listener.scenario_ends(found)
+            self._context.listener.scenario_ends(found)
 
     def _measured(self, setup: Setup, record: Record) -> ScenarioResult:
-        live, began = setup.bench.open(), time.monotonic()
-        bench = Standing(setup, live, self._engine, record, self._listener, began, Recorded(), self._on_stoppable)
+        live, began, context = setup.bench.open(), time.monotonic(), self._context
+        listener, on_stoppable = context.listener, context.on_stoppable
+        bench = Standing(setup, live, self._engine, record, listener, began, Recorded(), on_stoppable)
         try:
             settings = live.settings()
             return replace(MEASURES[setup.scenario.measure](bench), settings=settings)
         finally:
             live.close()
-
-    def _attach(self, name: str, text: str) -> None:
-        self._folder.attach(name, text)
-
-    def _record(self) -> Record:
-        return Record(
-            self._folder.append_trial,
-            self._folder.append_measurement,
-            self._files.note_plan,
-            self._files.note_facts,
-            self._attach,
-            self._folder.path / "engine.log",
-        )
 
 
 @contextmanager
@@ -183,10 +162,10 @@ def nested(
     values: dict[tuple[int, int, int], float] = {}
     unit, reasons = "", list[str]()
     for place in size.every:
-        estimates, notes = of_repeats([found[place]])
-        one = estimates.get(metric)
+        repeats = of_repeats([found[place]])
+        one = repeats.estimates.get(metric)
         if one is None or one.bound is not Bound.FOUND:
-            reasons.append(notes.get(metric) or found[place].reason or "not measured")
+            reasons.append(repeats.notes.get(metric) or found[place].reason or "not measured")
         else:
             values[place], unit = one.value, one.unit
     if reasons:

@@ -182,4 +182,4 @@ class References:
 
 def _ratio_of(found: ScenarioResult) -> bool:
     """Whether it has a relative rate."""
-    return any(one.name == RELATIVE and bound_of(one.note) is not Bound.REFUSED for one in found.metrics)
+    return any(one.name == RELATIVE and bound_of(one) is not Bound.REFUSED for one in found.metrics)

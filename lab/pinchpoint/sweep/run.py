@@ -30,11 +30,11 @@ from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.budget import Budget
 from pinchpoint.sweep.estimate import Forecast
-from pinchpoint.sweep.growing import Clock, Growing
+from pinchpoint.sweep.growing import Clock, Growing, RunContext
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.same import DifferentError
 from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.standing import Record, Recorded, Stoppable, Undoable
+from pinchpoint.sweep.standing import Recorded, Stoppable, Undoable
 
 RunOne = Callable[..., ScenarioResult]
 Kept = TypeVar("Kept", Trial, Measurement)
@@ -88,7 +88,7 @@ def run_all(
     impossible or failed is tried again. Raises what a plain scenario raises; of a sweep,
     the last of MOST_FAILURES failures in a row, or the last error if nothing was measured.
     """
-    return _Run(scenarios, folder, listener, on_stoppable, run_one, require, now_s).whole()
+    return _Run(scenarios, RunContext(folder, listener, on_stoppable), run_one, require, now_s).whole()
 
 
 class _Run:
@@ -97,22 +97,18 @@ class _Run:
     def __init__(
         self,
         units: Sequence[Scenario],
-        folder: RunFolder,
-        listener: Listener,
-        on_stoppable: Callable[[Stoppable], None],
+        context: RunContext,
         run_one: RunOne,
         require: Callable[[Scenario], None],
         now_s: Clock,
     ) -> None:
         self._units = units
-        self._folder = folder
-        self._listener = listener
-        self._on_stoppable = on_stoppable
+        self._context = context
         self._run_one = run_one
         self._require = require
         self._alike = alike(units, numa.read_topology())
-        self._done = {found.scenario: found for found in so_far(folder).scenarios if _final(found)}
-        self._files = Growing(folder, units, self._done, now_s)
+        self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
+        self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)
         self._forecast = Forecast()
         self._failures = 0  # in a row
@@ -129,13 +125,16 @@ class _Run:
                     error.add_note(str(unwritten))  # what failed first is what the user must know first
             raise
         self._files.flush()
-        return so_far(self._folder)
+        return so_far(self._context.folder)
 
     def _all(self) -> None:
         for unit in self._units:
             if unit.name in self._done:
                 self._learn(unit, self._done[unit.name])
-        trials, measurements = _by_scenario(self._folder.read_trials()), _by_scenario(self._folder.read_measurements())
+        trials, measurements = (
+            _by_scenario(self._context.folder.read_trials()),
+            _by_scenario(self._context.folder.read_measurements()),
+        )
         for number, unit in enumerate(self._units, start=1):
             if unit.name in self._done:
                 continue
@@ -159,14 +158,14 @@ class _Run:
         if not reason:
             return None
         found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)
-        self._listener.scenario_ends(found)
+        self._context.listener.scenario_ends(found)
         return found
 
     def _measured(self, unit: Scenario, number: int, recorded: Recorded) -> ScenarioResult:
-        self._on_stoppable(Undoable())
+        self._context.on_stoppable(Undoable())
         left = (one for one in self._units if one.name not in self._done and one.name not in self._alike)
-        self._listener.run_left(self._forecast.left_s(left))
-        self._listener.scenario_begins(unit, number, len(self._units))
+        self._context.listener.run_left(self._forecast.left_s(left))
+        self._context.listener.scenario_begins(unit, number, len(self._units))
         if not self._files.info.sweeps:
             return self._one(unit, recorded)
         began = time.monotonic()
@@ -185,7 +184,7 @@ class _Run:
         else:
             self._judge(found)
             return found
-        self._listener.scenario_ends(found)
+        self._context.listener.scenario_ends(found)
         return found
 
     def _judge(self, found: ScenarioResult) -> None:
@@ -197,21 +196,9 @@ class _Run:
         self._error = BenchError(f"{found.scenario}: {found.reason}")
 
     def _one(self, unit: Scenario, recorded: Recorded) -> ScenarioResult:
-        record = Record(
-            self._folder.append_trial,
-            self._folder.append_measurement,
-            self._files.note_plan,
-            self._files.note_facts,
-            self._attach,
-            self._folder.path / "engine.log",
-            self._files.note_ceilings,
-        )
-        began = time.monotonic()
-        found = self._run_one(unit, record, self._listener, recorded, self._on_stoppable)
+        context, began = self._context, time.monotonic()
+        found = self._run_one(unit, self._files.record(), context.listener, recorded, context.on_stoppable)
         return replace(found, wall_s=max(found.wall_s, time.monotonic() - began))  # the bench's removal included
-
-    def _attach(self, name: str, text: str) -> None:
-        self._folder.attach(name, text)
 
     def _learn(self, unit: Scenario, found: ScenarioResult) -> None:
         if found.outcome is Outcome.MEASURED:

@@ -243,11 +243,10 @@ def _judged(found: Measurement, died: DutError | None, device: Device) -> Measur
 
 
 def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s: float) -> ScenarioResult:
-    """What the windows say together: the valid ones, or, told as such, the disturbed ones if there is no valid one."""
+    """What the windows say together: the valid ones, or the disturbed ones, named as such, if none was valid."""
     valid = _valid(found)
     disturbed = [one for one in found if one.validity is TrialValidity.NOISY_HOST]
     judged = valid or disturbed
-    note = "" if valid else "every window was disturbed by the host"
     read = [windows.read(one) for one in judged]
     limit = _middle(judged)
     # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
@@ -261,7 +260,7 @@ def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s
         measure=str(scenario.measure),
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
-        metrics=socket_metrics.over_repeats([one.metrics for one in judged], note),
+        metrics=socket_metrics.over_repeats([one.metrics for one in judged], disturbed=not valid),
         rates=(),
         latency=(),
         pmds=limit.pmds if limit else (),
@@ -292,7 +291,7 @@ def _warnings(
 ) -> list[str]:
     lines = [lost for window in read[:1] if (lost := windows.failures(window))]
     lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
-    lines += [told for window in read if (told := moved(window))]
+    lines += [line for window in read if (line := moved(window))]
     valid, wanted = len(_valid(found)), ends.sockets.repeats
     last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
     if valid < wanted:

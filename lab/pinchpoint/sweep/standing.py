@@ -45,7 +45,7 @@ class Record:
     keep_measurement: Callable[[Measurement], None]
     note_plan: Callable[[str, tuple[str, ...]], None]
     note_facts: Callable[[Mapping[str, str]], None]
-    attach: Callable[[str, str], None]
+    attach: Callable[[str, str], object]
     engine_log: Path | None
     note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = lambda scenario, ceilings: None
 

@@ -1,7 +1,7 @@
 """Two benches that stand at once, and the one engine that opens the ports of both.
 
 Both switches forward on the same core. While one is looked at the other is frozen (SIGSTOP), so that its polling
-thread leaves the core. A frozen switch answers nobody: whoever asks it thaws it first. Removing a bench thaws its
+thread leaves the core. A frozen switch answers no request: it is thawed before it is asked. Removing a bench thaws its
 switch (bench/host.py), also by `pinchpoint clean` after whoever froze it was killed.
 """
 

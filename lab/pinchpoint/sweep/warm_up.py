@@ -23,7 +23,7 @@ def first_round(scenario: Scenario) -> tuple[float, float]:
 
 
 def warm_up(scenario: Scenario, measurer: Measurer) -> str:
-    """Send until the DUT has learnt. Returns what is to be minded; empty when it has learnt everything."""
+    """Send until the DUT has learnt. Returns a warning; empty when it has learnt everything."""
     duration_s, load_fps = first_round(scenario)
     left_s = LONGEST_S
     while True:

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
+from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.cli.main import EPILOG, cli
 
 ROOT = Path(__file__).parents[3]
@@ -50,10 +51,19 @@ def test_commands_are_found_and_what_is_not_there_is_noticed():
 
 
 def test_exit_codes_of_the_help_are_those_of_the_table():
-    told = re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE)
+    codes = re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE)
     table = (ROOT / "docs" / "results.md").read_text().partition("## Exit codes")[2].partition("\n## ")[0]
-    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == told
-    assert len(told) == 10
+    assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == codes
+    assert len(codes) == 10
+
+
+def test_environment_variables_of_the_code_are_in_the_help_and_in_the_table():
+    code = "".join(path.read_text() for path in (ROOT / "lab").rglob("*.py"))
+    table = (ROOT / "docs" / "results.md").read_text().partition("## Environment variables")[2].partition("\n## ")[0]
+    named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert named == re.findall(r"^  ([A-Z_]{5,})  ", EPILOG, re.MULTILINE)
+    read = set(re.findall(r'"(PINCHPOINT_[A-Z_]+)"', code)) - {ENVIRONMENT_MARK}
+    assert read and read <= set(named)
 
 
 @pytest.mark.parametrize("name", ["compare", "trend", "repeats"])

@@ -1,4 +1,4 @@
-"""What an action under traffic cost, and when that cannot be told."""
+"""What an action under traffic cost, and when that is unknown."""
 
 from dataclasses import replace
 

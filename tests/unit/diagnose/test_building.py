@@ -139,7 +139,7 @@ def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words)
     found = judged(measurement(built(), observed=observed), 2.0, 100)
     assert found.validity is TrialValidity.NOISY_HOST
     assert words in found.reason
-    assert all("the host was disturbed" in metric.note for metric in found.metrics)
+    assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in found.metrics)
     (warning,) = warnings(found, built().build)
     assert words in warning
 

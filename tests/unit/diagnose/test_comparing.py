@@ -9,6 +9,7 @@ from comparisons import NAME, found, paired_run, side
 from pinchpoint.diagnose.comparing import of_run, paired
 from pinchpoint.model.comparison import ComparisonKind, Decision
 from pinchpoint.model.result import ModeRates, Rate, RateStatus
+from pinchpoint.model.study import Bound
 from pinchpoint.sweep.order import in_turns
 
 A = [500.0, 501.0, 499.0, 500.5, 499.5, 500.2, 500.8, 499.9]
@@ -47,7 +48,7 @@ def test_without_a_difference_it_is_told_what_could_hide():
     ("margin", "factor", "words"),
     [
         (0.05, 1.0, "the same within the margin of 5.0 %"),
-        (0.0001, 1.0, "cannot be told; about"),
+        (0.0001, 1.0, "is not excluded; about"),
         (0.05, 1.02, "within the margin of 5.0 %"),
     ],
 )
@@ -99,8 +100,8 @@ def test_a_measurement_during_which_the_cores_moved_is_left_out():
     ("lost", "reason"),
     [
         (None, "A failed"),
-        ({"value": 5e6, "note": "refused: noisy", "name": "NDR"}, "A was refused a number"),
-        ({"value": 5e6, "note": "at least: ceiling", "name": "NDR"}, "A is a lower bound only"),
+        ({"value": 5e6, "bound": Bound.REFUSED, "name": "NDR"}, "A was refused a number"),
+        ({"value": 5e6, "bound": Bound.AT_LEAST, "name": "NDR"}, "A is a lower bound only"),
         ({"value": 0.0, "name": "NDR"}, "a number is 0: there is no ratio"),
     ],
 )

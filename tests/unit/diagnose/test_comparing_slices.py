@@ -38,7 +38,7 @@ def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time()
 
 def test_a_margin_is_judged_in_quads():
     _, _, metric = compared(stretch(constant(), length_s=10), margin=0.001)
-    assert "quads would tell" in metric.sentence
+    assert "quads would decide" in metric.sentence
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,14 @@ from dataclasses import replace
 import pytest
 from points import FLOWS, ndr, rate, result, sweep
 
-from pinchpoint.diagnose.curves import bound_of, curves, estimate
+from pinchpoint.diagnose.curves import bound_of, curves, estimate, metrics_of
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.visibility import MOST_LISTED
 from pinchpoint.dut.ovs.collectors import FlowDump
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
-from pinchpoint.model.study import Bound, Curve
-from pinchpoint.model.terms import cautions
+from pinchpoint.model.study import Bound, Curve, Refusal
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:
@@ -94,12 +93,12 @@ def test_the_interval_covers_the_truth_in_95_of_100_sweeps(n: int) -> None:
 
 
 def test_one_repeat_at_its_ceiling_leaves_the_estimate_open_above() -> None:
-    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.0e6, None, "at least: the engine offered no more"), ndr(3.0e6, 3.1e6)])
+    found = estimate([ndr(3.0e6, 3.1e6), ndr(3.0e6, None, "at least", Bound.AT_LEAST), ndr(3.0e6, 3.1e6)])
     assert (found.bound, found.high) == (Bound.AT_LEAST, None)
 
 
 def test_a_refused_number_is_never_shown_as_found() -> None:
-    point = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6, "refused: no quiet trial")])).points[0]
+    point = _one(result({"five-tuples": 512}, [ndr(3.1e6, 3.2e6, "no quiet trial", Bound.REFUSED)])).points[0]
     found = point.estimates["NDR"]
     assert (found.bound, found.low, found.high) == (Bound.BETWEEN, 3.1e6, 3.2e6)
     assert point.notes["NDR"] == "refused: no quiet trial"
@@ -107,14 +106,14 @@ def test_a_refused_number_is_never_shown_as_found() -> None:
 
 def test_numbers_refused_in_all_repeats_lie_between_their_lowest_and_highest_end() -> None:
     refused = [
-        ndr(3.1e6, 3.2e6, "refused: two modes"),
-        ndr(1.5e6, 2e6, "refused: two modes"),
-        replace(ndr(0.0, None, "refused: no"), low=None),
+        ndr(3.1e6, 3.2e6, "two modes", Bound.REFUSED),
+        ndr(1.5e6, 2e6, "two modes", Bound.REFUSED),
+        replace(ndr(0.0, None, "no", Bound.REFUSED), low=None),
     ]
     ran = [result({"five-tuples": 512}, [one], repeat=number) for number, one in enumerate(refused, start=1)]
     found = _one(*ran).points[0].estimates["NDR"]
     assert (found.bound, found.low, found.high, found.n) == (Bound.BETWEEN, 1.5e6, 3.2e6, 2)
-    open_above = result({"five-tuples": 512}, [ndr(3e6, None, "refused: at the ceiling")], repeat=4)
+    open_above = result({"five-tuples": 512}, [ndr(3e6, None, "at the ceiling", Bound.REFUSED)], repeat=4)
     assert "NDR" not in _one(*ran, open_above).points[0].estimates
 
 
@@ -123,15 +122,17 @@ def test_a_repeat_with_one_end_leaves_the_median_open_at_the_other() -> None:
     assert (found.bound, found.low, found.high) == (Bound.FOUND, 3.0e6, None)
 
 
-def test_a_refused_repeat_is_not_averaged_and_is_told() -> None:
+def test_a_refused_repeat_is_not_averaged_and_is_reported() -> None:
     levels = {"five-tuples": 512}
-    ran = [result(levels, [ndr(3e6, 3.1e6)], repeat=1), result(levels, [ndr(9e6, 9e6, "refused: steal")], repeat=2)]
+    refused = ndr(9e6, 9e6, "steal", Bound.REFUSED)
+    ran = [result(levels, [ndr(3e6, 3.1e6)], repeat=1), result(levels, [refused], repeat=2)]
     point = _one(*ran).points[0]
     assert (point.estimates["NDR"].value, point.estimates["NDR"].n) == (3e6, 1)
     assert point.notes["NDR"] == "refused in 1 of 2 repeats: steal"
+    assert point.refusals["NDR"] == Refusal("steal", 1, 2)
 
 
-def test_rates_without_a_lower_bound_are_told_too() -> None:
+def test_rates_without_a_lower_bound_are_reported_too() -> None:
     below = rate(RateStatus.BELOW_MINIMUM, None, 1e4, "even 10 kpps lost")
     refused = rate(RateStatus.REFUSED, None, None, "no quiet trial")
     points = _one(result({"five-tuples": 512}, [], rates=(below,)), result({"five-tuples": 4096}, [], rates=(refused,)))
@@ -141,11 +142,30 @@ def test_rates_without_a_lower_bound_are_told_too() -> None:
 
 
 @pytest.mark.parametrize("status", list(RateStatus))
-def test_the_words_that_metrics_use_are_understood(status: RateStatus) -> None:
-    (metric,) = of_rates((rate(status, 3e6, 3.1e6, "reason"),), (), None)
-    told = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
-    expected = told.get(status, status.value)
-    assert bound_of(metric.note).value == expected
+def test_a_metric_of_a_rate_is_read_as_the_rate_whether_or_not_its_run_stored_that(status: RateStatus) -> None:
+    found = rate(status, 3e6, 3.1e6, "reason")
+    (metric,) = of_rates((found,), (), None)
+    bounds = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
+    assert bound_of(metric).value == bounds.get(status, status.value)
+    older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(found,))
+    assert [bound_of(one) for one in metrics_of(older)] == [metric.bound]
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "bound"),
+    [(1.0, 3.0, Bound.FOUND), (None, None, Bound.FOUND), (1.0, None, Bound.AT_LEAST), (None, 3.0, Bound.BELOW)],
+)
+def test_a_metric_that_does_not_say_how_to_read_it_is_read_by_its_ends(
+    low: float | None, high: float | None, bound: Bound
+) -> None:
+    assert bound_of(Metric("longest stop", "s", 2.0, low, high, "at least, below, refused")) is bound
+
+
+@pytest.mark.parametrize(("invalid", "disturbed"), [(2, True), (1, False), (0, False)])
+def test_of_older_runs_a_workload_without_a_valid_window_is_disturbed(invalid: int, disturbed: bool) -> None:
+    found = result({}, [Metric("goodput", "bit/s", 9e9, note="every window was disturbed by the host")])
+    found = replace(found, measure="bandwidth", trials=2, invalid_trials={"noisy_host": invalid})
+    assert [metric.disturbed for metric in metrics_of(found)] == [disturbed]
 
 
 @pytest.mark.parametrize("outcome", [Outcome.IMPOSSIBLE, Outcome.SKIPPED, Outcome.FAILED])
@@ -229,37 +249,43 @@ def test_without_observed_flows_nothing_is_said_about_them() -> None:
 DISTURBED = "every window was disturbed by the host"
 
 
-def test_a_disturbed_repeat_is_left_out_while_there_is_another_and_told() -> None:
+def test_a_disturbed_repeat_is_left_out_while_there_is_another_and_reported() -> None:
     levels = {"five-tuples": 512}
     ran = [
-        result(levels, [Metric("goodput", "bit/s", value, note=note)], repeat=repeat)
-        for repeat, (value, note) in enumerate(((2e9, ""), (9e9, f"one window; {DISTURBED}"), (2e9, "")), 1)
+        result(levels, [Metric("goodput", "bit/s", value, disturbed=disturbed)], repeat=repeat)
+        for repeat, (value, disturbed) in enumerate(((2e9, False), (9e9, True), (2e9, False)), 1)
     ]
     point = _one(*ran).points[0]
     assert (point.estimates["goodput"].value, point.estimates["goodput"].n) == (2e9, 2)
     assert point.notes["goodput"] == "1 of 3 repeats left out: disturbed by the host"
 
 
-@pytest.mark.parametrize(
-    "note",
-    [
-        f"lowest and highest of 2 windows; {DISTURBED}",
-        "until all were there; the host was disturbed",
-        "noisy_host: steal of 4 ms",
-    ],
-)
-def test_a_number_that_rests_on_disturbed_measurements_alone_says_so(note: str) -> None:
-    metric = Metric("goodput", "bit/s", 9e9, 8e9, 1e10, note)
+def test_a_number_that_rests_on_disturbed_measurements_alone_says_so() -> None:
+    metric = Metric("goodput", "bit/s", 9e9, 8e9, 1e10, "lowest and highest", cautions=(DISTURBED,), disturbed=True)
     point = _one(result({"five-tuples": 512}, [metric])).points[0]
     assert point.estimates["goodput"].value == 9e9
-    assert cautions(point.notes["goodput"]) == (note.rpartition("; ")[2],)
+    assert point.to_mind("goodput") == (DISTURBED,)
 
 
-def test_five_tuples_that_were_never_sent_are_told_of_the_whole_point() -> None:
+def test_words_of_a_note_alone_are_nothing_to_mind() -> None:
+    """No sentence drives logic: the words that a caution uses mean nothing in a note."""
+    note = "refused; cannot be told; disturbed by the host; not stationary; lost 3 % of its frames"
+    metric = Metric("goodput", "bit/s", 9e9, 8e9, 1e10, note)
+    point = _one(result({"five-tuples": 512}, [metric])).points[0]
+    assert point.estimates["goodput"].bound is Bound.FOUND
+    assert (point.to_mind("goodput"), point.refusals) == ((), {})
+
+
+def test_of_a_point_stored_without_cautions_every_note_is_minded() -> None:
+    point = replace(_one(result({}, [ndr(3e6, 3.1e6)])).points[0], cautions=None, notes={"NDR": "two modes"})
+    assert (point.to_mind("NDR"), point.to_mind("")) == (("two modes",), ())
+
+
+def test_five_tuples_that_were_never_sent_are_reported_for_the_whole_point() -> None:
     note = "the trial ended before all 65,536 had been sent"
-    sent = Metric("five-tuples sent", "count", 9000, note=note)
+    sent = Metric("five-tuples sent", "count", 9000, cautions=(note,))
     point = _one(result({"five-tuples": 65536}, [ndr(3e6, 3.1e6), sent])).points[0]
-    assert point.notes[""] == note and "NDR" in point.estimates
+    assert point.notes[""] == note and point.to_mind("") == (note,) and "NDR" in point.estimates
 
 
 def test_notes_of_all_repeats_are_kept_once_each() -> None:
@@ -273,11 +299,11 @@ def test_notes_of_all_repeats_are_kept_once_each() -> None:
 def test_at_least_in_one_repeat_and_below_in_another_give_no_number() -> None:
     levels = {"five-tuples": 512}
     below = rate(RateStatus.BELOW_MINIMUM, None, 1e4, "even 10 kpps lost")
-    ran = [result(levels, [ndr(5.05e6, None, "at least: the engine offered no more")]),
+    ran = [result(levels, [ndr(5.05e6, None, "at least", Bound.AT_LEAST)]),
            result(levels, [], repeat=2, rates=(below,))]  # fmt: skip
     point = _one(*ran).points[0]
     assert "NDR" not in point.estimates
-    assert point.notes["NDR"] == "cannot be told: at least 5.05 Mpps in 1 of 2 repeats, below 10.0 kpps in 1"
+    assert point.notes["NDR"] == "unknown: at least 5.05 Mpps in 1 of 2 repeats, below 10.0 kpps in 1"
 
 
 def test_masks_of_too_many_flows_are_said_to_be_not_counted() -> None:

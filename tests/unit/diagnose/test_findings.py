@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from points import curve, number, point, published, study, within
+from points import curve, number, point, published, refusals, study, within
 
 from pinchpoint.diagnose.find_compare import less_is_better
 from pinchpoint.diagnose.findings import KINDS, findings
@@ -12,6 +12,7 @@ from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, Study
 from pinchpoint.model.terms import LIMITS
 
+DISTURBED = "every window was disturbed by the host"
 FALLING = curve({255: {"NDR": number(3.1e6)}, 4096: {"NDR": number(2.9e6)}, 65536: {"NDR": number(1.55e6)}})
 
 
@@ -63,10 +64,10 @@ def test_a_fall_from_the_generators_ceiling_is_at_least_that_far() -> None:
     assert "the NDR falls at least 7.00 x, at least 7.00 Mpps to 1.00 Mpps" in _texts(study("fall"), open_above)[0]
 
 
-def test_a_fall_between_two_ceilings_cannot_be_told() -> None:
+def test_a_fall_between_two_ceilings_is_unknown() -> None:
     both = curve({level: {"NDR": number(7e6 - level, bound=Bound.AT_LEAST)} for level in (1, 64)})
     (found,) = findings(study("fall"), [both])
-    assert found.warning and "cannot be told: something else ended first at both ends" in found.text
+    assert found.warning and "is unknown: something else ended first at both ends" in found.text
 
 
 def test_fall_speaks_of_each_series_or_of_the_one_that_is_fixed() -> None:
@@ -130,7 +131,7 @@ def test_compare_of_groups_without_factor_takes_their_only_points() -> None:
     assert text.startswith("The NDR of a is 2.00 x [1.92 .. 2.08] that of b: ")
 
 
-def test_compare_with_a_ceiling_is_a_bound_and_with_two_cannot_be_told() -> None:
+def test_compare_with_a_ceiling_is_a_bound_and_with_two_is_unknown() -> None:
     ceiling = curve({65536: {"NDR": number(7e6, bound=Bound.AT_LEAST)}}, "raw")
     assert (
         "is at least 4.52 x that of base" in _texts(study("compare", group="raw", against="base"), ceiling, FALLING)[0]
@@ -138,7 +139,7 @@ def test_compare_with_a_ceiling_is_a_bound_and_with_two_cannot_be_told() -> None
     assert "is at most 0.221 x that of raw" in _texts(study("compare", against="raw"), ceiling, FALLING)[0]
     other = curve({65536: {"NDR": number(6e6, bound=Bound.AT_LEAST)}})
     (found,) = findings(study("compare", group="raw", against="base"), [ceiling, other])
-    assert found.warning and "cannot be told" in found.text
+    assert found.warning and "is unknown" in found.text
 
 
 def _costing(group: str, cycles: float, rate: float, bound: Bound = Bound.FOUND) -> Curve:
@@ -255,8 +256,8 @@ def test_limit_counts_verdicts_and_names_what_is_only_at_least() -> None:
     assert open_above.warning and open_above.text.startswith('base (five-tuples 1): its number is "at least"')
 
 
-def test_refused_numbers_are_told_and_not_counted_as_found() -> None:
-    refused = curve({1: {}, 64: {}}, notes={"NDR": "refused: no quiet trial", "PDR 0.5 %": "refused: no quiet trial"})
+def test_refused_numbers_are_reported_and_not_counted_as_found() -> None:
+    refused = curve({1: {}, 64: {}}, **refusals("NDR", "PDR 0.5 %", reason="no quiet trial"))
     lost, counted = findings(study("limit", metric=""), [refused])
     assert lost.warning and lost.text == (
         "base (five-tuples 1, 64): no number, the bench could not support one: no quiet trial."
@@ -279,7 +280,7 @@ def test_no_sentence_rests_on_the_middle_of_a_refused_number() -> None:
     assert findings(study("knee"), [refused]) == ()
     ceiling = number(9e6, bound=Bound.AT_LEAST)
     (lost,) = findings(study("fall"), [curve({1: {"NDR": ceiling}, 64: {"NDR": within(1e6, 2e6)}})])
-    assert lost.warning and "cannot be told: a number was refused" in lost.text
+    assert lost.warning and "is unknown: a number was refused" in lost.text
 
 
 def test_every_limit_has_words() -> None:
@@ -329,7 +330,7 @@ def test_of_cache_shares_and_rates_the_larger_is_better() -> None:
 def test_a_path_is_not_best_over_one_that_is_only_at_least() -> None:
     found = _method("NDR", number(5e6), number(4e6, bound=Bound.AT_LEAST), number(1e6))
     assert found.warning and found.text == (
-        "NDR: which is best cannot be told of af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
+        "NDR: the best is unknown, among af_xdp 5.00 Mpps [4.90 to 5.10 Mpps, n = 3]; tap at least 4.00 Mpps; "
         "behind: dpdk 1.00 Mpps [0.980 to 1.020 Mpps, n = 3]."
     )
     assert "af_xdp is best" in _method("NDR", number(5e6, bound=Bound.AT_LEAST), number(4e6)).text
@@ -341,14 +342,14 @@ def _paths(*points: CurvePoint) -> tuple[Finding, ...]:
 
 def test_a_path_that_was_refused_a_number_leaves_open_which_is_best() -> None:
     """As it was seen: the fastest of three paths had been refused a number, and the next one was called best."""
-    refused = point({"path": "dpdk"}, {}, notes={"NDR": "refused: no valid trial at 5.90 Mpps in 9 tries"})
+    refused = point({"path": "dpdk"}, {}, **refusals("NDR", reason="no valid trial at 5.90 Mpps in 9 tries"))
     (found,) = _paths(
         point({"path": "af_xdp"}, {"NDR": number(744e3, bound=Bound.AT_LEAST)}),
         point({"path": "tap"}, {"NDR": within(109e3, 213e3)}),
         refused,
     )
     assert found.warning and found.text == (
-        "NDR: which is best cannot be told of af_xdp at least 744 kpps; "
+        "NDR: the best is unknown, among af_xdp at least 744 kpps; "
         "dpdk unknown (refused: no valid trial at 5.90 Mpps in 9 tries); "
         "behind: tap somewhere in 109.00 to 213.00 kpps."
     )
@@ -376,7 +377,7 @@ def test_no_step_is_the_largest_while_one_beside_it_is_unknown(unknown: dict[str
 
 def test_overlapping_intervals_leave_open_which_is_best() -> None:
     found = _method("NDR", number(5e6, 0.05), number(5.2e6, 0.05))
-    assert found.warning and "which is best cannot be told of tap" in found.text
+    assert found.warning and "the best is unknown, among tap" in found.text
 
 
 def test_a_fall_to_zero_is_a_fall() -> None:
@@ -394,9 +395,9 @@ def test_a_fall_to_zero_is_a_fall() -> None:
     [
         (3.005e6, 0.005, "the NDR changes by less than 2 %: +0.2 % ["),
         (3.01e6, 0.02, "no effect on the NDR within +-4.4 %: +0.3 % ["),
-        (3.3e6, 0.1, "an effect on the NDR cannot be told, the interval is too wide: +10.0 % ["),
+        (3.3e6, 0.1, "an effect on the NDR is not excluded, the interval is too wide: +10.0 % ["),
         (3.03e6, 0.002, "the NDR changes: +1.0 % [+0.6 .. +1.4 %]"),
-        (3.03e6, None, "an effect on the NDR cannot be told, no interval is known: +1.0 %."),
+        (3.03e6, None, "an effect on the NDR is not excluded, no interval is known: +1.0 %."),
     ],
 )
 def test_flat_says_no_more_than_the_interval_allows(after: float, width: float | None, words: str) -> None:
@@ -406,27 +407,30 @@ def test_flat_says_no_more_than_the_interval_allows(after: float, width: float |
 
 def test_cost_and_caches_leave_out_points_whose_rate_was_refused() -> None:
     seen = {"cycles per packet": number(900, unit="cycles"), "EMC share": number(0.9, unit="share")}
-    refused = curve({1: seen, 64: seen}, notes={"NDR": "refused: no quiet trial"})
+    refused = curve({1: seen, 64: seen}, **refusals("NDR", reason="no quiet trial"))
     (cost,) = findings(study("cost", against="raw"), [refused, replace(refused, group="raw")])
-    assert cost.warning and cost.text.endswith("cannot be told, no rate stands behind the cycles: no quiet trial.")
+    assert cost.warning and cost.text.endswith("is unknown, since the cycles belong to no rate: no quiet trial.")
     (caches,) = findings(study("caches"), [refused])
-    assert caches.warning and "caches at 2 of 2 points are left out" in caches.text
+    assert caches.warning and "caches at 2 of 2 points are excluded" in caches.text
 
 
 @pytest.mark.parametrize(
-    ("notes", "told"),
+    ("metric", "cautions", "minded"),
     [
-        ({"NDR": "every window was disturbed by the host"}, True),
-        ({"": "the trial ended before all 64 had been sent"}, True),
-        ({"PMD busy": "every window was disturbed by the host"}, False),
-        ({"NDR": "bounds of the search"}, False),
+        ("NDR", {"NDR": (DISTURBED,)}, True),
+        ("", {"": ("the trial ended before all 64 had been sent",)}, True),
+        ("PMD busy", {"PMD busy": (DISTURBED,)}, False),
+        ("NDR", {}, False),
     ],
 )
-def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(notes: dict[str, str], told: bool) -> None:
-    doubtful = replace(FALLING, points=(replace(FALLING.points[0], notes=notes), *FALLING.points[1:]))
-    found = findings(study("fall"), [doubtful])
+def test_a_sentence_that_rests_on_doubtful_numbers_is_followed_by_a_warning(
+    metric: str, cautions: dict[str, tuple[str, ...]], minded: bool
+) -> None:
+    noted = {metric: "; ".join(("bounds of the search", *cautions.get(metric, ())))}
+    first = replace(FALLING.points[0], notes=noted, cautions=cautions)
+    found = findings(study("fall"), [replace(FALLING, points=(first, *FALLING.points[1:]))])
     warned = [one.text for one in found if one.warning]
-    assert warned == ([f"base (five-tuples 255): {next(iter(notes.values()))}."] if told else [])
+    assert warned == ([f"base (five-tuples 255): {cautions[metric][0]}."] if minded else [])
 
 
 def test_flat_says_that_one_bench_each_tells_nothing_of_the_next() -> None:

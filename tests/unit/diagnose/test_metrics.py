@@ -162,9 +162,9 @@ def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent()
     limit = trials.trial(counts=trials.stream_counts(offered=1000))
     asked = replace(support.stream(), flows=65_536)
     one = found(of_rates((), (), limit, (asked,)))["five-tuples sent"]
-    assert (one.value, one.note) == (1000, "the trial ended before all 65,536 had been sent")
+    assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
     one = found(of_rates((), (), limit, (replace(asked, flows=512),)))["five-tuples sent"]
-    assert (one.value, one.note) == (512, "")
+    assert (one.value, one.cautions) == (512, ())
 
 
 def test_load_is_the_median_of_the_trials_with_their_extremes():

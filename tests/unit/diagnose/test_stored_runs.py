@@ -1,4 +1,4 @@
-"""Two stored runs: numbers of one definition and one mode are compared, unpaired, and everything else is told."""
+"""Two stored runs: numbers of one definition and one mode are compared, unpaired, and everything else is reported."""
 
 from dataclasses import replace
 
@@ -82,7 +82,7 @@ def test_ranges_of_few_repeats_decide_only_where_chance_seldom_parts_them(a, b, 
     higher, lower = ([base * (1 + n / 1000) for n in range(count)] for base, count in ((8e6, a), (4e6, b)))
     one = main(of_runs(run(higher), run(lower)))
     assert (one.decision is Decision.LOWER) is decided
-    assert ("cannot be told from" in one.sentence) is not decided
+    assert ("too few to decide" in one.sentence) is not decided
 
 
 def test_points_are_found_by_group_and_levels_and_the_others_are_named():

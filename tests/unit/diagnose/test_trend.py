@@ -10,6 +10,7 @@ from pinchpoint.diagnose.trend import StoredRun, trends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.model.study import Bound
 from pinchpoint.scenario.plain import to_plain
 
 
@@ -68,7 +69,8 @@ def test_a_rate_that_is_a_bound_or_refused_is_no_point() -> None:
     runs = history([3e6] * 10)
     info, result = runs[4]
     (one,) = result.scenarios
-    least = replace(one, metrics=(Metric("NDR", "fps", 5e6, 5e6, None, "at least: the generator offered no more"),))
+    least = Metric("NDR", "fps", 5e6, 5e6, None, "at least: the generator offered no more", Bound.AT_LEAST)
+    least = replace(one, metrics=(least,))
     runs[4] = (info, replace(result, scenarios=(least,)))
     (found,) = trends(runs)
     assert len(found.runs) == 9
@@ -76,12 +78,14 @@ def test_a_rate_that_is_a_bound_or_refused_is_no_point() -> None:
 
 
 def test_a_number_without_an_undisturbed_trial_behind_it_is_no_point() -> None:
-    """As `compare` has it: an alarm of the host's own would be told as the switch's."""
+    """As `compare` has it: a change of the host would be reported as the switch's."""
     runs = []
     for number, (info, result) in enumerate(history([3e6] * 10)):
         (one,) = result.scenarios
-        note = "the host was disturbed in all 3 trials" if number == 9 else ""
-        metric = Metric("cycles per packet", "cycles", 900.0 if number == 9 else 100.0, note=note)
+        metric = Metric("cycles per packet", "cycles", 100.0)
+        if number == 9:
+            why = ("the host was disturbed in all 3 trials",)
+            metric = Metric("cycles per packet", "cycles", 900.0, cautions=why, disturbed=True)
         runs.append((info, replace(result, scenarios=(replace(one, metrics=(*one.metrics, metric)),))))
     (found,) = trends(runs, metrics=["cycles per packet"])
     assert [run.value for run in found.runs] == [100.0] * 9

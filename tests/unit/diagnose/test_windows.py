@@ -140,8 +140,9 @@ def test_few_repeats_give_their_median_and_range():
 
 
 def test_one_window_has_no_interval_and_what_one_lacks_is_absent():
-    (one,) = socket_metrics.over_repeats([[Metric("goodput", "bit/s", 5.0)]], "disturbed")
-    assert (one.low, one.high, one.note) == (None, None, "one window; disturbed")
+    (one,) = socket_metrics.over_repeats([[Metric("goodput", "bit/s", 5.0)]], disturbed=True)
+    assert (one.low, one.high, one.note) == (None, None, "one window")
+    assert (one.disturbed, one.cautions) == (True, (socket_metrics.NONE_VALID,))
     both = [[Metric("goodput", "bit/s", 5.0), Metric("retransmits", "count", 1.0)], [Metric("goodput", "bit/s", 5.0)]]
     assert [metric.name for metric in socket_metrics.over_repeats(both)] == ["goodput"]
 

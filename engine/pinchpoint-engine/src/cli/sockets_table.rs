@@ -274,13 +274,13 @@ fn remarks(result: &SocketsResult) -> String {
 
 /// What to know about `result`, a sentence each.
 fn warnings(result: &SocketsResult) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for (k, run) in result.runs.iter().enumerate() {
         let kinds = kinds(&run.failures);
         if !kinds.is_empty() {
             let first = run.failures.first.as_ref();
             let first = first.map_or_else(String::new, |first| format!("; the first: {first}"));
-            told.push(format!(
+            lines.push(format!(
                 "run {}: failed: {}{first}",
                 k + 1,
                 kinds.join(", ")
@@ -288,7 +288,7 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
         }
         if let Some(change) = change(run) {
             let fell = change.after_per_s < change.before_per_s;
-            told.push(format!(
+            lines.push(format!(
                 "run {}: the rate {} from {} to {} after {:.1} s and stayed there: the mean over the \
                  window describes neither level. Look for something that fills up (ports, tables, \
                  memory) or, on a shared host, for other load",
@@ -300,7 +300,7 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
             ));
         }
         if let Some(missed) = run.shortfall.filter(|missed| *missed > 0) {
-            told.push(format!(
+            lines.push(format!(
                 "run {}: {} transactions that were due were not begun because no connection was \
                  free: use more --connections or a lower --rate",
                 k + 1,
@@ -308,8 +308,8 @@ fn warnings(result: &SocketsResult) -> Vec<String> {
             ));
         }
     }
-    told.extend(result.hint.clone());
-    told
+    lines.extend(result.hint.clone());
+    lines
 }
 
 /// Each kind of failure that occurred, with its count.

@@ -33,29 +33,29 @@ fn a_rate_that_changed_its_level_is_a_range_and_never_one_number() {
         before_per_s: 14_100.0,
         after_per_s: 300.0,
     });
-    let told = text(&result);
-    let head = told.lines().nth(2).unwrap();
-    assert!(head.starts_with("not stationary: "), "{told}");
+    let shown = text(&result);
+    let head = shown.lines().nth(2).unwrap();
+    assert!(head.starts_with("not stationary: "), "{shown}");
     for level in ["300.0 transactions", "14.100 k"] {
         assert!(head.contains(level), "{head}");
     }
-    assert!(!told.contains("in one run"), "{told}");
-    assert!(told.contains("the rate fell from 14.100 k"), "{told}");
+    assert!(!shown.contains("in one run"), "{shown}");
+    assert!(shown.contains("the rate fell from 14.100 k"), "{shown}");
 }
 
 #[test]
 fn a_stream_that_changed_its_level_is_told_in_bits() {
-    let told = text(&golden("stream"));
+    let shown = text(&golden("stream"));
     assert!(
-        told.contains("not stationary: 8.080 Gbit/s to 19.840 Gbit/s"),
-        "{told}"
+        shown.contains("not stationary: 8.080 Gbit/s to 19.840 Gbit/s"),
+        "{shown}"
     );
 }
 
 #[test]
 fn ports_that_ran_out_are_the_result_and_no_rate_stands_beside_it() {
-    let told = text(&golden("crr"));
-    let head = told.lines().nth(2).unwrap();
-    assert!(head.starts_with("limit: source ports"), "{told}");
-    assert!(!told.contains("in one run"), "{told}");
+    let shown = text(&golden("crr"));
+    let head = shown.lines().nth(2).unwrap();
+    assert!(head.starts_with("limit: source ports"), "{shown}");
+    assert!(!shown.contains("in one run"), "{shown}");
 }

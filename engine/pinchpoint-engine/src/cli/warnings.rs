@@ -11,15 +11,15 @@ const NEAR_S: f64 = 0.001;
 
 /// What to know about `result`, a sentence each.
 pub(super) fn warnings(result: &TrialResult, request: &RunRequest) -> Vec<String> {
-    let mut told = Vec::new();
-    told.extend(too_slow(result));
-    told.extend(refused(result));
-    told.extend(nothing_back(result, request));
-    told.extend(ours(result));
-    told.extend(disturbed(result));
-    told.extend(late(result));
-    told.extend(far(result));
-    told
+    let mut found = Vec::new();
+    found.extend(too_slow(result));
+    found.extend(refused(result));
+    found.extend(nothing_back(result, request));
+    found.extend(ours(result));
+    found.extend(disturbed(result));
+    found.extend(late(result));
+    found.extend(far(result));
+    found
 }
 
 /// Rates below this share of the intended one are reported; a smaller gap is rounding.
@@ -82,10 +82,10 @@ fn refused(result: &TrialResult) -> Vec<String> {
 
 fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
     let silent = |stream: &&StreamResult| stream.sent > 0 && stream.received == Some(0);
-    let mut told: Vec<String> = Vec::new();
+    let mut found: Vec<String> = Vec::new();
     for stream in result.streams.iter().filter(silent) {
         let to = stream.rx_port.as_deref().unwrap_or_default();
-        told.push(format!(
+        found.push(format!(
             "no frame of stream {} arrived at {to}: check that the path is up and forwards these \
              addresses to it (--dst-mac, --dst; --capture keeps the first frames)",
             stream.id
@@ -98,21 +98,21 @@ fn nothing_back(result: &TrialResult, request: &RunRequest) -> Vec<String> {
             .iter()
             .any(|stream| stream.rx_port.is_some())
     {
-        told.push(
+        found.push(
             "frames sent without the signature are counted as foreign where they arrive".into(),
         );
     }
-    told
+    found
 }
 
 /// Losses that happened, or may have happened, in the engine.
 fn ours(result: &TrialResult) -> Vec<String> {
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     for port in &result.ports {
         let Some(missed) = port.rx_missed.filter(|missed| *missed > 0) else {
             continue;
         };
-        told.push(format!(
+        found.push(format!(
             "{} frames were lost in the engine's own receive ring of {}, not in the path: use more \
              --cores or a larger --rx-ring",
             grouped(missed),
@@ -125,7 +125,7 @@ fn ours(result: &TrialResult) -> Vec<String> {
             continue;
         };
         if let Some((core, ns)) = gap_at(&result.witness.workers, jump.at_s) {
-            told.push(format!(
+            found.push(format!(
                 "of the {} frames that stream {} lost, {} in a row were missing at {:.4} s, when \
                  core {core} of the engine stood still for {}: the engine may have lost them itself",
                 grouped(lost),
@@ -136,7 +136,7 @@ fn ours(result: &TrialResult) -> Vec<String> {
             ));
         }
     }
-    told
+    found
 }
 
 /// The core and length of the engine's gap during which a frame that arrived at `at_s` waited.

@@ -48,7 +48,7 @@ impl Turns {
         sent_ns as f64 / 1e9
     }
 
-    /// The same for the workers, whose streams have these `parts`. Nobody is held yet.
+    /// The same for the workers, whose streams have these `parts`. No process is held yet.
     pub(super) fn of_parts(self, parts: &[Part]) -> Slices {
         let groups = parts.iter().map(|part| self.groups[part.stream]);
         Slices {

@@ -87,11 +87,11 @@ fn vhost_user_meets_virtio_user() {
         }
     }
     engine.bye();
-    let told = std::fs::read_to_string(&log).unwrap();
+    let text = std::fs::read_to_string(&log).unwrap();
     std::fs::remove_file(&log).unwrap();
     assert!(
-        told.contains("\n0 packet buffers were not given back"),
-        "{told}"
+        text.contains("\n0 packet buffers were not given back"),
+        "{text}"
     );
 }
 
@@ -174,7 +174,7 @@ fn the_end_of_input_ends_a_device_that_waits_long_before_its_limit() {
     std::fs::remove_file(&socket).unwrap();
 }
 
-/// A connection to `path`, as soon as somebody listens there.
+/// A connection to `path`, as soon as a process listens there.
 fn connected(path: &str) -> UnixStream {
     loop {
         match UnixStream::connect(path) {

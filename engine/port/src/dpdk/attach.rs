@@ -19,7 +19,7 @@ const HANG_UP_EVERY: Duration = Duration::from_millis(50);
 /// How long a driver may take beside any wait for its other end: those of NICs
 /// load firmware.
 const PROBE: Duration = Duration::from_secs(5);
-/// How long a driver may take to notice that nobody wants it any more.
+/// How long a driver may take to notice that its probe was given up.
 const GIVING_UP: Duration = Duration::from_secs(1);
 
 /// Probes the device `devargs`; returns its ethdev port id.
@@ -58,8 +58,8 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
     match probe.join() {
         Ok((0, id)) => Ok(id),
         Ok(_) if gave_up.is_some() && socket.is_some() => {
-            // After a failed probe the driver keeps listening on the socket, and nobody
-            // serves it: remove it, so that no client connects.
+            // After a failed probe the driver keeps listening on the socket, which is
+            // no longer served: remove it, so that no client connects.
             if let Some(path) = socket {
                 let _ = std::fs::remove_file(path);
             }

@@ -92,7 +92,7 @@ impl Pool {
 
 #[cfg(debug_assertions)]
 impl Pool {
-    /// Buffers that somebody holds.
+    /// Buffers that are in use.
     fn in_use(&self) -> u32 {
         // SAFETY: the pool exists.
         unsafe { ffi::pp_pool_in_use(self.raw) }

@@ -69,7 +69,7 @@ class Flows:
         words = self._ofctl("dump-aggregate", self.places.management, f"cookie={COOKIE:#x}/-1")
         said = run_command(words, environment=self.places.environment)
         if not (found := _FLOW_COUNT.search(said)):
-            raise DutError(f"ovs-ofctl dump-aggregate printed no flow_count: {said[:200]!r}")
+            raise DutError(f"ovs-ofctl dump-aggregate printed no flow_count: {said[:200]!r}", "see ovs-vswitchd's log")
         return int(found[1])
 
     def _work(

@@ -88,7 +88,10 @@ class Ports:
             while done[-1]["rows"][0]["cur_cfg"] < wanted:
                 watch.look(there)
                 if watch.elapsed_s > deadline_s:
-                    raise DutError(f"the switch did not add {self.count:,} ports within {deadline_s:.0f} s")
+                    raise DutError(
+                        f"the switch did not add {self.count:,} ports within {deadline_s:.0f} s",
+                        "lower build.count, or see ovs-vswitchd's log",
+                    )
                 time.sleep(_ASK_EVERY_S)
                 done = database.transact([ask], lambda: watch.look(there))
 

@@ -30,6 +30,7 @@ from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links
 
 RELAY = "relay"
+_WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 VHOST_USER, VETH = "vhost-user", "veth"
 _RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
 
@@ -68,15 +69,16 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     partner: dict[str, str] = {}
     for stream in scenario.streams:
         if stream.tx_port == stream.rx_port:
-            raise RequirementError(f"{cannot}: a stream of port {stream.tx_port} returns to that port")
+            raise RequirementError(f"{cannot}: a stream of port {stream.tx_port} returns to that port", _WITHOUT)
         for one, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
             if partner.setdefault(one, other) != other:
                 raise RequirementError(
                     f"{cannot}: port {one} has streams with two others, {partner[one]} and {other}, and without a "
-                    "switch their frames cannot be separated"
+                    "switch their frames cannot be separated",
+                    _WITHOUT,
                 )
     if scenario.dut.polls and any(port.queues > 1 for port in scenario.ports):
-        raise RequirementError(f"{cannot}: a relay supports one queue per port")
+        raise RequirementError(f"{cannot}: a relay supports one queue per port", _WITHOUT)
     return tuple((one, other) for one, other in partner.items() if one <= other)
 
 
