@@ -5,7 +5,9 @@ from contextlib import closing, contextmanager
 from functools import partial
 
 import pytest
+from bench_tools import kill_lab, run, start_watched, what_is_there
 
+from pinchpoint.bench import host
 from pinchpoint.dut import registry
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import BenchError
@@ -134,8 +136,13 @@ def slow_rules(family):
     return f"table {family} slow {{\n  chain forward {{ type filter hook forward priority 0;\n{lines}  }}\n}}"
 
 
-def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_counted():
-    with standing(scenario("nft", dut=f'rules = """\n{slow_rules("ip")}\n"""')) as (_, trial):
+@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_counted(kind, tmp_path):
+    """The rules are loaded beside the device's own, so that either kind becomes slow alike."""
+    rules = tmp_path / "slow.nft"
+    rules.write_text(slow_rules("bridge" if kind == "bridge" else "ip"))
+    with standing(scenario(kind)) as (live, trial):
+        host.run_command(["nft", "-f", str(rules)], live.places.dut_netns)
         found = trial(100_000)
     lost = drops(found)
     assert lost, found.ledger
@@ -158,3 +165,14 @@ def test_a_refused_rule_is_reported_with_its_line_and_leaves_nothing():
     line = SCENARIO.split("{dut}")[0].count("\n") + 3
     with pytest.raises(BenchError, match=rf"^device.toml:{line}: nft refused this rule: "), standing(wanted):
         pass
+
+
+@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def test_a_lab_killed_while_it_measures_is_cleaned_up_after(kind, tmp_path):
+    path = tmp_path / "device.toml"
+    path.write_text(SCENARIO.format(kind=kind, dut="", more=""))
+    watched = start_watched(tmp_path / "stderr", "run", path, "--out", tmp_path / "runs")
+    watched.wait_until_it_says("  ·  warm-up")
+    kill_lab(watched.process)
+    assert what_is_there().namespaces
+    assert run("clean").returncode == 0

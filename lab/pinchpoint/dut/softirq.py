@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import checks
@@ -25,7 +26,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError
 from pinchpoint.model.hops import DropCounter, Party, Place, Refused
 from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
-from pinchpoint.observe.cpu import CpuTime
+from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.observe.snapshot import Collector, Snapshot
 from pinchpoint.observe.sockets import Links
@@ -39,6 +40,7 @@ CPUS = Key(
 )
 RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
 SETTLES = ("host/link/",)
+_MEASURED = "host/softirq_time_measured"
 REFUSED = Refused("backlog of {port} full", Party.DUT)
 """Sending over veth runs the receive path as far as the backlog: a send that fails has found that full."""
 
@@ -66,6 +68,13 @@ def check(given: Given, source: Source, kind: str) -> None:
         source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
 
+def steering() -> Probe:
+    """Whether the kernel can choose the CPU of received frames."""
+    there = Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists()
+    detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
+    return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
+
+
 def cpu_mask(cpus: Sequence[int]) -> str:
     """CPUs as the kernel writes them: hexadecimal, 32 bits to a group, e.g. `1,00000000` for CPU 32."""
     bits = sum(1 << cpu for cpu in set(cpus))
@@ -90,8 +99,11 @@ def _steering(port: Port) -> str:
 
 
 def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-    """The softirqs of each CPU: their share of its time, in the kernel's ticks, and of the frames received.
+    """The softirqs of each CPU: their share of its time, and of the frames received.
 
+    That time is known only of a kernel that measures it (CONFIG_IRQ_TIME_ACCOUNTING). Others look at what runs at
+    each tick of their timer, with which paced frames keep step: 20,000 frames a second were seen to take none of the
+    time in one trial and all of it in the next.
     The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
     the CPUs in the proportion of those.
     """
@@ -110,7 +122,8 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
 
 def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
     ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
-    share = None if ticks is None or traffic_s <= 0 else min(1.0, ticks_to_seconds(ticks) / traffic_s)
+    unmeasured = ticks is None or traffic_s <= 0 or not seen.get(_MEASURED)
+    share = None if unmeasured or ticks is None else min(1.0, ticks_to_seconds(ticks) / traffic_s)
     unknown = dict.fromkeys(
         (
             "recirculated",
@@ -134,6 +147,7 @@ class Softnet:
 
     def __init__(self, cpus: Sequence[int]) -> None:
         self._cpus = frozenset(cpus)
+        self._measured = float(irq_time_is_separate() is True)
 
     def can_run(self) -> str | None:
         """Always, on Linux with its CPU in the last column (5.10)."""
@@ -143,7 +157,10 @@ class Softnet:
             return str(error)
 
     def snapshot(self) -> Snapshot:
-        """`host/softnet/N/{processed,dropped,time_squeeze}`; dropped: the CPU's backlog was full."""
+        """`host/softnet/N/{processed,dropped,time_squeeze}`; dropped: the CPU's backlog was full.
+
+        Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
+        """
         at_s = time.monotonic()
         counters = {
             f"host/softnet/{cpu}/{name}": value
@@ -151,7 +168,7 @@ class Softnet:
             if cpu in self._cpus
             for name, value in values.items()
         }
-        return Snapshot(at_s, counters)
+        return Snapshot(at_s, counters, {_MEASURED: self._measured})
 
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
@@ -168,11 +185,11 @@ class KernelLive:
     """A namespace that forwards; a kind adds its own counters and settings."""
 
     def __init__(self, scenario: Scenario, places: Places) -> None:
-        self._scenario, self._places = scenario, places
+        self._scenario, self.places = scenario, places
 
     def collectors(self) -> list[Collector]:
         """The links' counters at both ends, the kind's own, the CPUs'."""
-        names, places = [port.name for port in self._scenario.ports], self._places
+        names, places = [port.name for port in self._scenario.ports], self.places
         ends = [Links(places.engine_netns, "engine", names), Links(places.dut_netns, "dut", names)]
         return [*ends, *self.own(), *self.witnesses()]
 
@@ -188,7 +205,7 @@ class KernelLive:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         wanted, found = cpu_mask(self._scenario.dut.cpus), {}
         for port in self._scenario.ports:
-            mask = run_command(["cat", _steering(port)], self._places.dut_netns).strip()
+            mask = run_command(["cat", _steering(port)], self.places.dut_netns).strip()
             if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
                 raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
             found[f"rps_cpus of {port.name}"] = mask

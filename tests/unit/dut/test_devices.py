@@ -1,6 +1,7 @@
 """What every kind of device keeps to, and what the kernel's own devices plan and read."""
 
 import json
+import os
 import subprocess
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -19,9 +20,11 @@ from pinchpoint.engine.instrument import EngineResult
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.scenario import parse
+from pinchpoint.scenario.plain import from_plain, to_plain
 
 KINDS = registry.kinds()
 PLACE = PurePosixPath("/run/pinchpoint/b1")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MOST_LINES = 300  # of a file of a kind
 REQUIRED = {"ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"'}
 SCENARIO = """
@@ -68,6 +71,13 @@ def test_a_kind_is_what_its_folder_is_called_and_reads_a_minimal_scenario(kind):
     assert [port.name for port in wanted.ports] == ["left", "right"]
     assert wanted.dut.cpus == (1,)
     assert device.moved(wanted, (3,)).dut.cpus == (3,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stored_scenario_is_read_as_it_was(kind):
+    wanted = scenario(kind)
+    stored = msgspec.json.decode(msgspec.json.encode(to_plain(wanted)))
+    assert from_plain(stored) == wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -254,10 +264,13 @@ def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
         "host/link/dut/left/rx_packets": 400,
         "host/link/engine/right/rx_packets": 400,
         "host/cpu/1/softirq_ticks": 50,
+        "host/softirq_time_measured": 1,
     }
-    one, two = softirq.loads(counters, 1.0)
+    one, two = softirq.loads(counters, 50 / TICKS_PER_S / 0.5)
     assert (one.core, one.received, one.busy_share) == (1, 300, 0.5)
     assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
+    sampled = {**counters, "host/softirq_time_measured": 0}
+    assert softirq.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
 
 
 def test_a_full_backlog_is_counted_once_and_is_the_devices():
@@ -309,7 +322,8 @@ def test_the_kernels_files_are_read_by_their_own_headers():
     assert named(json.dumps({"nftables": found})) == {"c": 7}
 
 
-def test_moving_a_device_keeps_the_rest_of_it():
+def test_moving_a_device_keeps_the_rest_of_it_and_storing_it_its_rules():
     wanted = scenario("nft", dut=RULES)
     moved = registry.device("nft").moved(wanted, (2,))
     assert moved.dut == replace(wanted.dut, cpus=(2,))
+    assert from_plain(to_plain(moved)) == moved

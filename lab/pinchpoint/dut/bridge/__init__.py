@@ -88,11 +88,11 @@ class BridgeLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The bridge's counters, those of its ports, and its forwarding table."""
-        table = run_command(["bridge", "-n", self._places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
+        table = run_command(["bridge", "-n", self.places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
         return {"bridge-links.txt": self._link("-s", "-d"), "bridge-fdb.txt": table}
 
     def _link(self, *options: str) -> str:
-        return run_command(["ip", "-n", self._places.dut_netns, *options, "link", "show"])
+        return run_command(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
 
 
 def _same(name: str, wanted: int, found: int) -> str:
@@ -139,10 +139,11 @@ class BridgeDevice(Defaults):
         return self.probes()
 
     def probes(self) -> Iterator[Probe]:
-        """Its programs and the kernel's module."""
+        """Its programs, the kernel's module, receive packet steering."""
         yield command("ip", "iproute2")
         yield command("bridge", "iproute2")
         yield kernel_module("bridge", "use another dut.kind")
+        yield softirq.steering()
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Its softirqs elsewhere."""

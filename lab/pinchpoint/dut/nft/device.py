@@ -70,12 +70,12 @@ class NftLive(softirq.KernelLive):
 
     def own(self) -> list[Collector]:
         """Its IP layer, connection tracking, the rules' counters."""
-        return [NamedCounters(self._places.dut_netns), Routing(self._places.dut_netns)]
+        return [NamedCounters(self.places.dut_netns), Routing(self.places.dut_netns)]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
         wanted = routing.sysctls(self._scenario)
-        said = run_command(["sysctl", "-n", *wanted], self._places.dut_netns).split()
+        said = run_command(["sysctl", "-n", *wanted], self.places.dut_netns).split()
         for (name, value), found in zip(wanted.items(), said, strict=True):
             if found != value:
                 raise BenchError(f"{name}: {value} was set, {found} is in force")
@@ -92,7 +92,7 @@ class NftLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
-        netns = self._places.dut_netns
+        netns = self.places.dut_netns
         routes = run_command(["ip", "-n", netns, "route", "show"])
         return {"ruleset.txt": run_command(["nft", "list", "ruleset"], netns), "routes.txt": routes}
 
@@ -166,9 +166,10 @@ class NftDevice(Defaults):
         return self.probes()
 
     def probes(self) -> Iterator[Probe]:
-        """Its programs, and a kernel with nf_tables."""
+        """Its programs, and a kernel with nf_tables and receive packet steering."""
         yield command("ip", "iproute2")
         yield command("sysctl", "procps")
+        yield softirq.steering()
         yield (nft := command("nft", "nftables"))
         if nft.ok:
             yield _nf_tables()
