@@ -91,7 +91,7 @@ def test_frames_that_either_ring_refuses_are_named(tmp_path, nothing_left, io):
         assert trial.pmds[0].received == trial.ledger.hops[1].frames_out
         assert trial.pmds[0].busy_share is None
     named = {drop.reason for hop in high.ledger.hops for drop in hop.drops}
-    assert {"receive ring of left full", "transmit ring of right full"} <= named
+    assert {"receive ring of {port} full", "transmit ring of {port} full"} <= named
 
 
 def stop_in_turn():

@@ -86,9 +86,9 @@ class TestpmdBench:
 
     def open(self) -> TestpmdLive:
         """Its telemetry, once it forwards. Raises BenchError or DutError."""
-        dut, telemetry = spec(self.scenario), f"{self.places.directory}/dpdk/rte/dpdk_telemetry.v2"
+        telemetry = f"{self.places.directory}/dpdk/rte/dpdk_telemetry.v2"
         names = [port.name for port in self.scenario.ports]
-        return TestpmdLive(self._daemon(), telemetry, Ports(telemetry, names, dut.cpus, dut.io == MEMIF))
+        return TestpmdLive(self._daemon(), telemetry, Ports(telemetry, names, spec(self.scenario).cpus))
 
     def _daemon(self) -> Daemon:
         places, pidfile = self.places, self.places.pidfile(PROGRAM)
@@ -186,10 +186,9 @@ class TestpmdDevice(Defaults):
         return Freezing(PROGRAM)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """Its ports; memif does not count what its ring refused."""
+        """Its ports."""
         port = "testpmd/port/{port}/"
-        came, sent = port + "ipackets", port + "opackets"
-        refused = port + ("refused" if spec(scenario).io == MEMIF else "oerrors")
+        came, sent, refused = (port + counter for counter in ("ipackets", "opackets", "refused"))
         drops = tuple(
             DropCounter(port + counter, reason, Party.DUT)
             for counter, reason in (("imissed", "testpmd missed on {port}"), ("ierrors", "receive errors of {port}"))

@@ -44,9 +44,9 @@ class Ports:
 
     name = "testpmd ports"
 
-    def __init__(self, telemetry: str, names: Sequence[str], cpus: Sequence[int], derived: bool) -> None:
-        """`names` in the order of DPDK's port numbers; `derived`: the driver does not count what its ring refused."""
-        self._telemetry, self._names, self._cpus, self._derived = telemetry, names, cpus, derived
+    def __init__(self, telemetry: str, names: Sequence[str], cpus: Sequence[int]) -> None:
+        """`names` in the order of DPDK's port numbers."""
+        self._telemetry, self._names, self._cpus = telemetry, names, cpus
         self._refused = dict.fromkeys(names, 0)
 
     def can_run(self) -> str | None:
@@ -56,9 +56,9 @@ class Ports:
     def snapshot(self) -> Snapshot:
         """`testpmd/port/NAME/COUNTER` and `testpmd/core/CPU/received`: frames.
 
-        Where the driver does not count them, `.../refused` are the frames that the other port received and this
-        one did not send: testpmd drops what a ring does not take, and nothing else. They are too few while frames
-        are on their way, and exact once they have ended.
+        Neither driver counts what its ring refused. `.../refused` are the frames that the other port received and
+        this one did not send: testpmd drops what a ring does not take, and nothing else. They are too few while
+        frames are on their way, and exact once they have ended.
         """
         at_s, counters = time.monotonic(), dict[str, int]()
         ports = [self._read(number) for number in range(len(self._names))]
@@ -67,7 +67,7 @@ class Ports:
             # Streams are dealt to the cores in the order of their ports.
             thread = f"testpmd/core/{self._cpus[number % len(self._cpus)]}/received"
             counters[thread] = counters.get(thread, 0) + int(port["ipackets"])
-        for number, name in enumerate(self._names if self._derived else ()):
+        for number, name in enumerate(self._names):
             # What left is read after what came: a frame between the two makes the difference too small, never too big.
             refused = int(ports[1 - number]["ipackets"]) - int(self._read(number)["opackets"])
             counters[f"testpmd/port/{name}/refused"] = self._refused[name] = max(self._refused[name], refused)
