@@ -51,3 +51,9 @@ class OvsPlaces(Places):
             ("OVS_SYSCONFDIR", folder),
             (ENVIRONMENT_MARK, self.bench_id),
         )
+
+
+def ovs_places(places: Places) -> OvsPlaces:
+    """The same, of a bench that is known to be of this kind."""
+    assert isinstance(places, OvsPlaces)
+    return places
