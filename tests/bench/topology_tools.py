@@ -7,10 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 
 from pinchpoint.bench.host import preferred
-from pinchpoint.dut.ovs.spec import Bridge, Datapath, Rule
+from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
-from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
@@ -33,7 +32,7 @@ def bridge(name, *rules):
 
 
 def host(name, address, on="br0", cpus=(0,)):
-    return Host(name, on, address, cpus)
+    return OvsHost(name, address, cpus, bridge=on)
 
 
 def scenario(datapath="af_packet", *, bridges=(), ports=False, **changes):

@@ -71,7 +71,7 @@ def _timed(
         if watch.elapsed_s > deadline_s:
             raise DutError(
                 f"only {there:,} of {goal:,} items are visible {allowed_s(count):g} s after the command returned",
-                "lower build.count, or see ovs-vswitchd's log",
+                "lower build.count, or see the device's log",
             )
         time.sleep(SHOW_EVERY_S)
         began_s = watch.elapsed_s

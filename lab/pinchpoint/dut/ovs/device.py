@@ -20,6 +20,7 @@ from pinchpoint.dut.ovs.programs import program_facts
 from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.hops import HopGraph
@@ -79,6 +80,10 @@ class OvsDevice(Defaults):
     def read(self, given: Given, source: Source) -> Callable[[], Read]:
         """Bridges, rules, ports and settings."""
         return reading.read(given, source)
+
+    def largest_frame(self, dut: Values) -> int:
+        """1,518 bytes: its ports keep their MTU of 1500."""
+        return 1518
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """Its programs, hugepages or a kernel module."""

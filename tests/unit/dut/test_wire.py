@@ -1,23 +1,25 @@
-"""The bench without the DUT."""
+"""No device: the ports joined."""
 
 from dataclasses import replace
 from pathlib import PurePosixPath
 
 import pytest
-from pinchpoint.dut.ovs.back_to_back import back_to_back, joined
 from support import TWO_PORTS
 
 from pinchpoint.bench.resource import Hugepages, Namespace, Relay, Veth
-from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.device import Pages, Places
 from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.wire import DEVICE, joined, without_device
 from pinchpoint.model.errors import RequirementError
 
-PLACES = OvsPlaces("abc123", PurePosixPath("/run/pinchpoint/abc123"))
+PLACES = Places("abc123", PurePosixPath("/run/pinchpoint/abc123"))
 VETH = replace(TWO_PORTS, dut=replace(TWO_PORTS.dut, datapath=Datapath.AF_XDP))
 
 
 def resources(scenario, free=0):
-    return back_to_back(scenario, PLACES, 100, free, ["engine"])
+    over_dpdk = scenario.dut.datapath is Datapath.DPDK
+    wire = without_device(scenario, over_dpdk)
+    return DEVICE.bench(wire, PLACES.bench_id, PLACES.directory).resources(Pages(100, free), ["engine"])
 
 
 def of_kind(kind, found):
