@@ -74,7 +74,7 @@ def ran(scenario):
 
 
 def needs_more_cpus(scenario):
-    cpus = {*scenario.dut.pmd_cpus, *scenario.engine.cpus}
+    cpus = {*scenario.dut.cpus, *scenario.engine.cpus}
     return not cpus <= os.sched_getaffinity(0)
 
 

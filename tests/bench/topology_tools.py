@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from pinchpoint.bench.host import preferred
@@ -121,8 +121,8 @@ def trial(setup, load_fps=20_000, duration_s=0.5):
     kept = []
     record = Record(kept.append, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with (
-        talking(setup) as control,
-        measuring(Standing(setup, control, [find_engine()], record, Listener(), time.monotonic())) as measurer,
+        closing(setup.bench.open()) as live,
+        measuring(Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())) as measurer,
     ):
         measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
         return measurer.trial("search", duration_s, load_fps)
