@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT
 
-from pinchpoint.bench.requirements import require
+from pinchpoint.dut.requirements import require
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind

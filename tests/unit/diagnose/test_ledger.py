@@ -39,6 +39,15 @@ def test_a_trial_with_named_drops_closes():
     assert drops == {"receive ring of left full": (10, "dut"), "transmit ring of right full": (30, "engine")}
 
 
+def test_a_full_transmit_queue_of_a_nic_is_the_engines_and_not_the_switchs():
+    def refused(nics):
+        account = ledger.build(lossy_engine(), SEEN, PORTS, graph(Datapath.DPDK, nics=nics))
+        return {drop.name: (drop.frames, drop.limits) for drop in hop(account, "engine sends").drops}
+
+    assert refused(nics=True) == {"transmit queue of the engine's NIC left full": (10, "engine")}
+    assert refused(nics=False) == {"receive ring of left full": (10, "dut")}
+
+
 def test_frames_that_the_engine_had_no_buffer_for_are_the_engines():
     def drops(no_buffers):
         starved = replace(port("left", sent=990, refused=10), stats={"engine_tx_no_buffers": no_buffers})

@@ -142,6 +142,29 @@ def test_a_file_of_a_kind_is_short(kind):
         assert len(path.read_text().splitlines()) <= MOST_LINES, path
 
 
+def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
+    with pytest.raises(InputError) as error:
+        scenario("router")
+    assert error.value.exit_code == 2
+    assert all(kind in str(error.value) for kind in ("router", *KINDS))
+
+
+class Failing:
+    """A device of another distribution that raises while it declares itself."""
+
+    name = "failing"
+
+    def load(self):
+        raise RuntimeError("no library")
+
+
+def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Failing()])
+    with pytest.raises(InputError, match="'failing' cannot be used: RuntimeError: no library") as error:
+        registry.device("failing")
+    assert error.value.exit_code == 2
+
+
 # The kernel's own devices.
 
 KERNEL = ("bridge", "nft")
