@@ -65,10 +65,49 @@ def test_frames_that_the_engine_had_no_buffer_for_are_the_engines():
     assert drops(500) == {"engine out of buffers for left": (10, "engine")}
 
 
-def test_frames_that_nobody_could_count_on_arrival_are_unexplained():
+def test_frames_that_were_not_countable_on_arrival_are_unexplained():
     uncounted = replace(stream_counts(offered=100, received=100), rx_port=None, received=None, lost=None)
     account = ledger.build(engine_result(streams=[uncounted]), {}, PORTS, graph(Datapath.DPDK, nics=False))
     assert (account.offered, account.unexplained) == (100, 100)
+
+
+def test_both_directions_and_a_third_port_each_have_their_own_drops_and_the_account_closes():
+    """1,000 from left to right, 500 back, 200 from third to right; each loses some at a place of its own."""
+    engine = engine_result(
+        streams=[
+            stream_counts(offered=1000, refused=10, received=960),
+            stream_counts(offered=500, refused=0, received=493),
+            stream_counts(offered=200, refused=5, received=195),
+        ],
+        ports=[port("left", 990, 10, 493), port("right", 500, 0, 1155), port("third", 195, 5, 0)],
+    )
+    seen = {
+        "ovs/port/left/rx_pkts": 990,
+        "ovs/port/right/rx_pkts": 500,
+        "ovs/port/third/rx_pkts": 195,
+        "ovs/port/left/tx_pkts": 493,
+        "ovs/port/left/tx_drop": 7,
+        "ovs/port/left/ovs_tx_failure_drops": 7,
+        "ovs/port/right/tx_pkts": 1155,
+        "ovs/port/right/tx_drop": 30,
+        "ovs/port/right/ovs_tx_failure_drops": 30,
+        "ovs/pmd/core1/packets_received": 1685,
+    }
+    account = ledger.build(engine, seen, ("left", "right", "third"), Datapath.DPDK)
+    assert (account.offered, account.received, account.dropped, account.unexplained) == (1700, 1648, 52, 0)
+    assert {drop.name: drop.frames for hop in account.hops for drop in hop.drops} == {
+        "receive ring of left full": 10,
+        "receive ring of third full": 5,
+        "transmit ring of left full": 7,
+        "transmit ring of right full": 30,
+    }
+    assert [(hop.frames_in, hop.frames_out) for hop in account.hops] == [
+        (1700, 1685),
+        (1685, 1685),
+        (1685, 1685),
+        (1685, 1648),
+        (1648, 1648),
+    ]
 
 
 def test_every_hop_says_what_went_in_and_out():
