@@ -48,6 +48,11 @@ class Reach:
         return self.top_fps if self.fell_short_fps is None else self._most_offered_fps
 
     @property
+    def tried_fps(self) -> float:
+        """The most that a usable trial offered: nothing beyond it was measured."""
+        return min(self._most_offered_fps, self.offered_fps)
+
+    @property
     def nearly_top_fps(self) -> float:
         """A median from here on may be the generator's, or the search's maximum."""
         return self.offered_fps * (1.0 if self.fell_short_fps is None else NEARLY)

@@ -262,7 +262,7 @@ class _Teller:
             )
         if known.median_fps >= reach.nearly_top_fps:
             return replace(self._rate(RateStatus.AT_LEAST, reach.limit()), lower_fps=min(known.lower_fps, most_fps))
-        upper_fps = known.upper_fps if known.upper_fps < most_fps else None
+        upper_fps = known.upper_fps if known.upper_fps < reach.tried_fps else None
         cut = "" if known.high_fps < most_fps else f"the band is cut off where the generator is: {reach.limit()}"
         return replace(
             self._rate(RateStatus.FOUND, "; ".join(filter(None, (self._wide(known), cut)))),
