@@ -25,12 +25,12 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.host import run_command
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.bench.resource import Namespace, TapLinks
-from pinchpoint.bulk.flows import Flows
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
-from pinchpoint.bulk.ports import Ports
 from pinchpoint.bulk.veths import Veths
-from pinchpoint.dut import ovs
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.bulk_flows import Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
+from pinchpoint.dut.ovs.places import OvsPlaces, ovs_places
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.setup import prepare
@@ -65,7 +65,7 @@ to = "right"
 class Switch:
     """A private Open vSwitch that stands."""
 
-    places: ovs.OvsPlaces
+    places: OvsPlaces
     control: Unixctl
 
 
@@ -75,9 +75,9 @@ def switch() -> Iterator[Switch]:
     setup = prepare(parse(SWITCH.format(cpu=min(1, cpu.present() - 1)), "benchmark.toml"), STATE_DIRECTORY)
     builder = Builder(setup.places.bench_id)
     builder.apply((*setup.resources, TapLinks(setup.places.dut_netns)))
-    control = Unixctl(setup.places.control, 60.0)
+    control = Unixctl(ovs_places(setup.places).control, 60.0)
     try:
-        yield Switch(setup.places, control)
+        yield Switch(ovs_places(setup.places), control)
     finally:
         control.close()
         builder.undo()

@@ -26,7 +26,7 @@ from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.diagnose.comparing import decision_of
 from pinchpoint.diagnose.duet import Duet as Found
 from pinchpoint.diagnose.duet import compare_slices
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.device import Live
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
@@ -89,10 +89,10 @@ def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
     began, found = time.monotonic(), list[One]()
     with (
         standing_both(setups, Listener()),
-        closing(Unixctl(setups[0].places.control)) as first,
-        closing(Unixctl(setups[1].places.control)) as second,
+        closing(setups[0].bench.open()) as first,
+        closing(setups[1].bench.open()) as second,
         connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
-        host.kept_off(a.dut.pmd_cpus),
+        host.kept_off(a.dut.cpus),
     ):
         learn(pair)
         while len(found) < comparisons:
@@ -103,9 +103,9 @@ def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
     return Series(what, tuple(found), time.monotonic() - began)
 
 
-def _standing(setup: Setup, control: Unixctl) -> Standing:
+def _standing(setup: Setup, live: Live) -> Standing:
     record = Record(_forget, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    return Standing(setup, control, [find_engine()], record, Listener(), time.monotonic())
+    return Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
 
 
 def _forget(_trial: Trial) -> None:

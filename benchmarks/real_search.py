@@ -24,10 +24,10 @@ from rich.console import Console
 from rich.table import Table
 from table import PLAIN_WIDTH
 
-from pinchpoint.bench import host, requirements
+from pinchpoint.bench import host
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.diagnose.rejection import held_back, of_search
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut import requirements
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
@@ -95,12 +95,12 @@ def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float, longe
     """All rounds that the budget has time for, on one bench; the last may be cut short."""
     began, found = time.monotonic(), list[Found]()
     setup = prepare(scenario)
-    cpus = {ALONE: None, ENGINE_BUSY: setup.scenario.engine.cpus[0], SWITCH_BUSY: setup.scenario.dut.pmd_cpus[0]}
+    cpus = {ALONE: None, ENGINE_BUSY: setup.scenario.engine.cpus[0], SWITCH_BUSY: setup.scenario.dut.cpus[0]}
     record = Record(_forget, _forget, _forget, _forget, _forget, engine_log=None)
     with standing_bench(setup, Listener()):
-        control = Unixctl(setup.places.control)
-        bench = Standing(setup, control, [find_engine()], record, Listener(), began)
-        with measuring(bench) as measurer, host.kept_off(setup.scenario.dut.pmd_cpus):
+        live = setup.bench.open()
+        bench = Standing(setup, live, [find_engine()], record, Listener(), began)
+        with measuring(bench) as measurer, host.kept_off(setup.scenario.dut.cpus):
             for number in range(1, rounds + 1):
                 for hog, cpu in cpus.items():
                     for method in SearchMethod if number % 2 else reversed(SearchMethod):
@@ -109,7 +109,7 @@ def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float, longe
                         with busy(cpu, duty, 2 * longest_s + BUSY_LEAD_S):
                             found.append(_once(setup.scenario, measurer, method, number, hog, longest_s))
                         print(f"round {number}: {hog} busy, {method}: {_brief(found[-1])}", file=sys.stderr)
-        control.close()
+        live.close()
     return found
 
 

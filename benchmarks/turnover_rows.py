@@ -47,7 +47,7 @@ def turned(scenario: Scenario) -> Turn:
             environment = {ENVIRONMENT_MARK: setup.places.bench_id}
             instrument = ProcessInstrument(setup.engine, command=[find_engine()], environment=environment)
             try:
-                await_engine_pages(scenario)
+                await_engine_pages(setup)
                 instrument.open()
             finally:
                 instrument.close()

@@ -16,9 +16,10 @@ from peers import TESTPMD_STARTED as STARTED
 from peers import WARM_UP_S, cores_apart, engine, missing, one_worker, peer, stream, testpmd
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
+from pinchpoint.dut.ovs.places import ovs_places
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine import streams
-from pinchpoint.observe.ovs import PmdThreads, Ports
 from pinchpoint.scenario import load
 from pinchpoint.sweep.setup import Setup, prepare
 
@@ -46,7 +47,7 @@ class Switch:
 
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
-        places = setup.places
+        places = ovs_places(setup.places)
         self._ports = Ports("br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
         self._pmds = PmdThreads(Unixctl(places.control))
 

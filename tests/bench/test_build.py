@@ -15,9 +15,11 @@ from bench_tools import ROOT, SCENARIO, STATE, marked_processes, run, wait_for, 
 from pinchpoint.bench import host, netlink
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
-from pinchpoint.bulk import flows, ports, veths
+from pinchpoint.bulk import veths
 from pinchpoint.bulk.making import timed_make, timed_removal
-from pinchpoint.dut.daemons import SWITCH
+from pinchpoint.dut.ovs import bulk_flows as flows
+from pinchpoint.dut.ovs import bulk_ports as ports
+from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Build, MeasureKind
 from pinchpoint.scenario import parse

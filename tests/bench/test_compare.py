@@ -9,9 +9,9 @@ import pytest
 from bench_tools import run, start_watched
 from scenario_text import one_way
 
-from pinchpoint.dut.daemons import VSWITCHD
+from pinchpoint.dut.ovs.daemons import VSWITCHD
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.comparison import ComparisonKind, Decision
-from pinchpoint.model.scenario import Datapath
 from pinchpoint.store.folder import COMPARISON, RunFolder
 
 DROP = 'dut.rules="in_port={left},actions=drop"'

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,12 +12,10 @@ from bench_tools import STATE, run, start_watched, wait_for, what_is_there, wind
 from scenario_text import one_way
 
 from pinchpoint.bench.host import preferred
-from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Blocked
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.actions import action_of
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
 from pinchpoint.sweep.setup import prepare
@@ -157,11 +156,10 @@ def test_every_action_shows_once_it_is_done_and_leaves_the_switch_as_it_was(noth
     changes = {"add-flows": 0, "del-flows": None, "add-ports": 1, "del-ports": None, "settings": 2, "restart": None}
     blocked = Blocked("none", 30, {"emc-insert-inv-prob": "50", "max-idle": "9000"}, 1e4, 0.1, 0.1, 1)
     setup = prepare(load(written("blocked", '[blocked]\naction = "none"', "af_packet")))
-    with preferred(), standing_bench(setup, Listener()):
-        control = Unixctl(setup.places.control)
+    with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         for name, changed in changes.items():
             before, pid = state_of(setup.places)
-            action = action_of(replace(blocked, action=name), setup, control)
+            action = live.action(replace(blocked, action=name), setup.resources)
             action.prepare(lambda: None)
             prepared, _ = state_of(setup.places)
             action.act(lambda: None)
@@ -172,5 +170,4 @@ def test_every_action_shows_once_it_is_done_and_leaves_the_switch_as_it_was(noth
             assert (pid_after != pid) == (name == "restart"), name
             action.restore(lambda: None)
             assert state_of(setup.places)[0] == before, name
-            assert control.call("version").startswith("ovs-vswitchd"), f"after {name} the control socket answers"
-        control.close()
+            assert live.control.call("version").startswith("ovs-vswitchd"), f"after {name} the control socket answers"

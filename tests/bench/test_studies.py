@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT
 
-from pinchpoint.bench.requirements import require
+from pinchpoint.dut.requirements import require
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind
@@ -74,7 +74,7 @@ def ran(scenario):
 
 
 def needs_more_cpus(scenario):
-    cpus = {*scenario.dut.pmd_cpus, *scenario.engine.cpus}
+    cpus = {*scenario.dut.cpus, *scenario.engine.cpus}
     return not cpus <= os.sched_getaffinity(0)
 
 

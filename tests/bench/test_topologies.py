@@ -8,9 +8,10 @@ from itertools import pairwise
 import pytest
 from topology_tools import NEIGHBOURS, asked, bridge, host, scenario, stands, talking, tcp_transfer, trial, within
 
-from pinchpoint.dut.settings import check_queues, in_force
+from pinchpoint.dut.ovs.settings import check_queues, in_force
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, ExtraPorts, Patch, Rule, Tunnel
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.scenario import ArpResponder, Bridge, ExtraPorts, Patch, Range, Rule, Tunnel
+from pinchpoint.model.scenario import Range
 
 LEFT, RIGHT = host("hl", "192.168.7.1/24"), host("hr", "192.168.7.2/24")
 

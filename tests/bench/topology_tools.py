@@ -3,13 +3,13 @@
 import subprocess
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 
 from pinchpoint.bench.host import preferred
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
+from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
-from pinchpoint.model.scenario import Bridge, Datapath, Host, Rule
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
@@ -32,7 +32,7 @@ def bridge(name, *rules):
 
 
 def host(name, address, on="br0", cpus=(0,)):
-    return Host(name, on, address, cpus)
+    return OvsHost(name, address, cpus, bridge=on)
 
 
 def scenario(datapath="af_packet", *, bridges=(), ports=False, **changes):
@@ -121,8 +121,8 @@ def trial(setup, load_fps=20_000, duration_s=0.5):
     kept = []
     record = Record(kept.append, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with (
-        talking(setup) as control,
-        measuring(Standing(setup, control, [find_engine()], record, Listener(), time.monotonic())) as measurer,
+        closing(setup.bench.open()) as live,
+        measuring(Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())) as measurer,
     ):
         measurer.trial("search", 0.2, load_fps)  # the first frames go through upcalls
         return measurer.trial("search", duration_s, load_fps)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import (
     CacheLine,
     LatencyPoint,
@@ -288,7 +289,7 @@ def _result(truth: Truth, trials: Sequence[Trial], rates: tuple[Rate, ...], verd
         measure="rates",
         outcome=Outcome.MEASURED,
         reason="",
-        metrics=of_rates(rates, points, None),
+        metrics=of_rates(rates, points, None, own_metrics),
         rates=rates,
         latency=points,
         pmds=(_pmd(truth, ndr),),

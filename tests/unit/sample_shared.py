@@ -15,6 +15,7 @@ from statistics import median
 import sample
 
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import (
     Band,
     CacheLine,
@@ -124,7 +125,7 @@ def _result(name: str, title: str, near_fps: float, far_fps: float, seed: int) -
     made = replace(
         base, scenario=name, title=title, group=name, rates=rates, latency=latency, modes=_modes(trials),
         track=_track(trials), unexplained_share=2.1e-6,
-        metrics=of_rates(rates, latency, None), trials=len(trials), invalid_trials=dict(invalid),
+        metrics=of_rates(rates, latency, None, own_metrics), trials=len(trials), invalid_trials=dict(invalid),
         pmds=tuple(replace(pmd, busy_share=0.998, cycles_per_packet=cycles) for pmd in base.pmds),
         traffic_s=len(trials) * TRIAL_S, wall_s=0.55 * len(trials) + 9.0, generator_ceiling_fps=2.1 * near_fps,
         verdict=replace(base.verdict, headline=headline) if base.verdict else None,
@@ -137,7 +138,7 @@ def _without_rate(name: str, title: str, rate: Rate, why: str, limit: Limit) -> 
     verdict = Verdict(limit, why, (), (), ())
     return replace(
         RESULT.scenarios[1], scenario=name, title=title, group=name, rates=(rate,), latency=(), modes=(), track=(),
-        metrics=of_rates((rate,), (), None), verdict=verdict, trials=12, invalid_trials={}, warnings=(),
+        metrics=of_rates((rate,), (), None, own_metrics), verdict=verdict, trials=12, invalid_trials={}, warnings=(),
         traffic_s=2.4, wall_s=8.0,
     )  # fmt: skip
 

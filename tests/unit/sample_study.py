@@ -15,6 +15,7 @@ import sample
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.findings import findings
 from pinchpoint.diagnose.metrics import of_rates
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit, Outcome, Rate, RateStatus, RunInfo, RunResult, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Factor, Level
@@ -91,7 +92,7 @@ def _measured(
     limit = Limit.GENERATOR if limited else Limit.PMD_CORE
     verdict = Verdict(limit, headline, ("Lost frames are the receive ring of left refusing them.",), (), ())
     return replace(
-        unit, rates=rates, metrics=(*of_rates(rates, (), None), *extra), verdict=verdict,
+        unit, rates=rates, metrics=(*of_rates(rates, (), None, own_metrics), *extra), verdict=verdict,
         generator_ceiling_fps=GENERATOR_FPS, **shares,  # type: ignore[arg-type]
     )  # fmt: skip
 

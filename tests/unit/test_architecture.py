@@ -14,12 +14,13 @@ PARTS = sorted(path.name for path in PACKAGE.iterdir() if path.is_dir() and (pat
 
 MAY_IMPORT = {
     "model": set(),
-    "scenario": {"model"},
-    "dut": {"model", "bench"},
-    "bench": {"model", "dut"},
-    "bulk": {"model", "bench", "dut"},
+    "keys": {"model"},
+    "scenario": {"model", "keys", "dut"},
+    "dut": {"model", "keys", "bench", "bulk", "engine", "observe"},
+    "bench": {"model"},
+    "bulk": {"model", "bench"},
     "engine": {"model"},
-    "observe": {"model", "bench", "dut"},
+    "observe": {"model", "bench"},
     "diagnose": {"model", "engine"},
     "search": {"model"},
     "store": {"model"},
@@ -195,3 +196,21 @@ def test_no_sentence_drives_logic(part):
     """Typed facts do (model/trial.py: Cause; model/result.py: Limit, RateStatus); sentences are made of them."""
     for path in modules(part):
         assert list(reads_sentences(path.read_text())) == [], path.name
+
+
+PRODUCT = re.compile(r"\bovs|openvswitch|nftables|testpmd", re.IGNORECASE)
+
+
+def test_no_product_is_known_outside_its_own_folder():
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "dut" not in path.relative_to(PACKAGE).parts[:1] or path.parent.name == "dut":
+            assert not (found := PRODUCT.search(path.read_text())), f"{path.name}: {found[0]}"
+
+
+def test_only_the_generators_ceiling_names_a_kind_of_device():
+    kinds = {path.parent.name for path in (PACKAGE / "dut").glob("*/__init__.py")}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if path.parent.name in kinds or path == PACKAGE / "sweep" / "ceiling.py":
+            continue
+        for name in imports_of(path.read_text()):
+            assert name.split(".")[1:3] not in [["dut", kind] for kind in kinds], f"{path.name} imports {name}"

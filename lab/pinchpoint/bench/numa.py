@@ -8,13 +8,13 @@ import ctypes
 import os
 import platform
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, Host, MeasureKind, NumaPlacement, Point, Scenario
+from pinchpoint.model.scenario import Host, MeasureKind, NumaPlacement, Point, Scenario
 
 NODES = Path("/sys/devices/system/node")
 _MPOL_DEFAULT, _MPOL_BIND = 0, 2
@@ -23,6 +23,11 @@ _GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "riscv64": 236, "ppc64le": 260,
 _MASK_BITS = 1024  # nodes that a kernel can be built for
 _WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 _SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
+
+
+Moved = Callable[[Scenario, tuple[int, ...]], Scenario]
+"""Puts a scenario's device on other CPUs."""
+Place = Callable[[Scenario], tuple[Scenario, dict[str, str]]]
 
 
 @dataclass(frozen=True)
@@ -134,37 +139,40 @@ def _on(topology: Topology, node: int, wanted: Sequence[int], taken: Sequence[in
     return tuple(sorted([*kept, *(cpu for cpu in free if cpu not in kept)][: len(wanted)]))
 
 
-def placed(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
+def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -> tuple[Scenario, dict[str, str]]:
     """The scenario with its CPUs where its `numa` wants them, and facts for the record.
 
     The ends are client and server of socket workloads, else the engine and the switch's PMDs. In the
-    former the switch and the engine, which is the relay of a DPDK switch, are on the server's node.
+    former the device and the engine, which may be its relay (`relays`), are on the server's node. `moved` puts
+    the device on other CPUs.
     Raises RequirementError.
     """
     if scenario.numa is NumaPlacement.ANY:
         return scenario, {}
     if scenario.measure in _SOCKETS and scenario.sockets is not None:
-        return _placed_hosts(scenario, topology)
-    found = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.pmd_cpus))
+        return _placed_hosts(scenario, topology, moved, relays)
+    found = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.cpus))
     _refuse_shared(scenario, topology, found.second, {"engine": (scenario.engine.cpus, found.first)})
-    changed = _with_cpus(scenario, found.first, found.second)
-    return changed, _facts(scenario, topology, {"engine": found.first, "PMDs": found.second})
+    changed = _with_cpus(moved(scenario, found.second), found.first)
+    return changed, _facts(scenario, topology, {"engine": found.first, "device": found.second})
 
 
-def _placed_hosts(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
+def _placed_hosts(
+    scenario: Scenario, topology: Topology, moved: Moved, relays: bool
+) -> tuple[Scenario, dict[str, str]]:
     sockets, dut, engine = scenario.sockets, scenario.dut, scenario.engine
     assert sockets is not None
     hosts = {one.name: one for one in scenario.hosts}
     client, server = hosts[sockets.client], hosts[sockets.server]
-    found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.pmd_cpus)
+    found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
     taken, node = (*found.first, *found.second), found.second_nodes[0]
-    pmds = _on(topology, node, dut.pmd_cpus, taken)
+    pmds = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in pmds), *pmds))
     ends = {"client": (client.cpus, found.first), "server": (server.cpus, found.second)}
     _refuse_shared(scenario, topology, pmds, {**ends, "engine": (engine.cpus, relay)})
-    moved = {client.name: found.first, server.name: found.second}
-    changed = replace(_with_cpus(scenario, relay, pmds), hosts=tuple(_moved(one, moved) for one in scenario.hosts))
-    fourth = "relay" if dut.datapath is Datapath.DPDK else "engine"
+    now = {client.name: found.first, server.name: found.second}
+    changed = replace(_with_cpus(moved(scenario, pmds), relay), hosts=tuple(_moved(one, now) for one in scenario.hosts))
+    fourth = "relay" if relays else "engine"
     facts = {"client": found.first, "server": found.second, "switch": pmds, fourth: relay}
     return changed, _facts(scenario, topology, facts)
 
@@ -175,23 +183,15 @@ _Move = tuple[tuple[int, ...], tuple[int, ...]]  # CPUs as the scenario has them
 def _refuse_shared(scenario: Scenario, topology: Topology, pmds: tuple[int, ...], others: Mapping[str, _Move]) -> None:
     """Raises RequirementError where the switch would share a CPU that the scenario gives it alone."""
     for name, (before, after) in others.items():
-        if set(pmds) & set(after) and not set(scenario.dut.pmd_cpus) & set(before):
+        if set(pmds) & set(after) and not set(scenario.dut.cpus) & set(before):
             node = _words(topology.nodes_of(set(pmds) & set(after)))
             what = "engine and PMDs" if name == "engine" else f"{name} and switch"
             raise RequirementError(f"NUMA node {node} has too few CPUs for {what} to have their own", 'numa = "any"')
 
 
-def _with_cpus(scenario: Scenario, engine: tuple[int, ...], pmds: tuple[int, ...]) -> Scenario:
-    """Other CPUs for engine and switch; queues stay with the PMD thread that they are pinned to."""
-    now = {str(old): str(new) for old, new in zip(scenario.dut.pmd_cpus, pmds, strict=True)}
-    ports = tuple(replace(port, rxq_affinity=_moved_queues(port.rxq_affinity, now)) for port in scenario.ports)
-    dut = replace(scenario.dut, pmd_cpus=pmds)
-    return replace(scenario, engine=replace(scenario.engine, cpus=engine), dut=dut, ports=ports)
-
-
-def _moved_queues(affinity: str, now: Mapping[str, str]) -> str:
-    pairs = (pair.split(":") for pair in affinity.split(",") if pair)
-    return ",".join(f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pairs)
+def _with_cpus(scenario: Scenario, engine: tuple[int, ...]) -> Scenario:
+    """Other CPUs for the engine."""
+    return replace(scenario, engine=replace(scenario.engine, cpus=engine))
 
 
 def _moved(one: Host, cpus: Mapping[str, tuple[int, ...]]) -> Host:
@@ -208,9 +208,10 @@ def _words(numbers: Collection[int]) -> str:
     return ", ".join(map(str, numbers)) or "unknown"
 
 
-def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
+def alike(units: Sequence[Scenario], topology: Topology, place: Place) -> dict[str, str]:
     """Units that need not be measured, by name, with the reason: the same bench stands for `numa = "any"` already.
 
+    `place` puts a unit where its `numa` wants it.
     Only on a machine with one node: on others memory is bound for "same", and free for "any".
     """
     if len(topology.cpus) > 1:
@@ -222,13 +223,13 @@ def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
     return {
         unit.name: "places everything as numa = any does here: one NUMA node"
         for unit in units
-        if unit.numa is NumaPlacement.SAME and _same_bench(unit, topology) in free[unit.point.group, unit.point.repeat]
+        if unit.numa is NumaPlacement.SAME and _same_bench(unit, place) in free[unit.point.group, unit.point.repeat]
     }
 
 
-def _same_bench(unit: Scenario, topology: Topology) -> Scenario | None:
+def _same_bench(unit: Scenario, place: Place) -> Scenario | None:
     try:
-        return _bench_of(placed(unit, topology)[0])
+        return _bench_of(place(unit)[0])
     except RequirementError:
         return None
 
@@ -243,21 +244,7 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
     """Nodes for the memory of the switch's daemons: those of its PMDs; None where the scenario leaves it open."""
     if scenario.numa is NumaPlacement.ANY or len(topology.cpus) < 2:
         return None
-    return topology.nodes_of(scenario.dut.pmd_cpus) or None
-
-
-def with_socket_mem(scenario: Scenario, topology: Topology) -> Scenario:
-    """The scenario with its switch's DPDK memory on the nodes of its PMDs, e.g. `dpdk-socket-mem=0,1024`.
-
-    Without it the memory of a single number is all on node 0, wherever the PMDs are. What the scenario itself
-    says, other datapaths and machines with one node stay as they are.
-    """
-    dut, key = scenario.dut, "dpdk-socket-mem"
-    if dut.datapath is not Datapath.DPDK or len(topology.cpus) < 2 or key in dut.other_config:
-        return scenario
-    used = topology.nodes_of(dut.pmd_cpus) or topology.with_cpus[:1]
-    memory = ",".join(str(dut.memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
-    return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
+    return topology.nodes_of(scenario.dut.cpus) or None
 
 
 @contextmanager

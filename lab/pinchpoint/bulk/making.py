@@ -9,6 +9,7 @@ from pinchpoint.bulk.curve import Step, growth
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.model.errors import DutError
 
+FIRST_ADDRESS = "240.0.0.1"  # of rules made in bulk: 240.0.0.0/4, which no traffic uses (RFC 1112, section 4)
 SHOW_EVERY_S = 0.01
 BASE_TIMEOUT_S = 60.0  # from a command's return until all items show
 EACH_TIMEOUT_S = 0.02  # and for each item: removing a link takes a kernel about that long
@@ -70,7 +71,7 @@ def _timed(
         if watch.elapsed_s > deadline_s:
             raise DutError(
                 f"only {there:,} of {goal:,} items are visible {allowed_s(count):g} s after the command returned",
-                "lower build.count, or see ovs-vswitchd's log",
+                "lower build.count, or see the device's log",
             )
         time.sleep(SHOW_EVERY_S)
         began_s = watch.elapsed_s

@@ -1,19 +1,16 @@
 """What a build needs of the bench beside the switch, as resources: so it is planned, journalled and undone with it."""
 
-from pinchpoint.bench.resource import AnyResource, Namespace, TapLinks
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.bench.resource import AnyResource, Namespace
 from pinchpoint.model.scenario import Build
 
 
-def veth_namespaces(places: OvsPlaces) -> tuple[str, str]:
+def veth_namespaces(bench_id: str) -> tuple[str, str]:
     """The two that veth pairs are made between; they hold nothing else."""
-    return f"pp-{places.bench_id}-near", f"pp-{places.bench_id}-far"
+    return f"pp-{bench_id}-near", f"pp-{bench_id}-far"
 
 
-def resources(build: Build | None, places: OvsPlaces) -> tuple[AnyResource, ...]:
-    """To be built after the switch, hence removed before it; nothing for a scenario that builds nothing."""
-    if build is None:
+def resources(build: Build | None, bench_id: str) -> tuple[AnyResource, ...]:
+    """To be built after the device, hence removed before it; nothing for a scenario that makes no pairs."""
+    if build is None or build.what != "veths":
         return ()
-    if build.what == "veths":
-        return tuple(Namespace(name) for name in veth_namespaces(places))
-    return (TapLinks(places.dut_netns),) if build.what == "ports" else ()
+    return tuple(Namespace(name) for name in veth_namespaces(bench_id))

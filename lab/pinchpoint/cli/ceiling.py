@@ -5,11 +5,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
+from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling

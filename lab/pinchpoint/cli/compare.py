@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from pinchpoint.bench.requirements import lacking_together
 from pinchpoint.cli.compared import gate, show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
+from pinchpoint.dut.requirements import lacking_together
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
@@ -57,7 +57,7 @@ _SETTING = Setting()
     type=_SETTING,
     multiple=True,
     metavar="KEY=VALUE",
-    help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/ovs-vswitchd.",
+    help="Change a key of B, e.g. dut.smc=true or dut.vswitchd=/path/to/a/build.",
 )
 @click.option("--set", "settings", type=_SETTING, multiple=True, metavar="KEY=VALUE", help="Change a key of both.")
 @click.option(

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -13,13 +14,13 @@ from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli import program
 from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.dut import ovs
+from pinchpoint.dut import registry
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
-from pinchpoint.model.scenario import Datapath, Factor, Sweep
-from pinchpoint.scenario import parse
+from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.store.folder import RunFolder
 
 MOST_LEVELS_SHOWN = 6
@@ -51,11 +52,11 @@ def _forms(paths: Sequence[Path], quick: bool) -> list[program.Program]:
 
 def _scenario(sweep: Sweep) -> str:
     (scenario,) = sweep.scenarios
-    rules = sum(len(b.rules) + sum(series.count for series in b.rule_series) for b in scenario.dut.bridges)
-    return (
-        f"{len(scenario.ports)} ports, {rules:,} rules, {sum(stream.flows for stream in scenario.streams):,} "
-        f"five-tuples, {ovs.hugepages_needed(scenario)} hugepages of 2 MiB"
-    )
+    device = device_of(scenario)
+    contents = [f"{count:,} {what}" for what, count in device.contents(scenario).items() if count]
+    five_tuples = f"{sum(stream.flows for stream in scenario.streams):,} five-tuples"
+    pages = f"{device.pages(scenario)} hugepages of 2 MiB"
+    return ", ".join((f"{len(scenario.ports)} ports", *contents, five_tuples, pages))
 
 
 def _sweep(sweep: Sweep) -> str:
@@ -95,9 +96,7 @@ def report(run_folder: Path) -> int:
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def doctor(as_json: bool) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
-    plainest = parse(_PLAINEST, "plainest.toml")
-    probes = list(requirements.probe(Datapath.DPDK, hugepages=ovs.hugepages_needed(plainest)))
-    probes += [_other_vswitchd(), *_engine_probes()]
+    probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *_engine_probes()]
     if as_json:
         click.echo(msgspec.json.encode(probes))
     else:
@@ -105,22 +104,17 @@ def doctor(as_json: bool) -> int:
     return 0 if all(probe.ok for probe in probes if probe.needed) else RequirementError.exit_code
 
 
-# The quickstart, like this, leaves both memory sizes at their defaults.
-_PLAINEST = """
-title = "every default"
-dut = { datapath = "dpdk", pmd_cpus = [1], rules = "actions=output:{right}" }
-port = [{ name = "left" }, { name = "right" }]
-stream = [{ from = "left", to = "right" }]
-"""
-
-
 _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
 
 
-def _other_vswitchd() -> Probe:
-    found = [p for p in requirements.probe(Datapath.AF_PACKET) if p.name.startswith("ovs-vswitchd")]
-    return found[0]
+def _device_probes() -> list[Probe]:
+    """What devices need; only the default kind, which the quickstart measures, must be there."""
+    found: dict[str, Probe] = {}
+    for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
+        for one in registry.device(kind).probes():
+            found.setdefault(one.name, replace(one, needed=one.needed and kind == registry.default()))
+    return list(found.values())
 
 
 def _engine_probes() -> list[Probe]:

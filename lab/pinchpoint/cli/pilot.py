@@ -16,7 +16,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
 from pinchpoint.cli.parameters import Duration, Setting, setting_words
@@ -33,6 +32,7 @@ from pinchpoint.diagnose.variance import (
     for_time,
     varies_most,
 )
+from pinchpoint.dut import requirements
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome

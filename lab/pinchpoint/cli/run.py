@@ -13,7 +13,6 @@ from typing import Any
 import click
 import msgspec
 
-from pinchpoint.bench import requirements
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
@@ -22,6 +21,7 @@ from pinchpoint.cli.parameters import Duration, Setting
 from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
+from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
@@ -29,6 +29,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError, Req
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
+from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.ceiling import CeilingTest
@@ -42,8 +43,6 @@ from pinchpoint.sweep.scenario import run_scenario
 from pinchpoint.sweep.setup import prepare
 from pinchpoint.sweep.standing import Stoppable
 from pinchpoint.sweep.together import prepare_both
-
-PROGRAM = "dut.vswitchd"  # the key of a build of one's own
 
 
 @dataclass(frozen=True)
@@ -148,8 +147,8 @@ def conduct(wanted: Program, how: How) -> int:
 def resumed(how: How) -> int:
     """Go on with the run folder `how.resume`, as it was asked for; returns the exit code."""
     assert how.resume is not None
-    programs = {str(value) for key, value in how.settings if key == PROGRAM}
-    others = any(key != PROGRAM for key, _ in how.settings)
+    programs = {str(value) for key, value in how.settings if key in by_hand()}
+    others = any(key not in by_hand() for key, _ in how.settings)
     if how.quick or others or how.repeats is not None or how.budget_s is not None:
         raise InputError(
             "--quick, --set, --repeats and --budget apply to new runs only",
@@ -176,8 +175,9 @@ def resumed(how: How) -> int:
 
 def _require_programs(units: Sequence[Scenario], given: Collection[str], run: Path) -> None:
     """A run folder chooses no program that runs as root, no more than a scenario file does."""
-    for switch in sorted({unit.dut.vswitchd for unit in units if unit.dut.vswitchd} - set(given)):
-        raise InputError(f"{run}: it was measured with the switch {switch}", f"give it again: --set {PROGRAM}={switch}")
+    for key, value in sorted({one for unit in units for one in chosen_by_hand(unit)}):
+        if value not in given:
+            raise InputError(f"{run}: it was measured with {key}={value}", f"give it again: --set {key}={value}")
 
 
 def require_any(wanted: Program) -> None:

@@ -14,31 +14,12 @@ GROWS = 1.5  # times the first quarter's time per item: more than runs on a shar
 QUIET_LOSS = 0.001  # share of the load lost before building: more of it is not building's doing
 SHORTEST_S = 1.0  # of what the host's part is a share: of less time, a tick of 10 ms would be a large one
 
-REASONS = {
-    (
-        "ports",
-        "process",
-    ): "because each ovs-vsctl reads the whole database, and the switch goes through all its ports each time",
-    ("ports", "transaction"): "because the userspace datapath goes through all its ports for each one that it adds",
-    ("veths", "process"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
-    ("veths", "file"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
-    ("veths", "netlink"): "because the kernel finds links by name in 256 buckets of a namespace, whatever their number",
-}
-"""Where time per item was seen to grow with their number, and what the profiles of it make likely."""
-
-SHOWN_BY = {
-    "flows": "the bridge's tables, asked by OpenFlow, held",
-    "ports": "the datapath showed",
-    "veths": "the kernel listed, at both ends,",
-}
-"""Who is asked whether all items are there."""
-
 
 @dataclass(frozen=True)
 class Usage:
     """What making took of the machine; 0 bytes where there is no such process."""
 
-    switch_before_bytes: int  # resident memory of ovs-vswitchd
+    switch_before_bytes: int  # resident memory of the device's process
     switch_after_bytes: int
     lab_peak_bytes: int | None  # while making; None: the kernel cannot tell it of a part of a process's life
     switch_cpu_s: float
@@ -104,6 +85,7 @@ class Built:
     """One making and removal of all items."""
 
     build: Build
+    shown_by: str  # whoever says whether all items are there, with the verb
     returned_s: float
     visible_s: float
     growth: float | None
@@ -124,7 +106,7 @@ def metrics(built: Built) -> tuple[Metric, ...]:
         _visible(built),
         Metric("build rate", "1/s", count / built.returned_s),
         Metric("time per item", "s", built.returned_s / count),
-        Metric("removal time", "s", built.removed_s, note=f"until {SHOWN_BY[built.build.what]} none of them"),
+        Metric("removal time", "s", built.removed_s, note=f"until {built.shown_by} none of them"),
         Metric("commands' processor time", "s", usage.commands_cpu_s),
     ]
     if usage.lab_peak_bytes is not None:
@@ -142,7 +124,7 @@ def metrics(built: Built) -> tuple[Metric, ...]:
 
 def _visible(built: Built) -> Metric:
     earliest_s = max(built.returned_s, built.visible_s - built.look_s)
-    note = f"until {SHOWN_BY[built.build.what]} all of them; the interval is the last look at it"
+    note = f"until {built.shown_by} all of them; the interval is the last look at it"
     return Metric("visible time", "s", built.visible_s, earliest_s, built.visible_s, note)
 
 
@@ -178,12 +160,15 @@ def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement
     return replace(found, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
 
 
-def warnings(found: Measurement, build: Build) -> tuple[str, ...]:
-    """Sentences about what the figures of `found` do not say by themselves."""
+def warnings(found: Measurement, why_slower: str) -> tuple[str, ...]:
+    """Sentences about what the figures of `found` do not say by themselves.
+
+    `why_slower` is why time per item may grow with their number; empty if that is not known.
+    """
     lines = [f"the host disturbed this build: {found.reason}"] if found.reason else []
     growth = next((metric.value for metric in found.metrics if metric.name == "growth"), None)
     if growth is not None and growth > GROWS:
-        reason = REASONS.get((build.what, build.method), "for a reason that is not known")
+        reason = why_slower or "for a reason that is not known"
         lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
     probes, refused = found.account.get("probes"), found.account.get("refused")
     taken = probes["taken_s"] if isinstance(probes, Mapping) else ()

@@ -127,7 +127,6 @@ def _versions(info: RunInfo, plain: Plain) -> dict[str, str]:
         own = {key: value for key, value in info.versions.items() if _of_default(key)}
         program = {f"{_PROGRAM}program": info.versions[default]} if default in info.versions else {}
         return found | own | program
-    found.pop("ovs-vswitchd", None)  # of the installed one, which this side does not run
     start = f"{_PROGRAM}{path} "
     return found | {
         f"{_PROGRAM}{key.removeprefix(start)}": value for key, value in info.versions.items() if key.startswith(start)

@@ -5,7 +5,7 @@ is named without the thread, so that curves from different machines line up; whe
 several threads forward, each has its own figure too, named after it.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from statistics import median
 
 from pinchpoint.model import units
@@ -30,20 +30,22 @@ BOUNDS: Mapping[RateStatus, Bound] = {
     RateStatus.LOSES_ALWAYS: Bound.REFUSED,
     RateStatus.REFUSED: Bound.REFUSED,
 }
-# ovs-vswitchd prints averages with two decimals.
-_AVERAGE_ROUNDING = 0.005
-
-Seen = Mapping[str, float]
+Own = Callable[[Mapping[str, float]], Iterable[Metric]]
+"""What a device's own counters say of one trial."""
 
 
 def of_rates(
-    rates: Sequence[Rate], latency: Sequence[LatencyPoint], limit: Trial | None, streams: Sequence[Stream] = ()
+    rates: Sequence[Rate],
+    latency: Sequence[LatencyPoint],
+    limit: Trial | None,
+    own: Own,
+    streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
     found = [*of_the_rates_alone(rates)]
     found += [_latency(point, point.latency) for point in latency if point.latency is not None]
     if limit is not None:
-        found += of_trial(limit)
+        found += of_trial(limit, own)
         found += _five_tuples(limit, streams)
     return tuple(found)
 
@@ -80,9 +82,9 @@ def of_load(at_fps: float, trials: Sequence[Trial]) -> tuple[Metric, ...]:
     )
 
 
-def of_trial(trial: Trial) -> tuple[Metric, ...]:
-    """What the DUT did with the frames of one trial: cycles, lookups, and what its tables held at the end."""
-    return (*_of_threads(trial.pmds), *_subtables(trial), *_tables(trial.observed), *_queues(trial.observed))
+def of_trial(trial: Trial, own: Own) -> tuple[Metric, ...]:
+    """What the DUT did with the frames of one trial: cycles, lookups, and what its own counters say."""
+    return (*_of_threads(trial.pmds), *own(trial.observed))
 
 
 def _rate(rate: Rate) -> Metric:
@@ -161,78 +163,6 @@ def _lookups(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
     received, recirculated = sum(pmd.received for pmd in pmds), _sum(pmd.recirculated for pmd in pmds)
     if recirculated is not None:
         yield Metric("passes per packet", "count", (received + recirculated) / received)
-
-
-def _subtables(trial: Trial) -> Iterator[Metric]:
-    """Subtables searched for a megaflow hit, from running averages that are printed rounded."""
-    seen = trial.observed
-    threads = {name.split("/")[2] for name in seen if name.startswith("ovs/pmd/")}
-    lookups = hits = error = 0.0
-    for thread in threads:
-        searched = seen.get(f"ovs/pmd/{thread}/subtable_lookups")
-        if searched is not None:
-            lookups += searched
-            hits += seen.get(f"ovs/pmd/{thread}/megaflow_hits", 0)
-            error += 2 * _AVERAGE_ROUNDING * seen.get(f"ovs/pmd/{thread}/megaflow_hits_since_start", 0)
-    if hits <= 0:
-        return
-    value, margin = lookups / hits, error / hits
-    note = "the switch prints the average since its start with two decimals"
-    yield Metric(
-        "subtable lookups per megaflow hit", "count", max(1.0, value), max(1.0, value - margin), value + margin, note
-    )
-
-
-_GAUGES = {
-    "conntrack entries": "ovs/conntrack/connections",
-    "datapath flows in the table": "ovs/flows/megaflows",
-    "datapath masks in the table": "ovs/flows/masks",
-}
-
-
-def _tables(seen: Seen) -> Iterator[Metric]:
-    yield from _exercised(seen)
-    for name, gauge in _GAUGES.items():
-        if gauge in seen:
-            yield Metric(name, "count", seen[gauge])
-    if "ovs/offload/yes" in seen:
-        partial = seen.get("ovs/offload/partial", 0)
-        note = f"{partial:,.0f} of them in part" if partial else ""
-        yield Metric("offloaded flows", "count", seen["ovs/offload/yes"] + partial, note=note)
-
-
-def _exercised(seen: Seen) -> Iterator[Metric]:
-    """Flows and masks that carried packets during the trial; where flows were too many to list, all in the table."""
-    for what in ("flows", "masks"):
-        if (value := seen.get(f"ovs/exercised/{what}")) is not None:
-            yield Metric(f"datapath {what}", "count", value, note="that carried packets")
-    if "ovs/exercised/flows" not in seen and "ovs/flows/megaflows" in seen:
-        note = "in the table; which of them carried packets was not counted"
-        yield Metric("datapath flows", "count", seen["ovs/flows/megaflows"], note=note)
-
-
-def _queues(seen: Seen) -> Iterator[Metric]:
-    """Of each port's receive queues: the share of its thread's time, and of the port's frames."""
-    for name in sorted(seen):
-        parts = name.split("/")
-        if name.startswith("ovs/rxq/") and parts[-1] == "usage_percent":
-            note = "of its thread's time, over the last 5 s"
-            yield Metric(f"queue usage {parts[3]}:{parts[4]}", "share", seen[name] / 100, note=note)
-    for port in sorted({name.split("/")[2] for name in seen if name.startswith("ovs/port/")}):
-        yield from _queue_shares(port, seen)
-
-
-def _queue_shares(port: str, seen: Seen) -> Iterator[Metric]:
-    queues: dict[int, float] = {}
-    start, end = f"ovs/port/{port}/rx_q", "_good_packets"
-    for name, count in seen.items():
-        number = name.removeprefix(start).removesuffix(end)
-        if name.startswith(start) and name.endswith(end) and number.isdigit():
-            queues[int(number)] = count
-    total = sum(queues.values())
-    if len(queues) > 1 and total:
-        for queue, frames in sorted(queues.items()):
-            yield Metric(f"queue share {port}:{queue}", "share", frames / total)
 
 
 def _sum(counts: Iterable[int | None]) -> int | None:

@@ -10,15 +10,15 @@ can be on their way: a DUT that forwards nothing any more is overtaken by no fra
 loss would else be known only at the end.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import ceil, log
 from statistics import fmean
 
-from pinchpoint.diagnose.load import dut_threads, pmd_loads
+from pinchpoint.diagnose.load import dut_threads
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.trial import Sample
+from pinchpoint.model.trial import PmdLoad, Sample
 
 CONFIDENCE = 0.95
 WHOLE = 0.5  # of a window's length: what is left of the time after the last one is not counted as one
@@ -28,6 +28,10 @@ HELD_S = 1.0  # for which a frame may be on its way, whatever room there is
 SKEW_S = 0.01  # between the totals of one sample: workers publish theirs once a millisecond
 SILENT = 10  # frames of which none came back: fewer may all be on their way
 _MOST_STOPS = 3
+
+
+Loads = Callable[[Mapping[str, float], float], Sequence[PmdLoad]]
+"""How loaded the device's threads were, from counters and seconds of traffic."""
 
 
 @dataclass(frozen=True)
@@ -97,13 +101,14 @@ def window(
     ends: tuple[Sample, Sample],
     seen: Mapping[str, float],
     steal_s: float,
+    loads: Loads,
     *,
     receives_apart: bool = True,
 ) -> Window:
     """The window between two samples, with the counters' growth `seen` in it; see Window for the rest."""
     before, after = ends
     span_s = after.elapsed_s - before.elapsed_s
-    busy = [load.busy_share for load in pmd_loads(seen, span_s) if load.busy_share is not None]
+    busy = [load.busy_share for load in loads(seen, span_s) if load.busy_share is not None]
     lost = (after.lost or 0) - (before.lost or 0)
     told = after.received is not None and before.received is not None
     return Window(

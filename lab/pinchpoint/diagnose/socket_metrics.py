@@ -1,24 +1,28 @@
 """The figures of socket workloads: of one window, and of all windows of a scenario together."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.diagnose.curves import estimate
 from pinchpoint.diagnose.windows import MOST_FAILED, Window
 from pinchpoint.engine.histogram import merged
 from pinchpoint.model import units
-from pinchpoint.model.measurement import LevelChange, Metric
+from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import PmdLoad
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100
+_OF_FLOWS = ("datapath flows", "datapath masks")
 NONE_VALID = "every window was disturbed by the host"
 
 
-def of_window(window: Window, seen: Mapping[str, float]) -> tuple[Metric, ...]:
-    """Everything that one window found. What was not counted is absent, never zero."""
-    return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, seen))
+def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tuple[Metric, ...]:
+    """Everything that one window found. What was not counted is absent, never zero.
+
+    `own` are the device's metrics, `handled` the frames that its datapath says it handled where no thread counts them.
+    """
+    return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, own, handled))
 
 
 def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -> tuple[Metric, ...]:
@@ -148,12 +152,8 @@ def _switch(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
             yield Metric(f"{prefix}cycles per packet", "cycles", pmd.cycles_per_packet, note=note)
 
 
-def _datapath(pmds: Sequence[PmdLoad], seen: Mapping[str, float]) -> Iterator[Metric]:
-    for name, what in (("datapath flows", "flows"), ("datapath masks", "masks")):
-        if (value := seen.get(f"ovs/exercised/{what}")) is not None:
-            yield Metric(name, "count", value, note="that carried packets")
-    packets = sum(pmd.received for pmd in pmds)
-    if not packets:
-        packets = int(sum(seen.get(f"ovs/lookups/{kind}", 0) for kind in ("hit", "missed")))
+def _datapath(pmds: Sequence[PmdLoad], own: Iterable[Metric], handled: int | None) -> Iterator[Metric]:
+    yield from (one for one in own if one.name in _OF_FLOWS and one.note == CARRIED)
+    packets = sum(pmd.received for pmd in pmds) or handled
     if packets:
         yield Metric("packets seen by the datapath", "count", packets, note="warm-up included")

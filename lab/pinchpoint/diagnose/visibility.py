@@ -11,7 +11,7 @@ from pinchpoint.model.study import CurvePoint
 _FLOWS, _MASKS = "datapath flows", "datapath masks"
 _COUNTS = (_FLOWS, _MASKS, "conntrack entries")
 _SHARES = ("EMC share", "SMC share", "upcall share")
-MOST_LISTED = 20_000  # flows; of more, their masks are not counted (observe/ovs.py)
+MOST_LISTED = 20_000  # flows; of more, their masks are not counted
 _COUNT_NOISE = 2.0  # a neighbour's ARP or ND flow comes and goes
 _NOISE = 0.05  # of a count, and in shares
 _CLEAR = 10  # a factor must have changed by this many times the noise to be missed

@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import PmdLoad, TrialValidity
 
+CARRIED = "that carried packets"
+"""The note of a count of items, such as flows, of which only those in use are counted."""
+
 
 @dataclass(frozen=True)
 class Metric:

@@ -4,15 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address
-
-
-class Datapath(StrEnum):
-    """How the DUT's ports are attached: the one word that changes a bench's I/O."""
-
-    DPDK = "dpdk"  # vhost-user rings or NICs by PCI address, polled by PMD threads
-    AF_XDP = "af_xdp"  # veth pairs through AF_XDP sockets, polled by PMD threads
-    AF_PACKET = "af_packet"  # veth pairs, served by ovs-vswitchd's main thread
-    KERNEL = "kernel"  # veth pairs through the kernel's openvswitch module
+from typing import Protocol, runtime_checkable
 
 
 class MeasureKind(StrEnum):
@@ -40,24 +32,6 @@ class NumaPlacement(StrEnum):
 
 
 @dataclass(frozen=True)
-class RuleSeries:
-    """One OpenFlow rule repeated `count` times; placeholders take i = first, first + 1, ..."""
-
-    rule: str
-    count: int
-    first: int = 0
-    line: int | None = None  # place in the scenario file, for errors
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One OpenFlow rule as ovs-ofctl reads it; `{name}` stands for a port's number."""
-
-    text: str
-    line: int | None = None  # place in the scenario file, for errors
-
-
-@dataclass(frozen=True)
 class Range:
     """`count` consecutive values from `first`: addresses as IPv4, ports as numbers."""
 
@@ -75,77 +49,25 @@ class Range:
         return str(first) if self.count == 1 else f"{first}-{last}"
 
 
-@dataclass(frozen=True)
-class Bridge:
-    """One bridge with its rules; `fail_mode=secure`, so that nothing else forwards."""
+@runtime_checkable
+class Dut(Protocol):
+    """What a scenario says of its device. Every kind of device has a frozen dataclass of its own, in its folder."""
 
-    name: str
-    rules: tuple[Rule, ...]
-    rule_series: tuple[RuleSeries, ...]
+    @property
+    def kind(self) -> str:
+        """The value of `dut.kind`."""
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs on which it forwards; the distance of the first one to the engine's is probed."""
 
-@dataclass(frozen=True)
-class Patch:
-    """Two bridges joined by a pair of patch ports, each named `to-` and the other bridge."""
+    @property
+    def polls(self) -> bool:
+        """Whether threads of it poll its ports: nothing else may run on their CPUs."""
 
-    first: str
-    second: str
-
-
-@dataclass(frozen=True)
-class Tunnel:
-    """A VXLAN tunnel between two bridges, over an underlay that the bench builds."""
-
-    name: str  # of the tunnel's port in the rules of either bridge
-    first: str
-    second: str
-    vni: int
-
-
-@dataclass(frozen=True)
-class ArpResponder:
-    """Addresses for which a bridge itself answers ARP, by one rule of table 0 each."""
-
-    bridge: str
-    ipv4: Range
-    mac: str
-
-
-@dataclass(frozen=True)
-class ExtraPorts:
-    """Ports of the first bridge that carry nothing."""
-
-    count: int
-    kind: str  # "internal" or "veth"
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """Settings of the switch, applied, read back and recorded; None leaves the switch's default."""
-
-    emc_insert_inv_prob: int | None  # one in this many new flows enters the exact match cache; 0: none
-    smc: bool | None  # signature match cache
-    flow_limit: int | None  # megaflows
-    max_idle_ms: int | None  # until an unused megaflow is removed
-    conntrack_limit: int | None  # connections
-    hw_offload: bool | None
-
-
-@dataclass(frozen=True)
-class OvsDut:
-    """A private Open vSwitch."""
-
-    datapath: Datapath
-    pmd_cpus: tuple[int, ...]  # CPUs that forward; without PMD threads, those of the main thread
-    memory_mb: int  # hugepage memory of the switch (dpdk only)
-    other_config: Mapping[str, str]  # Open_vSwitch other_config, applied as written
-    tuning: Tuning
-    bridges: tuple[Bridge, ...]  # the first is br0
-    patches: tuple[Patch, ...]
-    tunnels: tuple[Tunnel, ...]
-    arp_responders: tuple[ArpResponder, ...]
-    extra_ports: ExtraPorts
-    vswitchd: str | None = None  # the switch's program, an absolute path; None: the installed one of the datapath
+    @property
+    def io(self) -> str:
+        """How frames reach it, in one word of its scenario file."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +76,7 @@ class Port:
 
     name: str
     ring: int  # descriptors of each ring between engine and DUT
-    bridge: str  # the bridge it belongs to
     queues: int  # receive queues of the DUT's port
-    rxq_affinity: str  # "queue:cpu,..." as OVS's pmd-rxq-affinity; empty: the switch decides
     pci: str | None  # a NIC of the DUT instead of a vhost-user or veth port (dpdk only)
     engine_pci: str | None  # the NIC at the other end of the cable
 
@@ -166,7 +86,6 @@ class Host:
     """A network namespace with one interface on a bridge: an end of socket workloads."""
 
     name: str
-    bridge: str
     address: str  # IPv4 with prefix length, e.g. "192.168.7.1/24"
     cpus: tuple[int, ...]  # where its workload threads run
 
@@ -370,7 +289,7 @@ class Scenario:
     path: str
     measure: MeasureKind
     numa: NumaPlacement
-    dut: OvsDut
+    dut: Dut
     ports: tuple[Port, ...]
     hosts: tuple[Host, ...]
     engine: Engine

@@ -34,8 +34,9 @@ class Drop:
 
     name: str  # e.g. "receive ring of left full"
     frames: int
-    counter: str  # where the count was read, e.g. "engine refused", "ovs_tx_failure_drops"
+    counter: str  # where the count was read, e.g. "engine: refused", "host/link/dut/left/rx_dropped"
     limits: str  # who could not keep up: "dut", "engine" or "host"; or the "rules" that say so
+    reason: str = ""  # `name` for any port, with `{port}` in its place; empty in runs before it was recorded
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,6 @@ Counters only ever grow and are never cleared, since someone else may be reading
 them; a trial is bracketed by two snapshots and sees the differences. What could
 not be read is absent: missing is never zero.
 
-`ovs_text`  pure parsers of what ovs-vswitchd prints
-`ovs`       PMD threads, queues, ports, flows, conntrack, coverage
 `host`      steal, run delay and switches of the threads in use
 `sockets`   drops of packet sockets, by port
 `bracket`   two rounds of snapshots round something, and their differences

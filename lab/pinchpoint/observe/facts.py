@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pinchpoint import __version__
 
-_TOOLS = {"ovs-vswitchd": ("ovs-vswitchd", "--version"), "iproute2": ("ip", "-V")}
+_TOOLS = {"iproute2": ("ip", "-V")}
 
 
 def host_facts() -> dict[str, str]:

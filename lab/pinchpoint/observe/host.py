@@ -11,9 +11,6 @@ from pathlib import Path
 
 from pinchpoint.observe.snapshot import Snapshot
 
-# Threads of ovs-vswitchd whose descheduling loses frames: PMDs, and the main thread of a bench without them.
-_PACKET_THREAD = re.compile(r"^(pmd-c\d+/id:\d+|ovs-vswitchd\S*)$")
-
 
 class CpuSteal:
     """Time that the hypervisor gave to others, by CPU."""
@@ -45,12 +42,17 @@ def ticks_to_seconds(ticks: float) -> float:
 
 
 class PacketThreads:
-    """How long the DUT's packet threads were runnable but did not run, and what its other threads used."""
+    """How long a device's forwarding threads were runnable but did not run, and what its other threads used.
+
+    `polling` matches the names of threads that poll its ports; its main thread forwards where `main` matches it.
+    """
 
     name = "threads"
 
-    def __init__(self, pidfile: str) -> None:
+    def __init__(self, pidfile: str, polling: re.Pattern[str], main: re.Pattern[str]) -> None:
         self._pidfile = Path(pidfile)
+        self._polling = polling
+        self._main = main
 
     def can_run(self) -> str | None:
         """Needs the kernel's scheduler statistics."""
@@ -89,8 +91,10 @@ class PacketThreads:
             for task in tasks.iterdir():
                 comm = (task / "comm").read_text().strip()
                 main = task.name == tasks.parent.name
-                if _PACKET_THREAD.match(comm) and (main or comm.startswith("pmd-")):
-                    yield task, "main" if main else comm, True
+                if main and self._main.fullmatch(comm):
+                    yield task, "main", True
+                elif self._polling.fullmatch(comm):
+                    yield task, comm, True
                 else:
                     yield task, f"{comm.replace('/', '-')}-{task.name}", False
         except (OSError, ValueError):

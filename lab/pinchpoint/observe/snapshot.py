@@ -3,21 +3,25 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, Self
 
-from pinchpoint.observe.exercised import exercised
-from pinchpoint.observe.ovs_text import FlowCount
+
+class Listing(Protocol):
+    """Items with counters of their own, such as the flows of a datapath."""
+
+    def since(self, before: Self) -> Mapping[str, float]:
+        """Gauges of what happened to them since an earlier listing."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """One reading. Names are paths, e.g. `ovs/pmd/core1/emc_hits`."""
+    """One reading. Names are paths, e.g. `host/cpu/1/steal_ticks`."""
 
     at_s: float  # time.monotonic() when it was read
     counters: Mapping[str, int] = field(default_factory=dict)  # only ever grow
     gauges: Mapping[str, float] = field(default_factory=dict)  # a state at one instant
     sparse: bool = False  # the source prints only what is not zero: absent means zero
-    flows: Mapping[str, FlowCount] | None = None  # of the datapath, where they were listed; too many to be kept
+    listing: Listing | None = None  # items with counters of their own; too many to be kept
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
 
     A counter that fell was reset: its port was taken out and put in again, or its daemon restarted. It is named
     in `went_back` and has no difference. One that has grown beyond its old value since the reset is not noticed.
-    Of two listings of datapath flows: `ovs/exercised/{flows,masks}`, those that carried packets meanwhile.
+    Two listings add what the later one says of the time since the earlier one.
     """
     changes = {
         name: value - before.counters.get(name, 0)
@@ -62,9 +66,8 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
     went_back = sorted([*vanished, *(name for name, change in changes.items() if change < 0)])
     changes = {name: change for name, change in changes.items() if change >= 0}
     gauges = dict(after.gauges)
-    if before.flows is not None and after.flows is not None:
-        used = exercised(before.flows, after.flows)
-        gauges |= {"ovs/exercised/flows": float(used.flows), "ovs/exercised/masks": float(used.masks)}
+    if before.listing is not None and after.listing is not None:
+        gauges |= after.listing.since(before.listing)
     return Observation(after.at_s - before.at_s, changes, gauges, tuple(went_back))
 
 

@@ -6,20 +6,16 @@ from ipaddress import IPv4Interface
 from math import prod
 from pathlib import Path as FilePath
 
-from pinchpoint.model.scenario import Datapath
+from pinchpoint.dut.attach import HEADERS
+from pinchpoint.dut.device import Keys, made_by
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source, show
 from pinchpoint.scenario import measure_keys
-from pinchpoint.scenario.lexical import Path
-from pinchpoint.scenario.measure_keys import METHODS, SOCKETS_MEASURES
-from pinchpoint.scenario.over_time_keys import NEEDS_PMD
-from pinchpoint.scenario.reader import Element, Values
-from pinchpoint.scenario.source import Source, show
+from pinchpoint.scenario.measure_keys import SOCKETS_MEASURES
 
 # A scenario's name becomes part of trial ids and file names.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
-# Extra ports and their peers, ports made in bulk, underlays of tunnels, and patch ports between bridges.
-_OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.+-to-.+")
-_POLLED = (Datapath.DPDK, Datapath.AF_XDP)
 
 
 def check_name(source: Source, path: str) -> None:
@@ -28,15 +24,6 @@ def check_name(source: Source, path: str) -> None:
     if not _NAME.fullmatch(name):
         expected = "expected a file name of up to 64 letters, digits, '.', '_' or '-', the first a letter or digit"
         source.problem((), f"{expected}: it becomes the name of trials and files; found {show(name)}")
-
-
-def check_program(source: Source, dut: Values) -> None:
-    """A file names no program: what it says may come from anywhere, and the switch runs as root."""
-    if dut.get("vswitchd") and not source.was_given(("dut", "vswitchd")):
-        source.problem(
-            ("dut", "vswitchd"),
-            "not allowed in a file; give it on the command line: --set dut.vswitchd=" + str(dut["vswitchd"]),
-        )
 
 
 def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapping[str, Sequence[Element]]) -> None:
@@ -53,83 +40,13 @@ def check_needs(source: Source, measure: str | None, build: Values, arrays: Mapp
             source.problem((name,), f"expected at least {fewest} [[{name}]], found {found or 'none'}")
 
 
-def check_cpus(source: Source, measure: str | None, tables: Mapping[str, Values]) -> None:
-    """The engine has CPUs of its own."""
-    dut = tables["dut"]
-    if dut.get("datapath") not in _POLLED and (measure == "build" or measure in SOCKETS_MEASURES):
-        return
-    shared = sorted(set(dut.get("pmd_cpus", ())) & set(tables["engine"].get("cpus", ())))
-    if shared:
-        cpus = ", ".join(str(cpu) for cpu in shared)
-        source.problem(("engine", "cpus"), f"expected CPUs other than dut.pmd_cpus, found {cpus} in both")
-
-
-def check_engine(source: Source, engine: Values, dut: Values, ports: Sequence[Element]) -> None:
+def check_engine(source: Source, engine: Values, ports: Sequence[Element]) -> None:
     """A CPU without a port would have nothing to do. One is not too many: too few ports are reported elsewhere."""
     cpus = engine.get("cpus", ())
     if len(cpus) > max(1, len(ports)):
         found = ", ".join(str(cpu) for cpu in cpus)
         at_most = f"at most {len(ports)}, one CPU for each [[port]]"
         source.problem(("engine", "cpus"), f"expected {at_most}; found {len(cpus)} ({found})")
-    if dut.get("datapath") == Datapath.DPDK and engine.get("backend", "auto") != "auto":
-        source.mismatch(("engine", "backend"), '"auto" where dut.datapath is "dpdk"', engine["backend"])
-
-
-def check_names(source: Source, arrays: Mapping[str, Sequence[Element]]) -> None:
-    """Bridges, ports, hosts and tunnels have names of their own, and none that the bench itself gives."""
-    seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
-    tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
-    ends = {f"{one.get('name')}-{one.get(end)}" for one in tunnels for end in ("first", "second")}
-    for table in ("bridge", "port", "host", "tunnel"):
-        for element in arrays[table]:
-            name, at = element.values.get("name"), (*element.at, "name")
-            if not name:
-                continue
-            if table != "bridge" and name in seen:
-                source.problem(at, f'expected a unique name, found "{name}" again')
-            elif table != "bridge" and _OF_BRIDGES.fullmatch(name):
-                source.problem(at, f'expected a different name: "{name}" is the name of a bridge')
-            elif _OF_BENCH.fullmatch(name):
-                source.problem(at, f'expected a different name: "{name}" is reserved for ports that the bench creates')
-            elif name in ends:
-                source.problem(at, f'expected a different name: "{name}" is an end of a tunnel')
-            seen.add(name)
-
-
-def check_ports(source: Source, ports: Sequence[Element], dut: Values) -> None:
-    """Queues and NICs are such as the datapath has."""
-    datapath, addresses = dut.get("datapath"), set[str]()
-    for port in ports:
-        at, values = port.at, port.values
-        if datapath and datapath not in _POLLED and values.get("queues", 1) > 1:
-            source.mismatch((*at, "queues"), f'1 where dut.datapath is "{datapath}"', values["queues"])
-        _check_affinity(source, port, dut)
-        for key, other in (("pci", "engine_pci"), ("engine_pci", "pci")):
-            address = values.get(key)
-            if not address:
-                continue
-            if datapath and datapath != Datapath.DPDK:
-                source.problem((*at, key), f'expected no NIC where dut.datapath is "{datapath}", found "{address}"')
-            if other in values and not values[other]:
-                source.problem((*at, other), f"missing; with {key} both ends of the cable are NICs")
-            if address in addresses:
-                source.problem((*at, key), f'expected a NIC that no other port uses, found "{address}" again')
-            addresses.add(address)
-
-
-def _check_affinity(source: Source, port: Element, dut: Values) -> None:
-    text, at = port.values.get("rxq_affinity"), (*port.at, "rxq_affinity")
-    if not text:
-        return
-    if dut.get("datapath") and dut["datapath"] not in _POLLED:
-        source.mismatch(at, f'"" where dut.datapath is "{dut["datapath"]}": no PMD thread polls', text)
-    pairs = [pair.split(":") for pair in text.split(",")]
-    queues = [int(queue) for queue, _ in pairs]
-    cpus = dut.get("pmd_cpus", ())
-    if len(set(queues)) < len(queues) or max(queues) >= port.values.get("queues", max(queues) + 1):
-        source.mismatch(at, f"each queue once, from 0 to {port.values.get('queues', 1) - 1}", text)
-    if cpus and any(int(cpu) not in cpus for _, cpu in pairs):
-        source.mismatch(at, f"CPUs of dut.pmd_cpus ({', '.join(map(str, cpus))})", text)
 
 
 def check_burst(source: Source, measure: str | None, arrays: Mapping[str, Sequence[Element]]) -> None:
@@ -150,7 +67,7 @@ def check_burst(source: Source, measure: str | None, arrays: Mapping[str, Sequen
             source.mismatch((*port.at, "queues"), "1 where a burst is sent: one core sends it", queues)
 
 
-def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], dut: Values) -> None:
+def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[Element], most_bytes: int) -> None:
     """Streams join ports that are there, with frames that they take and five-tuples that the ranges make."""
     names = [port.values["name"] for port in ports if "name" in port.values]
     for element in streams:
@@ -161,9 +78,9 @@ def check_streams(source: Source, streams: Sequence[Element], ports: Sequence[El
                 source.mismatch((*at, key), expected, stream[field])
         if "tx_port" in stream and stream.get("rx_port") == stream["tx_port"]:
             source.problem((*at, "to"), f'expected a port other than "from", found "{stream["tx_port"]}" in both')
-        limit = measure_keys.FRAME_LIMIT.get(dut.get("kind", ""), 9022)
-        if stream.get("frame_bytes", 0) > limit:
-            source.mismatch((*at, "frame_bytes"), f"at most {limit:,} (MTU 1500)", stream["frame_bytes"])
+        if stream.get("frame_bytes", 0) > most_bytes:
+            expected = f"at most {most_bytes:,} (MTU {most_bytes - HEADERS})"
+            source.mismatch((*at, "frame_bytes"), expected, stream["frame_bytes"])
         _check_flows(source, stream, at)
 
 
@@ -249,9 +166,10 @@ def check_sockets(source: Source, sockets: Values, hosts: Sequence[Element], mea
         source.mismatch(("sockets", "response_bytes"), f"1 or more with {measure}", 0)
 
 
-def check_build(source: Source, build: Values) -> None:
+def check_build(source: Source, build: Values, keys: Keys) -> None:
     """The method is one by which the thing can be made."""
-    methods = METHODS.get(build.get("what", ""))
+    made = made_by(keys).get(build.get("what", ""))
+    methods = made.methods if made else ()
     if methods and "method" in build and build["method"] not in methods:
         expected = " or ".join(f'"{method}"' for method in methods) + f" for {build['what']}"
         source.mismatch(("build", "method"), expected, build["method"])
@@ -261,13 +179,11 @@ def check_build(source: Source, build: Values) -> None:
 
 def check_over_time(source: Source, tables: Mapping[str, Values]) -> None:
     """Windows fit their time, and what happens to the DUT can happen to one of this kind."""
-    soak, blocked, dut = tables["soak"], tables["blocked"], tables["dut"]
+    soak, blocked = tables["soak"], tables["blocked"]
     if {"window_s", "duration_s"} <= soak.keys() and soak["window_s"] > soak["duration_s"]:
         found = f"{soak['window_s']:g} and {soak['duration_s']:g}"
         source.problem(("soak", "window_s"), f"expected at most soak.duration_s, found {found}")
     action = blocked.get("action")
-    if action in NEEDS_PMD and dut.get("datapath") and dut["datapath"] not in _POLLED:
-        source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{dut["datapath"]}"', action)
     if action == "settings" and not blocked.get("settings", True):
         source.problem(("blocked", "settings"), 'missing; with action = "settings" it says what to set')
     if action and action != "settings" and blocked.get("settings"):

@@ -2,9 +2,11 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 
-from pinchpoint.scenario import keys, sweep_keys
-from pinchpoint.scenario.key import Computed, Key, Required, Table, Unset
+from pinchpoint.dut import registry
+from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
+from pinchpoint.scenario import bench_keys, keys, sweep_keys
 
 INTRODUCTION = """\
 # Scenario files
@@ -61,7 +63,6 @@ EXAMPLE = '''\
 title = "Source NAT behind 10,000 rules that never match"
 
 [dut]
-kind = "ovs"
 datapath = "dpdk"
 pmd_cpus = [2, 3]
 memory_mb = 1024
@@ -245,7 +246,8 @@ def page() -> str:
             "",
             "This part is generated from the parser's own table of keys.",
             "",
-            *(line for table in keys.TABLES for line in _table(table)),
+            *(line for table in keys.of_kind(registry.default()).every for line in _table(table)),
+            *_devices(),
             STUDIES,
             "```toml",
             f"{STUDY_EXAMPLE}```",
@@ -253,6 +255,23 @@ def page() -> str:
             *(line for table in sweep_keys.STUDY_TABLES for line in _table(table, "`study.toml`")),
         ]
     )
+
+
+def _devices() -> Iterator[str]:
+    """What other kinds of devices have in the place of the default's keys."""
+    for kind in registry.kinds():
+        if kind == registry.default():
+            continue
+        declared = registry.device(kind)
+        yield f'## `dut.kind = "{kind}"`: {declared.title}'
+        yield ""
+        yield from _table(bench_keys.dut(kind))
+        if declared.keys.port:
+            yield from _table(
+                replace(bench_keys.port(kind), doc="Beside the keys of every kind:", keys=declared.keys.port)
+            )
+        for table in declared.keys.arrays:
+            yield from _table(table)
 
 
 def _table(table: Table, file: str = "the file") -> Iterator[str]:

@@ -1,24 +1,18 @@
 """Every key of a scenario file, once: parsing, errors and docs/scenario.md are driven by this table."""
 
-from typing import Final
+from dataclasses import dataclass
+from functools import cache
 
-from pinchpoint.model.scenario import MeasureKind
-from pinchpoint.scenario import kinds, sweep_keys
-from pinchpoint.scenario.bench_keys import (
-    ARP_RESPONDER,
-    BRIDGE,
-    BRIDGE_SERIES,
-    DUT,
-    ENGINE,
-    HOST,
-    PATCH,
-    PORT,
-    RULE_SERIES,
-    TUNNEL,
-)
-from pinchpoint.scenario.key import Computed, Key, Table
-from pinchpoint.scenario.measure_keys import BUILD, LATENCY, LOAD, SEARCH, SOCKETS, STREAM, VALIDITY
-from pinchpoint.scenario.over_time_keys import BLOCKED, RECOVERY, SOAK
+from pinchpoint.dut import registry
+from pinchpoint.dut.registry import device
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Computed, Key, Table
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.scenario import bench_keys, sweep_keys
+from pinchpoint.scenario.bench_keys import ENGINE
+from pinchpoint.scenario.measure_keys import LATENCY, LOAD, SEARCH, SOCKETS, STREAM, VALIDITY, build
+from pinchpoint.scenario.over_time_keys import RECOVERY, SOAK, blocked
 from pinchpoint.scenario.rfc2544_keys import BURST, LOSS_CURVE
 
 TOP = Table(
@@ -46,35 +40,71 @@ TOP = Table(
     ),
 )
 
-SINGLE: Final = (
-    *(TOP, DUT, ENGINE, SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS, BUILD),
-    *(SOAK, RECOVERY, BLOCKED, BURST, LOSS_CURVE),
-)
-ARRAYS: Final = (RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER, PORT, HOST, STREAM)
-TABLES: Final = (
-    TOP,
-    DUT,
-    RULE_SERIES,
-    BRIDGE,
-    BRIDGE_SERIES,
-    PATCH,
-    TUNNEL,
-    ARP_RESPONDER,
-    PORT,
-    HOST,
-    ENGINE,
-    STREAM,
-    SEARCH,
-    VALIDITY,
-    LATENCY,
-    LOAD,
-    SOCKETS,
-    BUILD,
-    SOAK,
-    RECOVERY,
-    BLOCKED,
-    BURST,
-    LOSS_CURVE,
-    *sweep_keys.TABLES,
-)
-"""In the order of docs/scenario.md."""
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of scenario files for one kind of device."""
+
+    single: tuple[Table, ...]
+    arrays: tuple[Table, ...]
+    every: tuple[Table, ...]  # in the order of docs/scenario.md
+
+
+@cache
+def of_kind(kind: str) -> Tables:
+    """Those of a kind that there is. Raises InputError where its device cannot be used."""
+    declared = device(kind).keys
+    dut, own = bench_keys.dut(kind), declared.arrays
+    frames = (SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS)
+    measures = (*frames, build(declared), SOAK, RECOVERY, blocked(declared), BURST, LOSS_CURVE)
+    arrays = (*own, bench_keys.port(kind), bench_keys.host(kind), STREAM)
+    every = (TOP, dut, *own, *arrays[len(own) : -1], ENGINE, STREAM, *measures, *sweep_keys.TABLES)
+    return Tables((TOP, dut, ENGINE, *measures), arrays, every)
+
+
+def kind_of(source: Source) -> str:
+    """The kind of device that a file names; the default one where it names none, or one that there is not."""
+    dut = source.data.get("dut")
+    found = dut.get("kind") if isinstance(dut, dict) else None
+    return found if isinstance(found, str) and found in registry.kinds() else registry.default()
+
+
+@cache
+def known() -> tuple[Table, ...]:
+    """The tables of all kinds: what a study, which does not know the kind of each file, may name."""
+    return tuple(table for kind in registry.kinds() for table in of_kind(kind).every)
+
+
+@cache
+def foreign(kind: str) -> dict[str, str]:
+    """Keys and tables that devices of other kinds have and this one has not, each with what to say of it."""
+    mine = _names(kind)
+    found: dict[str, list[str]] = {}
+    for other in registry.kinds():
+        for name in _names(other) - mine:
+            found.setdefault(name, []).append(f'"{other}"')
+    return {
+        name: f'it belongs to a device of kind {" or ".join(of)}, this one is "{kind}"' for name, of in found.items()
+    }
+
+
+def _names(kind: str) -> set[str]:
+    """Of every table and of every key, dotted."""
+    tables = of_kind(kind).every
+    return {name for table in tables for name in (table.name, *(f"{table.name}.{key.name}" for key in table.keys))}
+
+
+@cache
+def by_hand() -> frozenset[str]:
+    """Keys that only the command line may set, such as `dut.PROGRAM`."""
+    return frozenset(f"dut.{key.name}" for kind in registry.kinds() for key in _by_hand(kind))
+
+
+def chosen_by_hand(scenario: Scenario) -> list[tuple[str, str]]:
+    """Those of a scenario that are set, each with its value."""
+    found = ((key, getattr(scenario.dut, key.model_field)) for key in _by_hand(scenario.dut.kind))
+    return [(f"dut.{key.name}", str(value)) for key, value in found if value is not None]
+
+
+def _by_hand(kind: str) -> list[Key]:
+    return [key for key in device(kind).keys.dut if key.command_line_only]

@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from pinchpoint.dut.device import Keys, made_by
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.scenario import kinds
-from pinchpoint.scenario.key import Computed, Key, Table, Unset
 
 FRAMES: Final = ("rates", "load", "build", "soak", "recovery", "blocked", "burst", "loss_curve")
 """The measures that send frames."""
@@ -12,9 +13,6 @@ SOCKETS_MEASURES: Final = ("bandwidth", "rr", "crr")
 """The measures of kernel sockets between two hosts."""
 RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
 MOST_FLOWS: Final = 16_777_216
-FRAME_LIMIT: Final = {"ovs": 1518}
-"""The largest frame, in bytes, that each kind of DUT takes with its ports' default MTU of 1500."""
-
 STREAM = Table(
     "stream",
     "UDP over IPv4 frames from one port to another. The defaults are the addresses "
@@ -25,9 +23,7 @@ STREAM = Table(
         Key(
             "frame_bytes",
             kinds.integer(64, 9022),
-            "Frame size with its 4 bytes of check sequence; at most "
-            + " and ".join(f"{limit} for {kind}" for kind, limit in FRAME_LIMIT.items())
-            + ".",
+            "Frame size with its check sequence, bytes. A device may take less.",
             64,
         ),
         Key("share", kinds.number(0.001, 1000), "Its share of the load, relative to the other streams.", 1.0),
@@ -228,43 +224,44 @@ SOCKETS = Table(
     measures=SOCKETS_MEASURES,
 )
 
-METHODS: Final = {
-    "flows": ("process", "file", "bundle"),
-    "ports": ("process", "transaction"),
-    "veths": ("process", "file", "netlink"),
+_HOW: Final = {
+    "process": "one process for each item",
+    "file": "one process that reads all from a file",
+    "bundle": "one atomic OpenFlow bundle",
+    "transaction": "one transaction of the database",
+    "netlink": "one socket",
 }
-"""How each thing can be made."""
 
-BUILD = Table(
-    "build",
-    "What is created, and how. The time that this takes is measured.",
-    (
-        Key(
-            "what",
-            kinds.word(*METHODS),
-            '"flows": OpenFlow rules; "ports": ports of the first bridge; "veths": pairs of linked interfaces.',
+
+def build(keys: Keys) -> Table:
+    """`[build]` of a device with these keys."""
+    made = made_by(keys)
+    methods = tuple(dict.fromkeys(method for one in made.values() for method in one.methods))
+    how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
+    return Table(
+        "build",
+        "What is created, and how. The time that this takes is measured.",
+        (
+            Key("what", kinds.word(*made), "; ".join(f'"{word}": {one.words}' for word, one in made.items()) + "."),
+            Key(
+                "method",
+                kinds.word(*methods),
+                f"{how}. " + " ".join(f"For {word}: {', '.join(one.methods)}." for word, one in made.items()),
+            ),
+            Key("count", kinds.integer(1, 5_000_000), "How many are made."),
+            Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
+            Key(
+                "probe_rules",
+                kinds.integer(0, 1000),
+                "Rules, spread over all, for which the first frame that takes them is timed (flows only).",
+                0,
+            ),
+            Key(
+                "load_fps",
+                kinds.number(0, 1e9),
+                "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.",
+                0.0,
+            ),
         ),
-        Key(
-            "method",
-            kinds.word(*dict.fromkeys(method for methods in METHODS.values() for method in methods)),
-            '"process": one process for each item; "file": one process that reads all from a file; "bundle": one '
-            'atomic OpenFlow bundle; "transaction": one transaction of the database; "netlink": one socket. '
-            + " ".join(f"For {what}: {', '.join(methods)}." for what, methods in METHODS.items()),
-        ),
-        Key("count", kinds.integer(1, 5_000_000), "How many are made."),
-        Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
-        Key(
-            "probe_rules",
-            kinds.integer(0, 1000),
-            "Rules, spread over all, for which the first frame that takes them is timed (flows only).",
-            0,
-        ),
-        Key(
-            "load_fps",
-            kinds.number(0, 1e9),
-            "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.",
-            0.0,
-        ),
-    ),
-    measures=("build",),
-)
+        measures=("build",),
+    )

@@ -2,25 +2,12 @@
 
 from typing import Final
 
-from pinchpoint.scenario import kinds
-from pinchpoint.scenario.bench_keys import RESERVED_CONFIG
-from pinchpoint.scenario.key import Key, Table, Unset
+from pinchpoint.dut.device import Keys
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 
 MEASURES: Final = ("soak", "recovery", "blocked")
-ACTIONS: Final = {
-    "none": "nothing, as a baseline of the method",
-    "add-flows": "`count` OpenFlow rules are added in one bundle",
-    "del-flows": "`count` OpenFlow rules are deleted, none of which forwards the frames",
-    "add-ports": "`count` internal ports are added in one transaction",
-    "del-ports": "`count` internal ports are deleted",
-    "flush-flows": "the datapath's flows are flushed and learnt anew",
-    "rebalance": "receive queues are reassigned to the PMD threads",
-    "settings": "`settings` are applied, and reverted once the traffic has ended",
-    "restart": "the switch is restarted on its database, and its rules are added again",
-}
-"""What can happen to the DUT."""
-NEEDS_PMD: Final = ("rebalance",)
-NEEDS_COUNT: Final = ("add-flows", "del-flows", "add-ports", "del-ports")
+NO_ACTION: Final = {"none": "nothing, as a baseline of the method"}
 
 SOAK = Table(
     "soak",
@@ -65,23 +52,23 @@ RECOVERY = Table(
     measures=("recovery",),
 )
 
-BLOCKED = Table(
-    "blocked",
-    "A change made to the DUT while frames are sent. "
-    + " ".join(f'"{word}": {does}.' for word, does in ACTIONS.items()),
-    (
-        Key("action", kinds.word(*ACTIONS), "The change."),
-        Key("count", kinds.integer(1, 1_000_000), "Number of rules or ports.", 1000),
-        Key(
-            "settings",
-            kinds.config(RESERVED_CONFIG),
-            'Keys of Open_vSwitch other_config; with action = "settings" only.',
-            {},
+
+def blocked(keys: Keys) -> Table:
+    """`[blocked]` of a device with these keys."""
+    actions = {**NO_ACTION, **keys.actions}
+    settings = keys.settings or kinds.nothing()
+    return Table(
+        "blocked",
+        "A change made to the DUT while frames are sent. "
+        + " ".join(f'"{word}": {does}.' for word, does in actions.items()),
+        (
+            Key("action", kinds.word(*actions), "The change."),
+            Key("count", kinds.integer(1, 1_000_000), "Number of items of an action that has many.", 1000),
+            Key("settings", settings, 'What is set; with action = "settings" only.', {}),
+            Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.", 100_000.0),
+            Key("before_s", kinds.number(0.1, 60), "Traffic before the change, seconds.", 1.0),
+            Key("after_s", kinds.number(0.1, 600), "Traffic after the change, seconds.", 2.0),
+            Key("repeats", kinds.integer(1, 1000), "How often the change is made.", 5),
         ),
-        Key("load_fps", kinds.number(1, 1e9), "Frames per second, all streams together.", 100_000.0),
-        Key("before_s", kinds.number(0.1, 60), "Traffic before the change, seconds.", 1.0),
-        Key("after_s", kinds.number(0.1, 600), "Traffic after the change, seconds.", 2.0),
-        Key("repeats", kinds.integer(1, 1000), "How often the change is made.", 5),
-    ),
-    measures=("blocked",),
-)
+        measures=("blocked",),
+    )

@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path as FilePath
 
+from pinchpoint.keys.kinds import MismatchError
+from pinchpoint.keys.reader import Element
+from pinchpoint.keys.source import Source, read_text, show
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Level
 from pinchpoint.model.study import Published, PublishedPoint
-from pinchpoint.scenario.kinds import MismatchError
-from pinchpoint.scenario.reader import Element
-from pinchpoint.scenario.source import Source, read_text, show
 from pinchpoint.scenario.sweep_kinds import level
 
 MOST_ROWS = 100_000

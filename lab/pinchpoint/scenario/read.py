@@ -3,24 +3,22 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
+from pinchpoint.dut import registry
+from pinchpoint.dut.device import Given, Read
+from pinchpoint.keys.key import Table
+from pinchpoint.keys.reader import Element, Reader, Values, lookup
+from pinchpoint.keys.source import Source, read_text
 from pinchpoint.model.scenario import (
-    ArpResponder,
     Blocked,
-    Bridge,
     Build,
     Burst,
-    Datapath,
     Engine,
-    ExtraPorts,
-    Host,
     Latency,
     Load,
     LossCurve,
     MeasureKind,
     NumaPlacement,
-    OvsDut,
     Point,
-    Port,
     Recovery,
     Scenario,
     Search,
@@ -28,16 +26,10 @@ from pinchpoint.model.scenario import (
     Soak,
     Sockets,
     Stream,
-    Tuning,
-    Tunnel,
     Validity,
 )
-from pinchpoint.scenario import bridges, checks, keys
-from pinchpoint.scenario.bench_keys import TUNING
-from pinchpoint.scenario.key import Table
+from pinchpoint.scenario import checks, keys
 from pinchpoint.scenario.measure_keys import LATENCY, SEARCH
-from pinchpoint.scenario.reader import Element, Reader, Values, lookup
-from pinchpoint.scenario.source import Source, read_text
 
 NO_LOAD = Load((), 1.0, 1)
 
@@ -61,32 +53,30 @@ def parse(text: str, path: str) -> Scenario:
 
 def scenario_of(source: Source) -> Scenario | None:
     """The scenario that a file's data make, its sweep left aside; None if problems were noted in `source`."""
-    reader = Reader(source, keys.TABLES)
+    kind = keys.kind_of(source)
+    known, device = keys.of_kind(kind), registry.device(kind)
+    reader = Reader(source, known.every, keys.foreign(kind))
     reader.refuse_unknown_keys()
     measure = reader.table(keys.TOP).get("measure")
-    tables = {table.name: _single(reader, table, measure) for table in keys.SINGLE}
-    arrays = {table.name: _array(reader, table, measure) for table in keys.ARRAYS}
+    tables = {table.name: _single(reader, table, measure) for table in known.single}
+    arrays = {table.name: _array(reader, table, measure) for table in known.arrays}
     dut = tables["dut"]
     checks.check_name(source, source.path)
-    checks.check_program(source, dut)
     checks.check_needs(source, measure, tables["build"], arrays)
-    checks.check_cpus(source, measure, tables)
-    checks.check_engine(source, tables["engine"], dut, arrays["port"])
+    checks.check_engine(source, tables["engine"], arrays["port"])
     checks.check_search(source, tables["search"])
-    checks.check_names(source, arrays)
-    bridges.check_bridges(source, dut, arrays)
-    checks.check_ports(source, arrays["port"], dut)
-    checks.check_streams(source, arrays["stream"], arrays["port"], dut)
+    checks.check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
     checks.check_burst(source, measure, arrays)
     checks.check_hosts(source, arrays["host"])
     if tables["sockets"]:
         checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
-    checks.check_build(source, tables["build"])
+    checks.check_build(source, tables["build"], device.keys)
     checks.check_over_time(source, tables)
-    made = bridges.Rules(source, dut, arrays).bridges(needs_rules=measure != "build")
+    wanted = MeasureKind(measure) if measure else None
+    made = device.read(Given(wanted, dut, arrays["port"], arrays["host"], arrays, tables), source)
     if source.problems:
         return None
-    return _scenario(source.path, tables, arrays, made=made, defaulted=frozenset(reader.defaulted))
+    return _scenario(source.path, tables, arrays, made(), frozenset(reader.defaulted))
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:
@@ -111,8 +101,7 @@ def _scenario(
     path: str,
     tables: Mapping[str, Values],
     arrays: Mapping[str, Sequence[Element]],
-    *,
-    made: tuple[Bridge, ...],
+    read: Read,
     defaulted: frozenset[str],
 ) -> Scenario:
     name = FilePath(path).stem or "scenario"
@@ -123,9 +112,9 @@ def _scenario(
         path=path,
         measure=MeasureKind(top["measure"]),
         numa=NumaPlacement(top["numa"]),
-        dut=_dut(tables["dut"], arrays, made),
-        ports=tuple(Port(**port.values) for port in arrays["port"]),
-        hosts=tuple(Host(**host.values) for host in arrays["host"]),
+        dut=read.dut,
+        ports=read.ports,
+        hosts=read.hosts,
         engine=Engine(**tables["engine"]),
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
         search=_search(tables["search"] or _defaults(SEARCH)),
@@ -151,19 +140,3 @@ def _search(values: Values) -> Search:
 def _defaults(table: Table) -> Values:
     """The values of a table that the measure does not read."""
     return {key.model_field: key.kind.read(key.default) for key in table.keys}
-
-
-def _dut(dut: Values, arrays: Mapping[str, Sequence[Element]], made: tuple[Bridge, ...]) -> OvsDut:
-    return OvsDut(
-        datapath=Datapath(dut["datapath"]),
-        pmd_cpus=dut["pmd_cpus"],
-        memory_mb=dut["memory_mb"],
-        other_config=dut["other_config"],
-        tuning=Tuning(**{key.model_field: dut[key.model_field] for key in TUNING}),
-        bridges=made,
-        patches=bridges.patches(dut, arrays["patch"]),
-        tunnels=tuple(Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
-        arp_responders=tuple(ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
-        extra_ports=ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
-        vswitchd=dut["vswitchd"],
-    )

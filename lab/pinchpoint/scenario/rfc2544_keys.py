@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from pinchpoint.scenario import kinds
-from pinchpoint.scenario.key import Key, Table, Unset
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
 
 BURST: Final = Table(
     "burst",

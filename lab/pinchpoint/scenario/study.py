@@ -4,14 +4,14 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path as FilePath
 from typing import Any
 
+from pinchpoint.keys.keypath import key_at, key_path, nearest
+from pinchpoint.keys.reader import Element, Reader
+from pinchpoint.keys.source import CHANGED, Change, Source, read_text, show
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Sweep
 from pinchpoint.model.study import FindingRequest, Study
 from pinchpoint.scenario import keys, sweep_keys
-from pinchpoint.scenario.keypath import key_at, key_path, nearest
 from pinchpoint.scenario.published import published
-from pinchpoint.scenario.reader import Element, Reader
-from pinchpoint.scenario.source import CHANGED, Change, Source, read_text, show
 from pinchpoint.scenario.sweep import sweep_of
 
 STUDY_FILE = "study.toml"
@@ -93,8 +93,8 @@ def _quick(source: Source, reader: Reader, files: Collection[Source]) -> tuple[C
     changes = []
     for name, value in found.items() if isinstance(found, dict) else ():
         at, path = ("quick", name), key_path(name)
-        if path is None or key_at(path, keys.TABLES) is None:
-            near = "" if source.is_full else nearest(name, keys.TABLES)
+        if path is None or key_at(path, keys.known()) is None:
+            near = "" if source.is_full else nearest(name, keys.known())
             hint = f"; did you mean {near}?" if near else ""
             source.problem(at, f'expected a key of scenario files in quotes, like "search.duration_sum_s"{hint}')
             continue
@@ -110,8 +110,8 @@ def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list
     found = []
     for name, value in changes.items():
         at = key_path(name)
-        if at is None or key_at(at, keys.TABLES) is None:
-            near = nearest(name, keys.TABLES)
+        if at is None or key_at(at, keys.known()) is None:
+            near = nearest(name, keys.known())
             wrong.append(f"{name}: there is no such key" + (f"; did you mean {near}?" if near else ""))
             continue
         change = Change(at, value, origin=CHANGED)
@@ -123,7 +123,7 @@ def _asked(changes: Mapping[str, object], files: Collection[Source], wrong: list
 
 def _takes(source: Source, change: Change) -> bool:
     """Whether the file reads the key: its measure does, and the tables that it must have for it are there."""
-    found = key_at(change.at, keys.TABLES)
+    found = key_at(change.at, keys.of_kind(keys.kind_of(source)).every)
     if found is None or not source.holds(change.at):
         return False
     measures = found[0].measures

@@ -8,14 +8,14 @@ from math import prod
 from pathlib import Path as FilePath
 from typing import Any
 
+from pinchpoint.keys.keypath import key_at, key_path, nearest, path_text
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.reader import Element, Reader, Values
+from pinchpoint.keys.source import CHANGED, MOST_PROBLEMS, Change, Source, read_text, show
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Level, Point, Relative, Scenario, Sweep
 from pinchpoint.scenario import keys, sweep_keys
-from pinchpoint.scenario.keypath import key_at, key_path, nearest, path_text
-from pinchpoint.scenario.lexical import Path
 from pinchpoint.scenario.read import scenario_of
-from pinchpoint.scenario.reader import Element, Reader, Values
-from pinchpoint.scenario.source import CHANGED, MOST_PROBLEMS, Change, Source, read_text, show
 
 LONGEST_NAME = 120
 _FIXED = ("title", "measure")
@@ -44,9 +44,9 @@ def load_sweep(path: FilePath, quick: bool = False, changes: Mapping[str, object
 
 
 def _change(source: Source, name: str, value: object) -> Change:
-    at = key_path(name)
-    if at is None or key_at(at, keys.TABLES) is None:
-        near = nearest(name, keys.TABLES)
+    at, tables = key_path(name), keys.of_kind(keys.kind_of(source)).every
+    if at is None or key_at(at, tables) is None:
+        near = nearest(name, tables)
         hint = f"did you mean {near}?" if near else 'write it like "stream[1].flows"'
         raise InputError(f"{source.path}: unknown key {show(name)}", hint)
     if not source.holds(at):
@@ -101,11 +101,11 @@ def _paths(source: Source, element: Element, names: Sequence[str]) -> Iterator[P
 
 def _swept(source: Source, name: str, at: Path, value: object = None) -> Path | None:
     """The path of a key that a sweep may set; None if it is none, which is then noted."""
-    path = key_path(name)
-    if isinstance(value, dict) and path and key_at(path, keys.TABLES) is None:
+    path, tables = key_path(name), keys.of_kind(keys.kind_of(source)).every
+    if isinstance(value, dict) and path and key_at(path, tables) is None:
         source.problem(at, f'expected a key in quotes, such as "{name}.{next(iter(value), "key")}"')
         return None
-    known = [table for table in keys.TABLES if table not in sweep_keys.TABLES]
+    known = [table for table in keys.of_kind(keys.kind_of(source)).every if table not in sweep_keys.TABLES]
     if path is None or key_at(path, known) is None or path[0] in _FIXED:
         near = "" if source.is_full else nearest(name, known)
         hint = f"; did you mean {near}?" if near and near not in _FIXED else ""

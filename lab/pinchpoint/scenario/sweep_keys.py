@@ -2,9 +2,10 @@
 
 from typing import Final
 
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.model.scenario import Relative
-from pinchpoint.scenario import kinds, sweep_kinds
-from pinchpoint.scenario.key import Computed, Key, Table, Unset
+from pinchpoint.scenario import sweep_kinds
 
 MOST_POINTS: Final = 1000
 

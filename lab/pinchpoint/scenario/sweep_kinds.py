@@ -4,9 +4,9 @@ import math
 import re
 from typing import Any
 
+from pinchpoint.keys.keypath import key_path
+from pinchpoint.keys.kinds import Kind, MismatchError, check, is_plain
 from pinchpoint.model.scenario import Level
-from pinchpoint.scenario.keypath import key_path
-from pinchpoint.scenario.kinds import Kind, MismatchError, check, is_plain
 
 MOST_LEVELS = 256
 MOST_PAIRS = 10_000

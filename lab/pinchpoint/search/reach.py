@@ -3,6 +3,7 @@
 What is known beforehand only saves trials: a generator that falls short is noticed by itself.
 """
 
+import math
 from collections.abc import Sequence
 
 from pinchpoint.model import units
@@ -44,8 +45,13 @@ class Reach:
 
     @property
     def offered_fps(self) -> float:
-        """The most that can be offered: a rate above it is only "at least"."""
-        return self.top_fps if self.fell_short_fps is None else self._most_offered_fps
+        """The most that a usable trial offered, of the loads worth trying: a rate above it is only "at least".
+
+        As long as no trial is noted, what may be tried.
+        """
+        if self.fell_short_fps is not None:
+            return self._most_offered_fps
+        return min(self._most_offered_fps or math.inf, self.top_fps)
 
     @property
     def nearly_top_fps(self) -> float:
@@ -71,13 +77,15 @@ class Reach:
     @property
     def limited_by(self) -> Limit:
         """What bounds the reach."""
-        is_generator = self.fell_short_fps is not None or self.top_fps < self._search.max_load_fps
+        is_generator = self.fell_short_fps is not None or self.offered_fps < NEARLY * self._search.max_load_fps
         return Limit.GENERATOR if is_generator else Limit.SEARCH_MAXIMUM
 
     def limit(self) -> str:
         """What bounds the reach, as it was measured."""
         if self.fell_short_fps is not None:
             return f"generator-limited: the engine offers at most {units.fps(self._most_offered_fps)} on this bench"
+        if self.offered_fps < NEARLY * self.top_fps:
+            return f"generator-limited: no trial with a usable account offered more than {units.fps(self.offered_fps)}"
         if self._known is None or HEADROOM * self._known.fps >= self._search.max_load_fps:
             return f"search.max_load_fps = {units.fps(self._search.max_load_fps)} reached"
         distance_ns = self._known.distance_ns

@@ -177,7 +177,8 @@ class _Run:
         """The load that the floor test of a goal wants next; None when it has ended, or it is too early for it."""
         if len(self.trials) < FLOOR_AFTER or goal.lost is not None:
             return None
-        estimate_fps = min(self._capacity_fps(goal), self.reach.top_fps)
+        # A trial within a pause of the DUT may have forwarded nothing at all.
+        estimate_fps = max(min(self._capacity_fps(goal), self.reach.top_fps), self.search.min_load_fps)
         if goal.floor is None or not 1 / ANEW < estimate_fps / goal.floor.estimate_fps < ANEW:
             goal.floor = Floor(estimate_fps, goal.loss_ratio, self.search.min_load_fps, self.search.confidence)
         return goal.floor.next_load_fps(self.trials, self._doubts(goal))

@@ -7,9 +7,9 @@ from dataclasses import replace
 from functools import partial
 
 from pinchpoint.bench import host
-from pinchpoint.diagnose.metrics import of_trial
+from pinchpoint.diagnose.metrics import Own, of_trial
 from pinchpoint.diagnose.relative import is_enough, relative_metrics
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.measurement import Metric
@@ -48,10 +48,10 @@ class ReferenceBench:
             setup = prepare(reference)
             made.enter_context(host.preferred())
             made.enter_context(standing_bench(setup, listener))
-            control = Unixctl(setup.places.control)
-            made.callback(control.close)
+            live = setup.bench.open()
+            made.callback(live.close)
             made.enter_context(frozen(setup))
-            self._standing = Standing(setup, control, engine, silent, listener, time.monotonic())
+            self._standing = Standing(setup, live, engine, silent, listener, time.monotonic())
             self._stack = made.pop_all()
 
     @property
@@ -100,17 +100,17 @@ class ReferenceBench:
             warnings = measure_duet(first, bench, MOST_S, kept, tuple(stretches), is_enough, overloaded)
         metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
         if searched is None:
-            metrics += _explaining(trials)
+            metrics += _explaining(trials, device_of(bench.scenario).metrics)
             return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s, _overloaded(trials))
         return replace(
             searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
         )
 
 
-def _explaining(trials: Sequence[Trial]) -> tuple[Metric, ...]:
+def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
     """Cycles, lookups and tables of the overloaded trial: of the point alone, since slices do not measure them."""
     seen = _overloaded(trials)
-    found = of_trial(seen[-1]) if seen else ()
+    found = of_trial(seen[-1], own) if seen else ()
     return tuple(replace(one, note="; ".join(filter(None, (one.note, "under overload")))) for one in found)
 
 

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pinchpoint.bench import host
 from pinchpoint.diagnose import blocking
 from pinchpoint.diagnose.building import judged
-from pinchpoint.dut.ovs import switch_versions
+from pinchpoint.dut.device import Action
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -18,7 +18,6 @@ from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 from pinchpoint.observe.snapshot import Observation, together
-from pinchpoint.sweep.actions import Action, action_of, timed
 from pinchpoint.sweep.build import Stopper
 from pinchpoint.sweep.forwarding import LOOK_S, QUIET_S, background
 from pinchpoint.sweep.standing import Standing
@@ -34,7 +33,7 @@ def measure_blocked(bench: Standing) -> ScenarioResult:
     blocked = blocked_of(scenario)
     stopper = Stopper()
     bench.on_stoppable(stopper)
-    bench.record.note_facts(switch_versions(scenario, bench.setup.places))
+    bench.record.note_facts(bench.live.versions())
     bench.listener.phase(PHASE, blocked.repeats)
 
     def repeat(number: int) -> Measurement:
@@ -76,9 +75,9 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     identity = f"{scenario.name}-{number:04d}"
     bench.listener.measurement_begins(identity, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
     started, began = datetime.now(UTC), time.monotonic()
-    action = action_of(blocked, bench.setup, bench.control)
+    action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
-    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.pmd_cpus}))
+    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
     bracket = Bracket([CpuTime(cpus), BenchProcesses(bench.setup.places.bench_id)])
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
@@ -112,7 +111,9 @@ def _under_traffic(
         _wait(blocked.before_s, check)
         # Of a process that ends nobody can be asked afterwards what time it took.
         observed = [bracket.turn()] if action.ends_processes else []
-        began, took_s = timed(action, check)
+        began = time.monotonic()
+        action.act(check)
+        took_s = time.monotonic() - began
         _wait(blocked.after_s, check)
         seen = traffic.finish(began, check)
         observed.append(bracket.close())  # while the engine is there, whose time is the bench's
@@ -123,7 +124,7 @@ def _under_traffic(
 
 def _used(scenario: Scenario) -> frozenset[int]:
     """CPUs of what sends and of what forwards: the action's commands stay off them where there are others."""
-    return frozenset({*scenario.engine.cpus, *scenario.dut.pmd_cpus})
+    return frozenset({*scenario.engine.cpus, *scenario.dut.cpus})
 
 
 def _wait(for_s: float, check: Callable[[], None]) -> None:

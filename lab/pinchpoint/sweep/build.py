@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from pinchpoint.bench import host
+from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk import needs
-from pinchpoint.bulk.flows import FIRST_ADDRESS, Flows
-from pinchpoint.bulk.making import Bulk, Timed, timed_make, timed_removal
-from pinchpoint.bulk.ports import Ports
+from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
 from pinchpoint.bulk.veths import Veths
 from pinchpoint.diagnose import building
 from pinchpoint.diagnose.building import Built, Disturbance, Usage
-from pinchpoint.dut.ovs import OvsPlaces, switch_versions
+from pinchpoint.dut.device import Items, made_by
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -68,7 +68,7 @@ def measure_build(bench: Standing) -> ScenarioResult:
 def _measure(bench: Standing, stopper: Stopper) -> Measurement:
     scenario, build = bench.scenario, _build(bench)
     identity = f"{scenario.name}-0001"
-    bench.record.note_facts(switch_versions(bench.scenario, bench.setup.places))
+    bench.record.note_facts(bench.live.versions())
     bench.listener.measurement_begins(identity, GUESS_S)
     started, began = datetime.now(UTC), time.monotonic()
     probes = probes_of(build)
@@ -103,7 +103,7 @@ def _make(
 ) -> tuple[Built, Mapping[str, object], Mapping[str, float]]:
     """Make all, account for the traffic and the host meanwhile, remove all."""
     build, check = _build(bench), stopper.check
-    switch = Process(Path(bench.setup.places.pidfile("vswitchd")))
+    switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
     bracket = Bracket([CpuTime(_cpus(bench)), BenchProcesses(bench.setup.places.bench_id)])
@@ -125,6 +125,7 @@ def _make(
     probes, disturbed = probes_of(build), _disturbance(seen)
     built = Built(
         build=build,
+        shown_by=_items(bench).shown_by,
         returned_s=made.returned_s,
         visible_s=made.visible_s,
         growth=made.growth,
@@ -141,7 +142,7 @@ def _make(
 
 def _cpus(bench: Standing) -> tuple[int, ...]:
     """The bench's own: of what sends and of what forwards."""
-    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.pmd_cpus}))
+    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.cpus}))
 
 
 def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
@@ -188,7 +189,7 @@ def _result(bench: Standing, found: Measurement) -> ScenarioResult:
         traffic_s=0.0,
         wall_s=time.monotonic() - bench.began,
         cache_line=None,
-        warnings=building.warnings(found, _build(bench)),
+        warnings=building.warnings(found, _items(bench).why_slower.get(_build(bench).method, "")),
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
@@ -202,16 +203,18 @@ def _result(bench: Standing, found: Measurement) -> ScenarioResult:
 @contextmanager
 def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
     """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
-    build, places = _build(bench), bench.setup.places
+    build = _build(bench)
     if build.what == "veths":
-        yield Veths(*needs.veth_namespaces(places), build.count, build.method, build.concurrency)
-    elif build.what == "ports":
-        yield Ports(places, bench.control, build.count, build.method, build.concurrency)
-    else:
-        actions = f"output:{_number(places, bench.scenario.ports[-1].name)}" if probes else "drop"
-        flows = Flows(places, bench.control, build.count, build.method, build.concurrency, actions)
-        with flows.unmatched_dropped():
-            yield flows
+        netns = needs.veth_namespaces(bench.setup.places.bench_id)
+        yield Veths(*netns, build.count, build.method, build.concurrency)
+        return
+    with bench.live.items(build, probed=probes is not None) as found:
+        yield found
+
+
+def _items(bench: Standing) -> Items:
+    """What is known of what the scenario makes."""
+    return made_by(device_of(bench.scenario).keys)[_build(bench).what]
 
 
 def probes_of(build: Build) -> Probes | None:
@@ -224,15 +227,6 @@ def probes_of(build: Build) -> Probes | None:
     return Probes(last - step * (count - 1), step, count)
 
 
-def _number(places: OvsPlaces, port: str) -> int:
-    """The port's OpenFlow number, as the switch tells it."""
-    argv = ["ovs-vsctl", f"--db={places.database}", "--timeout=30", "get", "Interface", port, "ofport"]
-    said = host.run_command(argv, environment=places.environment).strip()
-    if not said.isdigit() or said == "0":
-        raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
-    return int(said)
-
-
 def _build(bench: Standing) -> Build:
     scenario = bench.scenario
     if scenario.build is None:
@@ -240,21 +234,36 @@ def _build(bench: Standing) -> Build:
     return scenario.build
 
 
+def _process(bench: Standing) -> "Process":
+    """The device's own; one that has none holds no memory and takes no time."""
+    name = device_of(bench.scenario).freezing(bench.scenario).daemon
+    daemons = [one for one in bench.setup.resources if isinstance(one, Daemon) and one.name == name]
+    return Process(name, Path(daemons[0].pidfile) if daemons else None)
+
+
 class Process:
     """A daemon by its pid file: its memory and its processor time (proc(5))."""
 
-    def __init__(self, pidfile: Path) -> None:
+    def __init__(self, name: str, pidfile: Path | None) -> None:
+        self._name, self._folder = name, Path()
+        self._is_there = pidfile is not None
+        if pidfile is None:
+            return
         try:
             self._folder = Path("/proc") / str(int(pidfile.read_text()))
         except (OSError, ValueError) as error:
-            raise DutError(f"ovs-vswitchd is gone: {error}", "see its log") from error
+            raise DutError(f"{name} is gone: {error}", "see its log") from error
 
     def resident_bytes(self) -> int:
         """Memory that it really holds."""
+        if not self._is_there:
+            return 0
         return int(self._read("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_s(self) -> float:
         """Processor time of all its threads since it started."""
+        if not self._is_there:
+            return 0.0
         user, system = self._read("stat").rpartition(")")[2].split()[11:13]
         return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
@@ -262,7 +271,7 @@ class Process:
         try:
             return (self._folder / name).read_text()
         except OSError as error:
-            raise DutError(f"ovs-vswitchd is gone: {error}", "see its log") from error
+            raise DutError(f"{self._name} is gone: {error}", "see its log") from error
 
 
 class OwnMemory:

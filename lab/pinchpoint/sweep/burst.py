@@ -37,7 +37,7 @@ def expected_bursts(burst: Burst) -> int:
 
 def measure_burst(bench: Standing) -> ScenarioResult:
     """The longest burst of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
         return measure_bursts(bench.scenario, measurer, bench.listener, bench.began)
 
 

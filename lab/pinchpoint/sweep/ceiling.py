@@ -8,24 +8,20 @@ is a lower bound for sending and receiving together.
 """
 
 import math
-import secrets
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.hugepages import pool as hugepage_pool
-from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_the_rates_alone
 from pinchpoint.diagnose.validity import frames_in_gaps
-from pinchpoint.dut.back_to_back import back_to_back
-from pinchpoint.dut.places import OvsPlaces
+from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.model import units
@@ -35,7 +31,7 @@ from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
 from pinchpoint.observe import facts
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.setup import await_engine_pages, backend, engine_request
+from pinchpoint.sweep.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.sweep.standing import Stoppable, Undoable
 
 PHASE = "ceiling"
@@ -150,15 +146,20 @@ def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
 
 def key_of(scenario: Scenario, engine_version: str) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
-    machine = facts.host_facts()
+    machine, backends = facts.host_facts(), _backends(scenario)
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
-        f"{backend(scenario)} towards {scenario.dut.datapath}: {ports}",
+        f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
         "streams " + ", ".join(_stream(stream) for stream in scenario.streams),
-        f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.pmd_cpus[0]}",
+        f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.cpus[0]}",
         f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}",
     )
     return "; ".join(parts)
+
+
+def _backends(scenario: Scenario) -> str:
+    """How the engine drives the scenario's ports."""
+    return ", ".join(sorted({end.backend for end in planned_ends(scenario)}))
 
 
 def _stream(stream: Stream) -> str:
@@ -174,19 +175,17 @@ def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[
 
     Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
     """
-    bench_id = secrets.token_hex(3)
-    places = OvsPlaces(bench_id, PurePosixPath(STATE_DIRECTORY / bench_id))
     command = [find_engine()]
-    resources = back_to_back(scenario, places, *hugepage_pool(), command)
-    builder = Builder(bench_id)
-    builder.apply(resources, listener.building)
+    setup = prepare(without_device(scenario, over_dpdk=_backends(scenario) == "dpdk"))
+    builder = Builder(setup.places.bench_id)
+    builder.apply(setup.resources, listener.building)
     try:
         listener.phase(PHASE, MOST_TRIALS)
         instrument = ProcessInstrument(
-            engine_request(scenario, places), command=command, environment={ENVIRONMENT_MARK: bench_id}
+            setup.engine, command=command, environment={ENVIRONMENT_MARK: setup.places.bench_id}
         )
         try:
-            await_engine_pages(scenario)
+            await_engine_pages(setup)
             instrument.open()
             found = find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
         finally:
@@ -209,7 +208,7 @@ def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> C
         number = next(numbers)
         trial_id = f"{PHASE}-{number:02d}"
         listener.trial_begins(trial_id, TRIAL_S, load_fps)
-        cores = (scenario.engine.cpus[0], scenario.dut.pmd_cpus[0])
+        cores = (scenario.engine.cpus[0], scenario.dut.cpus[0])
         result = instrument.run(
             TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
         )

@@ -12,13 +12,10 @@ from time import monotonic
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose.duet import BEST, counted, length_of, steady
-from pinchpoint.dut.ovs import switch_versions
-from pinchpoint.dut.settings import check_queues
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.observe.bracket import Bracket
-from pinchpoint.sweep.frames import limit_flows
 from pinchpoint.sweep.measure import EPOCHS, WARM_UP, Interrupted, Measurer
 from pinchpoint.sweep.setup import collectors
 from pinchpoint.sweep.standing import Standing
@@ -59,7 +56,7 @@ def measure_duet(
     is opened for each pair of them (sweep/beside.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
-    with connected(a, b) as pair, host.kept_off(a.scenario.dut.pmd_cpus):
+    with connected(a, b) as pair, host.kept_off(a.scenario.dut.cpus):
         warnings = learn(pair, of_b)
         duet = Duet(pair, keep, recorded, enough)
         a.on_stoppable(duet)
@@ -187,7 +184,7 @@ class Duet:
             drain_s=max(a.search.drain_s, b.search.drain_s),
             load_fps=load_fps,
             streams=tuple(streams),
-            probe_cores=(a.engine.cpus[0], a.dut.pmd_cpus[0]),
+            probe_cores=(a.engine.cpus[0], a.dut.cpus[0]),
             slices=Slices(
                 groups=(tuple(range(first)), tuple(range(first, len(streams)))),
                 order=tuple(place for place in ORDER for _ in range(slicing.in_a_row)),
@@ -242,16 +239,14 @@ def learn(pair: Pair, of_b: Callable[[Measurer], None] = lambda _: None) -> tupl
     """
     for side in SIDES:
         bench = pair.benches[side]
-        check_queues(bench.scenario, bench.control)
-        bench.record.note_facts({**pair.facts, **switch_versions(bench.scenario, bench.setup.places)})
-        bench.record.note_facts(limit_flows(bench))
+        bench.record.note_facts({**pair.facts, **bench.live.ready()})
     return tuple(filter(None, (_learn(pair, side, *([of_b] if side == SIDES[1] else ())) for side in SIDES)))
 
 
 def _learn(pair: Pair, side: str, *afterwards: Callable[[Measurer], None]) -> str:
     bench = pair.benches[side]
     with frozen(pair.other(side).setup):
-        bracket = Bracket(collectors(bench.setup, bench.control))
+        bracket = Bracket(collectors(bench.setup, bench.live))
         measurer = Measurer(
             bench.scenario, pair.one_sided(side), bracket, bench.record.keep, bench.listener, bench.recorded.trials
         )

@@ -5,19 +5,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
-from pinchpoint.bench import requirements
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.comparing_slices import rate_metric
 from pinchpoint.diagnose.curves import curves
 from pinchpoint.diagnose.duet import compare_slices
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut import requirements
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
-from pinchpoint.model.scenario import Datapath, MeasureKind, Scenario
+from pinchpoint.model.scenario import MeasureKind, Scenario
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.duet import measure_duet
@@ -33,15 +31,14 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
     others = sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES})
     nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
+    unfrozen = [why for one in (a, b) if (why := device_of(one).freezing(one).why_not)]
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
-        "both benches would share the kernel's one datapath, which cannot be frozen": any(
-            one.dut.datapath is Datapath.KERNEL for one in (a, b)
-        ),
+        next(iter(unfrozen), ""): bool(unfrozen),
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(
-            set(a.engine.cpus) & {*a.dut.pmd_cpus, *b.dut.pmd_cpus}
+            set(a.engine.cpus) & {*a.dut.cpus, *b.dut.cpus}
         ),
         "what arrives at a port with several queues cannot be counted by slices": any(
             port.queues > 1 for one in (a, b) for port in one.ports
@@ -78,7 +75,7 @@ class _Run:
         self._units = units
         self._context = context
         self._files = Growing(context.folder, units, {})
-        self._settings: dict[str, dict[str, str]] = {}
+        self._settings: dict[str, Mapping[str, str]] = {}
         self._stretches = list(context.folder.read_stretches())
         self._warnings: tuple[str, ...] = ()
         self._began = time.monotonic()
@@ -102,18 +99,18 @@ class _Run:
         setups = prepare_both(a, b)
         for unit, setup in zip(self._units, setups, strict=True):
             self._files.note_plan(unit.name, describe(plan((), setup.resources)))
-            self._files.note_facts({**setup.facts, **program_facts(unit)})
+            self._files.note_facts({**setup.facts, **setup.bench.facts()})
         with standing_both(setups, self._context.listener):
             first, second = (self._standing(setup, engine) for setup in setups)
             try:
                 self._measured(first, second)
             finally:
-                first.control.close()
-                second.control.close()
+                first.live.close()
+                second.live.close()
 
     def _measured(self, a: Standing, b: Standing) -> None:
         for bench in (a, b):
-            self._settings[bench.scenario.name] = in_force(bench.setup.scenario, bench.setup.places, bench.control)
+            self._settings[bench.scenario.name] = bench.live.settings()
         request = self._files.info.comparison
         assert request is not None and request.slices_s is not None
         self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
@@ -125,9 +122,15 @@ class _Run:
     def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
         context, record = self._context, self._files.record()
         trials = tuple(one for one in context.folder.read_trials() if one.scenario == setup.scenario.name)
-        control = Unixctl(setup.places.control)
         return Standing(
-            setup, control, engine, record, context.listener, self._began, Recorded(trials), context.on_stoppable
+            setup,
+            setup.bench.open(),
+            engine,
+            record,
+            context.listener,
+            self._began,
+            Recorded(trials),
+            context.on_stoppable,
         )
 
     def _conclude(self, is_finished: bool) -> None:

@@ -7,21 +7,14 @@ right in proportion: the ratio of spent to estimated time corrects them group by
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 
-from pinchpoint.model.scenario import Build, Datapath, MeasureKind, Relative, Scenario
+from pinchpoint.dut.registry import device_of
+from pinchpoint.model.scenario import Build, MeasureKind, Relative, Scenario
 from pinchpoint.sweep.burst import expected_bursts
 from pinchpoint.sweep.loss_curve import expected_trials as expected_loss_trials
 from pinchpoint.sweep.rates import expected_trials
 from pinchpoint.sweep.warm_up import first_round
 
-# Switch, engine and their removal; DPDK also takes and clears its hugepages.
-STANDING_S: Mapping[Datapath, float] = {
-    Datapath.DPDK: 4.5,
-    Datapath.AF_XDP: 4.0,
-    Datapath.AF_PACKET: 3.0,
-    Datapath.KERNEL: 3.0,
-}
 RULE_S = 20e-6
-BRIDGE_S = 0.1
 PORT_S = 10e-3  # an idle port of the switch, made and removed
 TRIAL_S = 0.25  # around a trial: settling, counters read twice, the record synced
 LATENCY_RETRIES = 1.5
@@ -59,12 +52,7 @@ def _is_reference(scenario: Scenario) -> bool:
 
 
 def _standing_s(scenario: Scenario) -> float:
-    dut = scenario.dut
-    rules = sum(len(bridge.rules) + sum(one.count for one in bridge.rule_series) for bridge in dut.bridges)
-    rules += sum(responder.ipv4.count for responder in dut.arp_responders)
-    return (
-        STANDING_S[dut.datapath] + RULE_S * rules + BRIDGE_S * (len(dut.bridges) - 1) + PORT_S * dut.extra_ports.count
-    )
+    return device_of(scenario).standing_s(scenario)
 
 
 def _rates_s(scenario: Scenario) -> float:

@@ -196,7 +196,7 @@ def background(
         log=bench.record.engine_log,
     )
     try:
-        await_engine_pages(bench.scenario)
+        await_engine_pages(bench.setup)
         bench.record.note_facts(instrument.open())
         sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
         try:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -31,7 +32,7 @@ class _Rate:
 
 def measure_load(bench: Standing) -> ScenarioResult:
     """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
         return measure_rates_given(bench.scenario, measurer, bench.listener, bench.began)
 
 
@@ -71,7 +72,7 @@ def _summary(
     told = Found(
         (
             *(one for rate in rates for one in metrics.of_load(rate.at_fps, rate.trials)),
-            *(metrics.of_trial(highest.trials[0]) if highest else ()),
+            *(metrics.of_trial(highest.trials[0], device_of(scenario).metrics) if highest else ()),
         ),
         (not_learnt, *(rate.why_not for rate in rates)),
         failed="" if highest else f"no load could be measured: {reasons}\n  hint: {hint}",

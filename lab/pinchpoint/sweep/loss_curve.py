@@ -8,6 +8,7 @@ from pinchpoint.bench import host
 from pinchpoint.diagnose import loss_curve
 from pinchpoint.diagnose.metrics import of_trial
 from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, ScenarioResult, Verdict
 from pinchpoint.model.rfc2544 import LossPoint
@@ -37,7 +38,7 @@ def expected_trials(curve: LossCurve) -> int:
 
 def measure_loss_curve(bench: Standing) -> ScenarioResult:
     """The loss curve of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
         return measure_curve(bench.scenario, measurer, bench.listener, bench.began)
 
 
@@ -124,7 +125,7 @@ def _summary(
     duration_s = valid[0].duration_s if valid else 0.0
     reasons = "; ".join(f"{units.fps(one.load_fps)}: {one.reason}" for one in points)
     told = Found(
-        (*loss_curve.metrics(points), *(of_trial(limit) if limit else ())),
+        (*loss_curve.metrics(points), *(of_trial(limit, device_of(scenario).metrics) if limit else ())),
         (not_learnt, *loss_curve.warnings(points)),
         failed="" if valid else f"no load could be measured: {reasons}",
     )

@@ -10,8 +10,10 @@ from pinchpoint.diagnose import ledger, load
 from pinchpoint.diagnose.bursts import from_first_frame
 from pinchpoint.diagnose.neighbour import Widths
 from pinchpoint.diagnose.validity import judge
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
+from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
 from pinchpoint.observe.bracket import Bracket
@@ -19,7 +21,7 @@ from pinchpoint.observe.host import ticks_to_seconds
 from pinchpoint.observe.snapshot import Observation
 from pinchpoint.sweep.listener import Listener
 
-COUNTERS_SETTLE_S = 1.2  # OVS threads hand coverage counters over about once a second
+COUNTERS_SETTLE_S = 1.2  # a device's threads may hand their counters over about once a second
 COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds
 EPOCHS = 256  # one byte of the signature
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
@@ -60,6 +62,8 @@ class Measurer:
         Aborted ones answer nothing, and a new bench needs its own warm-up.
         """
         self._scenario = scenario
+        self._device = device_of(scenario)
+        self._graph = self._device.graph(scenario)
         self._instrument = instrument
         self._bracket = bracket
         self._keep = keep
@@ -172,7 +176,7 @@ class Measurer:
         while self._ledger(result, seen).unexplained and not is_last:
             is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
             time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
-            seen = _settled(first, self._bracket.close())
+            seen = _settled(first, self._bracket.close(), self._graph)
         return seen
 
     def _prime(self) -> None:
@@ -240,13 +244,13 @@ class Measurer:
             drain_s=scenario.search.drain_s,
             load_fps=load_fps,
             streams=scenario.streams,
-            probe_cores=(scenario.engine.cpus[0], scenario.dut.pmd_cpus[0]),
+            probe_cores=(scenario.engine.cpus[0], scenario.dut.cpus[0]),
             burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 
     def _ledger(self, result: EngineResult, seen: Observation) -> Ledger:
         ports = [port.name for port in self._scenario.ports]
-        return ledger.build(result, seen.flat(), ports, self._scenario.dut.datapath, seen.went_back)
+        return ledger.build(result, seen.flat(), ports, self._graph, seen.went_back)
 
     def _assemble(
         self,
@@ -287,7 +291,7 @@ class Measurer:
             streams=result.streams,
             ledger=account,
             witness=witness,
-            pmds=load.pmd_loads(seen, result.sent_duration_s),
+            pmds=self._device.loads(seen, result.sent_duration_s),
             observed={name: value for name, value in seen.items() if not name.startswith(_SIBLINGS)}
             | _engine_facts(result),
             validity=judgement.validity,
@@ -300,12 +304,12 @@ def _answers(trial: Trial) -> bool:
     return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
 
 
-def _settled(seen: Observation, late: Observation) -> Observation:
+def _settled(seen: Observation, late: Observation, graph: HopGraph) -> Observation:
     """The account's counters as read late; what the host did as read when the frames ended.
 
     So a trial that lost frames is watched for disturbances no longer than one that lost none.
     """
-    changes = ledger.settled(seen.differences, late.differences)
+    changes = ledger.settled(seen.differences, late.differences, graph)
     return replace(seen, differences=changes, went_back=tuple(dict.fromkeys((*seen.went_back, *late.went_back))))
 
 

@@ -10,10 +10,6 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.diagnose.curves import of_repeats
 from pinchpoint.diagnose.variance import Costs
-from pinchpoint.dut.ovs import ends_with_the_switch
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
@@ -104,7 +100,7 @@ class _Pilot:
         setup = prepare(self._scenario)
         record = self._files.record()
         record.note_plan(unit(self._scenario, bench, 1, 1).name, describe(plan((), setup.resources)))
-        record.note_facts({**setup.facts, **program_facts(self._scenario)})
+        record.note_facts({**setup.facts, **setup.bench.facts()})
         began, inside_s = time.monotonic(), 0.0
         with standing_bench(setup, self._context.listener) as builder:
             stood = time.monotonic()
@@ -128,14 +124,14 @@ class _Pilot:
             self._context.listener.scenario_ends(found)
 
     def _measured(self, setup: Setup, record: Record) -> ScenarioResult:
-        control, began, context = Unixctl(setup.places.control), time.monotonic(), self._context
+        live, began, context = setup.bench.open(), time.monotonic(), self._context
         listener, on_stoppable = context.listener, context.on_stoppable
-        bench = Standing(setup, control, self._engine, record, listener, began, Recorded(), on_stoppable)
+        bench = Standing(setup, live, self._engine, record, listener, began, Recorded(), on_stoppable)
         try:
-            settings = in_force(setup.scenario, setup.places, control)
+            settings = live.settings()
             return replace(MEASURES[setup.scenario.measure](bench), settings=settings)
         finally:
-            control.close()
+            live.close()
 
 
 @contextmanager
@@ -147,7 +143,7 @@ def _timed(spent: list[float]) -> Iterator[None]:
 
 def restart_dut(builder: Builder, setup: Setup, listener: Listener) -> None:
     """End the switch and start it again: database, namespaces, links and hugepages stay, rules are made anew."""
-    ending = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+    ending = setup.bench.ends_with_it(setup.resources)
     builder.apply([one for one in setup.resources if one not in ending], listener.building)
     builder.apply(setup.resources, listener.building)
 

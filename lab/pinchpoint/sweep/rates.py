@@ -15,6 +15,7 @@ from pinchpoint.diagnose.neighbour import of_trials
 from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.unexplained import unexplained_share
 from pinchpoint.diagnose.verdict import verdict
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
 from pinchpoint.model.result import (
     Ceiling,
@@ -55,7 +56,7 @@ class _Found:
 
 def measure_rates(bench: Standing) -> ScenarioResult:
     """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
         return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
 
 
@@ -138,7 +139,7 @@ def _summary(
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
-    figures = of_rates(outcome.rates, latency, limit, scenario.streams)
+    figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
     modes = explained(searched, outcome.track)
     return ScenarioResult(
         scenario=scenario.name,

@@ -31,7 +31,7 @@ SAMPLE_S = 0.1
 
 def measure_recovery(bench: Standing) -> ScenarioResult:
     """The time that the DUT takes to lose no more. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
         return recover_scenario(bench.scenario, measurer, bench.listener, bench.began)
 
 

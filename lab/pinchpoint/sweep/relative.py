@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import TracebackType
 
-from pinchpoint.bench import requirements
 from pinchpoint.diagnose.curves import bound_of
 from pinchpoint.diagnose.relative import not_overloaded, of_reference, surely_not_overloaded
+from pinchpoint.dut import requirements
 from pinchpoint.model.duet import RELATIVE, Stretch
 from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult

@@ -7,7 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pinchpoint.bench import numa, requirements
+from pinchpoint.bench import numa
+from pinchpoint.dut import requirements
+from pinchpoint.dut.placement import alike
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (
     BenchError,
@@ -104,7 +106,7 @@ class _Run:
         self._context = context
         self._run_one = run_one
         self._require = require
-        self._alike = numa.alike(units, numa.read_topology())
+        self._alike = alike(units, numa.read_topology())
         self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
         self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)

@@ -7,7 +7,7 @@ from pinchpoint.model.result import RunInfo
 from pinchpoint.observe import facts
 
 # Tools that neither send, forward nor search change no figure; nor does a MiB of memory.
-_VERSIONS = ("pinchpoint", "MLRsearch", "ovs-vswitchd")
+_VERSIONS = ("pinchpoint", "MLRsearch")
 _NOT_COMPARED = ("memory",)
 HINT = "start a new run: what is measured here cannot be put together with what was"
 

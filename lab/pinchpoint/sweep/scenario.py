@@ -4,15 +4,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
 
 from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
-from pinchpoint.dut.programs import program_facts
-from pinchpoint.dut.refusal import refused_rule
-from pinchpoint.dut.settings import in_force
-from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
@@ -55,7 +50,7 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     try:
         builder.apply(setup.resources, listener.building)
     except host.CommandFailed as error:
-        if refusal := refused_rule(error, setup.scenario, setup.places):
+        if refusal := setup.bench.refusal(error):
             raise refusal from error
         raise
     try:
@@ -92,19 +87,19 @@ def run_scenario(
     if scenario.measure is MeasureKind.RATES:
         record.note_ceilings(scenario.name, ceilings)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
-    record.note_facts({**setup.facts, **program_facts(scenario)})
+    record.note_facts({**setup.facts, **setup.bench.facts()})
     with host.preferred(), standing_bench(setup, listener):
-        control = Unixctl(setup.places.control)
-        bench = Standing(setup, control, engine, record, listener, began, recorded, on_stoppable, ceilings)
+        live = setup.bench.open()
+        bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
-            settings = in_force(setup.scenario, setup.places, control)
+            settings = live.settings()
             result = replace((measure or MEASURES[scenario.measure])(bench), settings=settings)
-            _attach_flows(bench)
+            _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
             raise
         finally:
-            control.close()
+            live.close()
     if ceiling_test:
         result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
     if no_ceiling:
@@ -127,11 +122,11 @@ def ceilings_of(
     return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 
 
-def _attach_flows(bench: Standing) -> None:
-    """The datapath's flows as they stand; the result does not depend on them."""
+def _attach_dumps(bench: Standing) -> None:
+    """What the device shows of itself as it stands; the result does not depend on it."""
     with suppress(PinchpointError):
-        flows = bench.control.call("dpctl/dump-flows", "-m")
-        bench.record.attach(f"{bench.scenario.name}.datapath-flows.txt", first_lines(flows, MOST_ATTACHED))
+        for name, text in bench.live.dumps().items():
+            bench.record.attach(f"{bench.scenario.name}.{name}", first_lines(text, MOST_ATTACHED))
 
 
 def first_lines(text: str, most: int) -> str:
@@ -144,7 +139,8 @@ def first_lines(text: str, most: int) -> str:
 
 
 def _attach_log(bench: Standing) -> None:
-    """The switch's log, which is removed with the bench; what failed is reported either way."""
+    """The device's log, which is removed with the bench; what failed is reported either way."""
     with suppress(PinchpointError, OSError):
-        log = Path(bench.setup.places.log).read_text(errors="replace")
-        bench.record.attach(f"{bench.scenario.name}.ovs-vswitchd.log", log[-MOST_ATTACHED:])
+        if log := bench.live.log():
+            name, text = log
+            bench.record.attach(f"{bench.scenario.name}.{name}", text[-MOST_ATTACHED:])

@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 
 from pinchpoint.bench import host
 from pinchpoint.diagnose import soak as diagnosis
-from pinchpoint.diagnose.load import pmd_loads
 from pinchpoint.diagnose.soak import Window
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
@@ -94,7 +94,9 @@ class Windows:
             if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
         )
         ends, apart = (self._before, sample), len(self._scenario.engine.cpus) > 1
-        one = diagnosis.window(self.span_s, self._load_fps, ends, seen, steal_s, receives_apart=apart)
+        one = diagnosis.window(
+            self.span_s, self._load_fps, ends, seen, steal_s, device_of(self._scenario).loads, receives_apart=apart
+        )
         self._before = sample
         self.span_s += one.span_s
         found = self._measurement(one, seen)
@@ -128,7 +130,7 @@ class Windows:
             metrics=diagnosis.window_metrics(one),
             account=diagnosis.account(one),
             observed={name: value for name, value in seen.items() if value},
-            pmds=pmd_loads(seen, one.span_s),
+            pmds=device_of(self._scenario).loads(seen, one.span_s),
             validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
             reason=reason,
         )
@@ -141,14 +143,14 @@ def smallest_ring(scenario: Scenario) -> int:
 
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.pmd_cpus):
+    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
 
         def keep(found: Measurement) -> None:
             bench.record.keep_measurement(found)
             bench.listener.measurement_ends(found)
 
         recorded = [one for one in bench.recorded.measurements if one.kind == MeasureKind.SOAK]
-        bracket = Bracket(witnesses(bench.setup, bench.control))
+        bracket = Bracket(witnesses(bench.setup, bench.live))
         windows = Windows(bench.scenario, bracket, keep, recorded)
         earlier = bench.recorded.trials
         return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)

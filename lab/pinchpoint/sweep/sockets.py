@@ -13,11 +13,11 @@ import msgspec
 
 from pinchpoint.bench import host
 from pinchpoint.bench.resource import ENVIRONMENT_MARK
-from pinchpoint.diagnose import load, socket_metrics, windows
+from pinchpoint.diagnose import socket_metrics, windows
 from pinchpoint.diagnose.sockets import moved, source_ports, verdict
 from pinchpoint.diagnose.windows import Window
-from pinchpoint.dut.ovs import switch_versions
-from pinchpoint.dut.relayed import relayed_hosts
+from pinchpoint.dut.device import Device
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
@@ -67,8 +67,8 @@ class Ends:
     def cpus(self) -> tuple[int, ...]:
         """All that take part: of the pairs, of the switch, and of the relay if there is one."""
         used = (*self.client.cpus[: self.pairs], *self.server.cpus[: self.pairs])
-        relay = self.scenario.engine.cpus[:1] if relayed_hosts(self.scenario) else ()
-        return tuple(sorted({*used, *self.scenario.dut.pmd_cpus, *relay}))
+        relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
+        return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
 
 
 def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
@@ -164,11 +164,11 @@ class WindowMeasurer:
                 "ticks_per_s": os.sysconf("SC_CLK_TCK"),
             },
             observed=seen,
-            pmds=load.pmd_loads(seen, traffic_s),
+            pmds=device_of(self._bench.scenario).loads(seen, traffic_s),
             validity=TrialValidity.VALID,
             reason="",
         )
-        return _judged(found, died), died
+        return _judged(found, died, device_of(self._bench.scenario)), died
 
     def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
         try:
@@ -204,9 +204,9 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     places, record = bench.setup.places, bench.record
     environment = {ENVIRONMENT_MARK: places.bench_id}
     with Pairs(ends.pairs, bench.engine, environment, record.engine_log) as pairs:
-        facts = {**pairs.open(), **switch_versions(bench.scenario, places)}
+        facts = {**pairs.open(), **bench.live.versions()}
         more: list[Collector] = [CpuTime(ends.cpus), BenchProcesses(places.bench_id)]
-        bracket = Bracket([*collectors(bench.setup, bench.control), *more])
+        bracket = Bracket([*collectors(bench.setup, bench.live), *more])
         record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})
         measurer = WindowMeasurer(bench, ends, pairs, bracket)
         bench.on_stoppable(measurer)
@@ -231,13 +231,14 @@ def _valid(found: Sequence[Measurement]) -> list[Measurement]:
     return [one for one in found if one.validity is TrialValidity.VALID]
 
 
-def _judged(found: Measurement, died: DutError | None) -> Measurement:
+def _judged(found: Measurement, died: DutError | None, device: Device) -> Measurement:
     window = windows.read(found)
     validity, reason = windows.judge(window)
     if died is not None:
         validity = TrialValidity.ABORTED
         reason = f"{reason}; {died.message}" if reason else died.message
-    metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, found.observed)
+    own, handled = device.metrics(found.observed), device.handled(found.observed)
+    metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, own, handled)
     return replace(found, metrics=metrics, validity=validity, reason=reason, change=window.change)
 
 
@@ -299,13 +300,6 @@ def _warnings(
         lines.append(f"{len(found) - valid} of {len(found)} windows discarded and repeated; the last one: {last}")
     if limit is not None:
         counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
-        built = {"OpenFlow rules": rules(scenario), "extra ports": scenario.dut.extra_ports.count}
+        built = device_of(scenario).contents(scenario)
         lines += socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
     return lines
-
-
-def rules(scenario: Scenario) -> int:
-    """OpenFlow rules of all bridges as the scenario gives them."""
-    return sum(
-        len(bridge.rules) + sum(series.count for series in bridge.rule_series) for bridge in scenario.dut.bridges
-    )

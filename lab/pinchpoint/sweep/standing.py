@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from pinchpoint.dut.unixctl import Unixctl
+from pinchpoint.dut.device import Live
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
@@ -64,7 +64,7 @@ class Standing:
     """Everything that a measure needs of a bench that stands."""
 
     setup: Setup
-    control: Unixctl  # of the switch
+    live: Live  # the device
     engine: Sequence[str]  # the command that starts one
     record: Record
     listener: Listener

@@ -13,7 +13,7 @@ from pathlib import Path
 from pinchpoint.bench import host
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon
-from pinchpoint.dut.daemons import SWITCH
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
 from pinchpoint.model.errors import BenchError
@@ -48,7 +48,8 @@ def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[N
 
 def switch_pid(setup: Setup) -> int:
     """The process of the bench's switch. Raises BenchError if it has gone."""
-    return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon) and one.name == SWITCH))
+    name = device_of(setup.scenario).freezing(setup.scenario).daemon
+    return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon) and one.name == name))
 
 
 @contextmanager
@@ -107,13 +108,13 @@ def connected(a: Standing, b: Standing) -> Iterator[Pair]:
     """The one engine of both benches; it ends with the block."""
     benches = dict(zip(SIDES, (a, b), strict=True))
     instrument = ProcessInstrument(
-        joint_request({prefix(side): (one.scenario, one.setup.places) for side, one in benches.items()}),
+        joint_request({prefix(side): (one.scenario, one.setup.bench) for side, one in benches.items()}),
         command=a.engine,
         environment={ENVIRONMENT_MARK: b.setup.places.bench_id},
         log=a.record.engine_log,
     )
     try:
-        await_engine_pages(a.scenario, b.scenario)
+        await_engine_pages(a.setup, b.setup)
         yield Pair(benches, instrument, instrument.open())
     finally:
         instrument.close()

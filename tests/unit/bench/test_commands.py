@@ -7,9 +7,10 @@ import pytest
 from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.builder import Cleaned
 from pinchpoint.cli import inspect, main
-from pinchpoint.dut import ovs
+from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.registry import default, device, device_of
 from pinchpoint.model.errors import BenchError
-from pinchpoint.scenario import load, parse
+from pinchpoint.scenario import load
 
 QUICKSTART = Path(__file__).parents[3] / "studies" / "quickstart"
 
@@ -56,12 +57,11 @@ def test_an_interrupted_command_promises_nothing(monkeypatch, capsys):
 def test_doctor_asks_for_the_hugepages_of_the_quickstart(monkeypatch):
     asked = []
 
-    def note(_datapath, cpus=(), hugepages=0):
-        asked.append(hugepages)
-        return iter([requirements.Probe("ovs-vswitchd", True, "")])
+    def note(pages, _otherwise):
+        asked.append(pages)
+        return requirements.Probe("hugepages", True, "")
 
-    monkeypatch.setattr(requirements, "probe", note)
-    monkeypatch.setattr(inspect, "_engine_probes", lambda: [])
-    assert main.main(["doctor"]) == 0
-    needed = {ovs.hugepages_needed(load(path)) for path in QUICKSTART.glob("*.toml")}
-    assert needed == {asked[0]} == {ovs.hugepages_needed(parse(inspect._PLAINEST, "plainest.toml"))}
+    monkeypatch.setattr(needs, "hugepages", note)
+    list(device(default()).probes())
+    needed = {device_of(scenario).pages(scenario) for path in QUICKSTART.glob("*.toml") if (scenario := load(path))}
+    assert needed == set(asked)

@@ -10,8 +10,11 @@ from hypothesis import strategies as st
 
 from pinchpoint.bench import numa
 from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
+from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.placement import alike, placed
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import InputError, RequirementError
-from pinchpoint.model.scenario import Datapath, NumaPlacement, Point
+from pinchpoint.model.scenario import NumaPlacement, Point
 from pinchpoint.scenario import parse
 
 TWO = Topology({0: (0, 1, 2, 3), 1: (4, 5, 6, 7)})
@@ -34,6 +37,10 @@ engine = { cpus = [0] }
 port = [{ name = "left" }, { name = "right" }]
 stream = [{ from = "left", to = "right" }]
 """
+
+
+def with_memory(scenario, machine):
+    return device_of(scenario).on_nodes(scenario, machine)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +153,7 @@ def where(scenario):
 
 
 def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
-    moved, facts = numa.placed(hosts(DIFFERENT, datapath="dpdk"), TWO)
+    moved, facts = placed(hosts(DIFFERENT, datapath="dpdk"), TWO)
     assert where(moved) == ((0,), (4,), (5,), (6,))
     words = (
         "different: client on CPU 0, node 0; server on CPU 4, node 1; switch on CPU 5, node 1; relay on CPU 6, node 1"
@@ -168,7 +175,7 @@ def test_a_socket_scenarios_ends_and_switch_move_and_the_record_says_where():
     ],
 )
 def test_switch_and_engine_are_on_the_servers_node(scenario, machine, found):
-    moved, _ = numa.placed(scenario, machine)
+    moved, _ = placed(scenario, machine)
     assert where(moved) == found
     server, switch, engine = (machine.nodes_of(cpus) for cpus in found[1:])
     assert server == switch == engine
@@ -177,8 +184,8 @@ def test_switch_and_engine_are_on_the_servers_node(scenario, machine, found):
 def test_a_switch_never_gets_a_hosts_cpu_that_the_scenario_does_not_share():
     crowded = Topology({0: (0, 1), 1: (2,)})
     with pytest.raises(RequirementError, match="node 1 has too few CPUs for server and switch to have their own"):
-        numa.placed(hosts(DIFFERENT), crowded)
-    moved, _ = numa.placed(hosts(DIFFERENT, pmds=(0,)), crowded)
+        placed(hosts(DIFFERENT), crowded)
+    moved, _ = placed(hosts(DIFFERENT, pmds=(0,)), crowded)
     assert where(moved) == ((0,), (2,), (2,), (2,)), "what the scenario shares may be shared elsewhere"
 
 
@@ -186,26 +193,26 @@ def test_queues_follow_the_pmd_thread_that_they_are_pinned_to():
     plain = parse(PORTS.replace("[1]", "[1, 2]"), "ports.toml")
     left, right = plain.ports
     pinned = replace(left, queues=2, rxq_affinity="0:2,1:1")
-    moved, _ = numa.placed(replace(plain, numa=DIFFERENT, ports=(pinned, right)), TWO)
+    moved, _ = placed(replace(plain, numa=DIFFERENT, ports=(pinned, right)), TWO)
     assert moved.dut.pmd_cpus == (4, 5)
     assert [port.rxq_affinity for port in moved.ports] == ["0:5,1:4", ""]
 
 
 def test_a_rate_scenarios_engine_and_pmds_move():
     scenario = replace(parse(PORTS, "ports.toml"), numa=DIFFERENT)
-    moved, facts = numa.placed(scenario, TWO)
+    moved, facts = placed(scenario, TWO)
     assert (moved.engine.cpus, moved.dut.pmd_cpus) == ((0,), (4,))
-    assert "PMDs on CPU 4, node 1" in facts["NUMA placement of ports"]
+    assert "device on CPU 4, node 1" in facts["NUMA placement of ports"]
     assert numa.daemon_nodes(moved, TWO) == (1,)
-    bound = numa.with_socket_mem(moved, TWO)
+    bound = with_memory(moved, TWO)
     assert bound.dut.other_config == {"dpdk-socket-mem": f"0,{moved.dut.memory_mb}"}
-    assert numa.with_socket_mem(bound, Topology({0: (0, 4), 1: (1,)})) == bound, "what is said already stays"
+    assert with_memory(bound, Topology({0: (0, 4), 1: (1,)})) == bound, "what is said already stays"
 
 
 def test_engine_and_pmds_never_share_a_cpu_to_be_on_one_node():
     scenario = replace(parse(PORTS, "ports.toml"), numa=SAME)
     with pytest.raises(RequirementError, match="too few CPUs for engine and PMDs"):
-        numa.placed(scenario, Topology({0: (0,), 1: (1,)}))
+        placed(scenario, Topology({0: (0,), 1: (1,)}))
 
 
 def swept(placement, repeat=1, **more):
@@ -218,9 +225,9 @@ def swept(placement, repeat=1, **more):
 def test_same_is_needless_beside_any_on_a_machine_with_one_node():
     units = [swept(one, repeat) for repeat in (1, 2) for one in (SAME, ANY, DIFFERENT)]
     reason = "places everything as numa = any does here: one NUMA node"
-    assert numa.alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
-    assert numa.alike(units, TWO) == {}, "there its memory is bound"
-    assert numa.alike(units, WITH_MEMORY_NODE) == {}
+    assert alike(units, ONE) == {"g.numa-same.r1": reason, "g.numa-same.r2": reason}
+    assert alike(units, TWO) == {}, "there its memory is bound"
+    assert alike(units, WITH_MEMORY_NODE) == {}
 
 
 @pytest.mark.parametrize(
@@ -229,20 +236,21 @@ def test_same_is_needless_beside_any_on_a_machine_with_one_node():
     ids=["none", "no any", "of another repeat", "elsewhere", "another datapath"],
 )
 def test_what_no_other_unit_measures_is_needed(other):
-    assert numa.alike([swept(SAME), *other], ONE) == {}
+    assert alike([swept(SAME), *other], ONE) == {}
 
 
 def test_what_cannot_be_placed_is_not_called_alike():
     units = [swept(one, client=(0, 1, 2)) for one in (ANY, SAME)]
-    assert numa.alike(units, ONE) == {}
+    assert alike(units, ONE) == {}
 
 
 def test_nothing_is_bound_where_the_scenario_leaves_it_open():
     scenario = parse(PORTS, "ports.toml")
-    assert numa.placed(scenario, TWO) == (scenario, {})
+    device = device_of(scenario)
+    assert numa.placed(scenario, TWO, device.moved, relays=False) == (scenario, {})
     assert numa.daemon_nodes(scenario, TWO) is None
-    assert numa.with_socket_mem(scenario, ONE) == scenario
-    assert numa.with_socket_mem(parse(HOSTS, "hosts.toml"), TWO) == parse(HOSTS, "hosts.toml")
+    assert with_memory(scenario, ONE) == scenario
+    assert with_memory(parse(HOSTS, "hosts.toml"), TWO) == parse(HOSTS, "hosts.toml")
 
 
 def policy_line():

@@ -5,8 +5,11 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.bench import requirements
+from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
+from pinchpoint.dut.requirements import require
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Bridge, Datapath, Host, Tunnel
+from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
 
 PLAIN = """
@@ -26,9 +29,9 @@ def lacking(monkeypatch, wanted, cpus=(0, 1)):
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.shutil, "which", lambda name: f"/bin/{name}")
-    monkeypatch.setattr(requirements, "_vswitchd", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "program", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
     try:
-        requirements.require(wanted)
+        require(wanted)
     except RequirementError as error:
         return str(error)
     return ""
@@ -44,14 +47,14 @@ def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp
 
 
 def test_one_cpu_is_enough_where_nothing_polls(monkeypatch):
-    one = replace(scenario(pmd_cpus=(0,)), ports=(), streams=(), hosts=(Host("a", "br0", "10.0.0.1/24", (0,)),))
+    one = replace(scenario(pmd_cpus=(0,)), ports=(), streams=(), hosts=(Host("a", "10.0.0.1/24", (0,)),))
     assert lacking(monkeypatch, one, cpus=[0]) == ""
     polling = replace(one, dut=replace(one.dut, datapath=Datapath.AF_XDP))
     assert "two CPUs" in lacking(monkeypatch, polling, cpus=[0])
 
 
 def test_a_hosts_cpu_must_be_usable(monkeypatch):
-    told = lacking(monkeypatch, replace(scenario(), hosts=(Host("a", "br0", "10.0.0.1/24", (5,)),)))
+    told = lacking(monkeypatch, replace(scenario(), hosts=(Host("a", "10.0.0.1/24", (5,)),)))
     assert "CPU 5 cannot be used here" in told
 
 

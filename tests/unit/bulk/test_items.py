@@ -7,12 +7,12 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pinchpoint.bench.resource import Namespace, TapLinks
+from pinchpoint.bench.resource import Namespace
 from pinchpoint.bulk import needs
-from pinchpoint.bulk.flows import Flows
-from pinchpoint.bulk.ovsdb import Ovsdb
-from pinchpoint.bulk.ports import Ports
-from pinchpoint.dut.ovs import OvsPlaces
+from pinchpoint.dut.ovs.bench import OvsPlaces
+from pinchpoint.dut.ovs.bulk_flows import Flows
+from pinchpoint.dut.ovs.bulk_ports import Ports
+from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Build
 
@@ -45,9 +45,8 @@ def build(what):
 
 
 def test_a_build_s_leftovers_belong_to_the_bench():
-    assert needs.resources(build("veths"), PLACES) == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
-    assert needs.resources(build("ports"), PLACES) == (TapLinks("pp-b1-dut"),)
-    assert needs.resources(build("flows"), PLACES) == needs.resources(None, PLACES) == ()
+    assert needs.resources(build("veths"), "b1") == (Namespace("pp-b1-near"), Namespace("pp-b1-far"))
+    assert needs.resources(build("flows"), "b1") == needs.resources(None, "b1") == ()
 
 
 @pytest.fixture

@@ -1,7 +1,10 @@
 """What a scenario may ask for is what can be done."""
 
-from pinchpoint.bulk import flows, ports, veths
-from pinchpoint.scenario.measure_keys import METHODS
+from pinchpoint.bulk import veths
+from pinchpoint.dut.device import made_by
+from pinchpoint.dut.ovs import bulk_flows as flows
+from pinchpoint.dut.ovs import bulk_ports as ports
+from pinchpoint.dut.registry import default, device
 
 FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words outgrow a command line
 
@@ -9,4 +12,4 @@ FOR_THE_BENCHMARK_ONLY = {"command"}  # one ovs-vsctl for all ports: its words o
 def test_the_methods_of_a_scenario_are_those_of_its_builders():
     built = {"flows": flows.METHODS, "ports": ports.METHODS, "veths": veths.METHODS}
     offered = {what: [one for one in methods if one not in FOR_THE_BENCHMARK_ONLY] for what, methods in built.items()}
-    assert offered == {what: list(methods) for what, methods in METHODS.items()}
+    assert offered == {what: list(one.methods) for what, one in made_by(device(default()).keys).items()}

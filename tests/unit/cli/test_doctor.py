@@ -6,6 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from pinchpoint.bench import requirements
+from pinchpoint.cli import inspect
 from pinchpoint.cli.inspect import doctor
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
@@ -17,8 +18,9 @@ def diagnosis(monkeypatch, *lacking, options=()):
     found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
     monkeypatch.setattr(process, "backends", lambda: found)
     monkeypatch.setattr(process, "find_engine", lambda: "/bin/engine")
-    vswitchd = requirements.Probe("ovs-vswitchd", True, "here")
-    monkeypatch.setattr(requirements, "probe", lambda *_, **__: iter([vswitchd]))
+    monkeypatch.setattr(inspect, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
+    monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)
 
 

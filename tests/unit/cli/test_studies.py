@@ -142,7 +142,7 @@ def test_a_study_that_cannot_be_read_does_not_hide_the_others(monkeypatch, mine)
 def test_check_tells_points_and_time_of_sweeps_and_studies(mine, swept):
     assert f"{swept}: ok. 6 points: five-tuples 1, 4, 16, 64, 128, 255, 2 repeats" in output("check", swept)
     told = output("check", mine)
-    assert f"{mine / 'plain.toml'}: ok. 2 ports, 1 rules" in told
+    assert f"{mine / 'plain.toml'}: ok. 2 ports, 1 OpenFlow rules" in told
     assert "7 points in 2 groups, repeated: 13 units, about " in told
     assert "2 points: five-tuples 1, 255, 2 repeats" in output("check", swept, "--quick")
 

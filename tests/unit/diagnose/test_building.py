@@ -12,6 +12,8 @@ from pinchpoint.diagnose.building import (
     metrics,
     warnings,
 )
+from pinchpoint.dut.device import made_by
+from pinchpoint.dut.registry import default, device
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.scenario import Build
 from pinchpoint.model.trial import TrialValidity
@@ -20,7 +22,13 @@ from pinchpoint.model.trial import TrialValidity
 def built(what="flows", growth=1.0, disturbed=None, taken=(), peak=50_000_000):
     build = Build(what, "process", 1000, 40, len(taken), 0.0)
     usage = Usage(10_000_000, 12_000_000, peak, 1.5, 3.0)
-    return Built(build, 2.0, 2.5, growth, 4.0, None, usage, disturbed, taken, 0.01, 0.1)
+    shown_by = made_by(device(default()).keys)[what].shown_by
+    return Built(build, shown_by, 2.0, 2.5, growth, 4.0, None, usage, disturbed, taken, 0.01, 0.1)
+
+
+def why(build):
+    """Why time per item may grow, as the device that makes them says."""
+    return made_by(device(default()).keys)[build.what].why_slower.get(build.method, "")
 
 
 def measurement(found, account=None, observed=None):
@@ -60,12 +68,12 @@ def test_the_last_probed_rule_s_first_frame_is_the_figure_and_untaken_ones_are_t
     assert (metric.value, metric.low) == (2.25, 0.5)
     assert "2 of 3" in metric.note
     account = {"probes": {"taken_s": list(found.taken_s)}}
-    assert warnings(measurement(found, account), found.build) == ("1 of 3 probed rules took no frame",)
+    assert warnings(measurement(found, account), "") == ("1 of 3 probed rules took no frame",)
 
 
 def test_growth_is_told_with_its_reason():
     found = built("ports", growth=9.0)
-    (words,) = warnings(measurement(found), found.build)
+    (words,) = warnings(measurement(found), why(found.build))
     assert "grew 9.0 x" in words
     assert "whole database" in words
 
@@ -87,7 +95,7 @@ def test_a_path_that_never_worked_has_no_blocked_time_and_that_is_told():
     quiet = carried(lost=10_000, gap_s=None)
     why = disturbance(quiet, carried(lost=10_000, gap_s=None))
     assert "100 % of the load was lost before anything happened" in why
-    assert warnings(measurement(built(), {"refused": why}), built().build) == (why,)
+    assert warnings(measurement(built(), {"refused": why}), "") == (why,)
     assert "blocked time" not in values(metrics(built()))
 
 
@@ -140,7 +148,7 @@ def test_a_build_that_the_host_disturbed_says_so_in_every_place(observed, words)
     assert found.validity is TrialValidity.NOISY_HOST
     assert words in found.reason
     assert all(metric.disturbed and "the host was disturbed" in metric.cautions for metric in found.metrics)
-    (warning,) = warnings(found, built().build)
+    (warning,) = warnings(found, "")
     assert words in warning
 
 

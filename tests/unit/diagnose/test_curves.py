@@ -9,11 +9,12 @@ from points import FLOWS, ndr, rate, result, sweep
 from pinchpoint.diagnose.curves import bound_of, curves, estimate, metrics_of
 from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.diagnose.visibility import MOST_LISTED
+from pinchpoint.dut.ovs.collectors import FlowDump
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor
 from pinchpoint.model.study import Bound, Curve, Refusal
-from pinchpoint.observe.ovs import FlowDump
 
 
 def _one(*results: ScenarioResult, factors: tuple[Factor, ...] = (FLOWS,)) -> Curve:
@@ -144,7 +145,7 @@ def test_rates_without_a_lower_bound_are_reported_too() -> None:
 @pytest.mark.parametrize("status", list(RateStatus))
 def test_a_metric_of_a_rate_is_read_as_the_rate_whether_or_not_its_run_stored_that(status: RateStatus) -> None:
     found = rate(status, 3e6, 3.1e6, "reason")
-    (metric,) = of_rates((found,), (), None)
+    (metric,) = of_rates((found,), (), None, own_metrics)
     bounds = {RateStatus.BELOW_MINIMUM: "below", RateStatus.LOSES_ALWAYS: "refused"}
     assert bound_of(metric).value == bounds.get(status, status.value)
     older = result({"five-tuples": 512}, [replace(metric, bound=None)], rates=(found,))

@@ -7,7 +7,8 @@ from comparisons import run_info
 from sweeps import base
 
 from pinchpoint.diagnose import differences
-from pinchpoint.model.scenario import RuleSeries, SearchMethod
+from pinchpoint.dut.ovs.spec import RuleSeries
+from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.scenario.plain import to_plain
 
 PLAIN = base()

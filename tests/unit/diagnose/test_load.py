@@ -2,7 +2,8 @@
 
 import pytest
 
-from pinchpoint.diagnose.load import dut_threads, pmd_loads, siblings_s
+from pinchpoint.diagnose.load import dut_threads, siblings_s
+from pinchpoint.dut.ovs.load import loads
 
 SEEN = {
     "elapsed_s/pmd": 1.25,
@@ -20,7 +21,7 @@ SEEN = {
 
 
 def test_busy_share_counts_only_the_seconds_with_traffic():
-    (load,) = pmd_loads(SEEN, traffic_s=1.0)
+    (load,) = loads(SEEN, traffic_s=1.0)
     assert load.clock_hz == pytest.approx(2.6e9)
     assert load.busy_share == pytest.approx(0.5), "1.3 of the 2.6 G cycles of one second, not of 1.25"
     assert load.cycles_per_packet == pytest.approx(1300)
@@ -28,19 +29,19 @@ def test_busy_share_counts_only_the_seconds_with_traffic():
 
 
 def test_an_idle_main_thread_is_not_listed():
-    assert [load.name for load in pmd_loads(SEEN, 1.0)] == ["PMD core 1"]
+    assert [load.name for load in loads(SEEN, 1.0)] == ["PMD core 1"]
 
 
 def test_the_main_threads_load_is_its_processor_time():
     seen = SEEN | {"ovs/pmd/main/packets_received": 5}
-    main = pmd_loads(seen, 0.5)[-1]
+    main = loads(seen, 0.5)[-1]
     assert (main.name, main.core) == ("main thread", None)
     assert main.busy_share == pytest.approx(0.8)
     assert main.cycles_per_packet is None
 
 
 def test_missing_counters_stay_missing():
-    (load,) = pmd_loads({"ovs/pmd/core1/packets_received": 5}, 1.0)
+    (load,) = loads({"ovs/pmd/core1/packets_received": 5}, 1.0)
     assert (load.busy_share, load.cycles_per_packet, load.emc_hits, load.upcalls) == (None, None, None, None)
 
 

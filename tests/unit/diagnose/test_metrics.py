@@ -7,6 +7,7 @@ import support
 import trials
 
 from pinchpoint.diagnose.metrics import of_load, of_rates, of_trial
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
 from pinchpoint.model.trial import PmdLoad
 
@@ -21,12 +22,12 @@ def found(metrics):
 
 
 def seen_with(observed, pmds=(CORE_1,), **more):
-    return found(of_trial(replace(trials.trial(pmds=pmds, **more), observed=observed)))
+    return found(of_trial(replace(trials.trial(pmds=pmds, **more), observed=observed), own_metrics))
 
 
 def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
     rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
-    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6, 3.4e6)),), (), None))
+    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6, 3.4e6)),), (), None, own_metrics))
     assert {name: one.value for name, one in metrics.items()} == {
         "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6, "NDR best sustained": 3.4e6,
     }  # fmt: skip
@@ -40,7 +41,7 @@ def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
 def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate():
     floor = LossFloor(0.0012, 0.0010, 0.0014, 10e3, 12)
     always = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 0.2, 0.0, "", floor=floor)
-    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None))
+    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, own_metrics))
     assert list(metrics) == ["loss at any load"]
     loss = metrics["loss at any load"]
     assert (loss.unit, loss.value, loss.low, loss.high) == ("share", 0.0012, 0.0010, 0.0014)
@@ -152,7 +153,7 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
         Rate(0.005, RateStatus.AT_LEAST, 4.0e6, None, 1.0, 21.0, "search.max_load_fps reached"),
         Rate(0.01, RateStatus.BELOW_MINIMUM, None, 10.0, 1.0, 21.0, "lost"),
     ]
-    metrics = found(of_rates(rates, (), None))
+    metrics = found(of_rates(rates, (), None, own_metrics))
     assert (metrics["NDR"].value, metrics["NDR"].low, metrics["NDR"].high) == (3.0e6, 3.0e6, 3.1e6)
     assert metrics["PDR 0.5 %"].note == "at least: search.max_load_fps reached"
     assert set(metrics) == {"NDR", "PDR 0.5 %"}
@@ -161,9 +162,9 @@ def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
 def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent():
     limit = trials.trial(counts=trials.stream_counts(offered=1000))
     asked = replace(support.stream(), flows=65_536)
-    one = found(of_rates((), (), limit, (asked,)))["five-tuples sent"]
+    one = found(of_rates((), (), limit, own_metrics, (asked,)))["five-tuples sent"]
     assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
-    one = found(of_rates((), (), limit, (replace(asked, flows=512),)))["five-tuples sent"]
+    one = found(of_rates((), (), limit, own_metrics, (replace(asked, flows=512),)))["five-tuples sent"]
     assert (one.value, one.cautions) == (512, ())
 
 

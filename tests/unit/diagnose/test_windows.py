@@ -4,6 +4,8 @@ import pytest
 from socket_windows import cpu, main_thread, measurement, pair, rate
 
 from pinchpoint.diagnose import socket_metrics, windows
+from pinchpoint.dut.ovs.metrics import handled
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.trial import TrialValidity
 
@@ -15,7 +17,10 @@ def judge(*pairs, seen=None):
 
 
 def metrics_of(found):
-    return {one.name: one for one in socket_metrics.of_window(windows.read(found), found.observed)}
+    return {
+        one.name: one
+        for one in socket_metrics.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+    }
 
 
 def test_a_quiet_window_is_valid():

@@ -10,17 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench.resource import Command, Host, TextFile, Veth
-from pinchpoint.dut import daemons, ovs, settings
-from pinchpoint.dut.daemons import pci_arguments, tuned
-from pinchpoint.dut.ports import switch_ports
-from pinchpoint.dut.rules import arp_responder, rule_place
+from pinchpoint.dut.attach import pci_arguments
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.ovs import bench as ovs
+from pinchpoint.dut.ovs import daemons, settings
+from pinchpoint.dut.ovs.daemons import tuned
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.ports import switch_ports
+from pinchpoint.dut.ovs.rules import arp_responder, rule_place
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
-from pinchpoint.model.scenario import ArpResponder, Bridge, Datapath, ExtraPorts, Patch, Range, Rule, RuleSeries, Tunnel
-from pinchpoint.model.scenario import Host as HostOf
+from pinchpoint.model.scenario import Range
 from pinchpoint.scenario import parse
 
-PLACES = ovs.OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
+PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
 PLAIN = """
 dut = { datapath = "dpdk", pmd_cpus = [1], rules = "in_port={left},actions=output:{right}" }
 engine = { cpus = [0] }
@@ -36,7 +40,7 @@ def scenario(datapath="dpdk", ports=None, hosts=(), **dut):
 
 
 def commands(wanted, program):
-    resources = ovs.bench(wanted, PLACES, 0, 100_000)
+    resources = ovs.bench(wanted, PLACES, Pages(0, 100_000))
     return [one.argv for one in resources if isinstance(one, Command) and one.argv[0] == program]
 
 
@@ -48,7 +52,7 @@ def row(count):
 
 
 def test_numbers_are_known_before_the_switch_runs_and_run_from_1_in_every_bridge():
-    wanted = scenario(hosts=(HostOf("h", "br1", "10.0.0.1/24", (0,)),), **row(3))
+    wanted = scenario(hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br1"),), **row(3))
     found = [(port.bridge, port.word, port.number) for port in switch_ports(wanted, PLACES)]
     assert found == [
         ("br0", "left", 1),
@@ -71,7 +75,7 @@ def test_fifty_bridges_and_their_patches_are_one_transaction_with_names_of_their
 
 
 def test_a_rule_may_name_the_ports_of_its_own_bridge():
-    (file,) = [one for one in ovs.bench(scenario(**row(2)), PLACES, 0, 0) if isinstance(one, TextFile)]
+    (file,) = [one for one in ovs.bench(scenario(**row(2)), PLACES, Pages(0, 0)) if isinstance(one, TextFile)]
     assert file.lines == ("actions=output:3",)
 
 
@@ -112,7 +116,7 @@ def test_idle_ports_come_five_thousand_at_a_time(count, transactions):
 
 
 def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
-    made = [one for one in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, 0, 0)
+    made = [one for one in ovs.bench(scenario(extra_ports=ExtraPorts(5_000, "internal")), PLACES, Pages(0, 0))
             if isinstance(one, Command) and "idle1" in one.argv]  # fmt: skip
     assert len(made[0].describe()) < 5_000
     assert made[0].describe().endswith("more words")
@@ -120,8 +124,8 @@ def test_a_plan_of_thousands_of_words_is_told_in_a_line_that_can_be_read():
 
 @pytest.mark.parametrize(("datapath", "offloads"), [("af_packet", False), ("af_xdp", False), ("kernel", True)])
 def test_hosts_leave_checksums_to_the_device_only_where_the_kernel_forwards(datapath, offloads):
-    wanted = scenario(datapath, ports=(), hosts=(HostOf("h", "br0", "10.0.0.1/24", (0,)),))
-    (host,) = [one for one in ovs.bench(wanted, PLACES, 0, 0) if isinstance(one, Host)]
+    wanted = scenario(datapath, ports=(), hosts=(OvsHost("h", "10.0.0.1/24", (0,), bridge="br0"),))
+    (host,) = [one for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Host)]
     assert host.offloads is offloads
     assert ("tx off" in host.describe()) is not offloads
 
@@ -130,7 +134,7 @@ def test_queues_of_a_port_are_queues_of_its_veth_and_of_the_switch():
     plain = scenario("af_xdp")
     left, right = plain.ports
     wanted = replace(plain, ports=(replace(left, queues=2, rxq_affinity="0:1,1:3"), right))
-    veths = {one.name: one.queues for one in ovs.bench(wanted, PLACES, 0, 0) if isinstance(one, Veth)}
+    veths = {one.name: one.queues for one in ovs.bench(wanted, PLACES, Pages(0, 0)) if isinstance(one, Veth)}
     assert veths == {"left": 2, "right": 1}
     columns = {port.name: port.columns for port in switch_ports(wanted, PLACES)}
     assert columns["left"] == {
@@ -208,7 +212,7 @@ class Answers:
 def in_force(monkeypatch, tmp_path, log=LOG, datapath="dpdk", pmd_cpus=(1, 3), **asked):
     plain = scenario(datapath, pmd_cpus=pmd_cpus)
     wanted = replace(plain, dut=replace(plain.dut, tuning=replace(plain.dut.tuning, **asked)))
-    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    places = OvsPlaces("b1", PurePosixPath(tmp_path))
     (tmp_path / "vswitchd.log").write_text(log)
     stored = json.dumps({"data": [[["map", list(tuned(wanted.dut.tuning).items())]]]})
     monkeypatch.setattr(settings, "run_command", lambda *_, **__: stored)
@@ -252,14 +256,14 @@ def test_what_is_stored_and_not_followed_is_told(monkeypatch, tmp_path, asked, t
 @pytest.mark.parametrize(("count", "at_least_s"), [(1, 120), (500_000, 600)])
 def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
     bridge = Bridge("br0", (), (RuleSeries("priority=1,ip,nw_dst={ipv4:10.0.0.1},actions=drop", count),))
-    resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, 0, 100_000)
+    resources = ovs.bench(scenario(bridges=(bridge,)), PLACES, Pages(0, 100_000))
     (adding,) = [one for one in resources if isinstance(one, Command) and "add-flows" in one.argv]
     assert at_least_s <= adding.timeout_s < at_least_s + 60
 
 
 def test_a_switch_without_dpdk_has_no_version_of_it(monkeypatch, tmp_path):
     monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.1.0"\nnone\n')
-    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    places = OvsPlaces("b1", PurePosixPath(tmp_path))
     told = daemons.switch_versions(scenario(), places)
     assert told == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
 
@@ -267,7 +271,7 @@ def test_a_switch_without_dpdk_has_no_version_of_it(monkeypatch, tmp_path):
 def test_the_version_of_a_build_of_ones_own_is_told_apart_from_that_of_the_installed_switch(monkeypatch, tmp_path):
     monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.6.0"\nnone\n')
     own = scenario(vswitchd="/opt/ovs/sbin/ovs-vswitchd")
-    places = ovs.OvsPlaces("b1", PurePosixPath(tmp_path))
+    places = OvsPlaces("b1", PurePosixPath(tmp_path))
     assert daemons.switch_versions(own, places) == {"switch /opt/ovs/sbin/ovs-vswitchd ovs_version": "3.6.0"}
 
 

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.observe import ovs_text
+from pinchpoint.dut.ovs import text as ovs_text
 
 PMD_STATS = """\
 pmd thread numa_id 0 core_id 1:

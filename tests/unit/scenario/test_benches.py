@@ -2,12 +2,13 @@
 
 import pytest
 
-from pinchpoint.bulk.ports import PREFIX
-from pinchpoint.dut.extra_ports import extra_port
-from pinchpoint.dut.ports import patch_name
-from pinchpoint.dut.tunnels import ends
+from pinchpoint.dut.ovs.bulk_ports import PREFIX
+from pinchpoint.dut.ovs.extra_ports import extra_port
+from pinchpoint.dut.ovs.ports import patch_name
+from pinchpoint.dut.ovs.spec import Datapath, Patch, Tuning
+from pinchpoint.dut.ovs.tunnels import ends
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Burst, Datapath, LossCurve, MeasureKind, NumaPlacement, Patch, Tuning
+from pinchpoint.model.scenario import Burst, LossCurve, MeasureKind, NumaPlacement
 from pinchpoint.scenario import parse
 
 HOSTS = """\

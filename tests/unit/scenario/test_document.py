@@ -3,27 +3,21 @@
 from dataclasses import fields
 from pathlib import Path
 
+from pinchpoint.dut.ovs.keys import TUNING
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, OvsHost, OvsPort, Patch, RuleSeries, Tuning, Tunnel
+from pinchpoint.dut.registry import default
 from pinchpoint.model.scenario import (
-    ArpResponder,
-    Bridge,
     Build,
     Engine,
-    Host,
     Latency,
     Load,
-    OvsDut,
-    Patch,
-    Port,
-    RuleSeries,
     Scenario,
     Search,
     Sockets,
     Stream,
-    Tuning,
-    Tunnel,
     Validity,
 )
-from pinchpoint.scenario import bench_keys, keys, parse
+from pinchpoint.scenario import keys, parse
 from pinchpoint.scenario.document import EXAMPLE, page
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenario.md"
@@ -40,41 +34,48 @@ def test_the_example_is_a_scenario() -> None:
 
 
 def test_every_field_of_the_model_has_a_key() -> None:
-    for table, model in (
-        (keys.PORT, Port),
-        (keys.PATCH, Patch),
-        (keys.TUNNEL, Tunnel),
-        (keys.ARP_RESPONDER, ArpResponder),
-        (keys.HOST, Host),
-        (keys.LOAD, Load),
-        (keys.SOCKETS, Sockets),
-        (keys.BUILD, Build),
-        (keys.ENGINE, Engine),
-        (keys.STREAM, Stream),
-        (keys.SEARCH, Search),
-        (keys.VALIDITY, Validity),
-        (keys.LATENCY, Latency),
+    tables = {table.name: table for table in keys.of_kind(default()).every}
+    for name, model in (
+        ("port", OvsPort),
+        ("patch", Patch),
+        ("tunnel", Tunnel),
+        ("arp_responder", ArpResponder),
+        ("host", OvsHost),
+        ("load", Load),
+        ("sockets", Sockets),
+        ("build", Build),
+        ("engine", Engine),
+        ("stream", Stream),
+        ("search", Search),
+        ("validity", Validity),
+        ("latency", Latency),
     ):
-        assert {key.model_field for key in table.keys} == {field.name for field in fields(model)}
-    assert {key.model_field for key in keys.RULE_SERIES.keys} | {"line"} == {field.name for field in fields(RuleSeries)}
-    assert {key.model_field for key in keys.BRIDGE.keys} | {"rule_series"} == {field.name for field in fields(Bridge)}
-    assert {key.model_field for key in bench_keys.TUNING} == {field.name for field in fields(Tuning)}
+        assert {key.model_field for key in tables[name].keys} == {field.name for field in fields(model)}
+    assert {key.model_field for key in tables["dut.rule_series"].keys} | {"line"} == {
+        field.name for field in fields(RuleSeries)
+    }
+    assert {key.model_field for key in tables["bridge"].keys} | {"rule_series"} == {
+        field.name for field in fields(Bridge)
+    }
+    assert {key.model_field for key in TUNING} == {field.name for field in fields(Tuning)}
 
 
 def test_every_field_of_the_switch_and_the_scenario_has_a_key_or_a_table() -> None:
-    top = {key.model_field for key in keys.TOP.keys} | {table.name for table in keys.TABLES}
+    top = {key.model_field for key in keys.TOP.keys} | {table.name for table in keys.of_kind(default()).every}
     made_of_the_path_and_the_sweep = {"name", "path", "point", "defaulted"}
     plurals = {"ports": "port", "hosts": "host", "streams": "stream"}
     for field in fields(Scenario):
         assert plurals.get(field.name, field.name) in top | made_of_the_path_and_the_sweep, field.name
-    dut = {key.model_field for key in keys.DUT.keys} | {table.name for table in keys.TABLES}
+    dut = {key.model_field for key in keys.of_kind(default()).single[1].keys} | {
+        table.name for table in keys.of_kind(default()).every
+    }
     of_tables = {"tuning": "smc", "bridges": "bridge", "patches": "patch", "tunnels": "tunnel"}
     for field in fields(OvsDut):
         assert of_tables.get(field.name, field.name.removesuffix("s")) in dut or field.name in dut, field.name
 
 
 def test_every_key_is_explained() -> None:
-    for table in keys.TABLES:
+    for table in keys.of_kind(default()).every:
         for key in table.keys:
             assert key.doc.endswith("."), key.name
             assert f"| `{key.name}` |" in page()

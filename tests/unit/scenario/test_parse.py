@@ -7,8 +7,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Datapath, Range, Scenario
+from pinchpoint.model.scenario import Range, Scenario
 from pinchpoint.scenario import load, parse
 from pinchpoint.scenario.document import EXAMPLE
 

@@ -4,9 +4,9 @@ import tracemalloc
 
 import pytest
 
+from pinchpoint.dut.ovs.spec import RuleSeries
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.rules import expand_template
-from pinchpoint.model.scenario import RuleSeries
 from pinchpoint.scenario import parse
 
 SCENARIO = """\

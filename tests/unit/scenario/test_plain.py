@@ -4,11 +4,11 @@ import json
 
 import pytest
 
+from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import InputError
 from pinchpoint.scenario import parse
 from pinchpoint.scenario.document import EXAMPLE, HOSTS_EXAMPLE
 from pinchpoint.scenario.plain import from_plain, to_plain
-from pinchpoint.scenario.source import Source
 from pinchpoint.scenario.sweep import sweep_of
 
 

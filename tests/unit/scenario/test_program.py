@@ -2,7 +2,7 @@
 
 import pytest
 
-from pinchpoint.scenario.source import CHANGED, Change, Source
+from pinchpoint.keys.source import CHANGED, Change, Source
 
 AT = ("dut", "vswitchd")
 

@@ -9,6 +9,8 @@ import trials
 
 from pinchpoint.diagnose import building, bursts, loss_curve, socket_metrics, windows
 from pinchpoint.diagnose.metrics import of_load, of_rates
+from pinchpoint.dut.ovs.metrics import handled
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.scenario import MeasureKind
@@ -31,18 +33,18 @@ def of_frames(scenario):
     ratios = scenario.search.loss_ratios
     rates = [Rate(ratio, RateStatus.FOUND, 1e6, 1.1e6, 1.0, 3.0, "") for ratio in ratios]
     latency = [LatencyPoint(share, 1e5, "t-0001", None, "") for share in scenario.latency.at]
-    return of_rates(rates, latency, trial)
+    return of_rates(rates, latency, trial, own_metrics)
 
 
 def of_sockets(scenario):
     kind = "stream" if scenario.measure is MeasureKind.BANDWIDTH else "rr"
     found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
-    return socket_metrics.of_window(windows.read(found), SEEN)
+    return socket_metrics.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):
     usage = building.Usage(1, 2, 3, 0.1, 0.1)
-    return building.metrics(building.Built(scenario.build, 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
+    return building.metrics(building.Built(scenario.build, "", 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
 
 
 def of_bursts(_scenario):

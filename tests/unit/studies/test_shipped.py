@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from pinchpoint.bench import requirements
+from pinchpoint.dut.ovs import needs
+from pinchpoint.dut.requirements import require
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
@@ -80,15 +82,15 @@ def test_every_point_can_be_planned_or_says_what_the_machine_lacks(monkeypatch, 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize(("cpus", "measured"), [((0, 1), {"1"}), ((0, 1, 2, 3), {"1", "2"})])
 def test_two_queues_are_impossible_with_two_cpus_and_run_with_four(monkeypatch, cpus, measured, quick):
-    monkeypatch.setattr(requirements, "_vswitchd", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
-    monkeypatch.setattr(requirements, "_command", lambda name, _: requirements.Probe(name, True, "here"))
-    monkeypatch.setattr(requirements, "_hugepages", lambda _: requirements.Probe("hugepages", True, "enough"))
+    monkeypatch.setattr(needs, "program", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
+    monkeypatch.setattr(needs, "command", lambda name, _: requirements.Probe(name, True, "here"))
+    monkeypatch.setattr(needs, "hugepages", lambda *_: requirements.Probe("hugepages", True, "enough"))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
     possible = set()
     for scenario in groups("io-paths", quick)["queues"].scenarios:
         try:
-            requirements.require(scenario)
+            require(scenario)
             possible.add(scenario.point.levels["queues"])
         except RequirementError as error:
             assert "CPU 2, 3 cannot be used here" in str(error)

@@ -7,11 +7,9 @@ from support import scenario_text
 
 from pinchpoint.bench import host
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut.unixctl import Unixctl
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.actions import action_of
 from pinchpoint.sweep.blocked import all_repeats
 from pinchpoint.sweep.build import Stopper
 from pinchpoint.sweep.measure import Interrupted
@@ -68,7 +66,7 @@ def restart(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(host, "create", lambda one: done.append(("create", one)))
     monkeypatch.setattr(host, "remove", lambda one: done.append(("remove", one)))
-    return setup, action_of(setup.scenario.blocked, setup, Unixctl(setup.places.control)), done
+    return setup, setup.bench.open().action(setup.scenario.blocked, setup.resources), done
 
 
 def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):

@@ -62,8 +62,7 @@ def made(monkeypatch):
     monkeypatch.setattr(build.host, "kept_off", kept_off)
     monkeypatch.setattr(build, "background", no_background)
     monkeypatch.setattr(build, "items", no_items)
-    monkeypatch.setattr(build, "switch_versions", lambda *_: {})
-    monkeypatch.setattr(build, "Process", lambda _: SimpleNamespace(resident_bytes=lambda: 0, cpu_s=lambda: 0.0))
+    monkeypatch.setattr(build, "_process", lambda _: SimpleNamespace(resident_bytes=lambda: 0, cpu_s=lambda: 0.0))
     return items
 
 
@@ -72,7 +71,8 @@ def standing(scenario, recorded=Recorded()):  # noqa: B008
     record = Record(lambda _: None, kept.append, lambda *_: None, lambda _: None, lambda *_: None, None)
     places = SimpleNamespace(bench_id="none-such", pidfile=lambda name: name)
     setup = SimpleNamespace(scenario=scenario, places=places)
-    return Standing(setup, None, (), record, Listener(), 0.0, recorded), kept
+    live = SimpleNamespace(versions=lambda: {})
+    return Standing(setup, live, (), record, Listener(), 0.0, recorded), kept
 
 
 def test_commands_keep_off_the_cpus_of_engine_and_pmd_while_traffic_runs(made):

@@ -5,19 +5,8 @@ from dataclasses import replace
 import pytest
 from sweeps import base, factor, sweep
 
-from pinchpoint.model.scenario import (
-    Blocked,
-    Build,
-    Datapath,
-    ExtraPorts,
-    Load,
-    MeasureKind,
-    Recovery,
-    RuleSeries,
-    SearchMethod,
-    Soak,
-    Sockets,
-)
+from pinchpoint.dut.ovs.spec import Datapath, ExtraPorts, RuleSeries
+from pinchpoint.model.scenario import Blocked, Build, Load, MeasureKind, Recovery, SearchMethod, Soak, Sockets
 from pinchpoint.sweep.estimate import Forecast, expected_s
 from pinchpoint.sweep.order import units
 

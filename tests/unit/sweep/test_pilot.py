@@ -6,7 +6,8 @@ from comparisons import run_info
 from sweeps import base, measured
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
-from pinchpoint.dut.ovs import ends_with_the_switch
+from pinchpoint.dut.ovs.device import OvsBench
+from pinchpoint.dut.ovs.live import OvsLive
 from pinchpoint.model.result import Outcome
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep import pilot
@@ -51,7 +52,7 @@ def test_the_first_start_of_the_dut_is_no_part_of_building_a_bench():
 def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeypatch):
     monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
     setup = prepare(base())
-    ending = ends_with_the_switch(setup.scenario, setup.places, setup.resources)
+    ending = setup.bench.ends_with_it(setup.resources)
     assert [type(one) for one in ending] == [Daemon, TextFile, Command]
     assert ending[0].name == "ovs-vswitchd"
     assert "add-flows" in ending[2].argv
@@ -68,20 +69,12 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 
 
 def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
-    class Control:
-        def __init__(self, _path):
-            pass
-
-        def close(self):
-            pass
-
     program = {"switch program for dpdk": "/usr/sbin/ovs-vswitchd: 3.1.0, sha256 aa"}
     monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
     monkeypatch.setattr(pilot, "find_engine", lambda: None)
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
-    monkeypatch.setattr(pilot, "Unixctl", Control)
-    monkeypatch.setattr(pilot, "in_force", lambda *_: {})
-    monkeypatch.setattr(pilot, "program_facts", lambda _: program)
+    monkeypatch.setattr(OvsLive, "settings", lambda _: {})
+    monkeypatch.setattr(OvsBench, "facts", lambda _: program)
     monkeypatch.setattr(pilot, "MEASURES", {base().measure: lambda bench: measured(bench.setup.scenario, 3e6)})
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")

@@ -16,11 +16,12 @@ from pinchpoint.diagnose.relative import (
     relative_metrics,
     surely_not_overloaded,
 )
+from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus
-from pinchpoint.model.scenario import Datapath, Relative
+from pinchpoint.model.scenario import Relative
 from pinchpoint.model.study import Bound, SweepInfo
 from pinchpoint.sweep.beside import MOST_S
 from pinchpoint.sweep.duet import SLICINGS, STRETCH_S

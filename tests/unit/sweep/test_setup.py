@@ -6,13 +6,21 @@ from pathlib import PurePosixPath
 import pytest
 
 from pinchpoint.bench.resource import Hugepages
-from pinchpoint.dut.ovs import OvsPlaces, hugepages_needed
+from pinchpoint.dut.ovs.bench import hugepages_needed
+from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep import setup
 from pinchpoint.sweep.setup import engine_request, joint_request, prepare
 
-PLACES, OTHER = (OvsPlaces(name, PurePosixPath(f"/run/pinchpoint/{name}")) for name in ("b1", "b2"))
+
+def requested(wanted, name="b1"):
+    """What the scenario asks of the engine on the bench of that name."""
+    return engine_request(bench(wanted, name), wanted)
+
+
+def bench(wanted, name):
+    return device_of(wanted).bench(wanted, name, PurePosixPath(f"/run/pinchpoint/{name}"))
 
 
 def scenario(ports, cpus, datapath="dpdk"):
@@ -44,13 +52,13 @@ to = "{ports[1]}"
     ],
 )
 def test_ports_are_dealt_to_the_engines_cpus_in_turn(ports, cpus, workers):
-    request = engine_request(scenario(ports, cpus), PLACES)
+    request = requested(scenario(ports, cpus))
     assert [(worker.core, worker.ports) for worker in request.workers] == workers
     assert [port.name for port in request.ports] == ports
 
 
 def test_over_veth_the_engine_opens_the_other_ends_in_their_namespace():
-    (left, _) = engine_request(scenario(["left", "right"], [0], "af_packet"), PLACES).ports
+    (left, _) = requested(scenario(["left", "right"], [0], "af_packet")).ports
     assert (left.backend, left.device, left.netns, left.answers) == ("af_packet", "left", "pp-b1-gen", ())
 
 
@@ -67,38 +75,39 @@ def test_over_veth_the_engine_opens_the_other_ends_in_their_namespace():
 )
 def test_the_engines_backend_follows_the_datapath_unless_the_scenario_says_otherwise(datapath, asked, backend):
     plain = scenario(["left", "right"], [0], datapath)
-    request = engine_request(replace(plain, engine=replace(plain.engine, backend=asked)), PLACES)
+    request = requested(replace(plain, engine=replace(plain.engine, backend=asked)))
     assert [port.backend for port in request.ports] == [backend, backend]
     assert bool(request.eal_args) is (backend == "dpdk")
 
 
 def test_a_backend_that_cannot_reach_the_ports_is_refused():
     plain = scenario(["left", "right"], [0])
-    with pytest.raises(InputError, match=r"x.toml: engine.backend = 'af_xdp' does not reach ports of datapath dpdk"):
-        engine_request(replace(plain, engine=replace(plain.engine, backend="af_xdp")), PLACES)
+    with pytest.raises(InputError, match=r"x.toml: engine.backend = 'af_xdp' does not reach ports of ovs dpdk"):
+        requested(replace(plain, engine=replace(plain.engine, backend="af_xdp")))
 
 
 def test_each_queue_of_a_port_has_a_core_of_the_engine():
     plain = scenario(["left", "right"], [0, 2])
     left, right = plain.ports
-    request = engine_request(replace(plain, ports=(replace(left, queues=2), right)), PLACES)
+    request = requested(replace(plain, ports=(replace(left, queues=2), right)))
     assert [(worker.core, worker.ports) for worker in request.workers] == [(0, ("left",)), (2, ("left", "right"))]
     assert "queues=2," in request.ports[0].device
     with pytest.raises(RequirementError, match="port left has 3 queues, but the engine has 2 CPUs"):
-        engine_request(replace(plain, ports=(replace(left, queues=3), right)), PLACES)
+        requested(replace(plain, ports=(replace(left, queues=3), right)))
 
 
 def test_nics_are_named_to_the_engine_by_their_address():
     plain = scenario(["left", "right"], [0])
     left, right = plain.ports
     nic = replace(left, pci="0000:01:00.0", engine_pci="0000:02:00.0")
-    request = engine_request(replace(plain, ports=(nic, right)), PLACES)
+    request = requested(replace(plain, ports=(nic, right)))
     assert request.ports[0].device == "0000:02:00.0"
     assert request.eal_args[:2] == ("-a", "0000:02:00.0")
 
 
 def test_one_engine_opens_the_ports_of_two_benches_by_names_and_devices_of_their_own():
-    both = {"A.": (scenario(["left", "right"], [0]), PLACES), "B.": (scenario(["left", "right"], [0]), OTHER)}
+    plain = scenario(["left", "right"], [0])
+    both = {"A.": (plain, bench(plain, "b1")), "B.": (plain, bench(plain, "b2"))}
     request = joint_request(both)
     assert [port.name for port in request.ports] == ["A.left", "A.right", "B.left", "B.right"]
     devices = [port.device.partition(",")[0] for port in request.ports]

@@ -7,9 +7,13 @@ from socket_windows import cpu, measurement, pair
 
 from pinchpoint.diagnose import socket_metrics, windows
 from pinchpoint.diagnose.socket_metrics import NONE_VALID
+from pinchpoint.dut.ovs.metrics import handled
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
+from pinchpoint.dut.registry import default, device
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import Datapath, MeasureKind, RuleSeries
+from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
@@ -39,7 +43,11 @@ def ends(measure=MeasureKind.RR, **changes):
 
 def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
     found = measurement(pair(transactions_per_s=per_s), number=number, seen=seen, validity=validity, reason=reason)
-    metrics = () if validity is ABORTED else socket_metrics.of_window(windows.read(found), found.observed)
+    metrics = (
+        ()
+        if validity is ABORTED
+        else socket_metrics.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+    )
     return replace(found, metrics=metrics)
 
 
@@ -126,7 +134,9 @@ def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
 def fallen(number, before=14_000.0, after=300.0):
     change = {"at_s": 1.0, "before_per_s": before, "after_per_s": after}
     trend = {"first_third_per_s": before, "last_third_per_s": after, "change": change}
-    return sockets._judged(measurement(pair(transactions_per_s=2000.0, trend=trend), number=number), None)
+    return sockets._judged(
+        measurement(pair(transactions_per_s=2000.0, trend=trend), number=number), None, device(default())
+    )
 
 
 def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_lasts():
@@ -159,7 +169,7 @@ def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():
     failures = {**none, "address_unavailable": 2794, "first": "no source port left (EADDRNOTAVAIL)"}
     for status in ("completed", "aborted"):
         short = measurement(pair("crr", status=status, failures=failures))
-        judged = sockets._judged(short, None)
+        judged = sockets._judged(short, None, device(default()))
         assert judged.validity is LIMITED
         found = summary(SCENARIO, ends(), [judged], 3.0)
         assert (found.outcome, found.verdict.limit) == (Outcome.FAILED, Limit.SOURCE_PORTS)

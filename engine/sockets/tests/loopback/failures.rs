@@ -2,8 +2,10 @@
 
 use super::{MS, outcome};
 use pinchpoint_sockets::{FailureKind, Kind, Live, Status, Transport, Workload, run};
+use rustix::net::{AddressFamily, SocketType, bind, getsockname, socket};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, TcpListener, UdpSocket};
+use std::os::fd::OwnedFd;
 use std::thread;
 use std::time::Duration;
 
@@ -119,19 +121,21 @@ fn a_late_answer_is_not_taken_for_the_next_one() {
     stale.join().unwrap();
 }
 
-/// An address of this host where nobody listens.
-fn nobody() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap()
+/// An address of this host where nobody listens, for as long as the socket is
+/// held: a port that is only free may be given to another program meanwhile,
+/// or to the very connection that tries it, which then answers itself.
+fn nobody() -> (SocketAddr, OwnedFd) {
+    let held = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&held, &SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0)).unwrap();
+    (getsockname(&held).unwrap().try_into().unwrap(), held)
 }
 
 #[test]
 fn refused_connections_are_counted_by_that_name() {
+    let (target, _held) = nobody();
     for connections in [1, 3] {
         let work = Workload {
-            target: Some(nobody()),
+            target: Some(target),
             timeout: 50 * MS,
             connections,
             warm_up: Duration::ZERO,
@@ -150,7 +154,7 @@ fn refused_connections_are_counted_by_that_name() {
 
 #[test]
 fn a_first_connection_that_fails_is_a_failure_that_says_where() {
-    let target = nobody();
+    let (target, _held) = nobody();
     for connections in [1, 3] {
         let work = Workload {
             target: Some(target),

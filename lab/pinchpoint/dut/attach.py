@@ -1,0 +1,78 @@
+"""How ports reach a device: vhost-user rings, veth pairs, NICs. What several kinds build alike."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
+from pinchpoint.dut.device import Attachment, Pages, Places
+from pinchpoint.engine.protocol import BackendName
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Port, Scenario
+
+HUGEPAGE_MB = 2
+# What the EALs of a device and of the engine allocate beyond the memory limit they are given: found by experiment.
+DPDK_OVERHEAD_MB = 64
+STANDARD_MTU = 1500
+HEADERS = 18  # of Ethernet with its frame check sequence: a frame of 1518 bytes has an MTU of 1500
+_TO_VETHS: Final[tuple[BackendName, ...]] = ("af_packet", "af_xdp", "xdp_live")
+
+
+def pages_of(memory_mb: int) -> int:
+    """2 MiB pages of so much memory, with what the EALs take beyond it."""
+    return -(-(memory_mb + DPDK_OVERHEAD_MB) // HUGEPAGE_MB)
+
+
+def foundation(places: Places, pages: Pages, needed: int = 0) -> list[AnyResource]:
+    """What every bench begins with: its folder, the mark of its processes, hugepages that it lacks."""
+    missing = max(0, needed - pages.free)
+    added = [Hugepages(before=pages.total, after=pages.total + missing, needed=needed)] if missing else []
+    return [RunDirectory(str(places.directory)), MarkedProcesses(places.bench_id), *added]
+
+
+def mtu(scenario: Scenario) -> int:
+    """Of links that carry every frame of the scenario."""
+    return max([STANDARD_MTU, *(stream.frame_bytes - HEADERS for stream in scenario.streams)])
+
+
+def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
+    """A pair for each port, one end in the device's namespace and one in the engine's, both of the port's name."""
+    pairs = [
+        Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu(scenario), port.queues)
+        for port in scenario.ports
+    ]
+    return [Namespace(places.engine_netns), *pairs] if pairs else []
+
+
+def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:
+    """The engine's end of a veth pair; `fastest` is the backend towards this device. Raises InputError."""
+    asked = scenario.engine.backend
+    wanted = fastest if asked == "auto" else asked
+    if (backend := next((one for one in _TO_VETHS if one == wanted), None)) is not None:
+        return Attachment(backend, port.name, places.engine_netns)
+    raise InputError(
+        f"{scenario.path}: engine.backend = {asked!r} does not reach a veth pair", 'engine.backend = "auto"'
+    )
+
+
+def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Attachment:
+    """A NIC, or a vhost-user server: the device connects to it, and its restart needs nothing of the engine.
+
+    Raises InputError.
+    """
+    if scenario.engine.backend != "auto":
+        raise InputError(
+            f"{scenario.path}: engine.backend = {scenario.engine.backend!r} does not reach ports of "
+            f"{scenario.dut.kind} {scenario.dut.io}",
+            'engine.backend = "auto"',
+        )
+    if port.engine_pci:
+        return Attachment("dpdk", port.engine_pci)
+    socket = places.vhost_socket(port.name)
+    device = f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
+    return Attachment("dpdk", device)
+
+
+def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:
+    """Of DPDK's EAL: it takes the NICs that are named, and no other."""
+    named = [word for address in addresses if address for word in ("-a", address)]
+    return tuple(named) or ("--no-pci",)

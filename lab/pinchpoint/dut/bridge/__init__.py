@@ -1,0 +1,176 @@
+"""The kernel's bridge between veth ports, its forwarding table filled beforehand.
+
+The address to which a stream is sent has a static entry at the stream's receiving port, so that no frame is flooded.
+Spanning tree, multicast snooping and, unless asked for, learning are off. Sources: ip-link(8), bridge(8).
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pinchpoint.bench.host import run_command
+from pinchpoint.bench.requirements import Probe, command, kernel_module
+from pinchpoint.bench.resource import AnyResource, Command
+from pinchpoint.dut import softirq
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError, InputError
+from pinchpoint.model.hops import HopGraph, Place
+from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+
+BRIDGE = "br0"
+_OFF = ("stp_state", "forward_delay", "mcast_snooping")
+
+
+@dataclass(frozen=True)
+class BridgeDut:
+    """The kernel's bridge."""
+
+    cpus: tuple[int, ...]
+    learning: bool
+    kind: str = "bridge"
+
+    @property
+    def polls(self) -> bool:
+        """Never: it runs when frames come."""
+        return False
+
+    @property
+    def io(self) -> str:
+        """Over veth."""
+        return "veth"
+
+
+def spec(scenario: Scenario) -> BridgeDut:
+    """The scenario's device, which is of this kind."""
+    assert isinstance(scenario.dut, BridgeDut)
+    return scenario.dut
+
+
+def entries(scenario: Scenario) -> dict[str, str]:
+    """Where each stream's frames are forwarded: address -> port. Raises InputError where that is not one port."""
+    found: dict[str, str] = {}
+    for stream in scenario.streams:
+        if int(stream.eth_dst[:2], 16) & 1:
+            raise InputError(
+                f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, which a bridge floods",
+                "give every stream a unicast eth_dst",
+            )
+        if (port := found.setdefault(stream.eth_dst, stream.rx_port)) != stream.rx_port:
+            raise InputError(
+                f"{scenario.path}: streams to {port} and to {stream.rx_port} have the same eth_dst "
+                f"{stream.eth_dst}: a bridge forwards by it, to one port",
+                "give the streams to each port an eth_dst of their own",
+            )
+    return found
+
+
+class BridgeLive(softirq.KernelLive):
+    """A bridge that stands."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Those of the bridge and its ports. Raises BenchError where one is not in force."""
+        found = {}
+        links = {link["ifname"]: link.get("linkinfo", {}) for link in json.loads(self._link("-d", "-j"))}
+        data = links[BRIDGE]["info_data"]
+        for name in _OFF:
+            found[name] = _same(name, 0, data[name])
+        learning = spec(self._scenario).learning
+        for port in self._scenario.ports:
+            found[f"learning of {port.name}"] = _same(
+                f"learning of {port.name}", learning, links[port.name]["info_slave_data"]["learning"]
+            )
+        return {**super().settings(), **found}
+
+    def dumps(self) -> Mapping[str, str]:
+        """The bridge's counters, those of its ports, and its forwarding table."""
+        table = run_command(["bridge", "-n", self.places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
+        return {"bridge-links.txt": self._link("-s", "-d"), "bridge-fdb.txt": table}
+
+    def _link(self, *options: str) -> str:
+        return run_command(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
+
+
+def _same(name: str, wanted: int, found: int) -> str:
+    if int(found) != int(wanted):
+        raise BenchError(f"{name}: {int(wanted)} was set, {int(found)} is in force")
+    return str(int(found))
+
+
+@dataclass(frozen=True)
+class BridgeBench(softirq.KernelBench):
+    """A bridge, planned."""
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Ports, the bridge between them, its forwarding table. Raises InputError."""
+        netns, table = self.places.dut_netns, entries(self.scenario)
+        learning = "on" if spec(self.scenario).learning else "off"
+        off = [word for name in _OFF for word in (name, "0")]
+        words = [["ip", "-n", netns, "link", "add", "name", BRIDGE, "type", "bridge", *off]]
+        for port in self.scenario.ports:
+            words.append(["ip", "-n", netns, "link", "set", "dev", port.name, "master", BRIDGE])
+            words.append(["bridge", "-n", netns, "link", "set", "dev", port.name, "learning", learning])
+        words += [
+            ["bridge", "-n", netns, "fdb", "add", mac, "dev", port, "master", "static"] for mac, port in table.items()
+        ]
+        words.append(["ip", "-n", netns, "link", "set", "dev", BRIDGE, "up"])
+        return [*softirq.ports(self.scenario, self.places, pages), *(Command(tuple(one)) for one in words)]
+
+    def open(self) -> BridgeLive:
+        """Nothing is opened."""
+        return BridgeLive(self.scenario, self.places)
+
+
+@dataclass(frozen=True)
+class BridgeDevice(Defaults):
+    """The kind `bridge`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """A bridge and its ports."""
+        softirq.check(given, source, self.kind)
+        return lambda: Read(BridgeDut(**given.dut), tuple(Port(**port.values) for port in given.ports))
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """Its programs and the kernel's module."""
+        return self.probes()
+
+    def probes(self) -> Iterator[Probe]:
+        """Its programs, the kernel's module, receive packet steering."""
+        yield command("ip", "iproute2")
+        yield command("bridge", "iproute2")
+        yield kernel_module("bridge", "use another dut.kind")
+        yield softirq.steering()
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """Its softirqs elsewhere."""
+        return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> BridgeBench:
+        """A bridge."""
+        return BridgeBench(scenario, Places(bench_id, directory))
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """From port to port; the bridge itself counts no frame that it forwards."""
+        bridge = Place(
+            "bridge",
+            (softirq.RECEIVED,),
+            (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
+        )
+        return HopGraph(softirq.REFUSED, (softirq.RECEIVE, bridge, softirq.SEND), softirq.SETTLES)
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """Its softirqs."""
+        return softirq.loads(seen, traffic_s)
+
+
+_KEYS = Keys(
+    dut=(
+        softirq.CPUS,
+        Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False),
+    ),
+)
+DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS)

@@ -1,0 +1,81 @@
+"""Checks across keys that several kinds of devices make; each notes its problems in the source."""
+
+from collections.abc import Sequence
+
+from pinchpoint.dut.device import Given
+from pinchpoint.keys.reader import Element
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import MeasureKind
+
+SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
+
+
+def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
+    """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
+    if not polls and (given.measure is MeasureKind.BUILD or given.measure in SOCKETS):
+        return
+    shared = sorted(set(given.dut.get(key, ())) & set(given.tables["engine"].get("cpus", ())))
+    if shared:
+        cpus = ", ".join(str(cpu) for cpu in shared)
+        source.problem(("engine", "cpus"), f"expected CPUs other than dut.{key}, found {cpus} in both")
+
+
+def backend(given: Given, source: Source, key: str, dpdk: str) -> None:
+    """The engine's ports are DPDK's where the device's are: with `dut.KEY` at `dpdk`."""
+    asked = given.tables["engine"].get("backend", "auto")
+    if given.dut.get(key) == dpdk and asked != "auto":
+        source.mismatch(("engine", "backend"), f'"auto" where dut.{key} is "{dpdk}"', asked)
+
+
+def one_queue(given: Given, source: Source, why: str) -> None:
+    """Every port has one queue; `why` completes "1 where ..."."""
+    for port in given.ports:
+        if port.values.get("queues", 1) > 1:
+            source.mismatch((*port.at, "queues"), f"1 where {why}", port.values["queues"])
+
+
+def no_nics(given: Given, source: Source, why: str) -> None:
+    """No port is a NIC; `why` completes "expected no NIC where ..."."""
+    for port in given.ports:
+        for key in ("pci", "engine_pci"):
+            if address := port.values.get(key):
+                source.problem((*port.at, key), f'expected no NIC where {why}, found "{address}"')
+
+
+def nics(ports: Sequence[Element], source: Source) -> None:
+    """A cable has two NICs, each of one port."""
+    addresses = set[str]()
+    for port in ports:
+        for key, other in (("pci", "engine_pci"), ("engine_pci", "pci")):
+            address = port.values.get(key)
+            if not address:
+                continue
+            if other in port.values and not port.values[other]:
+                source.problem((*port.at, other), f"missing; with {key} both ends of the cable are NICs")
+            if address in addresses:
+                source.problem((*port.at, key), f'expected a NIC that no other port uses, found "{address}" again')
+            addresses.add(address)
+
+
+def no_hosts(given: Given, source: Source, kind: str) -> None:
+    """The device has ports alone."""
+    if given.hosts:
+        source.problem(
+            ("host",), f'expected no [[host]] where dut.kind is "{kind}": socket workloads need another kind'
+        )
+
+
+def two_ports(given: Given, source: Source) -> None:
+    """The device joins two ports."""
+    if len(given.ports) != 2:
+        source.problem(("port",), f"expected two [[port]], found {len(given.ports) or 'none'}")
+
+
+def names(given: Given, source: Source) -> None:
+    """Ports and hosts have names of their own."""
+    seen = set[str]()
+    for element in (*given.ports, *given.hosts):
+        name = element.values.get("name")
+        if name in seen:
+            source.problem((*element.at, "name"), f'expected a unique name, found "{name}" again')
+        seen.add(name or "")

@@ -1,0 +1,357 @@
+"""What a kind of device declares, and all that the rest of the lab knows of it.
+
+A kind is a package in this folder, or one that an installed distribution names as an entry point of the group
+`pinchpoint.devices`; its attribute `DEVICE` is a `Device`. A device goes through three states, each an interface:
+
+`Device`  what the kind is: its keys, what it needs, how its counters are read. Pure but for the probes of `needs`
+`Bench`   one bench of it, planned: names, places and resources. Nothing has been done yet
+`Live`    the same once it stands: its counters, its settings as read back, what may happen to it
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+from typing import ClassVar, Final, Protocol
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.numa import Topology
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, AnyResource
+from pinchpoint.bulk.making import Bulk
+from pinchpoint.engine.protocol import BackendName
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.kinds import Kind
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.hops import HopGraph
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.scenario import Blocked, Build, Dut, Host, MeasureKind, Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.snapshot import Collector
+
+ENGINE_MEMORY_MB = 256
+"""Hugepage memory of the engine where a scenario does not say."""
+
+Check = Callable[[], None]
+Seen = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where everything of one bench is found."""
+
+    bench_id: str
+    directory: PurePosixPath
+
+    @property
+    def dut_netns(self) -> str:
+        """The device's namespace."""
+        return f"pp-{self.bench_id}-dut"
+
+    @property
+    def engine_netns(self) -> str:
+        """The namespace of the engine's ends of veth links."""
+        return f"pp-{self.bench_id}-gen"
+
+    def host_netns(self, host: str) -> str:
+        """The namespace that is the host of that name."""
+        return f"pp-{self.bench_id}-host-{host}"
+
+    def vhost_socket(self, port: str) -> str:
+        """The vhost-user socket of one port."""
+        return f"{self.directory}/vhost-{port}.sock"
+
+    def pidfile(self, daemon: str) -> str:
+        """The pid file of one daemon."""
+        return f"{self.directory}/{daemon}.pid"
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Marks every process of the bench."""
+        return ((ENVIRONMENT_MARK, self.bench_id),)
+
+
+@dataclass(frozen=True)
+class Items:
+    """What can be made in bulk."""
+
+    words: str  # a plural noun phrase
+    methods: tuple[str, ...]  # by which they can be made
+    shown_by: str  # whoever is asked whether all are there, with the verb: "the datapath showed"
+    why_slower: Mapping[str, str] = field(default_factory=dict)  # method -> why time per item grows with their number
+
+
+_BY_NAME = "because the kernel finds links by name in 256 buckets of a namespace, whatever their number"
+_LINKED = ("process", "file", "netlink")
+VETHS: Final = {
+    "veths": Items(
+        "pairs of linked interfaces",
+        _LINKED,
+        "the kernel listed, at both ends,",
+        dict.fromkeys(_LINKED, _BY_NAME),
+    )
+}
+"""What the kernel of any bench can make."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The scenario keys of a kind. Parsing, checks and docs/scenario.md come from them."""
+
+    dut: tuple[Key, ...]  # of [dut], beside `kind`
+    port: tuple[Key, ...] = ()  # of [[port]], beside those of every kind
+    host: tuple[Key, ...] = ()  # of [[host]], likewise
+    arrays: tuple[Table, ...] = ()  # arrays of tables of its own
+    actions: Mapping[str, str] = field(default_factory=dict)  # what may happen to it: word -> what that is
+    settings: Kind | None = None  # of the settings that may change while it runs; None: none may
+    items: Mapping[str, Items] = field(default_factory=dict)  # what can be made of it in bulk, by its word
+
+
+def made_by(keys: Keys) -> Mapping[str, Items]:
+    """All that can be made in bulk on a bench of a device with these keys, by its word."""
+    return {**keys.items, **VETHS}
+
+
+@dataclass(frozen=True)
+class Types:
+    """The dataclasses in which a stored run has a kind's device, ports and hosts."""
+
+    dut: type
+    port: type[Port] = Port
+    host: type[Host] = Host
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a scenario file gives for a device, each value already of its key's kind."""
+
+    measure: MeasureKind | None  # None: the file's is wrong
+    dut: Values
+    ports: Sequence[Element]
+    hosts: Sequence[Element]
+    arrays: Mapping[str, Sequence[Element]]  # the kind's own, by the name of the table
+    tables: Mapping[str, Values]  # of the measures
+
+
+@dataclass(frozen=True)
+class Read:
+    """The device, its ports and its hosts as the model has them."""
+
+    dut: Dut
+    ports: tuple[Port, ...]
+    hosts: tuple[Host, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attachment:
+    """How the engine opens its end of one port."""
+
+    backend: BackendName
+    device: str  # an interface, a DPDK device or a PCI address
+    netns: str | None = None
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pool of 2 MiB pages as a bench finds it."""
+
+    total: int
+    free: int
+
+
+class Action(Protocol):
+    """Something that happens to a device; `check` raises when it shall stop."""
+
+    ends_processes: ClassVar[bool]  # of the bench
+
+    def prepare(self, check: Check) -> None:
+        """What must be there before, made without traffic."""
+
+    def act(self, check: Check) -> None:
+        """Let it happen; returns when its command has returned and it shows."""
+
+    def restore(self, check: Check) -> None:
+        """Undo it, the traffic having ended."""
+
+
+class Live(Protocol):
+    """A device that stands."""
+
+    def collectors(self) -> list[Collector]:
+        """All of its counters; the last one is nearest to the traffic."""
+
+    def witnesses(self) -> list[Collector]:
+        """Readers of what its threads did, cheap enough to run while frames are sent."""
+
+    def settings(self) -> Mapping[str, str]:
+        """Every setting that the bench applied, as read back. Raises BenchError where it is not in force."""
+
+    def ready(self) -> Mapping[str, str]:
+        """Facts, versions among them, once the engine has opened its ports. Raises BenchError if it is not ready."""
+
+    def versions(self) -> Mapping[str, str]:
+        """What the running device says of itself."""
+
+    def dumps(self) -> Mapping[str, str]:
+        """Files to keep beside a result: name -> text."""
+
+    def log(self) -> tuple[str, str] | None:
+        """The name and the text of its log, which ends with the bench."""
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """What the scenario wants to happen to it."""
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """What the scenario wants to be made in bulk; `probed`: each item forwards frames once it is there."""
+
+    def close(self) -> None:
+        """Close every connection to it."""
+
+
+class Bench(Protocol):
+    """One bench of a device, planned."""
+
+    @property
+    def places(self) -> Places:
+        """Where everything of it is found."""
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Everything to build, in order of dependency; `engine` is the command that starts one."""
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """How the engine opens the far end of its port `number`. Raises InputError."""
+
+    def facts(self) -> Mapping[str, str]:
+        """Of the program that will run."""
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """A command's failure in terms of the scenario; None if it is of another kind."""
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """Those of its resources that must be made again once the device has ended."""
+
+    def open(self) -> Live:
+        """The device, now that it stands."""
+
+
+@dataclass(frozen=True)
+class Freezing:
+    """Whether a device leaves its cores when its process is stopped (SIGSTOP), as a duet needs."""
+
+    daemon: str = ""  # the name of its Daemon among the resources
+    why_not: str = ""  # why it cannot be frozen
+
+
+class Device(Protocol):
+    """One kind of device under test."""
+
+    kind: str
+    title: str  # a noun phrase for people
+    types: Types
+    keys: Keys
+    is_default: bool  # of one kind: it is meant where a scenario names none
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """Check what the file gives, noting problems in `source`; returns what makes the device if there are none."""
+
+    def largest_frame(self, dut: Values) -> int:
+        """Bytes of the largest frame it takes, with its check sequence."""
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """What a machine must have for it, each with the command that provides it."""
+
+    def probes(self) -> Iterator[Probe]:
+        """The same of its plainest scenario, for `pinchpoint doctor`."""
+
+    def pages(self, scenario: Scenario) -> int:
+        """2 MiB pages that its bench takes, engine included."""
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """Seconds that building and removing its bench takes, about."""
+
+    def contents(self, scenario: Scenario) -> Mapping[str, int]:
+        """What it is filled with, by name, e.g. its rules: what its datapath may or may not notice."""
+
+    def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
+        """Hosts that reach it by way of a relay on the engine's first CPU."""
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """The scenario with the device on other CPUs."""
+
+    def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
+        """The scenario with the device's memory on the NUMA nodes of its CPUs."""
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> Bench:
+        """Its bench, planned."""
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """How it can be frozen while another device is measured."""
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """Where frames are counted on their way through it."""
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """How loaded each of its forwarding threads was, from counter differences over `traffic_s` seconds."""
+
+    def metrics(self, seen: Seen) -> Iterator[Metric]:
+        """What its own counters say of one trial, beside the threads' load."""
+
+    def handled(self, seen: Seen) -> int | None:
+        """Frames that it handled, where no thread of it counts them; None: not known."""
+
+
+@dataclass(frozen=True)
+class Defaults:
+    """What most kinds have in common; a kind inherits from it and declares the rest."""
+
+    kind: str
+    title: str
+    types: Types
+    keys: Keys = field(default_factory=lambda: Keys(()))
+    is_default: bool = False
+
+    def largest_frame(self, dut: Values) -> int:
+        """9,022 bytes: an MTU of 9,004."""
+        return 9022
+
+    def probes(self) -> Iterator[Probe]:
+        """None."""
+        return iter(())
+
+    def pages(self, scenario: Scenario) -> int:
+        """None."""
+        return 0
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """An engine and its removal."""
+        return 3.0
+
+    def contents(self, scenario: Scenario) -> Mapping[str, int]:
+        """Nothing."""
+        return {}
+
+    def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
+        """None."""
+        return ()
+
+    def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
+        """As it is: the kernel places memory where it is first touched."""
+        return scenario
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """Not at all."""
+        return Freezing(why_not=f"{self.title} has no process that could be frozen")
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """None is known."""
+        return ()
+
+    def metrics(self, seen: Seen) -> Iterator[Metric]:
+        """None."""
+        return iter(())
+
+    def handled(self, seen: Seen) -> int | None:
+        """Not known."""
+        return None

@@ -1,0 +1,10 @@
+"""A namespace that routes between veth ports, with rules of nftables: source and destination NAT, filters.
+
+`device`    the kind, as the rest of the lab knows it, and its scenario keys
+`routing`   addresses, routes and neighbours of its ports
+`counters`  what its IP layer, connection tracking and rules count
+"""
+
+from pinchpoint.dut.nft.device import DEVICE
+
+__all__ = ["DEVICE"]

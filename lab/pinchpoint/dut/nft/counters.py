@@ -1,0 +1,120 @@
+"""Counters of a namespace that routes: its IP layer's, connection tracking's, its rules' own.
+
+Formats: proc_net(5) and Documentation/networking/snmp_counter.rst; `/proc/net/stat/nf_conntrack` in
+net/netfilter/nf_conntrack_standalone.c; libnftables-json(5).
+"""
+
+import json
+import time
+from itertools import pairwise
+from pathlib import Path
+
+from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.observe.snapshot import Snapshot
+
+_SNMP, _NETSTAT = "/proc/net/snmp", "/proc/net/netstat"
+_CONNTRACK, _CONNECTIONS = "/proc/net/stat/nf_conntrack", "/proc/sys/net/netfilter/nf_conntrack_count"
+_IP = (
+    "InReceives",
+    "InHdrErrors",
+    "InAddrErrors",
+    "ForwDatagrams",
+    "InDiscards",
+    "OutDiscards",
+    "OutNoRoutes",
+    "FragFails",
+    "InNoRoutes",
+    "InTruncatedPkts",
+)
+_STATE = ("entries", "chainlength")  # of conntrack's columns: no counters of events
+
+
+class Routing:
+    """What the namespace's IP layer and connection tracking did."""
+
+    name = "routing"
+
+    def __init__(self, netns: str) -> None:
+        self._netns = netns
+
+    def can_run(self) -> str | None:
+        """Needs /proc."""
+        try:
+            self._read()
+        except CommandFailed as error:
+            return error.message
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`host/ip/COUNTER`, `host/conntrack/COUNTER` of all CPUs; gauge `host/conntrack/entries`."""
+        at_s = time.monotonic()
+        files = self._read()
+        counters = {f"host/ip/{name}": value for name, value in ip_counters(files[_SNMP] + files[_NETSTAT]).items()}
+        tracked = conntrack_counters(files.get(_CONNTRACK, []))
+        counters |= {f"host/conntrack/{name}": value for name, value in tracked.items()}
+        entries = files.get(_CONNECTIONS)
+        return Snapshot(at_s, counters, {"host/conntrack/entries": float(entries[0])} if entries else {})
+
+    def _read(self) -> dict[str, list[str]]:
+        """The lines of each file; the namespace's are seen only from within."""
+        tracked = [_CONNTRACK, _CONNECTIONS] if Path(_CONNTRACK).exists() else []  # not before a rule has needed it
+        argv = ["grep", "-H", "", _SNMP, _NETSTAT, *tracked]
+        found: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
+        for line in run_command(argv, self._netns).splitlines():
+            path, _, text = line.partition(":")
+            found.setdefault(path, []).append(text)
+        return found
+
+
+def ip_counters(lines: list[str]) -> dict[str, int]:
+    """`Ip:` and `IpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
+    found: dict[str, int] = {}
+    for names, values in pairwise(lines):
+        if names.split(" ")[0] in ("Ip:", "IpExt:") and names.split(" ")[0] == values.split(" ")[0]:
+            pairs = zip(names.split()[1:], values.split()[1:], strict=True)
+            found |= {name: int(value) for name, value in pairs if name in _IP and value.lstrip("-").isdigit()}
+    return found
+
+
+def conntrack_counters(lines: list[str]) -> dict[str, int]:
+    """`/proc/net/stat/nf_conntrack`: a line of names, then one of hexadecimal values for each CPU; their sums."""
+    if not lines:
+        return {}
+    names = lines[0].split()
+    columns = zip(*([int(word, 16) for word in line.split()] for line in lines[1:]), strict=True)
+    sums = zip(names, map(sum, columns), strict=False)
+    return {name: value for name, value in sums if name not in _STATE}
+
+
+class NamedCounters:
+    """The rules' own counters that have a name (nft(8), COUNTERS)."""
+
+    name = "nft-counters"
+
+    def __init__(self, netns: str) -> None:
+        self._netns = netns
+
+    def can_run(self) -> str | None:
+        """Needs nft."""
+        try:
+            self._read()
+        except CommandFailed as error:
+            return error.message
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`nft/counter/NAME` in packets; counters of one name in several tables are added up."""
+        at_s = time.monotonic()
+        return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
+
+    def _read(self) -> str:
+        return run_command(["nft", "-j", "list", "counters"], self._netns)
+
+
+def named(text: str) -> dict[str, int]:
+    """`nft -j list counters`: name -> packets."""
+    found: dict[str, int] = {}
+    for one in json.loads(text)["nftables"]:
+        if counter := one.get("counter"):
+            found[counter["name"]] = found.get(counter["name"], 0) + int(counter["packets"])
+    return found

@@ -1,0 +1,283 @@
+"""nftables in a routing namespace as a kind of device: what `pinchpoint.dut.device` asks of every kind."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv4Network
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.resource import AnyResource, Command, TextFile
+from pinchpoint.dut import softirq
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.nft import routing
+from pinchpoint.dut.nft.counters import NamedCounters, Routing
+from pinchpoint.dut.nft.routing import Route
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.kinds import Kind, MismatchError
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
+from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place
+from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.snapshot import Collector
+
+_INCLUDE = re.compile(r"\binclude\b")
+_BRACED = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")
+_TRACKING = Path("/proc/sys/net/netfilter")  # of the host: the namespace follows it
+_FOLLOWED = ("nf_conntrack_max", "nf_conntrack_buckets")
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of the ruleset and the scenario file's line on which it stands."""
+
+    text: str
+    line: int
+
+
+@dataclass(frozen=True)
+class NftDut:
+    """A namespace that routes."""
+
+    cpus: tuple[int, ...]
+    rules: tuple[Line, ...]
+    routes: tuple[Route, ...]  # none: to the streams' destinations
+    kind: str = "nft"
+
+    @property
+    def polls(self) -> bool:
+        """Never: it runs when frames come."""
+        return False
+
+    @property
+    def io(self) -> str:
+        """Over veth."""
+        return "veth"
+
+
+def spec(scenario: Scenario) -> NftDut:
+    """The scenario's device, which is of this kind."""
+    assert isinstance(scenario.dut, NftDut)
+    return scenario.dut
+
+
+class NftLive(softirq.KernelLive):
+    """A namespace that routes, standing."""
+
+    def own(self) -> list[Collector]:
+        """Its IP layer, connection tracking, the rules' counters."""
+        return [NamedCounters(self.places.dut_netns), Routing(self.places.dut_netns)]
+
+    def settings(self) -> Mapping[str, str]:
+        """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
+        wanted = routing.sysctls(self._scenario)
+        said = run_command(["sysctl", "-n", *wanted], self.places.dut_netns).split()
+        for (name, value), found in zip(wanted.items(), said, strict=True):
+            if found != value:
+                raise BenchError(f"{name}: {value} was set, {found} is in force")
+        host = {name: _TRACKING / name for name in _FOLLOWED if (_TRACKING / name).exists()}
+        return {
+            **super().settings(),
+            **{name.replace("/", "."): value for name, value in wanted.items()},
+            **{f"net.netfilter.{name}": path.read_text().strip() for name, path in host.items()},
+        }
+
+    def versions(self) -> Mapping[str, str]:
+        """The program that loads the rules; what follows them is the kernel."""
+        return {"nft": run_command(["nft", "--version"]).strip()}
+
+    def dumps(self) -> Mapping[str, str]:
+        """The ruleset as the kernel has it, and the routes."""
+        netns = self.places.dut_netns
+        routes = run_command(["ip", "-n", netns, "route", "show"])
+        return {"ruleset.txt": run_command(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+
+
+@dataclass(frozen=True)
+class NftBench(softirq.KernelBench):
+    """A namespace that routes, planned."""
+
+    @property
+    def _ruleset(self) -> str:
+        return f"{self.places.directory}/ruleset.nft"
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Ports, sysctls, routes, rules. Raises InputError."""
+        netns, batch = self.places.dut_netns, f"{self.places.directory}/routes.ip"
+        settings = (f"{name}={value}" for name, value in routing.sysctls(self.scenario).items())
+        found = [
+            *softirq.ports(self.scenario, self.places, pages),
+            Command(("sysctl", "-qw", *settings), netns),
+            TextFile(batch, routing.batch(self.scenario, spec(self.scenario).routes)),
+            Command(("ip", "-n", netns, "-batch", batch)),
+        ]
+        if lines := spec(self.scenario).rules:
+            found += [
+                TextFile(self._ruleset, tuple(line.text for line in lines)),
+                Command(("nft", "-f", self._ruleset), netns),
+            ]
+        return found
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """A refused rule, with its place in the scenario."""
+        if error.argv[:2] != ("nft", "-f"):
+            return super().refusal(error)
+        found = re.search(re.escape(self._ruleset) + r":(\d+):\S* (?:Error: )?(.*)", error.output)
+        lines = spec(self.scenario).rules
+        if not found or not 0 < int(found[1]) <= len(lines):
+            return BenchError(f"{self.scenario.path}: dut.rules: nft refused them: {error.output}", "see nft(8)")
+        place = f"{self.scenario.path}:{lines[int(found[1]) - 1].line}"
+        return BenchError(f"{place}: nft refused this rule: {found[2]}", "rule syntax: nft(8)")
+
+    def open(self) -> NftLive:
+        """Nothing is opened."""
+        return NftLive(self.scenario, self.places)
+
+
+@dataclass(frozen=True)
+class NftDevice(Defaults):
+    """The kind `nft`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """Rules, routes and ports."""
+        softirq.check(given, source, self.kind)
+        names = [port.values["name"] for port in given.ports if "name" in port.values]
+        for route in given.arrays["route"]:
+            if (port := route.values.get("port")) and port not in names:
+                source.mismatch((*route.at, "port"), f"the name of a [[port]] ({', '.join(names) or 'none'})", port)
+        lines = _lines(given.dut.get("rules", ""), names, source)
+
+        def made() -> Read:
+            routes = tuple(Route(**route.values) for route in given.arrays["route"])
+            return Read(NftDut(given.dut["cpus"], lines, routes), tuple(Port(**port.values) for port in given.ports))
+
+        return made
+
+    def contents(self, scenario: Scenario) -> Mapping[str, int]:
+        """Lines of rules."""
+        return {"lines of rules": len(spec(scenario).rules)}
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """Its programs, and a kernel with nf_tables."""
+        return self.probes()
+
+    def probes(self) -> Iterator[Probe]:
+        """Its programs, and a kernel with nf_tables and receive packet steering."""
+        yield command("ip", "iproute2")
+        yield command("sysctl", "procps")
+        yield softirq.steering()
+        yield (nft := command("nft", "nftables"))
+        if nft.ok:
+            yield _nf_tables()
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """Its softirqs elsewhere."""
+        return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> NftBench:
+        """A namespace."""
+        return NftBench(scenario, Places(bench_id, directory))
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """From port to port; what rules drop only their own counters tell."""
+        return HopGraph(
+            softirq.REFUSED,
+            (softirq.RECEIVE, _ROUTES, softirq.SEND),
+            (*softirq.SETTLES, "host/ip/", "host/conntrack/", "nft/counter/"),
+        )
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """Its softirqs."""
+        return softirq.loads(seen, traffic_s)
+
+
+_ROUTES = Place(
+    "routing and rules",
+    (softirq.RECEIVED,),
+    (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
+    (
+        DropCounter("nft/counter/drop*", "{counter}", Party.RULES),
+        DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES),
+        DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES),
+        DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES),
+        DropCounter("host/ip/FragFails", "too long for the port", Party.RULES),
+        DropCounter("host/conntrack/drop", "connection tracking refused the frame: table full", Party.DUT),
+        DropCounter("host/conntrack/insert_failed", "connection not inserted", Party.DUT),
+        DropCounter("host/ip/InDiscards", "discarded on receive", Party.DUT),
+        DropCounter("host/ip/OutDiscards", "discarded on transmit", Party.DUT),
+    ),
+)
+
+
+def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
+    """The ruleset line by line, with interfaces in place of `{port}`."""
+    at, found = ("dut", "rules"), []
+    for number, line in enumerate(text.split("\n")):
+        place = source.text_line(at, number)
+        if _INCLUDE.search(line):  # a scenario names no file of the host
+            source.problem(at, 'expected rules without the word "include": no other file is read', place)
+        if not all(kinds.is_plain(char) or char == "\t" for char in line):
+            source.problem(at, "expected no control characters", place)
+        for name in _BRACED.findall(line):
+            if name not in ports:
+                shown = ", ".join(f"{{{port}}}" for port in ports)
+                hint = "a set needs blanks inside its braces"
+                source.problem(at, f"expected a port ({shown}), found {{{name}}}; {hint}", place)
+        found.append(Line(_BRACED.sub(r'"\1"', line), place))
+    return tuple(found) if text.strip() else ()
+
+
+def _nf_tables() -> Probe:
+    name = "kernel: nf_tables"
+    try:
+        run_command(["nft", "list", "tables"])
+    except (CommandFailed, RequirementError) as error:
+        mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
+        return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")
+    return Probe(name, True, "there")
+
+
+def _prefix() -> Kind:
+    """An IPv4 prefix."""
+
+    def read(value: Any) -> str:
+        if not isinstance(value, str):
+            raise MismatchError
+        try:
+            return str(IPv4Network(value))
+        except ValueError:
+            raise MismatchError from None
+
+    return Kind('an IPv4 prefix like "10.0.0.0/24"', read)
+
+
+_KEYS = Keys(
+    dut=(
+        softirq.CPUS,
+        Key(
+            "rules",
+            kinds.lines(),
+            "What `nft -f` loads: tables, chains, rules, as in nft(8). `{left}` stands for the interface of the port "
+            "left, in quotes. What rules drop is accounted for by their named counters whose names begin with drop. "
+            "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.",
+            "",
+        ),
+    ),
+    arrays=(
+        Table(
+            "route",
+            "Addresses behind a port, those that rules translate to among them. Without any, each stream's "
+            "destinations are behind its receiving port.",
+            (
+                Key("to", _prefix(), "Where to."),
+                Key("port", kinds.port_name(), "The port that leads there."),
+            ),
+            at_most=1024,
+        ),
+    ),
+)
+DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), _KEYS)

@@ -1,0 +1,83 @@
+"""Addresses, routes and neighbours of a namespace that routes: the engine at the far ends has no IP stack.
+
+Each port has a next hop of its own, 169.254.0.N with the port's number, which is in no subnet (`onlink`) and whose
+Ethernet address is fixed: nothing asks for it by ARP. Sources: ip-route(8), ip-neighbour(8), ip-sysctl in the kernel.
+"""
+
+from dataclasses import dataclass
+from ipaddress import IPv4Address, summarize_address_range
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Scenario, Stream
+
+_NEXT_HOPS = int(IPv4Address("169.254.0.0"))
+_FAR_END = "02:00:00:00:00:02"  # where no stream ends: any unicast address will do
+_SETTINGS = ("rp_filter", "send_redirects")  # in force as the greater of, or either of, `all` and the port's own
+
+
+@dataclass(frozen=True)
+class Route:
+    """Where addresses are reached, translated ones among them."""
+
+    to: str  # IPv4 prefix
+    port: str
+
+
+def batch(scenario: Scenario, given: tuple[Route, ...]) -> tuple[str, ...]:
+    """Lines of `ip -batch`: every port's address, next hop, and the routes. Raises InputError."""
+    macs, lines = _macs(scenario), list[str]()
+    hops = {port.name: str(IPv4Address(_NEXT_HOPS + n)) for n, port in enumerate(scenario.ports, start=1)}
+    far = {stream.rx_port: stream.eth_dst for stream in reversed(scenario.streams)}
+    for port, hop in hops.items():
+        if port in macs:
+            lines.append(f"link set dev {port} address {macs[port]}")
+        lines.append(f"neighbour add {hop} lladdr {far.get(port, _FAR_END)} dev {port} nud permanent")
+    routes = given or of_streams(scenario)
+    return (*lines, *(f"route add {one.to} via {hops[one.port]} dev {one.port} onlink" for one in routes))
+
+
+def of_streams(scenario: Scenario) -> tuple[Route, ...]:
+    """To each stream's destinations by its receiving port. Raises InputError where a destination has two ports."""
+    found = dict[Route, None]()
+    for number, stream in enumerate(scenario.streams):
+        for other in scenario.streams[:number]:
+            if other.rx_port != stream.rx_port and _overlap(stream, other):
+                raise InputError(
+                    f"{scenario.path}: streams to {other.rx_port} and to {stream.rx_port} have destinations in "
+                    f"common: {other.ipv4_dst.as_ipv4()} and {stream.ipv4_dst.as_ipv4()}",
+                    "give them different ipv4_dst, or say by [[route]] where addresses are",
+                )
+        first, last = IPv4Address(stream.ipv4_dst.first), IPv4Address(stream.ipv4_dst.last)
+        found |= dict.fromkeys(Route(str(one), stream.rx_port) for one in summarize_address_range(first, last))
+    return tuple(found)
+
+
+def _overlap(one: Stream, other: Stream) -> bool:
+    return one.ipv4_dst.first <= other.ipv4_dst.last and other.ipv4_dst.first <= one.ipv4_dst.last
+
+
+def _macs(scenario: Scenario) -> dict[str, str]:
+    """The address that each port must have to take its stream's frames as its own. Raises InputError."""
+    found: dict[str, str] = {}
+    for stream in scenario.streams:
+        if int(stream.eth_dst[:2], 16) & 1:
+            raise InputError(
+                f"{scenario.path}: eth_dst = {stream.eth_dst} is a group address, whose frames a router does not take",
+                "give every stream a unicast eth_dst",
+            )
+        if (mac := found.setdefault(stream.tx_port, stream.eth_dst)) != stream.eth_dst:
+            raise InputError(
+                f"{scenario.path}: streams from {stream.tx_port} have two eth_dst, {mac} and {stream.eth_dst}; a "
+                "router's port has one address",
+                "give the streams from one port the same eth_dst",
+            )
+    return found
+
+
+def sysctls(scenario: Scenario) -> dict[str, str]:
+    """Of the namespace, by name: it forwards, whatever the source, and sends no redirect."""
+    places = ("all", *(port.name for port in scenario.ports))
+    return {
+        "net/ipv4/ip_forward": "1",
+        **{f"net/ipv4/conf/{place}/{name}": "0" for place in places for name in _SETTINGS},
+    }

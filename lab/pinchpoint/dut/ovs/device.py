@@ -1,0 +1,169 @@
+"""Open vSwitch as a kind of device: what `pinchpoint.dut.device` asks of every kind."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.numa import Topology
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.resource import AnyResource, TapLinks
+from pinchpoint.dut.attach import by_dpdk, by_veth
+from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.ovs import bench as made
+from pinchpoint.dut.ovs import hops, load, metrics, needs, reading
+from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.dut.ovs.keys import KEYS
+from pinchpoint.dut.ovs.live import OvsLive
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.programs import program_facts
+from pinchpoint.dut.ovs.refusal import refused_rule
+from pinchpoint.dut.ovs.relayed import relayed_hosts
+from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.hops import HopGraph
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.scenario import Host, Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+
+# Switch, engine and their removal; DPDK also takes and clears its hugepages.
+_STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0, Datapath.KERNEL: 3.0}
+_RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
+
+
+@dataclass(frozen=True)
+class OvsBench:
+    """One bench of a private switch, planned."""
+
+    scenario: Scenario
+    places: OvsPlaces
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Everything to build; the taps of ports made in bulk are removed before the switch ends."""
+        build = self.scenario.build
+        taps = [TapLinks(self.places.dut_netns)] if build is not None and build.what == "ports" else []
+        return [*made.bench(self.scenario, self.places, pages, engine), *taps]
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """A vhost-user server, a NIC, or the far end of a veth pair. Raises InputError."""
+        match spec(self.scenario).datapath:
+            case Datapath.DPDK:
+                return by_dpdk(self.scenario, self.places, number, port)
+            case Datapath.AF_XDP:
+                return by_veth(self.scenario, self.places, port, "af_xdp")
+            case _:
+                return by_veth(self.scenario, self.places, port, "af_packet")
+
+    def facts(self) -> Mapping[str, str]:
+        """The program's path, version and hash."""
+        return program_facts(self.scenario)
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """A refused rule, with its place in the scenario."""
+        return refused_rule(error, self.scenario, self.places)
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """The switch and its rules; bridges, ports and settings come back from its database."""
+        return made.ends_with_the_switch(self.scenario, self.places, resources)
+
+    def open(self) -> OvsLive:
+        """Its control socket."""
+        return OvsLive(self.scenario, self.places)
+
+
+@dataclass(frozen=True)
+class OvsDevice(Defaults):
+    """The kind `ovs`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """Bridges, rules, ports and settings."""
+        return reading.read(given, source)
+
+    def largest_frame(self, dut: Values) -> int:
+        """1,518 bytes: its ports keep their MTU of 1500."""
+        return 1518
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """Its programs, hugepages or a kernel module."""
+        return needs.needs(scenario)
+
+    def probes(self) -> Iterator[Probe]:
+        """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
+        return needs.probes()
+
+    def pages(self, scenario: Scenario) -> int:
+        """Those of switch, engine and relay."""
+        return made.hugepages_needed(scenario)
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """By datapath, rules, bridges and idle ports; seen on a machine of two cores."""
+        dut = spec(scenario)
+        answers = sum(one.ipv4.count for one in dut.arp_responders)
+        ports_s = _BRIDGE_S * (len(dut.bridges) - 1) + _PORT_S * dut.extra_ports.count
+        return _STANDING_S[dut.datapath] + _RULE_S * (rules(scenario) + answers) + ports_s
+
+    def contents(self, scenario: Scenario) -> Mapping[str, int]:
+        """OpenFlow rules and idle ports."""
+        return {"OpenFlow rules": rules(scenario), "extra ports": spec(scenario).extra_ports.count}
+
+    def relayed(self, scenario: Scenario) -> tuple[Host, ...]:
+        """All hosts of a DPDK switch."""
+        return relayed_hosts(scenario)
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """Other CPUs for the switch; queues stay with the PMD thread that they are pinned to."""
+        dut = spec(scenario)
+        now = {str(old): str(new) for old, new in zip(dut.pmd_cpus, cpus, strict=True)}
+        ports = tuple(_repinned(port, now) for port in scenario.ports)
+        return replace(scenario, dut=replace(dut, pmd_cpus=cpus), ports=ports)
+
+    def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
+        """DPDK memory on the nodes of its PMDs, e.g. `dpdk-socket-mem=0,1024`.
+
+        Without it the memory of a single number is all on node 0, wherever the PMDs are. What the scenario itself
+        says, other datapaths and machines with one node stay as they are.
+        """
+        dut, key = spec(scenario), "dpdk-socket-mem"
+        if dut.datapath is not Datapath.DPDK or len(topology.cpus) < 2 or key in dut.other_config:
+            return scenario
+        used = topology.nodes_of(dut.pmd_cpus) or topology.with_cpus[:1]
+        memory = ",".join(str(dut.memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
+        return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> OvsBench:
+        """A private switch."""
+        return OvsBench(scenario, OvsPlaces(bench_id, directory))
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """By its daemon, unless the kernel forwards."""
+        if spec(scenario).datapath is Datapath.KERNEL:
+            return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
+        return Freezing(SWITCH)
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """By datapath."""
+        return hops.graph(spec(scenario).datapath, any(port.engine_pci for port in scenario.ports))
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """PMD threads and the main thread."""
+        return load.loads(seen, traffic_s)
+
+    def metrics(self, seen: Seen) -> Iterator[Metric]:
+        """Subtables, flows, connections and queues."""
+        return metrics.metrics(seen)
+
+    def handled(self, seen: Seen) -> int | None:
+        """Its datapath's lookups."""
+        return metrics.handled(seen)
+
+
+def _repinned(port: Port, now: Mapping[str, str]) -> Port:
+    if not isinstance(port, OvsPort):
+        return port
+    pairs = (pair.split(":") for pair in port.rxq_affinity.split(",") if pair)
+    return replace(port, rxq_affinity=",".join(f"{queue}:{now.get(cpu, cpu)}" for queue, cpu in pairs))
+
+
+DEVICE = OvsDevice("ovs", "Open vSwitch", Types(OvsDut, OvsPort, OvsHost), KEYS, is_default=True)

@@ -1,0 +1,79 @@
+"""Where Open vSwitch counts frames, from its ports' receiving to their sending. Pure.
+
+Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom counters of ports.
+"""
+
+from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+
+_RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
+_SENT, _SEND_DROPPED = "ovs/port/{port}/tx_pkts", "ovs/port/{port}/tx_drop"
+_PROCESSED = "ovs/pmd/*/packets_received"
+_LINK_DROPPED = "host/link/dut/{port}/rx_dropped"
+
+_VETH = Place(
+    "veth",
+    ("host/link/engine/{port}/tx_packets",),
+    ("host/link/dut/{port}/rx_packets",),
+    (DropCounter("host/link/engine/{port}/tx_dropped", "veth of {port} dropped", Party.HOST),),
+)
+# netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
+_RECEIVE = Place(
+    "switch receives",
+    (_RECEIVED, _RECEIVE_DROPPED),
+    (_RECEIVED,),
+    (DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT),),
+)
+_READ_DROPS = {
+    Datapath.AF_PACKET: (
+        DropCounter(_LINK_DROPPED, "kernel dropped towards {port}", Party.HOST),
+        DropCounter("host/socket/{port}/drops", "packet socket of {port} full", Party.DUT),
+    ),
+    # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
+    Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT),),
+    # The kernel is the device: its receive path is the device's.
+    Datapath.KERNEL: (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT),),
+}
+# The switch followed its rules. Other drop_action_ counters are of rules that it could not follow.
+_DATAPATH_DROPS = (
+    DropCounter("ovs/coverage/drop_action_of_pipeline", "{counter}", Party.RULES),
+    DropCounter("ovs/coverage/datapath_drop_meter", "{counter}", Party.RULES),
+    DropCounter("ovs/coverage/datapath_drop_*", "{counter}", Party.DUT),
+    DropCounter("ovs/coverage/drop_action_*", "{counter}", Party.DUT),
+)
+# The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
+_UPCALLS_LOST = DropCounter("ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT)
+_TRANSMIT = Place(
+    "switch sends",
+    (_SENT, _SEND_DROPPED),
+    (_SENT,),
+    (
+        DropCounter("ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE),
+        DropCounter("ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT),
+        DropCounter("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES),
+        DropCounter("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", Party.DUT),
+    ),
+    DropCounter(_SEND_DROPPED, "dropped on transmit, reason not counted", Party.DUT),
+)
+_SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/socket/")
+
+
+def graph(datapath: Datapath, nics: bool) -> HopGraph:
+    """The path through one datapath; `nics`: the engine's ports are NICs, not the other ends of the switch's."""
+    kernel = datapath is Datapath.KERNEL
+    processed = _RECEIVED if kernel else _PROCESSED  # no thread of the switch counts what the kernel forwards
+    drops = (*_DATAPATH_DROPS, _UPCALLS_LOST) if kernel else _DATAPATH_DROPS
+    middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)
+    if datapath is Datapath.DPDK:
+        return HopGraph(_refused(nics), (_RECEIVE, middle, _TRANSMIT), _SETTLES)
+    reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
+    # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
+    taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST)
+    return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
+
+
+def _refused(nics: bool) -> Refused:
+    # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's limit.
+    if nics:
+        return Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE)
+    return Refused("receive ring of {port} full", Party.DUT)

@@ -1,0 +1,225 @@
+"""The scenario keys of Open vSwitch."""
+
+from typing import Final
+
+from pinchpoint.dut.device import Items, Keys
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table, Unset
+
+FIRST_BRIDGE: Final = "br0"
+LAST_BRIDGE: Final = "last"
+DEFAULT_MEMORY_MB: Final = 1024
+MOST_RULES: Final = 1_000_000
+_INT32: Final = 2**31 - 1
+_UINT32: Final = 2**32 - 1
+
+_SET_BY_THE_BENCH: Final = {
+    "dpdk-init": "set by dut.datapath",
+    "dpdk-socket-mem": "use dut.memory_mb",
+    "dpdk-alloc-mem": "use dut.memory_mb",
+    "pmd-cpu-mask": "use dut.pmd_cpus",
+    "dpdk-lcore-mask": "use dut.pmd_cpus",
+    "dpdk-extra": "it could load foreign code into the switch",
+    "dpdk-hugepage-dir": "the bench keeps to its own folders",
+    "vhost-sock-dir": "the bench keeps to its own folders",
+    "emc-insert-inv-prob": "use dut.emc_insert_inv_prob",
+    "smc-enable": "use dut.smc",
+    "flow-limit": "use dut.flow_limit",
+    "max-idle": "use dut.max_idle_ms",
+    "hw-offload": "use dut.hw_offload",
+}
+
+RESERVED_CONFIG: Final = {
+    key: "the switch takes it only when it starts"
+    for key in _SET_BY_THE_BENCH
+    if key.startswith(("dpdk-", "vhost-")) or key == "hw-offload"
+}
+"""Settings that cannot change while the switch runs."""
+
+_OWN = Unset("the switch's own")
+
+TUNING: Final = (
+    Key(
+        "emc_insert_inv_prob",
+        kinds.integer(0, _UINT32),
+        "One in this many new flows is added to the exact match cache; 0: none.",
+        _OWN,
+    ),
+    Key("smc", kinds.boolean(), "Whether the signature match cache is used.", _OWN),
+    Key("flow_limit", kinds.integer(1, _INT32), "Limit of megaflows in the datapath.", _OWN),
+    Key("max_idle_ms", kinds.integer(1, _INT32), "Idle time after which a megaflow is removed, milliseconds.", _OWN),
+    Key("conntrack_limit", kinds.integer(1, _INT32), "Limit of tracked connections.", _OWN),
+    Key("hw_offload", kinds.boolean(), "Whether megaflows are offloaded to the NIC.", _OWN),
+)
+
+_DUT = (
+    Key(
+        "datapath",
+        kinds.word("dpdk", "af_xdp", "af_packet", "kernel"),
+        '"dpdk": vhost-user rings, or NICs, polled by PMD threads; "af_xdp": veth pairs through AF_XDP sockets, '
+        'polled by PMD threads; "af_packet": veth pairs served by the switch\'s main thread; "kernel": veth '
+        "pairs through the kernel's openvswitch module.",
+    ),
+    Key(
+        "pmd_cpus",
+        kinds.cpus(),
+        "CPUs that forward: those of the PMD threads, or with af_packet and kernel those of the main thread.",
+    ),
+    Key(
+        "vswitchd",
+        kinds.absolute_path(),
+        "The switch's program, e.g. of a build of one's own. Taken from the command line only (`--set "
+        "dut.vswitchd=/path/to/ovs-vswitchd`): a file must not choose what runs as root. Its version and hash are "
+        "recorded.",
+        Unset("the installed one"),
+        command_line_only=True,
+    ),
+    Key(
+        "memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).", DEFAULT_MEMORY_MB
+    ),
+    *TUNING,
+    Key(
+        "other_config",
+        kinds.config(_SET_BY_THE_BENCH),
+        "Settings of the switch (Open_vSwitch other_config), applied as written. Refused, because the "
+        "bench sets them: " + ", ".join(_SET_BY_THE_BENCH) + ".",
+        {},
+    ),
+    Key(
+        "rules",
+        kinds.lines(),
+        "OpenFlow rules of br0, one a line, as `ovs-ofctl add-flows` reads them. Blank lines and lines that "
+        "begin with # are skipped; `{left}` stands for the number of the port named left.",
+        "",
+    ),
+    Key(
+        "cascade",
+        kinds.integer(1, 64),
+        'Bridges in a row, br0, br1, ..., each joined to the next by patch ports; `bridge = "last"` is the '
+        "last of them.",
+        1,
+    ),
+    Key(
+        "transit_rules",
+        kinds.lines(),
+        "The rules of every bridge of the row but the first. `{to-previous}` and `{to-next}` stand for the patch "
+        "ports towards br0 and towards the last bridge. The last bridge gets no rule that names `{to-next}`.",
+        "actions=NORMAL",
+    ),
+    Key("extra_ports", kinds.integer(0, 20_000), "Number of ports of br0 without traffic.", 0),
+    Key("extra_ports_kind", kinds.word("internal", "veth"), "The kind of these ports.", "internal"),
+)
+
+_SERIES_KEYS = (
+    Key("rule", kinds.text(kinds.LONGEST_RULE), "The rule."),
+    Key("count", kinds.integer(0, MOST_RULES), "How many copies; with 0 the rule is left out."),
+    Key("first", kinds.integer(0, 2**32 - 1), "The first i.", 0),
+)
+
+RULE_SERIES = Table(
+    "dut.rule_series",
+    "One rule of br0 repeated many times; i counts from `first`. Besides port names, the rule may hold `{i}`, "
+    "`{u16:1000}` (1000 + i, up to 65535), `{ipv4:48.0.0.1}` (that address + i) and `{mac:02:00:00:00:00:00}` "
+    "(that address + i).",
+    _SERIES_KEYS,
+    at_most=64,
+)
+
+BRIDGE = Table(
+    "bridge",
+    "A bridge beside br0 and its row.",
+    (
+        Key("name", kinds.bridge_name(), "Used in ports, hosts, patches and tunnels."),
+        Key("rules", kinds.lines(), "Its OpenFlow rules, written as those of the DUT.", ""),
+    ),
+    at_most=256,
+)
+
+BRIDGE_SERIES = Table(
+    "bridge.rule_series",
+    "One rule of the bridge above it repeated many times, as in `[[dut.rule_series]]`.",
+    _SERIES_KEYS,
+    at_most=64,
+)
+
+_A_BRIDGE = kinds.bridge_name(LAST_BRIDGE)
+
+PATCH = Table(
+    "patch",
+    "Two bridges joined by a pair of patch ports. In the rules of a bridge, `{to-br1}` stands for the port towards "
+    "the bridge br1, also in the row that `dut.cascade` makes.",
+    (
+        Key("from", _A_BRIDGE, "One bridge.", field="first"),
+        Key("to", _A_BRIDGE, "The other.", field="second"),
+    ),
+    at_most=256,
+)
+
+TUNNEL = Table(
+    "tunnel",
+    "A VXLAN tunnel between two bridges, over an underlay that the bench builds.",
+    (
+        Key("name", kinds.port_name(), "In braces, its port in the rules of either bridge."),
+        Key("from", _A_BRIDGE, "One bridge.", field="first"),
+        Key("to", _A_BRIDGE, "The other.", field="second"),
+        Key("vni", kinds.integer(0, 2**24 - 1), "The VXLAN network identifier (RFC 7348)."),
+    ),
+    at_most=256,
+)
+
+ARP_RESPONDER = Table(
+    "arp_responder",
+    "Addresses for which a bridge itself answers ARP requests, by one rule of table 0 each.",
+    (
+        Key("bridge", _A_BRIDGE, "The bridge that answers.", FIRST_BRIDGE),
+        Key("ipv4", kinds.ipv4_range(), "The addresses."),
+        Key("mac", kinds.mac(unicast=True), "The answer."),
+    ),
+    at_most=64,
+)
+
+_PORT = (
+    Key("bridge", _A_BRIDGE, "The bridge it belongs to.", FIRST_BRIDGE),
+    Key(
+        "rxq_affinity",
+        kinds.affinity(),
+        "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).",
+        "",
+    ),
+)
+
+_HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)
+
+_ACTIONS = {
+    "add-flows": "`count` OpenFlow rules are added in one bundle",
+    "del-flows": "`count` OpenFlow rules are deleted, none of which forwards the frames",
+    "add-ports": "`count` internal ports are added in one transaction",
+    "del-ports": "`count` internal ports are deleted",
+    "flush-flows": "the datapath's flows are flushed and learnt anew",
+    "rebalance": "receive queues are reassigned to the PMD threads",
+    "settings": "`settings` (Open_vSwitch other_config) are applied, and reverted once the traffic has ended",
+    "restart": "the switch is restarted on its database, and its rules are added again",
+}
+NEEDS_PMD: Final = ("rebalance",)
+
+KEYS = Keys(
+    dut=_DUT,
+    port=_PORT,
+    host=_HOST,
+    arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
+    actions=_ACTIONS,
+    settings=kinds.config(RESERVED_CONFIG),
+    items={
+        "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),
+        "ports": Items(
+            "ports of the first bridge",
+            ("process", "transaction"),
+            "the datapath showed",
+            {
+                "process": "because each ovs-vsctl reads the whole database, and the switch goes through all its ports "
+                "each time",
+                "transaction": "because the userspace datapath goes through all its ports for each one that it adds",
+            },
+        ),
+    },
+)

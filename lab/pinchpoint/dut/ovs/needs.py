@@ -1,0 +1,63 @@
+"""What a machine must have for a private Open vSwitch."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
+from pinchpoint.dut.attach import pages_of
+from pinchpoint.dut.device import ENGINE_MEMORY_MB
+from pinchpoint.dut.ovs.bench import hugepages_needed
+from pinchpoint.dut.ovs.daemons import VSWITCHD
+from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
+from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
+from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.model.scenario import Scenario
+
+_PACKAGES = {
+    "ovs-vsctl": "openvswitch-switch",
+    "ovs-ofctl": "openvswitch-switch",
+    "ovsdb-server": "openvswitch-switch",
+    "ovsdb-tool": "openvswitch-switch",
+    "ip": "iproute2",
+    "ss": "iproute2",
+    "sysctl": "procps",
+    "taskset": "util-linux",
+    "ethtool": "ethtool",
+}
+_OTHERWISE = 'set dut.datapath = "af_packet"'
+
+
+def needs(scenario: Scenario) -> Iterator[Probe]:
+    """The programs of its datapath, hugepages or a kernel module, and what that datapath can do."""
+    dut = spec(scenario)
+    yield from (command(name, package) for name, package in _PACKAGES.items())
+    yield _own_program(dut.vswitchd, dut.datapath) if dut.vswitchd else program(dut.datapath)
+    if dut.datapath is Datapath.DPDK:
+        yield hugepages(hugepages_needed(scenario), _OTHERWISE)
+    if dut.datapath is Datapath.KERNEL:
+        yield kernel_module("openvswitch", _OTHERWISE)
+        if dut.tunnels:
+            detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
+            yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')
+
+
+def probes() -> Iterator[Probe]:
+    """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
+    yield from (command(name, package) for name, package in _PACKAGES.items())
+    yield program(Datapath.DPDK)
+    yield hugepages(pages_of(DEFAULT_MEMORY_MB + ENGINE_MEMORY_MB), _OTHERWISE)
+    yield program(Datapath.AF_PACKET)
+
+
+def program(datapath: Datapath) -> Probe:
+    """Whether the datapath's switch is installed."""
+    path = Path(VSWITCHD[datapath])
+    detail = str(path) if path.exists() else f"{path}: not installed"
+    return Probe(path.name, path.exists(), detail, f"apt-get install {path.parent.name}")
+
+
+def _own_program(path: str, datapath: Datapath) -> Probe:
+    """A program given as dut.vswitchd is asked for its name and version before it runs as the switch."""
+    wrong = what_is_wrong(path, datapath)
+    hint = "set dut.vswitchd to the path of an ovs-vswitchd; for dpdk, of one built with DPDK"
+    return Probe("dut.vswitchd", not wrong, f"{path}: {wrong or told_version(path)}", hint)

@@ -1,0 +1,115 @@
+"""From the keys of a scenario file to a private switch, its ports and hosts: the checks across its keys."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from pinchpoint.dut import checks
+from pinchpoint.dut.device import Given, Read
+from pinchpoint.dut.ovs import bridges
+from pinchpoint.dut.ovs.keys import NEEDS_PMD, TUNING
+from pinchpoint.dut.ovs.spec import (
+    POLLED,
+    ArpResponder,
+    Bridge,
+    Datapath,
+    ExtraPorts,
+    OvsDut,
+    OvsHost,
+    OvsPort,
+    Tuning,
+    Tunnel,
+)
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import MeasureKind
+
+_OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
+# Extra ports and their peers, ports made in bulk, underlays of tunnels, patch ports between bridges, the kernel's own.
+_OF_BENCH = re.compile(r"(idle|idlepeer|pp)[0-9]+|ul[0-9]+[ab](-ul[0-9]+[ab])?|.+-to-.+|ovs-(netdev|system)")
+
+_Arrays = Mapping[str, Sequence[Element]]
+
+
+def read(given: Given, source: Source) -> Callable[[], Read]:
+    """Check what the file gives; returns what makes the switch if there are no problems."""
+    dut = given.dut
+    arrays = {**given.arrays, "port": given.ports, "host": given.hosts}
+    datapath = dut.get("datapath")
+    checks.own_cpus(given, source, "pmd_cpus", datapath in POLLED)
+    checks.backend(given, source, "datapath", Datapath.DPDK)
+    _check_names(source, arrays)
+    bridges.check_bridges(source, dut, arrays)
+    _check_ports(given, source)
+    action = given.tables["blocked"].get("action")
+    if action in NEEDS_PMD and datapath and datapath not in POLLED:
+        source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
+    made = bridges.Rules(source, dut, arrays).bridges(needs_rules=given.measure is not MeasureKind.BUILD)
+    return lambda: Read(
+        _dut(dut, arrays, made),
+        tuple(OvsPort(**port.values) for port in given.ports),
+        tuple(OvsHost(**host.values) for host in given.hosts),
+    )
+
+
+def _check_names(source: Source, arrays: _Arrays) -> None:
+    """Bridges, ports, hosts and tunnels have names of their own, and none that the bench itself gives."""
+    seen = {name for bridge in arrays["bridge"] if (name := bridge.values.get("name"))}
+    tunnels = [tunnel.values for tunnel in arrays["tunnel"]]
+    ends = {f"{one.get('name')}-{one.get(end)}" for one in tunnels for end in ("first", "second")}
+    for table in ("bridge", "port", "host", "tunnel"):
+        for element in arrays[table]:
+            name, at = element.values.get("name"), (*element.at, "name")
+            if not name:
+                continue
+            if table != "bridge" and name in seen:
+                source.problem(at, f'expected a unique name, found "{name}" again')
+            elif table != "bridge" and _OF_BRIDGES.fullmatch(name):
+                source.problem(at, f'expected a different name: "{name}" is the name of a bridge')
+            elif _OF_BENCH.fullmatch(name):
+                source.problem(at, f'expected a different name: "{name}" is reserved for ports that the bench creates')
+            elif name in ends:
+                source.problem(at, f'expected a different name: "{name}" is an end of a tunnel')
+            seen.add(name)
+
+
+def _check_ports(given: Given, source: Source) -> None:
+    """Queues and NICs are such as the datapath has."""
+    datapath = given.dut.get("datapath")
+    if datapath and datapath not in POLLED:
+        checks.one_queue(given, source, f'dut.datapath is "{datapath}"')
+    for port in given.ports:
+        _check_affinity(source, port, given.dut)
+    if datapath and datapath != Datapath.DPDK:
+        checks.no_nics(given, source, f'dut.datapath is "{datapath}"')
+    checks.nics(given.ports, source)
+
+
+def _check_affinity(source: Source, port: Element, dut: Values) -> None:
+    text, at = port.values.get("rxq_affinity"), (*port.at, "rxq_affinity")
+    if not text:
+        return
+    if dut.get("datapath") and dut["datapath"] not in POLLED:
+        source.mismatch(at, f'"" where dut.datapath is "{dut["datapath"]}": no PMD thread polls', text)
+    pairs = [pair.split(":") for pair in text.split(",")]
+    queues = [int(queue) for queue, _ in pairs]
+    cpus = dut.get("pmd_cpus", ())
+    if len(set(queues)) < len(queues) or max(queues) >= port.values.get("queues", max(queues) + 1):
+        source.mismatch(at, f"each queue once, from 0 to {port.values.get('queues', 1) - 1}", text)
+    if cpus and any(int(cpu) not in cpus for _, cpu in pairs):
+        source.mismatch(at, f"CPUs of dut.pmd_cpus ({', '.join(map(str, cpus))})", text)
+
+
+def _dut(dut: Values, arrays: _Arrays, made: tuple[Bridge, ...]) -> OvsDut:
+    return OvsDut(
+        datapath=Datapath(dut["datapath"]),
+        pmd_cpus=dut["pmd_cpus"],
+        memory_mb=dut["memory_mb"],
+        other_config=dut["other_config"],
+        tuning=Tuning(**{key.model_field: dut[key.model_field] for key in TUNING}),
+        bridges=made,
+        patches=bridges.patches(dut, arrays["patch"]),
+        tunnels=tuple(Tunnel(**tunnel.values) for tunnel in arrays["tunnel"]),
+        arp_responders=tuple(ArpResponder(**responder.values) for responder in arrays["arp_responder"]),
+        extra_ports=ExtraPorts(dut["extra_ports"], dut["extra_ports_kind"]),
+        vswitchd=dut["vswitchd"],
+    )

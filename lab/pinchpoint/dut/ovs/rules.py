@@ -1,0 +1,71 @@
+"""OpenFlow rules: one file and one `ovs-ofctl add-flows` for each bridge that has any."""
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address
+
+from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, TextFile
+from pinchpoint.dut.ovs.daemons import command
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.ports import SwitchPort
+from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, spec
+from pinchpoint.model.scenario import Scenario
+
+_EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it
+_ARP_PRIORITY = 65535  # no rule of the scenario shall take a request first
+
+MANY = 10_000  # rules: from here on one bundle takes a fraction of the time, as the switch takes it as one change
+
+
+def rules(scenario: Scenario, places: OvsPlaces, ports: Iterable[SwitchPort]) -> list[AnyResource]:
+    """The rules of all bridges."""
+    resources: list[AnyResource] = []
+    for bridge in spec(scenario).bridges:
+        numbers = {port.word: port.number for port in ports if port.bridge == bridge.name}
+        responders = [one for one in spec(scenario).arp_responders if one.bridge == bridge.name]
+        file = _file(bridge, places, numbers, responders)
+        if file.lines or file.series:
+            management = places.management_of(bridge.name)
+            count = len(file.lines) + sum(series[1] for series in file.series)
+            bundle = ("--bundle",) if count > MANY else ()
+            words = ("ovs-ofctl", "-O", "OpenFlow14", *bundle, "add-flows", management, file.path)
+            resources += [file, command(places, *words, timeout_s=COMMAND_TIMEOUT_S + _EACH_RULE_S * count)]
+    return resources
+
+
+def _file(bridge: Bridge, places: OvsPlaces, numbers: dict[str, int], responders: Iterable[ArpResponder]) -> TextFile:
+    series = [(with_port_numbers(s.rule, numbers), s.count, s.first) for s in bridge.rule_series]
+    return TextFile(
+        path=places.rules_of(bridge.name),
+        lines=tuple(with_port_numbers(rule.text, numbers) for rule in bridge.rules),
+        series=(*series, *((arp_responder(one), one.ipv4.count, 0) for one in responders)),
+    )
+
+
+def arp_responder(responder: ArpResponder) -> str:
+    """The rule that turns a request for an address into its reply (RFC 826) and sends it back; i counts addresses."""
+    address = f"{{ipv4:{IPv4Address(responder.ipv4.first)}}}"
+    return (
+        f"table=0,priority={_ARP_PRIORITY},arp,arp_op=1,arp_tpa={address},actions="
+        f"move:eth_src->eth_dst,set_field:{responder.mac}->eth_src,set_field:2->arp_op,"
+        f"move:arp_sha->arp_tha,move:arp_spa->arp_tpa,"
+        f"set_field:{responder.mac}->arp_sha,set_field:{address}->arp_spa,in_port"
+    )
+
+
+def with_port_numbers(rule: str, numbers: dict[str, int]) -> str:
+    """The rule with every `{name}` replaced by that port's OpenFlow number."""
+    for name, number in numbers.items():
+        rule = rule.replace(f"{{{name}}}", str(number))
+    return rule
+
+
+def rule_place(bridge: Bridge, rules_line: int) -> int | None:
+    """The scenario file's line that became line `rules_line` (from 1) of the bridge's rules file."""
+    if rules_line <= len(bridge.rules):
+        return bridge.rules[rules_line - 1].line
+    rules_line -= len(bridge.rules)
+    for series in bridge.rule_series:
+        if rules_line <= series.count:
+            return series.line
+        rules_line -= series.count
+    return None

@@ -1,0 +1,209 @@
+"""What is in force in a running switch, read back from it, against what the scenario asked for.
+
+A setting that the switch takes silently and does not follow would be measured
+under a wrong name. Sources: `dpctl/ct-get-maxconns`, `dpif-netdev/pmd-rxq-show`,
+`upcall/show`, `dpctl/show` (ovs-vswitchd(8)), the switch's log and `ethtool -k`. What
+none of them tells is only known to be in the database, and is recorded as such.
+"""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from pinchpoint.bench.host import run_command
+from pinchpoint.bench.resource import Host
+from pinchpoint.dut.ovs.daemons import tuned, vsctl
+from pinchpoint.dut.ovs.places import OvsPlaces
+from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsPort, ports, spec
+from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.scenario import Scenario
+
+_T = TypeVar("_T")
+LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
+QUEUES_TIMEOUT_S = 5.0  # the switch gives a vhost-user port its queues after the link is up
+_PMD = re.compile(r"^pmd thread numa_id -?\d+ core_id (\d+):")
+_QUEUE = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s")
+_PORT_CONFIG = re.compile(r"^\s+port \d+: (\S+) \((.+)\)$")
+_FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
+_LIMIT = re.compile(r"\(limit (\d+)\)")
+_EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
+_SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
+_OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
+_OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
+
+
+def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
+    """Every setting that the bench applied, as the switch and the hosts tell it, or as it is stored.
+
+    Raises BenchError naming what was asked and what was found where the two differ.
+    """
+    found = _stored(scenario, places) | _soon(lambda: _told(scenario, places, control), LOG_TIMEOUT_S)
+    if (limit := spec(scenario).tuning.conntrack_limit) is not None:
+        answer = control.call("dpctl/ct-get-maxconns").strip()
+        _same("conntrack limit", str(limit), answer)
+        found["conntrack limit"] = answer
+    if spec(scenario).datapath in POLLED:
+        found |= _port_modes(scenario, control.call("dpctl/show"))
+        found |= _cores(scenario, control)
+    for host in scenario.hosts:
+        found[f"offloads of {host.name}"] = _offloads(places.host_netns(host.name))
+    return found
+
+
+def check_queues(scenario: Scenario, control: Unixctl) -> None:
+    """Whether each engine port has its queues, on their cores; both ends must be up.
+
+    Raises BenchError where the scenario asked for other queues or other cores.
+    """
+    if spec(scenario).datapath not in POLLED:
+        return
+
+    def check() -> None:
+        polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
+        for port in ports(scenario):
+            _check_port(port, polled.get(port.name, {}))
+
+    _soon(check, QUEUES_TIMEOUT_S)
+
+
+def _soon(check: Callable[[], _T], timeout_s: float) -> _T:
+    """Its result; what it raises only where it still raises that after `timeout_s`."""
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            return check()
+        except BenchError:
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
+
+
+def polled_queues(text: str) -> dict[str, dict[int, int]]:
+    """`pmd-rxq-show`: port -> receive queue -> core of the PMD that polls it."""
+    found: dict[str, dict[int, int]] = {}
+    core: int | None = None
+    for line in text.splitlines():
+        if heading := _PMD.match(line):
+            core = int(heading[1])
+        elif core is not None and (queue := _QUEUE.match(line)):
+            found.setdefault(queue[1], {})[int(queue[2])] = core
+    return found
+
+
+def pmd_cores(text: str) -> tuple[int, ...]:
+    """`pmd-rxq-show`: the cores that have a PMD thread, whatever it polls."""
+    return tuple(sorted(int(heading[1]) for line in text.splitlines() if (heading := _PMD.match(line))))
+
+
+def logged(text: str) -> dict[str, str]:
+    """Settings of other_config as the log reports them; it reports changes only, others have their default."""
+    found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
+    for line in text.splitlines():
+        if emc := _EMC.search(line):
+            found["emc-insert-inv-prob"] = emc[1] or "0"
+        elif smc := _SMC.search(line):
+            found["smc-enable"] = "true" if smc[1] == "enabled" else "false"
+        elif _OFFLOAD.search(line):
+            found["hw-offload"] = "true"
+    return found
+
+
+def port_configs(text: str) -> dict[str, dict[str, str]]:
+    """`dpctl/show`: port -> its configuration, e.g. `xdp-mode-in-use`; ports that print none are left out."""
+    found: dict[str, dict[str, str]] = {}
+    for line in text.splitlines():
+        if port := _PORT_CONFIG.match(line):
+            pairs = (pair.partition("=") for pair in port[2].partition(": ")[2].split(", "))
+            found[port[1]] = {name: value for name, _, value in pairs if value}
+    return found
+
+
+def rxq_affinity(text: str) -> dict[int, int]:
+    """`queue:core,...` of a port's pmd-rxq-affinity as a mapping."""
+    pairs = (pair.split(":") for pair in text.split(",") if pair.strip())
+    return {int(queue): int(core) for queue, core in pairs}
+
+
+def _stored(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
+    """What the database holds, which says nothing of whether the switch follows it."""
+    return {key: f"{value} (stored in the database)" for key, value in _other_config(scenario, places)}
+
+
+def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
+    """Of the settings in the database those that the switch itself tells."""
+    asked = {
+        key: value for key, value in tuned(spec(scenario).tuning).items() if key not in spec(scenario).other_config
+    }
+    log = logged(Path(places.log).read_text(errors="replace"))
+    kernel = spec(scenario).datapath is Datapath.KERNEL
+    told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
+    found: dict[str, str] = {}
+    for key in asked.keys() & told.keys():
+        _same(f"other_config:{key}", asked[key], told[key])
+        found[key] = told[key]
+    if "flow-limit" in asked:
+        found["flow-limit"] = _flow_limit(int(asked["flow-limit"]), control.call("upcall/show"))
+    return found
+
+
+def _flow_limit(asked: int, shown: str) -> str:
+    """The limit in force follows the load, up to what was asked for."""
+    now = max((int(limit) for limit in _LIMIT.findall(shown)), default=None)
+    if now is None or now > asked:
+        _same("other_config:flow-limit", f"at most {asked}", None if now is None else str(now))
+    return str(asked) if now == asked else f"{asked} at most, {now} now"
+
+
+def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
+    """A switch without any port to poll has no PMD thread."""
+    if not (scenario.ports or scenario.hosts) or "pmd-cpu-mask" in spec(scenario).other_config:
+        return {}
+    found = ",".join(map(str, pmd_cores(control.call("dpif-netdev/pmd-rxq-show"))))
+    _same("cores with a PMD thread", ",".join(map(str, sorted(spec(scenario).pmd_cpus))), found)
+    return {"PMD cores": found}
+
+
+def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
+    asked = tuned(spec(scenario).tuning) | dict(spec(scenario).other_config)
+    if not asked:
+        return
+    argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]
+    (((_, pairs),),) = json.loads(run_command(argv, environment=places.environment))["data"]
+    stored: Mapping[str, str] = dict(pairs)
+    for key, value in asked.items():
+        _same(f"other_config:{key}", value, stored.get(key))
+        yield key, stored[key]
+
+
+def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
+    if spec(scenario).datapath is not Datapath.AF_XDP:
+        return {}
+    configs = port_configs(shown)
+    ends = [*(port.name for port in scenario.ports), *(host.name for host in scenario.hosts)]
+    return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not reported") for name in ends}
+
+
+def _offloads(netns: str) -> str:
+    features = dict(_FEATURE.findall(run_command(["ethtool", "-k", Host.INTERFACE], netns)))
+    return ", ".join(f"{name} {features.get(name, 'not reported')}" for name in _OFFLOADS)
+
+
+def _check_port(port: OvsPort, queues: Mapping[int, int]) -> None:
+    _same(f"receive queues of {port.name}", str(port.queues), str(len(queues)), _UNPOLLED)
+    for queue, core in rxq_affinity(port.rxq_affinity).items():
+        where = queues.get(queue)
+        _same(f"core of {port.name}'s queue {queue}", str(core), None if where is None else str(where))
+
+
+_REFUSED = "the switch did not take this setting: see its log and ovs-vswitchd.conf.db(5)"
+# ovs-vswitchd.conf.db(5), pmd-rxq-affinity: the PMD becomes isolated.
+_UNPOLLED = "a core to which a queue is pinned (rxq_affinity) polls no other: pin all queues, or name more pmd_cpus"
+
+
+def _same(what: str, asked: str, found: str | None, hint: str = _REFUSED) -> None:
+    if found != asked:
+        raise BenchError(f"{what}: asked for {asked}, found {'nothing' if found is None else found}", hint)

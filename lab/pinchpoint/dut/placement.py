@@ -1,0 +1,20 @@
+"""Where a scenario's ends run on this machine's NUMA nodes, its device moved as its kind wants."""
+
+from collections.abc import Sequence
+
+from pinchpoint.bench import numa
+from pinchpoint.bench.numa import Topology
+from pinchpoint.dut.registry import device_of
+from pinchpoint.model.scenario import Scenario
+
+
+def placed(scenario: Scenario, topology: Topology) -> tuple[Scenario, dict[str, str]]:
+    """As `numa.placed`, with the device's memory on the nodes of its CPUs. Raises RequirementError."""
+    device = device_of(scenario)
+    found, facts = numa.placed(scenario, topology, device.moved, relays=bool(device.relayed(scenario)))
+    return device.on_nodes(found, topology), facts
+
+
+def alike(units: Sequence[Scenario], topology: Topology) -> dict[str, str]:
+    """As `numa.alike`."""
+    return numa.alike(units, topology, lambda unit: placed(unit, topology))

@@ -1,0 +1,51 @@
+"""The kinds of devices that there are: the packages of this folder, and those that other distributions bring."""
+
+import pkgutil
+from functools import cache
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
+
+from pinchpoint.dut.device import Device
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Scenario
+
+GROUP = "pinchpoint.devices"
+
+
+def kinds() -> tuple[str, ...]:
+    """Every kind by its name, those of this folder first."""
+    own = sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg)
+    return (*own, *sorted(_foreign().keys() - set(own)))
+
+
+@cache
+def device(kind: str) -> Device:
+    """The device of that kind.
+
+    Raises InputError naming the kinds if there is none, or what went wrong while it declared itself.
+    """
+    foreign = _foreign()
+    if kind not in kinds():
+        raise InputError(f"no device of kind {kind!r}", f"one of {', '.join(kinds())}")
+    try:
+        found = import_module(f"pinchpoint.dut.{kind}") if kind not in foreign else foreign[kind].load()
+        declared: Device = found.DEVICE
+    except Exception as error:
+        raise InputError(f"device {kind!r} cannot be used: {type(error).__name__}: {error}") from error
+    return declared
+
+
+@cache
+def default() -> str:
+    """The kind of a scenario that names none."""
+    return next(kind for kind in kinds() if device(kind).is_default)
+
+
+def device_of(scenario: Scenario) -> Device:
+    """The device of the scenario's kind."""
+    return device(scenario.dut.kind)
+
+
+def _foreign() -> dict[str, EntryPoint]:
+    return {one.name: one for one in entry_points(group=GROUP)}

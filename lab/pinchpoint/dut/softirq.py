@@ -1,0 +1,269 @@
+"""Devices that are the kernel itself, between veth ports: where their softirqs run, how loaded those CPUs are.
+
+Over veth the receive softirq runs on the CPU that sends, which is the engine's. Receive packet steering (RPS;
+Documentation/networking/scaling.rst) moves it: the frames of each flow wait in the backlog of one of the chosen CPUs,
+are forwarded there, and cross the second veth link there too. `/proc/net/softnet_stat` counts the frames of a CPU on
+both links, and those of every other interface of the host.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
+from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut import checks
+from pinchpoint.dut.attach import by_veth, foundation, veths
+from pinchpoint.dut.device import Action, Attachment, Given, Pages, Places, Seen
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError
+from pinchpoint.model.hops import DropCounter, Party, Place, Refused
+from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
+from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.sockets import Links
+
+CPUS = Key(
+    "cpus",
+    kinds.cpus(),
+    "CPUs on which the kernel forwards. Over veth the receive softirq runs on the CPU that sends, unless receive "
+    "packet steering moves it: these CPUs are set as rps_cpus of every port. One flow is always on one CPU.",
+    [1],
+)
+RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
+SETTLES = ("host/link/",)
+_MEASURED = "host/softirq_time_measured"
+REFUSED = Refused("backlog of {port} full", Party.DUT)
+"""Sending over veth runs the receive path as far as the backlog: a send that fails has found that full."""
+
+# The interface's own rx_dropped holds what its backlog refused (which the engine also knows as refused) and frames
+# that no protocol took: it is left out, so that no frame is counted twice.
+RECEIVE = Place("veth", ("host/link/engine/{port}/tx_packets",), (RECEIVED,))
+SEND = Place(
+    "veth to the engine",
+    (SENT, "host/link/dut/{port}/tx_dropped"),
+    ("host/link/engine/{port}/rx_packets",),
+    (DropCounter("host/link/dut/{port}/tx_dropped", "backlog behind {port} full", Party.DUT),),
+)
+
+
+def check(given: Given, source: Source, kind: str) -> None:
+    """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
+    why = f'dut.kind is "{kind}"'
+    checks.own_cpus(given, source, "cpus", polls=False)
+    checks.no_nics(given, source, why)
+    checks.no_hosts(given, source, kind)
+    checks.names(given, source)
+    checks.one_queue(given, source, why)
+    backend = given.tables["engine"].get("backend", "auto")
+    if backend not in ("auto", "af_packet"):
+        source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
+
+
+def steering() -> Probe:
+    """Whether the kernel can choose the CPU of received frames."""
+    there = Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists()
+    detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
+    return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
+
+
+def cpu_mask(cpus: Sequence[int]) -> str:
+    """CPUs as the kernel writes them: hexadecimal, 32 bits to a group, e.g. `1,00000000` for CPU 32."""
+    bits = sum(1 << cpu for cpu in set(cpus))
+    groups = [f"{bits >> shift & 0xFFFFFFFF:08x}" for shift in range(0, max(1, bits.bit_length()), 32)]
+    return ",".join(reversed(groups))
+
+
+def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
+    """The device's namespace with its ports, their softirqs steered to its CPUs."""
+    mask = f"{places.directory}/rps_cpus"
+    return [
+        *foundation(places, pages),
+        Namespace(places.dut_netns),
+        *veths(scenario, places),
+        TextFile(mask, (cpu_mask(scenario.dut.cpus),)),
+        *(Command(("cp", mask, _steering(port)), places.dut_netns) for port in scenario.ports),
+    ]
+
+
+def _steering(port: Port) -> str:
+    return f"/sys/class/net/{port.name}/queues/rx-0/rps_cpus"
+
+
+def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+    """The softirqs of each CPU: their share of its time, and of the frames received.
+
+    That time is known only of a kernel that measures it (CONFIG_IRQ_TIME_ACCOUNTING). Others look at what runs at
+    each tick of their timer, with which paced frames keep step: 20,000 frames a second were seen to take none of the
+    time in one trial and all of it in the next.
+    The kernel counts frames by CPU for the whole host and on both links, so the ports' frames are divided among
+    the CPUs in the proportion of those.
+    """
+    processed = {
+        int(name.split("/")[2]): count
+        for name, count in seen.items()
+        if name.startswith("host/softnet/") and name.endswith("/processed")
+    }
+    received = sum(n for name, n in seen.items() if name.startswith("host/link/dut/") and name.endswith("/rx_packets"))
+    everything = sum(processed.values())
+    return tuple(
+        _load(cpu, int(received * count / everything) if everything else 0, seen, traffic_s)
+        for cpu, count in sorted(processed.items())
+    )
+
+
+def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
+    ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
+    unmeasured = ticks is None or traffic_s <= 0 or not seen.get(_MEASURED)
+    share = None if unmeasured or ticks is None else min(1.0, ticks_to_seconds(ticks) / traffic_s)
+    unknown = dict.fromkeys(
+        (
+            "recirculated",
+            "cycles_per_packet",
+            "simple_match_hits",
+            "emc_hits",
+            "smc_hits",
+            "megaflow_hits",
+            "upcalls",
+            "lost_upcalls",
+        )
+    )
+    return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share, **unknown)
+
+
+class Softnet:
+    """What the softirqs of each CPU did with received frames, whatever their interface."""
+
+    name = "softnet"
+    FILE = Path("/proc/net/softnet_stat")
+
+    def __init__(self, cpus: Sequence[int]) -> None:
+        self._cpus = frozenset(cpus)
+        self._measured = float(irq_time_is_separate() is True)
+
+    def can_run(self) -> str | None:
+        """Always, on Linux with its CPU in the last column (5.10)."""
+        try:
+            return None if softnet(self.FILE.read_text()) else f"{self.FILE}: names no CPU; it does from Linux 5.10"
+        except OSError as error:
+            return str(error)
+
+    def snapshot(self) -> Snapshot:
+        """`host/softnet/N/{processed,dropped,time_squeeze}`; dropped: the CPU's backlog was full.
+
+        Gauge `host/softirq_time_measured`: 0 where the kernel only samples it, or where that is not known.
+        """
+        at_s = time.monotonic()
+        counters = {
+            f"host/softnet/{cpu}/{name}": value
+            for cpu, values in softnet(self.FILE.read_text()).items()
+            if cpu in self._cpus
+            for name, value in values.items()
+        }
+        return Snapshot(at_s, counters, {_MEASURED: self._measured})
+
+
+def softnet(text: str) -> dict[int, dict[str, int]]:
+    """`/proc/net/softnet_stat`: CPU -> counters (net/core/net-procfs.c, softnet_seq_show)."""
+    found = {}
+    for line in text.splitlines():
+        words = [int(word, 16) for word in line.split()]
+        if len(words) > 12:
+            found[words[12]] = dict(zip(("processed", "dropped", "time_squeeze"), words, strict=False))
+    return found
+
+
+class KernelLive:
+    """A namespace that forwards; a kind adds its own counters and settings."""
+
+    def __init__(self, scenario: Scenario, places: Places) -> None:
+        self._scenario, self.places = scenario, places
+
+    def collectors(self) -> list[Collector]:
+        """The links' counters at both ends, the kind's own, the CPUs'."""
+        names, places = [port.name for port in self._scenario.ports], self.places
+        ends = [Links(places.engine_netns, "engine", names), Links(places.dut_netns, "dut", names)]
+        return [*ends, *self.own(), *self.witnesses()]
+
+    def own(self) -> list[Collector]:
+        """Counters of this kind alone."""
+        return []
+
+    def witnesses(self) -> list[Collector]:
+        """What the softirqs did."""
+        return [CpuTime(self._scenario.dut.cpus), Softnet(self._scenario.dut.cpus)]
+
+    def settings(self) -> Mapping[str, str]:
+        """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
+        wanted, found = cpu_mask(self._scenario.dut.cpus), {}
+        for port in self._scenario.ports:
+            mask = run_command(["cat", _steering(port)], self.places.dut_netns).strip()
+            if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
+                raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
+            found[f"rps_cpus of {port.name}"] = mask
+        backlog = Path("/proc/sys/net/core/netdev_max_backlog").read_text().strip()
+        return {**found, "net.core.netdev_max_backlog": backlog}  # the host's: the bench leaves it as it is
+
+    def ready(self) -> Mapping[str, str]:
+        """Always."""
+        return self.versions()
+
+    def versions(self) -> Mapping[str, str]:
+        """None beside the kernel's, which is recorded with the host."""
+        return {}
+
+    def dumps(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def log(self) -> tuple[str, str] | None:
+        """None."""
+        return None
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """None. Raises InputError."""
+        raise InputError(f"nothing can happen to {self._scenario.dut.kind}: {blocked.action}")
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """None. Raises InputError."""
+        raise InputError(f"{self._scenario.dut.kind} has no {build.what}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class KernelBench:
+    """One bench of such a device, planned; a kind adds its resources."""
+
+    scenario: Scenario
+    places: Places
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """The far end of a veth pair. Raises InputError."""
+        return by_veth(self.scenario, self.places, port, "af_packet")
+
+    def facts(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """CPUs that the kernel does not steer to."""
+        if error.argv[0] != "cp":
+            return None
+        return BenchError(
+            f"{self.scenario.path}: dut.cpus: the kernel refused to run softirqs there: {error.output}",
+            "name CPUs that are not isolated (isolcpus=, nohz_full=): receive packet steering leaves those out",
+        )
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """None: no process of it ends."""
+        return []

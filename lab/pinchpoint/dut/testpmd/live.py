@@ -1,0 +1,138 @@
+"""A running testpmd: its counters, from the telemetry socket of its DPDK (howto/telemetry in DPDK's documentation)."""
+
+import json
+import re
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+from typing import Any
+
+from pinchpoint.bench.host import daemon_pid
+from pinchpoint.bench.resource import AnyResource, Daemon
+from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut.device import Action
+from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.scenario import Blocked, Build
+from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.snapshot import Collector, Snapshot
+
+_START_TIMEOUT_S = 20.0  # taking and clearing hugepages; more of them take longer
+_ANSWER_TIMEOUT_S = 2.0
+_LONGEST_BYTES = 16_384  # of an answer, as DPDK's greeting says
+_WORKER = re.compile(r"(rte|dpdk|lcore)-worker-?\d+")  # of DPDK 22.11, and of later and earlier ones
+_NO_THREAD = re.compile("(?!)")  # its main thread only waits
+_COUNTED = ("ipackets", "opackets", "imissed", "ierrors", "oerrors", "rx_nombuf")
+
+
+def ask(path: str, command: str) -> Any:
+    """The answer at a telemetry socket to `command`, e.g. `/ethdev/stats,0`. Raises DutError."""
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(_ANSWER_TIMEOUT_S)
+            connection.connect(path)
+            connection.recv(_LONGEST_BYTES)  # the greeting
+            connection.send(command.encode())
+            return json.loads(connection.recv(_LONGEST_BYTES))[command.partition(",")[0]]
+    except (OSError, ValueError, KeyError) as error:
+        raise DutError(f"testpmd does not answer {command} at {path}: {error}", "see its log") from error
+
+
+class Ports:
+    """Frames in and out of both ports, and those that each forwarding thread received."""
+
+    name = "testpmd ports"
+
+    def __init__(self, telemetry: str, names: Sequence[str], cpus: Sequence[int]) -> None:
+        """`names` in the order of DPDK's port numbers."""
+        self._telemetry, self._names, self._cpus = telemetry, names, cpus
+        self._refused = dict.fromkeys(names, 0)
+
+    def can_run(self) -> str | None:
+        """Always: the bench stands once the socket answers."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`testpmd/port/NAME/COUNTER` and `testpmd/core/CPU/received`: frames.
+
+        Neither driver counts what its ring refused. `.../refused` are the frames that the other port received and
+        this one did not send: testpmd drops what a ring does not take, and nothing else. They are too few while
+        frames are on their way, and exact once they have ended.
+        """
+        at_s, counters = time.monotonic(), dict[str, int]()
+        ports = [self._read(number) for number in range(len(self._names))]
+        for number, (name, port) in enumerate(zip(self._names, ports, strict=True)):
+            counters |= {f"testpmd/port/{name}/{counter}": int(port[counter]) for counter in _COUNTED}
+            # Streams are dealt to the cores in the order of their ports.
+            thread = f"testpmd/core/{self._cpus[number % len(self._cpus)]}/received"
+            counters[thread] = counters.get(thread, 0) + int(port["ipackets"])
+        for number, name in enumerate(self._names):
+            # What left is read after what came: a frame between the two makes the difference too small, never too big.
+            refused = int(ports[1 - number]["ipackets"]) - int(self._read(number)["opackets"])
+            counters[f"testpmd/port/{name}/refused"] = self._refused[name] = max(self._refused[name], refused)
+        return Snapshot(at_s, counters)
+
+    def _read(self, number: int) -> Any:
+        return ask(self._telemetry, f"/ethdev/stats,{number}")
+
+
+class TestpmdLive:
+    """A testpmd that stands."""
+
+    def __init__(self, daemon: Daemon, telemetry: str, ports: Ports) -> None:
+        """Wait until it forwards. Raises BenchError with the end of its log if it has ended, or DutError."""
+        self._daemon, self._telemetry, self._ports = daemon, telemetry, ports
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._forwards():
+            daemon_pid(daemon)
+            if time.monotonic() > deadline:
+                raise DutError(f"testpmd does not forward after {_START_TIMEOUT_S:g} s", f"see {daemon.log}")
+            time.sleep(0.02)
+
+    def collectors(self) -> list[Collector]:
+        """Its threads and its ports."""
+        return [*self.witnesses(), self._ports]
+
+    def witnesses(self) -> list[Collector]:
+        """Its threads."""
+        return [PacketThreads(self._daemon.pidfile, _WORKER, _NO_THREAD)]
+
+    def settings(self) -> Mapping[str, str]:
+        """None can be read back."""
+        return {}
+
+    def ready(self) -> Mapping[str, str]:
+        """Once it stands, it forwards."""
+        return self.versions()
+
+    def versions(self) -> Mapping[str, str]:
+        """Its DPDK's."""
+        return {"testpmd dpdk_version": ask(self._telemetry, "/info")["version"]}
+
+    def dumps(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def log(self) -> tuple[str, str] | None:
+        """What it printed, as far as it is written: it prints late."""
+        with suppress(OSError):
+            return "testpmd.log", Path(self._daemon.log).read_text(errors="replace")
+        return None
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """None. Raises InputError."""
+        raise InputError(f"nothing can happen to testpmd: {blocked.action}")
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """None. Raises InputError."""
+        raise InputError(f"testpmd has no {build.what}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _forwards(self) -> bool:
+        """Whether its ports are started; forwarding begins at once."""
+        with suppress(DutError):
+            return all(ask(self._telemetry, f"/ethdev/info,{number}").get("dev_started") for number in (0, 1))
+        return False

@@ -1,0 +1,266 @@
+"""No device at all: the engine's ports are joined to each other, so that its own ceiling is measured like any rate.
+
+veth        the two ends of one pair are the two ports
+vhost-user  the engine serves the sockets as always; `pinchpoint-engine relay` connects to both, as a switch would,
+            and copies what comes. It may be slower than the switch
+NICs        need a cable between the engine's own ports, which nobody has plugged in
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.relay import relay_memory_mb
+from pinchpoint.bench.requirements import Probe, command, hugepages
+from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
+from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut import checks
+from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
+from pinchpoint.dut.device import Action, Attachment, Defaults, Given, Keys, Pages, Places, Read, Types
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
+from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.observe.relay import Relays
+from pinchpoint.observe.snapshot import Collector
+from pinchpoint.observe.sockets import Links
+
+RELAY = "relay"
+_WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
+VHOST_USER, VETH = "vhost-user", "veth"
+_RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
+
+
+@dataclass(frozen=True)
+class WireDut:
+    """The ports joined."""
+
+    io: str  # VHOST_USER or VETH
+    cpus: tuple[int, ...]  # of the relay; idle over veth
+    kind: str = "wire"
+
+    @property
+    def polls(self) -> bool:
+        """Whether a relay polls the ports."""
+        return self.io == VHOST_USER
+
+
+def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
+    """The scenario with its ports joined where the device would be; `over_dpdk`: the engine drives them by DPDK.
+
+    Raises RequirementError where they cannot be joined.
+    """
+    joined(scenario)
+    return replace(scenario, dut=WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus), hosts=())
+
+
+def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
+    """The pairs of ports that the streams join. Raises RequirementError where there are none."""
+    cannot = "the generator's ceiling cannot be measured"
+    if any(port.engine_pci for port in scenario.ports):
+        raise RequirementError(
+            f"{cannot}: a NIC needs a cable back to the engine",
+            "join the engine's two NICs and measure with `pinchpoint-engine send`; or --no-ceiling",
+        )
+    partner: dict[str, str] = {}
+    for stream in scenario.streams:
+        if stream.tx_port == stream.rx_port:
+            raise RequirementError(f"{cannot}: a stream of port {stream.tx_port} returns to that port", _WITHOUT)
+        for one, other in ((stream.tx_port, stream.rx_port), (stream.rx_port, stream.tx_port)):
+            if partner.setdefault(one, other) != other:
+                raise RequirementError(
+                    f"{cannot}: port {one} has streams with two others, {partner[one]} and {other}, and without a "
+                    "switch their frames cannot be separated",
+                    _WITHOUT,
+                )
+    if scenario.dut.polls and any(port.queues > 1 for port in scenario.ports):
+        raise RequirementError(f"{cannot}: a relay supports one queue per port", _WITHOUT)
+    return tuple((one, other) for one, other in partner.items() if one <= other)
+
+
+class WireLive:
+    """Joined ports that stand."""
+
+    def __init__(self, scenario: Scenario, places: Places, relay: Relay | None) -> None:
+        self._scenario, self._places, self._relay = scenario, places, relay
+
+    def collectors(self) -> list[Collector]:
+        """The relay's counters, or those of the links."""
+        if self._relay is not None:
+            return [Relays([self._relay])]
+        return [Links(self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
+
+    def witnesses(self) -> list[Collector]:
+        """None: no thread of a device runs."""
+        return []
+
+    def settings(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def ready(self) -> Mapping[str, str]:
+        """Always."""
+        return {}
+
+    def versions(self) -> Mapping[str, str]:
+        """None: the relay is the engine."""
+        return {}
+
+    def dumps(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def log(self) -> tuple[str, str] | None:
+        """None."""
+        return None
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """None. Raises InputError."""
+        raise InputError(f"nothing can happen to a wire: {blocked.action}")
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """None. Raises InputError."""
+        raise InputError(f"a wire has no {build.what}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class WireBench:
+    """Joined ports, planned."""
+
+    scenario: Scenario
+    places: Places
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """A veth pair or a relay for each pair of ports. Raises RequirementError."""
+        pairs = joined(self.scenario)
+        found = foundation(self.places, pages, _pages(self.scenario))
+        if self.scenario.dut.polls:
+            return [*found, self._relay(pairs, engine)]
+        queues = {port.name: port.queues for port in self.scenario.ports}
+        netns, size = self.places.engine_netns, mtu(self.scenario)
+        veths = [Veth(one, netns, other, netns, size, max(queues[one], queues[other])) for one, other in pairs]
+        return [*found, Namespace(netns), *veths]
+
+    def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
+        places, cpu = self.places, self.scenario.dut.cpus[0]
+        ring = str(max(port.ring for port in self.scenario.ports))
+        ports = [
+            f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
+            for number, name in enumerate(name for pair in pairs for name in pair)
+        ]
+        eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
+        options = ("--core", str(cpu), "--idle", "spin", "--patience", "0s", "--json", "--eal", eal)
+        rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
+        return Relay(
+            name=RELAY,
+            argv=(*engine, "relay", *ports, *options, *rings),
+            directions=tuple(way for one, other in pairs for way in ((one, other), (other, one))),
+            pidfile=places.pidfile(RELAY),
+            account=f"{places.directory}/{RELAY}.account",
+            log=f"{places.directory}/{RELAY}.log",
+            bench_id=places.bench_id,
+            cpu=cpu,
+            awaited=False,  # its links come up when the engine opens its own ends
+        )
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """The far end of the relay's vhost-user port, or an end of the pair. Raises InputError."""
+        if self.scenario.dut.polls:
+            return by_dpdk(self.scenario, self.places, number, port)
+        return by_veth(self.scenario, self.places, port, "af_packet")
+
+    def facts(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """None is explained."""
+        return None
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """The relay."""
+        return [one for one in resources if isinstance(one, Relay)]
+
+    def open(self) -> WireLive:
+        """Nothing is opened."""
+        relay = self._relay(joined(self.scenario), ()) if self.scenario.dut.polls else None
+        return WireLive(self.scenario, self.places, relay)
+
+
+def _pages(scenario: Scenario) -> int:
+    if not scenario.dut.polls:
+        return 0
+    return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
+
+
+@dataclass(frozen=True)
+class WireDevice(Defaults):
+    """The kind `wire`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """Joined ports."""
+        checks.own_cpus(given, source, "cpus", polls=given.dut.get("io") == VHOST_USER)
+        checks.no_nics(given, source, 'dut.kind is "wire"')
+        checks.no_hosts(given, source, "wire")
+        checks.names(given, source)
+        if given.dut.get("io") == VHOST_USER:
+            checks.one_queue(given, source, 'dut.io is "vhost-user"')
+        return lambda: Read(
+            WireDut(given.dut["io"], given.dut["cpus"]), tuple(Port(**port.values) for port in given.ports)
+        )
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """Links, or hugepages."""
+        yield command("ip", "iproute2")
+        if pages := _pages(scenario):
+            yield hugepages(pages, 'set dut.io = "veth"')
+
+    def pages(self, scenario: Scenario) -> int:
+        """Those of relay and engine."""
+        return _pages(scenario)
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """The relay elsewhere."""
+        return replace(scenario, dut=WireDut(scenario.dut.io, cpus))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> WireBench:
+        """Joined ports."""
+        return WireBench(scenario, Places(bench_id, directory))
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """The relay; over veth nothing counts beside the ports' own ends."""
+        if not scenario.dut.polls:
+            return HopGraph(Refused("socket of {port} took no more", Party.HOST), ())
+        relay = Place(
+            "relay",
+            (_RELAYED,),
+            (_CARRIED,),
+            (
+                DropCounter("host/relay/*/*/dropped", "the relay's receiving port took no more", Party.ENGINE),
+                DropCounter("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES),
+            ),
+        )
+        return HopGraph(Refused("receive ring of {port} full", Party.ENGINE), (relay,), ("host/relay/",))
+
+
+_KEYS = Keys(
+    dut=(
+        Key(
+            "io",
+            kinds.word(VHOST_USER, VETH),
+            f'"{VETH}": two ports are the ends of one veth pair; "{VHOST_USER}": a relay copies between their rings.',
+            VETH,
+        ),
+        Key(
+            "cpus", kinds.cpus(), "CPUs of the relay; over veth, of which the distance to the engine's is probed.", [1]
+        ),
+    ),
+)
+DEVICE = WireDevice("wire", "no device: the ports are joined", Types(WireDut), _KEYS)

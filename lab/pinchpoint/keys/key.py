@@ -1,0 +1,64 @@
+"""What a key and a table of keys are; the tables themselves: `keys`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinchpoint.keys.kinds import Kind
+
+
+@dataclass(frozen=True)
+class Required:
+    """A key that the file must set."""
+
+
+@dataclass(frozen=True)
+class Computed:
+    """A default that follows from other keys; `words` say how."""
+
+    words: str
+
+
+@dataclass(frozen=True)
+class Unset:
+    """No value (None) unless the file sets one; `words` say what that means."""
+
+    words: str
+
+
+REQUIRED: Final = Required()
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key: `default` as it would stand in the file, `field` its name in the model."""
+
+    name: str
+    kind: Kind
+    doc: str
+    default: object = REQUIRED
+    field: str = ""
+    command_line_only: bool = False  # a file, which may come from anywhere, may not set it
+
+    @property
+    def model_field(self) -> str:
+        """The name of the model's field."""
+        return self.field or self.name
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table, or (at_most > 0) an array of tables with up to that many elements."""
+
+    name: str  # dotted; empty for the top of the file
+    doc: str
+    keys: tuple[Key, ...]
+    at_most: int = 0  # in each element of the array around it, if there is one
+    measures: tuple[str, ...] = ()  # that read it; empty: all
+    is_open: bool = False  # may hold other keys, which are judged elsewhere
+    removed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier releases -> what to write instead
+
+    @property
+    def header(self) -> str:
+        """As it stands in the file."""
+        return f"[[{self.name}]]" if self.at_most else f"[{self.name}]"

@@ -1,0 +1,341 @@
+"""What a scenario's values may be: each kind reads one TOML value or refuses it.
+
+A Kind knows the words that tell the user what was expected, so that the parser,
+its errors and docs/scenario.md say the same.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from ipaddress import AddressValueError, IPv4Address
+from typing import Any
+
+from pinchpoint.model.scenario import Range
+
+
+class MismatchError(Exception):
+    """A value is not of its kind; the message, if any, replaces the kind's `expected`."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How one value is read. `read` returns the model's value or raises MismatchError."""
+
+    expected: str
+    read: Callable[[Any], Any]
+
+
+LONGEST_TEXT = 200
+LONGEST_RULE = 4096
+LONGEST_PATH = 1024
+MOST_ELEMENTS = 64
+HIGHEST_CPU = 4095
+_MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
+_PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
+_CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
+
+
+def check(condition: bool) -> None:
+    """Raises MismatchError, reported as what the kind expects, unless the condition holds."""
+    if not condition:
+        raise MismatchError
+
+
+def is_plain(text: str) -> bool:
+    """True if a text has no control characters and no half surrogates."""
+    return text.isprintable()
+
+
+def text(longest: int = LONGEST_TEXT) -> Kind:
+    """One line of text."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and is_plain(value) and len(value) <= longest)
+        return str(value)
+
+    return Kind(f"one line of text, at most {longest:,} characters", read)
+
+
+def absolute_path() -> Kind:
+    """The path of a file, from the root."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_PATH)
+        check(value.startswith("/") and not value.endswith("/") and " " not in value)
+        return str(value)
+
+    return Kind("the absolute path of a file, without blanks", read)
+
+
+def lines() -> Kind:
+    """Text of several lines; what stands in them is judged elsewhere."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        return str(value)
+
+    return Kind("text of one or several lines", read)
+
+
+def word(*choices: str) -> Kind:
+    """One of a few words."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and value in choices)
+        return str(value)
+
+    return Kind(" or ".join(f'"{choice}"' for choice in choices), read)
+
+
+def boolean() -> Kind:
+    """True or false."""
+
+    def read(value: Any) -> bool:
+        check(isinstance(value, bool))
+        return bool(value)
+
+    return Kind("true or false", read)
+
+
+def nothing() -> Kind:
+    """A table without keys: there is nothing to set."""
+
+    def read(value: Any) -> dict[str, str]:
+        check(value == {})
+        return {}
+
+    return Kind("an empty table: a device of this kind has no settings that may change while it runs", read)
+
+
+def integer(low: int, high: int) -> Kind:
+    """A whole number from `low` to `high`."""
+
+    def read(value: Any) -> int:
+        check(isinstance(value, int) and not isinstance(value, bool) and low <= value <= high)
+        return int(value)
+
+    return Kind(f"a whole number from {low:,} to {high:,}", read)
+
+
+def power_of_two(low: int, high: int) -> Kind:
+    """A power of two from `low` to `high`."""
+    inner = integer(low, high)
+
+    def read(value: Any) -> int:
+        number: int = inner.read(value)
+        check(number & (number - 1) == 0)
+        return number
+
+    return Kind(f"a power of two from {low:,} to {high:,}", read)
+
+
+def number(low: float, high: float, *, below: bool = False) -> Kind:
+    """A number from `low` to `high`, or to just `below` it."""
+
+    def read(value: Any) -> float:
+        check(isinstance(value, int | float) and not isinstance(value, bool))
+        check(low <= value <= high and not (below and value == high))
+        return float(value)
+
+    return Kind(f"a number from {_plain(low)} to {'below ' if below else ''}{_plain(high)}", read)
+
+
+def _plain(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) else f"{value:g}"
+
+
+def numbers(low: float, high: float, *, below: bool = False, may_be_empty: bool = False) -> Kind:
+    """Different numbers; returned in rising order."""
+    one = number(low, high, below=below)
+
+    def read(value: Any) -> tuple[float, ...]:
+        check(isinstance(value, list) and len(value) <= MOST_ELEMENTS and (may_be_empty or bool(value)))
+        found = [one.read(element) for element in value]
+        check(len(set(found)) == len(found))
+        return tuple(sorted(found))
+
+    return Kind(f"a list of different numbers, each {one.expected.removeprefix('a number ')}", read)
+
+
+def cpus() -> Kind:
+    """A list of CPU numbers."""
+    one = integer(0, HIGHEST_CPU)
+
+    def read(value: Any) -> tuple[int, ...]:
+        check(isinstance(value, list) and 0 < len(value) <= MOST_ELEMENTS)
+        found = tuple(one.read(element) for element in value)
+        check(len(set(found)) == len(found))
+        return found
+
+    return Kind("a list of CPU numbers", read)
+
+
+_TAKEN_NAMES = frozenset({"lo", "br0"})
+
+
+def port_name() -> Kind:
+    """The name of a port, short enough to be part of an interface name."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
+        if value == "i":
+            raise MismatchError('a name other than "i", which stands for the index in rule series')
+        if value in _TAKEN_NAMES:
+            raise MismatchError("a different name: this one belongs to an interface that the bench creates")
+        return str(value)
+
+    return Kind("1 to 10 letters, digits or -, the first one a letter", read)
+
+
+def bridge_name(*others: str) -> Kind:
+    """The name of a bridge, or one of the `others`, which stand for one."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PORT_NAME.fullmatch(value) is not None)
+        if value in _TAKEN_NAMES - {"br0"} or value in _RESERVED_BRIDGES.difference(others):
+            raise MismatchError("a different name: this one is reserved")
+        return str(value)
+
+    return Kind("the name of a bridge: 1 to 10 letters, digits or -, the first one a letter", read)
+
+
+_RESERVED_BRIDGES = frozenset({"last", "next", "previous"})
+_PREFIX_LENGTH = re.compile(r"[1-9]|[12][0-9]|30")
+_AFFINITY = re.compile(r"[0-9]{1,2}:[0-9]{1,4}(,[0-9]{1,2}:[0-9]{1,4})*")
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-1][0-9a-f]\.[0-7]")
+
+
+def affinity() -> Kind:
+    """Which CPU polls which receive queue, as text; which queues and CPUs there are is judged elsewhere."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and (not value or _AFFINITY.fullmatch(value) is not None))
+        return str(value)
+
+    return Kind('"queue:cpu,queue:cpu,...", or "" to let the switch decide', read)
+
+
+def pci_address() -> Kind:
+    """A PCI address with its domain, in lower case."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _PCI_ADDRESS.fullmatch(value.lower()) is not None)
+        return str(value.lower())
+
+    return Kind("a PCI address like 0000:01:00.0", read)
+
+
+def interface_address() -> Kind:
+    """An IPv4 address with the length of its prefix, that a host of the prefix may have."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        address, _, length = value.partition("/")
+        check(_PREFIX_LENGTH.fullmatch(length) is not None)
+        number, hosts = ipv4_address(address), (1 << (32 - int(length))) - 1
+        check(number & hosts not in (0, hosts))
+        return str(value)
+
+    return Kind('the address of a host with its prefix\'s length from 1 to 30, like "192.168.7.1/24"', read)
+
+
+def mac(*, unicast: bool = False) -> Kind:
+    """An Ethernet address, in lower case."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        address = value.lower()
+        check(_MAC.fullmatch(address) is not None)
+        check(not (unicast and int(address[:2], 16) & 1))
+        return str(address)
+
+    return Kind(f"{'a unicast' if unicast else 'an'} Ethernet address like 02:00:00:00:00:01", read)
+
+
+def ipv4_address(value: str) -> int:
+    """An IPv4 address as a number. Raises MismatchError."""
+    try:
+        return int(IPv4Address(value))
+    except AddressValueError:
+        raise MismatchError from None
+
+
+def mac_address(value: str) -> int:
+    """An Ethernet address as a number. Raises MismatchError."""
+    check(_MAC.fullmatch(value.lower()) is not None)
+    return int(value.replace(":", ""), 16)
+
+
+def ipv4_range() -> Kind:
+    """One IPv4 address or a range of them."""
+
+    def read(value: Any) -> Range:
+        check(isinstance(value, str))
+        first, dash, last = value.partition("-")
+        low = ipv4_address(first)
+        return _range(low, ipv4_address(last) if dash else low)
+
+    return Kind('"a.b.c.d" or "a.b.c.d-e.f.g.h", the last not below the first', read)
+
+
+def udp_range() -> Kind:
+    """One UDP port or a range of them."""
+    one = integer(0, 65535)
+
+    def read(value: Any) -> Range:
+        if not isinstance(value, str):
+            return Range(one.read(value), 1)
+        bounds = _UDP_RANGE.fullmatch(value)
+        if not bounds:
+            raise MismatchError
+        return _range(one.read(int(bounds[1])), one.read(int(bounds[2])))
+
+    return Kind('a port from 0 to 65535 or a range "a-b", the last not below the first', read)
+
+
+def _range(first: int, last: int) -> Range:
+    check(first <= last)
+    return Range(first, last - first + 1)
+
+
+def order(fields: tuple[str, ...]) -> Kind:
+    """Different names out of `fields`; those left out follow in their usual order."""
+
+    def read(value: Any) -> tuple[str, ...]:
+        check(isinstance(value, list) and all(isinstance(name, str) and name in fields for name in value))
+        check(len(set(value)) == len(value))
+        return (*value, *(name for name in fields if name not in value))
+
+    return Kind("a list of different names out of " + ", ".join(fields), read)
+
+
+def config(reserved: Mapping[str, str]) -> Kind:
+    """A table of settings, each value turned into the text that the switch reads.
+
+    `reserved`: keys that are refused, each with what to do instead.
+    """
+
+    def read(value: Any) -> dict[str, str]:
+        check(isinstance(value, dict) and len(value) <= MOST_ELEMENTS)
+        for key in value:
+            if key in reserved:
+                raise MismatchError(f"no {key} ({reserved[key]})")
+        return {_config_key(key): _config_value(setting) for key, setting in value.items()}
+
+    return Kind("a table of texts, whole numbers and true or false", read)
+
+
+def _config_key(key: str) -> str:
+    check(_CONFIG_KEY.fullmatch(key) is not None)
+    return key
+
+
+def _config_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        check(abs(value) < 2**63)
+        return str(value)
+    check(isinstance(value, str) and is_plain(value) and len(value) <= LONGEST_TEXT)
+    return str(value)

@@ -1,0 +1,143 @@
+"""Reads tables by the table of keys: every value by its kind, problems and defaults noted."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
+from pinchpoint.keys.kinds import MismatchError
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.source import Source, dotted
+
+Values = dict[str, Any]
+"""The values of one table by model field; a field whose value was refused is absent."""
+
+
+@dataclass(frozen=True)
+class Element:
+    """One element of an array of tables, and where it stands."""
+
+    at: Path
+    values: Values
+
+
+class Reader:
+    """Reads tables, noting problems in the source and which keys were left to their default."""
+
+    def __init__(self, source: Source, tables: Sequence[Table], foreign: Mapping[str, str] | None = None) -> None:
+        """`foreign`: keys and tables that are unknown here, and what to say of each."""
+        self.source = source
+        self.tables = tables
+        self._foreign = foreign or {}
+        self.defaulted: set[str] = set()
+        # The first table that has a key of that name, for who wrote it into another.
+        named = [(key.name, f"{table.name}.{key.name}") for table in tables if table.name for key in table.keys]
+        self._elsewhere = dict(reversed(named))
+
+    def refuse_unknown_keys(self) -> None:
+        for table in self.tables:
+            for path, found in _tables(self.source.data, table):
+                known = self._known(table)
+                for name in found:
+                    if name in table.removed:
+                        self.source.problem((*path, name), f"this key was removed; {table.removed[name]}")
+                    elif (place := f"{table.name}.{name}".lstrip(".")) in self._foreign:
+                        self.source.problem((*path, name), f"unknown key; {self._foreign[place]}")
+                    elif name not in known and not table.is_open:
+                        self.source.unknown((*path, name), known, self._elsewhere.get(name))
+
+    def table(self, table: Table) -> Values:
+        """The values of a table; one that the file lacks is read as empty."""
+        path = _path(table.name)
+        found = lookup(self.source.data, path)
+        if found is None and any(isinstance(key.default, Required) for key in table.keys):
+            self.source.problem(path, f"missing; expected a table {table.header}")
+            return {}
+        if not isinstance(found, dict | None):
+            self.source.mismatch(path, f"a table {table.header}", found)
+            return {}
+        return self._values(table, found or {}, path)
+
+    def array(self, table: Table) -> list[Element]:
+        """Each element of an array of tables; one that the file lacks is empty."""
+        return [
+            Element(at, self._values(table, found, at))
+            for path, array in _arrays(self.source.data, _path(table.name))
+            for at, found in self._elements(table, path, array)
+        ]
+
+    def _elements(self, table: Table, path: Path, found: object) -> Iterator[tuple[Path, dict[str, Any]]]:
+        if not isinstance(found, list) or not all(isinstance(element, dict) for element in found):
+            self.source.mismatch(path, f"tables {table.header}", found)
+            return
+        if len(found) > table.at_most:
+            self.source.problem(path, f"expected at most {table.at_most}, found {len(found):,}")
+        yield from (((*path, place), element) for place, element in enumerate(found[: table.at_most]))
+
+    def _values(self, table: Table, found: Mapping[str, Any], path: Path) -> Values:
+        values: Values = {}
+        for key in table.keys:
+            at = (*path, key.name)
+            if key.name in found:
+                self._read(key, found[key.name], at, values)
+                if key.command_line_only and not self.source.was_given(at):
+                    where = f"--set {dotted(at)}={found[key.name]}"
+                    self.source.problem(at, f"not allowed in a file; give it on the command line: {where}")
+            elif isinstance(key.default, Required):
+                self.source.problem(at, f"missing; expected {key.kind.expected}")
+            else:
+                self.defaulted.add(dotted(at))
+                if isinstance(key.default, Unset):
+                    values[key.model_field] = None
+                elif not isinstance(key.default, Computed):
+                    values[key.model_field] = key.kind.read(key.default)
+        return values
+
+    def _read(self, key: Key, value: object, at: Path, values: Values) -> None:
+        try:
+            values[key.model_field] = key.kind.read(value)
+        except MismatchError as error:
+            self.source.mismatch(at, str(error) or key.kind.expected, value)
+
+    def _known(self, table: Table) -> list[str]:
+        """The keys of a table and the tables directly below it."""
+        below = [other.name for other in self.tables if other.name and other.name.rpartition(".")[0] == table.name]
+        return [key.name for key in table.keys] + [name.rpartition(".")[2] for name in below]
+
+
+def lookup(data: Mapping[str, Any], path: Path) -> Any:
+    """The value at a path without array positions; None if there is none."""
+    found: Any = data
+    for part in path:
+        if not isinstance(found, dict):
+            return None
+        found = found.get(str(part))
+    return found
+
+
+def _path(name: str) -> Path:
+    return tuple(name.split(".")) if name else ()
+
+
+def _arrays(data: Any, names: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """What stands under a dotted name, once for each element of the arrays on the way."""
+    if isinstance(data, list):
+        for place, element in enumerate(data):
+            yield from _arrays(element, names, (*at, place))
+    elif isinstance(data, dict) and names[0] in data:
+        found, at = data[str(names[0])], (*at, names[0])
+        if len(names) > 1:
+            yield from _arrays(found, names[1:], at)
+        else:
+            yield at, found
+
+
+def _tables(data: Mapping[str, Any], table: Table) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    if not table.name:
+        yield (), data
+        return
+    for path, found in _arrays(data, _path(table.name)):
+        if isinstance(found, dict):
+            yield path, found
+        elif isinstance(found, list):
+            yield from (((*path, place), item) for place, item in enumerate(found) if isinstance(item, dict))

@@ -1,0 +1,58 @@
+"""The hop graph: where frames are counted on their way through a device, as each kind of device declares it. Pure."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Party(StrEnum):
+    """Who is responsible for a drop."""
+
+    DUT = "dut"  # the device has no room, or no time
+    RULES = "rules"  # the device was told to
+    HOST = "host"  # the kernel, where it is not the device
+    ENGINE = "engine"  # the generator
+
+
+PORT = "{port}"
+"""In a counter's name: runs over the ports of the bench that send or receive."""
+
+
+@dataclass(frozen=True)
+class DropCounter:
+    """A counter of dropped frames. `counter` may hold `{port}`, or end in `*` for every counter that begins so."""
+
+    counter: str
+    reason: str  # `{port}` as in `counter`, `{counter}` the last part of the counter's name in words
+    party: Party
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place on the path. Names of counters may hold `{port}`, or `*` for any one part."""
+
+    name: str
+    entered: tuple[str, ...]  # counters of frames that came here, added up
+    left: tuple[str, ...]  # counters of frames that went on
+    drops: tuple[DropCounter, ...] = ()
+    rest: DropCounter | None = None  # a total of drops; what of it `drops` do not name has this reason
+
+
+@dataclass(frozen=True)
+class Refused:
+    """What it means that a port took fewer frames than the engine had for it."""
+
+    reason: str  # `{port}` as in counters
+    party: Party
+
+
+@dataclass(frozen=True)
+class HopGraph:
+    """Places in the order in which a frame passes them, between the engine's sending and its receiving."""
+
+    refused: Refused
+    places: tuple[Place, ...]
+    settles: tuple[str, ...] = ()  # beginnings of names of counters that may be read again until the account closes
+
+    def is_read(self, name: str) -> bool:
+        """Whether the account reads a counter of that name."""
+        return name.startswith(self.settles)

@@ -1,0 +1,178 @@
+"""A short transmission through each device that needs no switch: its account closes, and nothing of it stays."""
+
+import time
+from contextlib import closing, contextmanager
+from functools import partial
+
+import pytest
+from bench_tools import kill_lab, run, start_watched, what_is_there
+
+from pinchpoint.bench import host
+from pinchpoint.dut import registry
+from pinchpoint.engine.process import find_engine
+from pinchpoint.model.errors import BenchError
+from pinchpoint.scenario import parse
+from pinchpoint.sweep.frames import measuring
+from pinchpoint.sweep.listener import Listener
+from pinchpoint.sweep.scenario import standing_bench
+from pinchpoint.sweep.setup import prepare
+from pinchpoint.sweep.standing import Record, Standing
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+LOW_FPS = 5_000
+FLOWS = 20
+SCENARIO = """
+title = "a device"
+[dut]
+kind = "{kind}"
+cpus = [1]
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+ipv4_dst = "198.19.0.1-198.19.0.20"
+{more}
+"""
+
+
+def scenario(kind, dut="", more=""):
+    return parse(SCENARIO.format(kind=kind, dut=dut, more=more), "device.toml")
+
+
+@contextmanager
+def standing(wanted):
+    """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
+    setup = prepare(wanted)
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    assert not missing, missing
+    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        with measuring(bench) as measurer:
+            yield live, partial(measurer.trial, "search", 0.5)
+
+
+def drops(trial):
+    return {drop.name: (drop.frames, drop.limits) for hop in trial.ledger.hops for drop in hop.drops}
+
+
+@pytest.mark.parametrize("kind", ["wire", "bridge", "nft"])
+def test_every_frame_of_a_low_load_arrives_and_is_seen_at_every_place(kind):
+    with standing(scenario(kind)) as (live, trial):
+        settings, found = live.settings(), trial(LOW_FPS)
+    account = found.ledger
+    assert account.offered > 0
+    assert account.unexplained == 0, account
+    assert account.received == account.offered, account
+    for hop in account.hops[1:-1]:
+        assert hop.frames_in == hop.frames_out == account.offered, hop
+    if kind != "wire":
+        assert settings["rps_cpus of left"] == "2"
+        (load,) = found.pmds
+        assert (load.core, load.received) == (1, account.offered), "the softirqs run on the device's CPU"
+
+
+BOTH_WAYS = '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:07"\nipv4_dst = "198.20.0.1"\n'
+
+
+@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def test_streams_go_both_ways(kind):
+    with standing(scenario(kind, more=BOTH_WAYS)) as (_, trial):
+        account = trial(LOW_FPS).ledger
+    assert account.unexplained == 0 and account.received == account.offered, account
+
+
+def test_a_bridge_learns_where_that_is_asked_for():
+    with standing(scenario("bridge", dut="learning = true")) as (live, trial):
+        account = trial(LOW_FPS).ledger
+        assert live.settings()["learning of left"] == "1"
+        assert "02:00:00:00:00:01 dev left" in live.dumps()["bridge-fdb.txt"]
+    assert account.unexplained == 0 and account.received == account.offered, account
+
+
+TRANSLATED = '''rules = """
+table ip nat {
+  counter translated { }
+  counter dropped { }
+  chain incoming { type nat hook prerouting priority -100;
+    iifname {left} udp dport 9 dnat to 10.1.0.5
+  }
+  chain filter { type filter hook forward priority 0;
+    ip daddr 10.1.0.5 counter name translated
+    ct original ip daddr 198.19.0.1-198.19.0.5 counter name dropped drop
+  }
+  chain outgoing { type nat hook postrouting priority 100;
+    oifname {right} snat to 10.0.0.1
+  }
+}
+"""
+[[route]]
+to = "10.1.0.0/24"
+port = "right"
+'''
+
+
+def test_addresses_are_translated_and_what_rules_drop_is_the_rules():
+    with standing(scenario("nft", dut=TRANSLATED)) as (_, trial):
+        found = trial(LOW_FPS)
+    account, seen = found.ledger, found.observed
+    assert seen["nft/counter/translated"] == account.offered
+    assert seen["host/conntrack/entries"] >= FLOWS - 5
+    dropped, limits = drops(found)["dropped"]
+    assert limits == "rules"
+    assert dropped == pytest.approx(account.offered * 5 / FLOWS, abs=5)
+    assert account.unexplained == 0 and account.received == account.offered - dropped, account
+
+
+def slow_rules(family):
+    """Enough rules that match nothing to make every frame cost much more than sending it."""
+    lines = "".join(f"    udp dport {20_000 + number} counter\n" for number in range(4000))
+    return f"table {family} slow {{\n  chain forward {{ type filter hook forward priority 0;\n{lines}  }}\n}}"
+
+
+@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_counted(kind, tmp_path):
+    """The rules are loaded beside the device's own, so that either kind becomes slow alike."""
+    rules = tmp_path / "slow.nft"
+    rules.write_text(slow_rules("bridge" if kind == "bridge" else "ip"))
+    with standing(scenario(kind)) as (live, trial):
+        host.run_command(["nft", "-f", str(rules)], live.places.dut_netns)
+        found = trial(100_000)
+    lost = drops(found)
+    assert lost, found.ledger
+    assert {limits for _, limits in lost.values()} == {"dut"}, lost
+    assert found.ledger.unexplained == 0, found.ledger
+    assert found.observed["host/softnet/1/dropped"] > 0
+
+
+def test_a_destination_without_a_route_is_the_rules_loss():
+    with standing(scenario("nft", more='[[route]]\nto = "198.19.0.0/29"\nport = "right"\n')) as (_, trial):
+        found = trial(1_000)
+    lost, limits = drops(found)["no route to the destination"]
+    assert limits == "rules"
+    assert lost == pytest.approx(found.ledger.offered * 13 / FLOWS, abs=5)
+    assert found.ledger.unexplained == 0, found.ledger
+
+
+def test_a_refused_rule_is_reported_with_its_line_and_leaves_nothing():
+    wanted = scenario("nft", dut='rules = """\ntable ip x {\n  chain y { bogus }\n}\n"""')
+    line = SCENARIO.split("{dut}")[0].count("\n") + 3
+    with pytest.raises(BenchError, match=rf"^device.toml:{line}: nft refused this rule: "), standing(wanted):
+        pass
+
+
+@pytest.mark.parametrize("kind", ["bridge", "nft"])
+def test_a_lab_killed_while_it_measures_is_cleaned_up_after(kind, tmp_path):
+    path = tmp_path / "device.toml"
+    path.write_text(SCENARIO.format(kind=kind, dut="", more=""))
+    watched = start_watched(tmp_path / "stderr", "run", path, "--out", tmp_path / "runs")
+    watched.wait_until_it_says("  ·  warm-up")
+    kill_lab(watched.process)
+    assert what_is_there().namespaces
+    assert run("clean").returncode == 0

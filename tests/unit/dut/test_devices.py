@@ -1,0 +1,353 @@
+"""What every kind of device keeps to, and what the kernel's own devices plan and read."""
+
+import json
+import os
+import subprocess
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import msgspec
+import pytest
+
+from pinchpoint.bench import host
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
+from pinchpoint.diagnose import ledger
+from pinchpoint.dut import registry, softirq
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
+from pinchpoint.engine.instrument import EngineResult
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.hops import PORT, Party
+from pinchpoint.scenario import parse
+from pinchpoint.scenario.plain import from_plain, to_plain
+
+KINDS = registry.kinds()
+PLACE = PurePosixPath("/run/pinchpoint/b1")
+TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+MOST_LINES = 300  # of a file of a kind
+REQUIRED = {"ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"'}
+SCENARIO = """
+title = "two ports"
+[dut]
+kind = "{kind}"
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+ipv4_dst = "198.19.0.1-198.19.0.20"
+{more}
+"""
+BACK = '[[stream]]\nfrom = "right"\nto = "left"\n'
+
+
+def scenario(kind, dut="", more=""):
+    return parse(SCENARIO.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
+
+
+def plan(wanted):
+    return registry.device_of(wanted).bench(wanted, "b1", PLACE).resources(Pages(100, 100_000), ["engine"])
+
+
+def argvs(wanted, program):
+    return [one.argv for one in plan(wanted) if isinstance(one, Command) and one.argv[0] == program]
+
+
+# The contract.
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_is_what_its_folder_is_called_and_reads_a_minimal_scenario(kind):
+    device, wanted = registry.device(kind), scenario(kind)
+    assert device.kind == kind == wanted.dut.kind
+    assert device.title
+    assert isinstance(wanted.dut, device.types.dut)
+    assert [port.name for port in wanted.ports] == ["left", "right"]
+    assert wanted.dut.cpus == (1,)
+    assert device.moved(wanted, (3,)).dut.cpus == (3,)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stored_scenario_is_read_as_it_was(kind):
+    wanted = scenario(kind)
+    stored = msgspec.json.decode(msgspec.json.encode(to_plain(wanted)))
+    assert from_plain(stored) == wanted
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
+    def refuse(*words, **_):
+        raise AssertionError(f"planning ran {words}")
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    monkeypatch.setattr(host, "create", refuse)
+    wanted = scenario(kind)
+    found = plan(wanted)
+    assert found == plan(wanted)
+    assert [type(one) for one in found[:2]] == [RunDirectory, MarkedProcesses]
+    journal = msgspec.json.encode(found)
+    assert msgspec.json.decode(journal, type=list[AnyResource]) == found, "what is not in the journal is not removed"
+    assert all(one.describe() for one in found)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_engine_opens_each_port(kind):
+    wanted = scenario(kind)
+    bench = registry.device(kind).bench(wanted, "b1", PLACE)
+    ends = [bench.attachment(number, port) for number, port in enumerate(wanted.ports)]
+    assert len({(one.backend, one.netns) for one in ends}) == 1
+    assert all(name in one.device for name, one in zip(("left", "right"), ends, strict=True))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_place_of_the_graph_names_counters_and_every_drop_a_party(kind):
+    graph = registry.device(kind).graph(scenario(kind))
+    names = [place.name for place in graph.places]
+    assert len(names) == len(set(names))
+    for place in graph.places:
+        assert place.entered and place.left, place.name
+        drops = [*place.drops, *([place.rest] if place.rest else [])]
+        for counter in (*place.entered, *place.left, *(drop.counter for drop in drops)):
+            assert "/" in counter and "{" not in counter.replace(PORT, ""), counter
+        assert all(drop.reason and drop.party in Party for drop in drops), place.name
+    assert graph.refused.reason and graph.refused.party in Party
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_of_another_kind_is_an_error_that_names_both(kind):
+    own = {key.name for key in registry.device(kind).keys.dut}
+    for other in KINDS:
+        for key in {key.name for key in registry.device(other).keys.dut} - own:
+            with pytest.raises(InputError, match=f'dut.{key}.*"{other}".*this one is "{kind}"') as error:
+                scenario(kind, dut=f"{key} = 1")
+            assert error.value.exit_code == 2
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_machine_that_lacks_something_is_told_what_provides_it(kind, monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    missing = [probe for probe in registry.device(kind).needs(scenario(kind)) if not probe.ok]
+    assert missing and all(probe.detail and probe.hint for probe in missing)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_file_of_a_kind_is_short(kind):
+    for path in Path(registry.__file__).parent.joinpath(kind).rglob("*.py"):
+        assert len(path.read_text().splitlines()) <= MOST_LINES, path
+
+
+def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
+    with pytest.raises(InputError) as error:
+        scenario("router")
+    assert error.value.exit_code == 2
+    assert all(kind in str(error.value) for kind in ("router", *KINDS))
+
+
+class Failing:
+    """A device of another distribution that raises while it declares itself."""
+
+    name = "failing"
+
+    def load(self):
+        raise RuntimeError("no library")
+
+
+def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Failing()])
+    with pytest.raises(InputError, match="'failing' cannot be used: RuntimeError: no library") as error:
+        registry.device("failing")
+    assert error.value.exit_code == 2
+
+
+# The kernel's own devices.
+
+KERNEL = ("bridge", "nft")
+
+
+@pytest.mark.parametrize("kind", KERNEL)
+def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
+    wanted = scenario(kind, dut="cpus = [1, 2, 33]")
+    (mask,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("rps_cpus")]
+    assert mask.lines == ("00000002,00000006",)
+    places = {argv[-1] for argv in argvs(wanted, "cp")}
+    assert places == {f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")}
+
+
+@pytest.mark.parametrize("kind", KERNEL)
+@pytest.mark.parametrize(
+    ("dut", "more", "error"),
+    [
+        ("cpus = [0]", "", "engine.cpus: expected CPUs other than dut.cpus, found 0 in both"),
+        ("", '[[host]]\nname = "h"\naddress = "10.0.0.1/24"\ncpus = [0]', r"expected no \[\[host\]\]"),
+    ],
+)
+def test_what_does_not_suit_the_kernel_is_refused(kind, dut, more, error):
+    with pytest.raises(InputError, match=error):
+        scenario(kind, dut, more)
+
+
+def test_a_bridge_forwards_each_streams_address_to_its_port():
+    back = BACK + 'eth_dst = "02:00:00:00:00:07"\n'
+    found = [argv[4:] for argv in argvs(scenario("bridge", more=back), "bridge") if argv[3] == "fdb"]
+    assert found == [
+        ("add", "02:00:00:00:00:02", "dev", "right", "master", "static"),
+        ("add", "02:00:00:00:00:07", "dev", "left", "master", "static"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "error"),
+    [
+        ("bridge", BACK, "streams to right and to left have the same eth_dst 02:00:00:00:00:02"),
+        ("bridge", BACK + 'eth_dst = "ff:ff:ff:ff:ff:ff"', "ff:ff:ff:ff:ff:ff is a group address"),
+        ("nft", BACK + 'eth_dst = "ff:ff:ff:ff:ff:ff"', "ff:ff:ff:ff:ff:ff is a group address"),
+        ("nft", BACK, "destinations in common: 198.19.0.1-198.19.0.20 and 198.19.0.1"),
+        (
+            "nft",
+            '[[stream]]\nfrom = "left"\nto = "right"\neth_dst = "02:00:00:00:00:07"',
+            "streams from left have two eth_dst, 02:00:00:00:00:02 and 02:00:00:00:00:07",
+        ),
+    ],
+)
+def test_streams_that_one_address_cannot_tell_apart_are_refused(kind, more, error):
+    with pytest.raises(InputError, match=error):
+        plan(scenario(kind, more=more))
+
+
+def routes(wanted):
+    (batch,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("routes.ip")]
+    return batch.lines
+
+
+def test_destinations_of_streams_are_behind_their_receiving_port():
+    found = routes(scenario("nft"))
+    assert "link set dev left address 02:00:00:00:00:02" in found
+    assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in found
+    assert [line for line in found if line.startswith("route")] == [
+        f"route add {to} via 169.254.0.2 dev right onlink"
+        for to in (
+            "198.19.0.1/32",
+            "198.19.0.2/31",
+            "198.19.0.4/30",
+            "198.19.0.8/29",
+            "198.19.0.16/30",
+            "198.19.0.20/32",
+        )
+    ]
+
+
+def test_routes_of_the_file_replace_those_of_the_streams():
+    found = routes(scenario("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
+    assert [line for line in found if line.startswith("route")] == [
+        "route add 10.0.0.0/8 via 169.254.0.2 dev right onlink"
+    ]
+
+
+def test_a_route_names_a_port_that_is_there():
+    with pytest.raises(InputError, match=r"route\[1\].port: expected the name of a \[\[port\]\] \(left, right\)"):
+        scenario("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "third"\n')
+
+
+RULES = 'rules = """\ntable ip x {\n  chain y { iifname {left} drop\n  }\n}\n"""'
+
+
+def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
+    wanted = scenario("nft", dut=RULES)
+    (file,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("ruleset.nft")]
+    assert file.lines[1] == '  chain y { iifname "left" drop'
+    bench = registry.device("nft").bench(wanted, "b1", PLACE)
+    refused = CommandFailed(["nft", "-f", file.path], f"{file.path}:2:30-33: Error: no such chain\n  drop\n  ^^^^")
+    line = SCENARIO.split("{dut}")[0].count("\n") + 4  # REQUIRED is one empty line, then `rules =`, then two of text
+    assert str(bench.refusal(refused)).startswith(f"x.toml:{line}: nft refused this rule: no such chain")
+    assert bench.refusal(CommandFailed(["ip", "x"], "no")) is None
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        ('rules = "iifname {lefft} drop"', r"expected a port \(\{left\}, \{right\}\), found \{lefft\}"),
+        ("rules = 'include \"/etc/shadow\"'", 'expected rules without the word "include"'),
+        ('rules = """\ntable ip x { include \\\\\n"/etc/shadow" """', 'without the word "include"'),
+    ],
+)
+def test_rules_that_name_what_is_not_the_scenarios_are_refused(rules, error):
+    with pytest.raises(InputError, match=error):
+        scenario("nft", dut=rules)
+
+
+def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
+    counters = {
+        "host/softnet/1/processed": 600,
+        "host/softnet/2/processed": 200,
+        "host/link/dut/left/rx_packets": 400,
+        "host/link/engine/right/rx_packets": 400,
+        "host/cpu/1/softirq_ticks": 50,
+        "host/softirq_time_measured": 1,
+    }
+    one, two = softirq.loads(counters, 50 / TICKS_PER_S / 0.5)
+    assert (one.core, one.received, one.busy_share) == (1, 300, 0.5)
+    assert (two.name, two.received, two.busy_share) == ("softirq on CPU 2", 100, None)
+    sampled = {**counters, "host/softirq_time_measured": 0}
+    assert softirq.loads(sampled, 1.0)[0].busy_share is None, "paced frames keep step with the ticks that sample"
+
+
+def test_a_full_backlog_is_counted_once_and_is_the_devices():
+    """As seen of a slow ruleset: the backlog refused 7,322 frames on the first link and 3,254 on the second."""
+    counters = {
+        "host/link/engine/left/tx_packets": 7891,
+        "host/link/engine/left/tx_dropped": 7322,
+        "host/link/dut/left/rx_packets": 7891,
+        "host/link/dut/left/rx_dropped": 7322,
+        "host/link/dut/right/tx_packets": 4637,
+        "host/link/dut/right/tx_dropped": 3254,
+        "host/link/engine/right/rx_packets": 4637,
+        "host/link/engine/right/rx_dropped": 3254,
+        "host/softnet/1/dropped": 10576,
+    }
+    nothing = EngineResult(True, 0.5, (), (), (), None, None)
+    for kind in KERNEL:
+        graph = registry.device(kind).graph(scenario(kind))
+        account = ledger.build(nothing, counters, ("left", "right"), graph)
+        drops = [drop for hop in account.hops for drop in hop.drops]
+        assert [(drop.frames, drop.limits) for drop in drops] == [(3254, "dut")]
+        assert graph.refused.party is Party.DUT
+
+
+def test_what_a_rules_own_counter_drops_is_the_rules():
+    graph = registry.device("nft").graph(scenario("nft"))
+    counters = {"nft/counter/drop_scans": 7, "nft/counter/all": 100, "host/conntrack/drop": 3}
+    account = ledger.build(EngineResult(True, 0.5, (), (), (), None, None), counters, ("left", "right"), graph)
+    drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
+    assert drops == {
+        "drop scans": (7, "rules"),
+        "connection tracking refused the frame: table full": (3, "dut"),
+    }
+
+
+def test_the_kernels_files_are_read_by_their_own_headers():
+    line = "00000010 00000002 00000001 " + "00000000 " * 9 + "00000003 00000000 00000000\n"
+    assert softirq.softnet(line) == {3: {"processed": 16, "dropped": 2, "time_squeeze": 1}}
+    assert softirq.softnet("00000010 00000002 00000001\n") == {}, "before Linux 5.10 no CPU is named"
+    snmp = ["Ip: Forwarding InReceives ForwDatagrams", "Ip: 1 12 11", "Icmp: InMsgs", "Icmp: 4"]
+    assert ip_counters([*snmp, "IpExt: InNoRoutes", "IpExt: 5"]) == {
+        "InReceives": 12,
+        "ForwDatagrams": 11,
+        "InNoRoutes": 5,
+    }
+    tracked = ["entries  found drop insert_failed", "00000014 00000001 0000000a 0", "00000014 00000002 00000001 1"]
+    assert conntrack_counters(tracked) == {"found": 3, "drop": 11, "insert_failed": 1}
+    found = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
+    assert named(json.dumps({"nftables": found})) == {"c": 7}
+
+
+def test_moving_a_device_keeps_the_rest_of_it_and_storing_it_its_rules():
+    wanted = scenario("nft", dut=RULES)
+    moved = registry.device("nft").moved(wanted, (2,))
+    assert moved.dut == replace(wanted.dut, cpus=(2,))
+    assert from_plain(to_plain(moved)) == moved
