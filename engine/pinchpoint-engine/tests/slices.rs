@@ -203,9 +203,13 @@ fn a_device_that_is_not_measured_is_stopped_and_runs_again_in_the_end() {
     assert!(seen[0] > 0 && seen[1] > 0, "{seen:?}");
     let result = engine.receive();
     assert_identities(&result);
-    for (k, slice) in result["slices"].as_array().unwrap().iter().enumerate() {
-        let changes = matches!(k % 4, 1 | 3) || k == 0;
+    // A core that stood still passes over whole slices, which then have no length.
+    let slices = result["slices"].as_array().unwrap().iter();
+    let mut running = Value::Null;
+    for slice in slices.filter(|slice| slice["length_ns"] != 0) {
+        let changes = slice["group"] != running;
         assert!(slice["switch_ns"].is_null() || changes, "{slice}");
+        running = slice["group"].clone();
     }
     for device in &devices {
         device.await_stopped(false);
