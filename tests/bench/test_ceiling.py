@@ -58,7 +58,7 @@ def test_the_engine_joined_to_itself_has_a_ceiling_and_frames_come_back(
         (found,) = ceiling.CeilingTest(process.version, file).measured_now(load(path), Listener())
     assert LIMIT_FPS * (1 - REACH) <= found.fps <= LIMIT_FPS
     assert found.received_fps > 0
-    assert f"towards {datapath}" in found.key
+    assert f"towards ovs {datapath}" in found.key
     again = run("ceiling", path, "--json", env=environment)
     assert again.returncode == 0, again.stderr
     assert json.loads(again.stdout) == [asdict(found)], "a second question within a day measures nothing"

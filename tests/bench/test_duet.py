@@ -116,8 +116,11 @@ def test_after_kill_9_at_every_journal_entry_of_a_duet_clean_leaves_nothing(rate
         if lab.exitcode == 0:
             break
         assert lab.exitcode == -signal.SIGKILL
-    built = fatal_entry // 4  # entries of one bench: each resource of both is created and removed
-    assert frozen_at == list(range(built + 1, 3 * built + 1))
+    # Each resource is created and removed; hugepages are one of them only where too few are there.
+    of_twin = frozen_at[0] - 1
+    of_other = (fatal_entry - 1 - 2 * of_twin) // 2
+    assert frozen_at == list(range(of_twin + 1, of_twin + 2 * of_other + 1))
+    assert abs(of_twin - of_other) <= 1
 
 
 @pytest.mark.parametrize("engine_too", [False, True])

@@ -79,8 +79,8 @@ def test_loads_that_no_engine_offers_are_marked_and_the_rest_have_a_loss(nothing
         if point.trials:
             assert 0 <= point.loss_low <= point.loss <= point.loss_high <= 1
             assert point.forwarded_fps <= point.offered_fps * 1.001
-            # A valid trial may lack 7 % where the host took the engine's core (validity.gap_shortfall_ratio).
-            assert point.offered_fps == pytest.approx(point.load_fps, rel=0.1)
+            # What fell due while the host had the engine's core is never offered (validity.gap_shortfall_ratio).
+            assert 0 < point.offered_fps <= 1.001 * point.load_fps
     assert 'id="scenario-1-curve"' in (folder.path / "report.html").read_text()
 
 
