@@ -17,6 +17,7 @@ from pinchpoint.bench.netlink import Links
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.rules import expand_template
 
+_READY = b"ready"  # the first line of a relay's account
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
@@ -318,7 +319,7 @@ def _(resource: r.Relay) -> None:
     share_priority(pid)
     ports = len(resource.directions)
     deadline = time.monotonic() + ports * resource.LINK_TIMEOUT_S
-    while resource.awaited and "ready\n" not in Path(resource.account).read_text():
+    while resource.awaited and _READY + b"\n" not in Path(resource.account).read_bytes():
         if os.waitpid(pid, os.WNOHANG)[0]:
             raise BenchError(f"{resource.name} did not start\n{_tail(resource.log)}")
         if time.monotonic() > deadline:
@@ -368,13 +369,14 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             told += answers.read()
-            if (end := told.rfind(b"\n")) >= 0:  # what follows is not yet complete
-                return told[:end].rpartition(b"\n")[2].decode(errors="replace")
+            line = told.rpartition(b"\n")[0].rpartition(b"\n")[2]  # what follows the last end is not yet complete
+            if line and line != _READY:  # it may become ready only now
+                return line.decode(errors="replace")
             time.sleep(0.002)
     raise BenchError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
 
 
-def daemon_pid(resource: r.Daemon) -> int:
+def daemon_pid(resource: r.Daemon | r.Relay) -> int:
     """The process of a daemon that runs. Raises BenchError if it does not."""
     pid = _named_pid(resource)
     if pid is None:

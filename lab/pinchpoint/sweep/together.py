@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pinchpoint.bench import host
 from pinchpoint.bench.journal import STATE_DIRECTORY
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Relay
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
@@ -49,7 +49,7 @@ def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[N
 def switch_pid(setup: Setup) -> int:
     """The process of the bench's switch. Raises BenchError if it has gone."""
     name = device_of(setup.scenario).freezing(setup.scenario).daemon
-    return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon) and one.name == name))
+    return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon | Relay) and one.name == name))
 
 
 @contextmanager

@@ -1,0 +1,12 @@
+"""A forwarder whose truth is known: rate, ring, losses, pauses; its counters may lie (`pinchpoint-engine forward`).
+
+What the lab says of it can be compared with what is true, with real frames. A trial of T seconds loses nothing at up
+to `dut.rate_fps` + `dut.ring` / T: what the ring holds when the sending ends is still forwarded.
+
+`device`   the kind: keys, resources, hop graph
+`account`  what the running device prints of itself, and the truth
+"""
+
+from pinchpoint.dut.reference.device import DEVICE
+
+__all__ = ["DEVICE"]

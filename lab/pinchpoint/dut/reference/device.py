@@ -1,0 +1,282 @@
+"""The reference device as a kind: its keys, its process, its hop graph."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench.relay import relay_memory_mb
+from pinchpoint.bench.requirements import Probe, command, hugepages
+from pinchpoint.bench.resource import AnyResource, Relay
+from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut import checks
+from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
+from pinchpoint.dut.device import Action, Attachment, Defaults, Freezing, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.reference.account import Ports
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Unset
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.snapshot import Collector
+
+PROCESS = "reference"
+PLACES = ("rx", "ring", "table", "rules", "tx")
+_PORT = "reference/port/{port}/"
+
+
+@dataclass(frozen=True)
+class ReferenceDut:
+    """A forwarder of known truth; each loss is a share of the frames that reach the place."""
+
+    cpus: tuple[int, ...]  # one
+    rate_fps: float | None  # None: as frames come
+    ring: int
+    new_flow_us: float
+    drop: str  # a rule, as `pinchpoint-engine forward --drop` has it; empty: none
+    rx_loss: float
+    table_loss: float
+    tx_loss: float
+    pause_every_ms: float | None
+    pause_ms: float
+    offloaded: bool
+    hides: str  # a place, or empty
+    seed: int
+    kind: str = "reference"
+
+    @property
+    def polls(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def io(self) -> str:
+        """Over vhost-user."""
+        return "vhost-user"
+
+    def options(self) -> Iterator[str]:
+        """Of `pinchpoint-engine forward`."""
+        if self.rate_fps is not None:
+            yield from ("--rate", f"{self.rate_fps:.0f}")
+        yield from ("--ring", str(self.ring))
+        if self.new_flow_us:
+            yield from ("--new-flow-cost", f"{self.new_flow_us:g}us")
+        if self.drop:
+            yield from ("--drop", self.drop)
+        for place, share in (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss)):
+            if share:
+                yield from ("--loss", f"{place}:share={share:.9f}")
+        if self.pause_every_ms is not None:
+            yield from ("--pause", f"{self.pause_every_ms:g}ms:{self.pause_ms:g}ms")
+        yield from (*["--offloaded"] * self.offloaded, "--seed", str(self.seed))
+        if self.hides:
+            yield from ("--hide", self.hides)
+
+
+def spec(scenario: Scenario) -> ReferenceDut:
+    """The scenario's device, which is of this kind."""
+    assert isinstance(scenario.dut, ReferenceDut)
+    return scenario.dut
+
+
+class ReferenceLive:
+    """A reference device that stands."""
+
+    def __init__(self, ports: Ports) -> None:
+        self.ports = ports
+
+    def collectors(self) -> list[Collector]:
+        """What it says."""
+        return [self.ports]
+
+    def witnesses(self) -> list[Collector]:
+        """None: it would be interrupted."""
+        return []
+
+    def settings(self) -> Mapping[str, str]:
+        """None: they are its command line."""
+        return {}
+
+    def ready(self) -> Mapping[str, str]:
+        """Whether it says that it offloads."""
+        return {"reference offloaded": "yes" if self.ports.account().offloaded else "no"}
+
+    def versions(self) -> Mapping[str, str]:
+        """None: it is the engine."""
+        return {}
+
+    def dumps(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def log(self) -> tuple[str, str] | None:
+        """None."""
+        return None
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """None. Raises InputError."""
+        raise InputError(f"nothing can happen to a reference device: {blocked.action}")
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """None. Raises InputError."""
+        raise InputError(f"a reference device has no {build.what}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+@dataclass(frozen=True)
+class ReferenceBench:
+    """A reference device, planned."""
+
+    scenario: Scenario
+    places: Places
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """The process."""
+        return [*foundation(self.places, pages, _pages(self.scenario)), self._process(engine)]
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """The far end of its vhost-user port. Raises InputError."""
+        return by_dpdk(self.scenario, self.places, number, port)
+
+    def facts(self) -> Mapping[str, str]:
+        """What is true of it, as its options."""
+        return {"reference": " ".join(spec(self.scenario).options())}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """None is explained."""
+        return None
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """The process."""
+        return [one for one in resources if isinstance(one, Relay)]
+
+    def open(self) -> ReferenceLive:
+        """It answers once the engine has opened its ports."""
+        left, right = (port.name for port in self.scenario.ports)
+        return ReferenceLive(Ports(self._process(()), (left, right)))
+
+    def _process(self, engine: Sequence[str]) -> Relay:
+        places, dut, names = self.places, spec(self.scenario), [port.name for port in self.scenario.ports]
+        ring = str(max(port.ring for port in self.scenario.ports))
+        ports = [
+            f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
+            for number, name in enumerate(names)
+        ]
+        eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
+        options = ("--core", str(dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
+        rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
+        return Relay(
+            name=PROCESS,
+            argv=(*engine, "forward", *ports, *options, *rings, *dut.options()),
+            directions=((names[0], names[1]), (names[1], names[0])),
+            pidfile=places.pidfile(PROCESS),
+            account=f"{places.directory}/{PROCESS}.account",
+            log=f"{places.directory}/{PROCESS}.log",
+            bench_id=places.bench_id,
+            cpu=dut.cpus[0],
+            awaited=False,  # its links come up when the engine opens its own ends
+        )
+
+
+def _pages(scenario: Scenario) -> int:
+    return pages_of(scenario.engine.memory_mb + relay_memory_mb(len(scenario.ports)))
+
+
+@dataclass(frozen=True)
+class ReferenceDevice(Defaults):
+    """The kind `reference`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """A forwarder between two ports."""
+        why, dut = 'dut.kind is "reference"', given.dut
+        checks.own_cpus(given, source, "cpus", polls=True)
+        checks.no_nics(given, source, why)
+        checks.no_hosts(given, source, "reference")
+        checks.names(given, source)
+        checks.two_ports(given, source)
+        checks.one_queue(given, source, why)
+        if len(dut.get("cpus", ())) > 1:
+            source.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
+        every_ms, pause_ms = dut.get("pause_every_ms"), dut.get("pause_ms", 0.0)
+        if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
+            source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
+        return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in given.ports))
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """Hugepages."""
+        yield command("taskset", "util-linux")
+        yield hugepages(_pages(scenario), "set engine.memory_mb to less")
+
+    def pages(self, scenario: Scenario) -> int:
+        """Those of device and engine."""
+        return _pages(scenario)
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """Another CPU."""
+        return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> ReferenceBench:
+        """A forwarder."""
+        return ReferenceBench(scenario, Places(bench_id, directory))
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """By its process."""
+        return Freezing(PROCESS)
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """Its places."""
+
+        def drop(counter: str, reason: str, party: Party) -> DropCounter:
+            return DropCounter(_PORT + counter, reason, party)
+
+        came, accepted, queued, forwarded, sent = (
+            (_PORT + counter,) for counter in ("received", "accepted", "queued", "forwarded", "sent")
+        )
+        lost = drop("rx", "lost behind the ring of {port}", Party.DUT)
+        too_long = drop("too_long", "too long for the port opposite {port}", Party.RULES)
+        ring = drop("ring", "ring of the device behind {port} full", Party.DUT)
+        table = drop("table", "lost in the table behind {port}", Party.DUT)
+        rules = drop("rules", "dropped by a rule behind {port}", Party.RULES)
+        unsent = drop("tx", "lost before {port}", Party.DUT)
+        full = drop("full", "transmit ring of {port} full", Party.ENGINE)
+        return HopGraph(
+            Refused("receive ring of {port} full", Party.DUT),
+            (
+                Place("device receives", came, accepted, (lost, too_long)),
+                Place("device ring", accepted, queued, (ring,)),
+                Place("device table", queued, forwarded, (table, rules)),
+                Place("device sends", forwarded, sent, (unsent, full)),
+            ),
+            ("reference/port/",),
+        )
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """Its one thread, which counts no cycles."""
+        received = [int(frames) for name, frames in seen.items() if name.endswith("/received")]
+        return (PmdLoad("reference device", None, sum(received), *[None] * 9),) if received else ()
+
+
+_SHARE = kinds.number(0.0, 1.0)
+_KEYS = Keys(
+    dut=(
+        Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
+        Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
+        Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),
+        Key("new_flow_us", kinds.number(0, 1e6), "What a frame of a new flow takes longer, microseconds.", 0.0),
+        Key("drop", kinds.text(200), 'A rule that drops frames: "dst=198.19.0.1,every=10"; empty: none.', ""),
+        Key("rx_loss", _SHARE, "Share of frames lost as they leave a port's ring.", 0.0),
+        Key("table_loss", _SHARE, "Share of frames lost once they are served.", 0.0),
+        Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
+        Key("pause_every_ms", kinds.number(0.001, 1e6), "It stands still once in this time.", Unset("never")),
+        Key("pause_ms", kinds.number(0, 1e6), "For how long it stands still then.", 0.0),
+        Key("offloaded", kinds.boolean(), "Whether it says that it offloads, although software forwards.", False),
+        Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
+        Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses.", 1),
+    ),
+)
+DEVICE = ReferenceDevice("reference", "a forwarder of known truth", Types(ReferenceDut), _KEYS)
