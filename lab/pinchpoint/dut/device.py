@@ -17,14 +17,14 @@ from typing import ClassVar, Final, Protocol
 from pinchpoint.bench.host import CommandFailed
 from pinchpoint.bench.numa import Topology
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, AnyResource
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Blocked, Build, Dut, Host, MeasureKind, Port, Scenario
@@ -210,6 +210,47 @@ class Live(Protocol):
         """Close every connection to it."""
 
 
+class PlainLive:
+    """What most devices that stand have in common; a kind inherits from it and declares the rest."""
+
+    words: str  # that name one in errors: "a wire"
+
+    def witnesses(self) -> list[Collector]:
+        """None."""
+        return []
+
+    def settings(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def ready(self) -> Mapping[str, str]:
+        """Once it stands, it forwards."""
+        return self.versions()
+
+    def versions(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def dumps(self) -> Mapping[str, str]:
+        """None."""
+        return {}
+
+    def log(self) -> tuple[str, str] | None:
+        """None."""
+        return None
+
+    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+        """None. Raises InputError."""
+        raise InputError(f"nothing can happen to {self.words}: {blocked.action}")
+
+    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+        """None. Raises InputError."""
+        raise InputError(f"{self.words} has no {build.what}")
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
 class Bench(Protocol):
     """One bench of a device, planned."""
 
@@ -234,6 +275,26 @@ class Bench(Protocol):
 
     def open(self) -> Live:
         """The device, now that it stands."""
+
+
+@dataclass(frozen=True)
+class PlainBench:
+    """What most planned benches have in common."""
+
+    scenario: Scenario
+    places: Places
+
+    def facts(self) -> Mapping[str, str]:
+        """None before it runs."""
+        return {}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """None is explained."""
+        return None
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """Its processes."""
+        return [one for one in resources if isinstance(one, Daemon | Relay)]
 
 
 @dataclass(frozen=True)

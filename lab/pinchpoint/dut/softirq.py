@@ -8,23 +8,21 @@ both links, and those of every other interface of the host.
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
 from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
-from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
-from pinchpoint.dut.device import Action, Attachment, Given, Pages, Places, Seen
+from pinchpoint.dut.device import Attachment, Given, Pages, Places, PlainBench, PlainLive, Seen
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError
+from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, Party, Place, Refused
-from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
@@ -181,11 +179,12 @@ def softnet(text: str) -> dict[int, dict[str, int]]:
     return found
 
 
-class KernelLive:
+class KernelLive(PlainLive):
     """A namespace that forwards; a kind adds its own counters and settings."""
 
     def __init__(self, scenario: Scenario, places: Places) -> None:
         self._scenario, self.places = scenario, places
+        self.words = f"a {scenario.dut.kind}"
 
     def collectors(self) -> list[Collector]:
         """The links' counters at both ends, the kind's own, the CPUs'."""
@@ -212,48 +211,14 @@ class KernelLive:
         backlog = Path("/proc/sys/net/core/netdev_max_backlog").read_text().strip()
         return {**found, "net.core.netdev_max_backlog": backlog}  # the host's: the bench leaves it as it is
 
-    def ready(self) -> Mapping[str, str]:
-        """Always."""
-        return self.versions()
-
-    def versions(self) -> Mapping[str, str]:
-        """None beside the kernel's, which is recorded with the host."""
-        return {}
-
-    def dumps(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def log(self) -> tuple[str, str] | None:
-        """None."""
-        return None
-
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
-        """None. Raises InputError."""
-        raise InputError(f"nothing can happen to {self._scenario.dut.kind}: {blocked.action}")
-
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
-        """None. Raises InputError."""
-        raise InputError(f"{self._scenario.dut.kind} has no {build.what}")
-
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 @dataclass(frozen=True)
-class KernelBench:
+class KernelBench(PlainBench):
     """One bench of such a device, planned; a kind adds its resources."""
-
-    scenario: Scenario
-    places: Places
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of a veth pair. Raises InputError."""
         return by_veth(self.scenario, self.places, port, "af_packet")
-
-    def facts(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """CPUs that the kernel does not steer to."""
@@ -263,7 +228,3 @@ class KernelBench:
             f"{self.scenario.path}: dut.cpus: the kernel refused to run softirqs there: {error.output}",
             "name CPUs that are not isolated (isolcpus=, nohz_full=): receive packet steering leaves those out",
         )
-
-    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """None: no process of it ends."""
-        return []

@@ -1,25 +1,35 @@
 """The reference device as a kind: its keys, its process, its hop graph."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.host import CommandFailed
 from pinchpoint.bench.relay import relay_memory_mb
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Relay
-from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import Action, Attachment, Defaults, Freezing, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Freezing,
+    Given,
+    Keys,
+    Pages,
+    Places,
+    PlainBench,
+    PlainLive,
+    Read,
+    Seen,
+    Types,
+)
 from pinchpoint.dut.reference.account import Ports
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
-from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -82,8 +92,10 @@ def spec(scenario: Scenario) -> ReferenceDut:
     return scenario.dut
 
 
-class ReferenceLive:
+class ReferenceLive(PlainLive):
     """A reference device that stands."""
+
+    words = "a reference device"
 
     def __init__(self, ports: Ports) -> None:
         self.ports = ports
@@ -92,48 +104,14 @@ class ReferenceLive:
         """What it says."""
         return [self.ports]
 
-    def witnesses(self) -> list[Collector]:
-        """None: it would be interrupted."""
-        return []
-
-    def settings(self) -> Mapping[str, str]:
-        """None: they are its command line."""
-        return {}
-
     def ready(self) -> Mapping[str, str]:
         """Whether it says that it offloads."""
         return {"reference offloaded": "yes" if self.ports.account().offloaded else "no"}
 
-    def versions(self) -> Mapping[str, str]:
-        """None: it is the engine."""
-        return {}
-
-    def dumps(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def log(self) -> tuple[str, str] | None:
-        """None."""
-        return None
-
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
-        """None. Raises InputError."""
-        raise InputError(f"nothing can happen to a reference device: {blocked.action}")
-
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
-        """None. Raises InputError."""
-        raise InputError(f"a reference device has no {build.what}")
-
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 @dataclass(frozen=True)
-class ReferenceBench:
+class ReferenceBench(PlainBench):
     """A reference device, planned."""
-
-    scenario: Scenario
-    places: Places
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The process."""
@@ -146,14 +124,6 @@ class ReferenceBench:
     def facts(self) -> Mapping[str, str]:
         """What is true of it, as its options."""
         return {"reference": " ".join(spec(self.scenario).options())}
-
-    def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """None is explained."""
-        return None
-
-    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """The process."""
-        return [one for one in resources if isinstance(one, Relay)]
 
     def open(self) -> ReferenceLive:
         """It answers once the engine has opened its ports."""
@@ -262,13 +232,26 @@ class ReferenceDevice(Defaults):
 
 
 _SHARE = kinds.number(0.0, 1.0)
+_NUMBER, _ADDRESS = r"(?:stream|every|src-port|dst-port)=\d{1,9}", r"(?:src|dst)=\d{1,3}(?:\.\d{1,3}){3}"
+_TERM = rf"(?:{_NUMBER}|{_ADDRESS}|protocol=(?:udp|tcp|icmp|\d{{1,3}}))"
+_RULE = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?", re.ASCII)
+
+
+def _rule() -> kinds.Kind:
+    def read(value: object) -> str:
+        kinds.check(isinstance(value, str) and _RULE.fullmatch(value) is not None)
+        return str(value)
+
+    return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
+
+
 _KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
         Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
         Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),
         Key("new_flow_us", kinds.number(0, 1e6), "What a frame of a new flow takes longer, microseconds.", 0.0),
-        Key("drop", kinds.text(200), 'A rule that drops frames: "dst=198.19.0.1,every=10"; empty: none.', ""),
+        Key("drop", _rule(), "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
         Key("rx_loss", _SHARE, "Share of frames lost as they leave a port's ring.", 0.0),
         Key("table_loss", _SHARE, "Share of frames lost once they are served.", 0.0),
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),

@@ -4,22 +4,32 @@ vhost-user   testpmd is the client, as a switch is; the engine serves the socket
 memif        testpmd is the server and the engine the client: testpmd starts no memif port that finds no server
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.host import CommandFailed
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, foundation, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Freezing,
+    Given,
+    Keys,
+    Pages,
+    Places,
+    PlainBench,
+    Read,
+    Seen,
+    Types,
+)
 from pinchpoint.dut.testpmd.live import Ports, TestpmdLive
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
@@ -54,11 +64,8 @@ def spec(scenario: Scenario) -> TestpmdDut:
 
 
 @dataclass(frozen=True)
-class TestpmdBench:
+class TestpmdBench(PlainBench):
     """A forwarder, planned."""
-
-    scenario: Scenario
-    places: Places
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """The process."""
@@ -71,18 +78,6 @@ class TestpmdBench:
             return end
         size = f"rsize={port.ring.bit_length() - 1}"
         return replace(end, device=f"net_memif{number},role=client,{self._memif(port.name)},{size}")
-
-    def facts(self) -> Mapping[str, str]:
-        """Its version is known once it runs."""
-        return {}
-
-    def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """None is explained."""
-        return None
-
-    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """The process."""
-        return [one for one in resources if isinstance(one, Daemon)]
 
     def open(self) -> TestpmdLive:
         """Its telemetry, once it forwards. Raises BenchError or DutError."""

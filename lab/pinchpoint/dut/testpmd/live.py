@@ -5,16 +5,14 @@ import re
 import socket
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from pinchpoint.bench.host import daemon_pid
-from pinchpoint.bench.resource import AnyResource, Daemon
-from pinchpoint.bulk.making import Bulk
-from pinchpoint.dut.device import Action
-from pinchpoint.model.errors import DutError, InputError
-from pinchpoint.model.scenario import Blocked, Build
+from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut.device import PlainLive
+from pinchpoint.model.errors import DutError
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
 
@@ -77,8 +75,10 @@ class Ports:
         return ask(self._telemetry, f"/ethdev/stats,{number}")
 
 
-class TestpmdLive:
+class TestpmdLive(PlainLive):
     """A testpmd that stands."""
+
+    words = "testpmd"
 
     def __init__(self, daemon: Daemon, telemetry: str, ports: Ports) -> None:
         """Wait until it forwards. Raises BenchError with the end of its log if it has ended, or DutError."""
@@ -98,38 +98,15 @@ class TestpmdLive:
         """Its threads."""
         return [PacketThreads(self._daemon.pidfile, _WORKER, _NO_THREAD)]
 
-    def settings(self) -> Mapping[str, str]:
-        """None can be read back."""
-        return {}
-
-    def ready(self) -> Mapping[str, str]:
-        """Once it stands, it forwards."""
-        return self.versions()
-
     def versions(self) -> Mapping[str, str]:
         """Its DPDK's."""
         return {"testpmd dpdk_version": ask(self._telemetry, "/info")["version"]}
-
-    def dumps(self) -> Mapping[str, str]:
-        """None."""
-        return {}
 
     def log(self) -> tuple[str, str] | None:
         """What it printed, as far as it is written: it prints late."""
         with suppress(OSError):
             return "testpmd.log", Path(self._daemon.log).read_text(errors="replace")
         return None
-
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
-        """None. Raises InputError."""
-        raise InputError(f"nothing can happen to testpmd: {blocked.action}")
-
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
-        """None. Raises InputError."""
-        raise InputError(f"testpmd has no {build.what}")
-
-    def close(self) -> None:
-        """Nothing is open."""
 
     def _forwards(self) -> bool:
         """Whether its ports are started; forwarding begins at once."""

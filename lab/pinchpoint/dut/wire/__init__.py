@@ -6,25 +6,22 @@ vhost-user  the engine serves the sockets as always; `pinchpoint-engine relay` c
 NICs        need a cable between the engine's own ports, which nobody has plugged in
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.host import CommandFailed
 from pinchpoint.bench.relay import relay_memory_mb
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
-from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
-from pinchpoint.dut.device import Action, Attachment, Defaults, Given, Keys, Pages, Places, Read, Types
+from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, Places, PlainBench, PlainLive, Read, Types
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
-from pinchpoint.model.scenario import Blocked, Build, Port, Scenario
+from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links
@@ -82,8 +79,10 @@ def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
     return tuple((one, other) for one, other in partner.items() if one <= other)
 
 
-class WireLive:
+class WireLive(PlainLive):
     """Joined ports that stand."""
+
+    words = "a wire"
 
     def __init__(self, scenario: Scenario, places: Places, relay: Relay | None) -> None:
         self._scenario, self._places, self._relay = scenario, places, relay
@@ -94,48 +93,10 @@ class WireLive:
             return [Relays([self._relay])]
         return [Links(self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
 
-    def witnesses(self) -> list[Collector]:
-        """None: no thread of a device runs."""
-        return []
-
-    def settings(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def ready(self) -> Mapping[str, str]:
-        """Always."""
-        return {}
-
-    def versions(self) -> Mapping[str, str]:
-        """None: the relay is the engine."""
-        return {}
-
-    def dumps(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def log(self) -> tuple[str, str] | None:
-        """None."""
-        return None
-
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
-        """None. Raises InputError."""
-        raise InputError(f"nothing can happen to a wire: {blocked.action}")
-
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
-        """None. Raises InputError."""
-        raise InputError(f"a wire has no {build.what}")
-
-    def close(self) -> None:
-        """Nothing is open."""
-
 
 @dataclass(frozen=True)
-class WireBench:
+class WireBench(PlainBench):
     """Joined ports, planned."""
-
-    scenario: Scenario
-    places: Places
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """A veth pair or a relay for each pair of ports. Raises RequirementError."""
@@ -175,18 +136,6 @@ class WireBench:
         if self.scenario.dut.polls:
             return by_dpdk(self.scenario, self.places, number, port)
         return by_veth(self.scenario, self.places, port, "af_packet")
-
-    def facts(self) -> Mapping[str, str]:
-        """None."""
-        return {}
-
-    def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """None is explained."""
-        return None
-
-    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
-        """The relay."""
-        return [one for one in resources if isinstance(one, Relay)]
 
     def open(self) -> WireLive:
         """Nothing is opened."""

@@ -1,0 +1,115 @@
+"""The device of known truth: its keys, its command line, and what it prints of itself."""
+
+from pathlib import PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinchpoint.bench.resource import Relay
+from pinchpoint.dut import registry
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
+from pinchpoint.model.errors import BenchError, InputError
+from pinchpoint.scenario import parse as parse_scenario
+
+SCENARIO = """
+[dut]
+kind = "reference"
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+"""
+ONE = (
+    '{"received":10,"sent":2,"waiting":1,"new_flows":3,"software_frames":6,'
+    '"drops":{"rx":1,"too_long":0,"ring":2,"table":1,"rules":[1,1],"tx":1,"full":0}}'
+)
+LINE = (
+    '{"type":"forward","elapsed_s":2.0,"busy_share":0.5,"offloaded":true,'
+    f'"directions":[{ONE},{ONE}],"truth":[{ONE},{ONE}]}}'
+)
+
+
+def scenario(dut=""):
+    return parse_scenario(SCENARIO.format(dut=dut), "x.toml")
+
+
+def argv(dut):
+    wanted = scenario(dut)
+    place = PurePosixPath("/run/pinchpoint/b1")
+    found = registry.device_of(wanted).bench(wanted, "b1", place).resources(Pages(500, 500), ["engine"])
+    (process,) = (one for one in found if isinstance(one, Relay))
+    return process.argv
+
+
+def test_every_key_is_an_option_of_the_forwarder():
+    words = " ".join(
+        argv(
+            'rate_fps = 5e5\nring = 64\nnew_flow_us = 2.5\ndrop = "dst=198.19.0.1,every=10"\ntx_loss = 0.25\n'
+            'pause_every_ms = 100\npause_ms = 0.5\noffloaded = true\nhides = "tx"\nseed = 7'
+        )
+    )
+    assert words.endswith(
+        "--rate 500000 --ring 64 --new-flow-cost 2.5us --drop dst=198.19.0.1,every=10 --loss tx:share=0.250000000 "
+        "--pause 100ms:0.5ms --offloaded --seed 7 --hide tx"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dut", "message"),
+    [
+        ('drop = "dst=everything"', "x.toml:4: dut.drop: expected a rule such as"),
+        ("pause_ms = 3", "x.toml:4: dut.pause_ms: expected less than dut.pause_every_ms, found 3"),
+        ("pause_every_ms = 3\npause_ms = 3", "x.toml:5: dut.pause_ms: expected less than dut.pause_every_ms, found 3"),
+        ("cpus = [1, 2]", "x.toml:4: dut.cpus: expected one CPU, found [1, 2]"),
+        ('hides = "all"', "x.toml:4: dut.hides: expected"),
+        ('datapath = "dpdk"', "dut.datapath"),
+    ],
+)
+def test_a_wrong_key_is_named_with_its_line(dut, message):
+    with pytest.raises(InputError) as refused:
+        scenario(dut)
+    assert message in str(refused.value)
+
+
+def test_the_counters_of_an_account_lead_from_place_to_place():
+    account = parse(LINE)
+    assert account.offloaded
+    seen = counters(account.directions, ("left", "right"))
+    at_left = {name: value for name, value in seen.items() if "/left/" in name}
+    assert at_left == {
+        "reference/port/left/received": 10,
+        "reference/port/left/rx": 1,
+        "reference/port/left/too_long": 0,
+        "reference/port/left/ring": 2,
+        "reference/port/left/table": 1,
+        "reference/port/left/rules": 2,
+        "reference/port/left/new_flows": 3,
+        "reference/port/left/software_frames": 6,
+        "reference/port/left/tx": 1,
+        "reference/port/left/full": 0,
+        "reference/port/left/sent": 2,
+        "reference/port/left/accepted": 9,
+        "reference/port/left/queued": 7,
+        "reference/port/left/forwarded": 3,
+    }
+
+
+def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
+    none = Drops(0, 0, 0, 0, (), 0, 0)
+    seen = counters((Direction(5, 4, 0, none, 0, 5), Direction(0, 0, 0, none, 0, 0)), ("left", "right"))
+    assert (seen["reference/port/left/received"], seen["reference/port/right/sent"]) == (5, 4)
+    assert (seen["reference/port/right/received"], seen["reference/port/left/sent"]) == (0, 0)
+
+
+@given(st.text() | st.integers(0, len(LINE) - 1).map(lambda end: LINE[:end]))
+def test_a_damaged_account_is_an_error_that_shows_it(line):
+    with pytest.raises(BenchError, match="account cannot be read"):
+        parse(line)
