@@ -8,6 +8,7 @@ frames are named by no counter, the verdict is refused, with the place where the
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from pinchpoint.diagnose import facts, unexplained
 from pinchpoint.diagnose.workers import receivers
@@ -46,7 +47,7 @@ def _unexplained(trials: Sequence[Trial], limit: float) -> Verdict:
     headline = f"unexplained: {unexplained.words(trials)}"
     evidence = (
         f"a verdict bears {units.share(limit)} (validity.unexplained_ratio)",
-        *_named(open_ended),
+        *_named(_by_reason(open_ended)),
         *_load_evidence(open_ended),
     )
     return Verdict(Limit.UNEXPLAINED, headline, evidence, (), tuple(trial.id for trial in open_ended))
@@ -78,19 +79,16 @@ def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
 
 
 def _from_rules(losing: Sequence[Trial]) -> str:
-    """The drop that the switch's own rules ask for, if most of the frames were lost to one; else empty.
+    """The drops that the switch's own rules ask for, if most of the frames were lost to them; else empty.
 
-    It comes before anything that disturbs the trials: no quieter host would mend it.
+    They come before anything that disturbs the trials: no quieter host would mend it.
     """
     lost = sum(trial.lost for trial in losing)
-    asked: Counter[str] = Counter()
-    for drop in (drop for trial in losing for hop in trial.ledger.hops for drop in hop.drops):
-        if drop.limits == "rules":
-            asked[drop.name] += drop.frames
-    name, frames = asked.most_common(1)[0] if asked else ("", 0)
+    asked = [group for group in _by_reason(losing) if group.limits == "rules"]
+    frames = sum(group.frames for group in asked)
     if frames < MAJORITY * lost or not frames:
         return ""
-    return f"{name}: the switch's own rules drop {units.frames(frames)} of {units.frames(lost)} lost frames"
+    return f"{asked[0].words()}: the switch's own rules drop {units.frames(frames)} of {units.frames(lost)} lost frames"
 
 
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
@@ -112,47 +110,75 @@ def _pmd_headroom(trial: Trial) -> str:
     return f": {busiest.name} still had {units.share(1 - busiest.busy_share)} idle"
 
 
-def _drops(trials: Sequence[Trial]) -> tuple[Counter[str], dict[str, Drop]]:
-    """Frames by the name of the drop, and one drop of each name."""
-    by_name: Counter[str] = Counter()
-    drops: dict[str, Drop] = {}
+@dataclass(frozen=True)
+class _Group:
+    """Frames lost for one reason, wherever that was."""
+
+    limits: str  # whose doing, as in Drop
+    drops: tuple[Drop, ...]  # of different names, the largest first, each with the frames of all trials
+
+    @property
+    def frames(self) -> int:
+        return sum(drop.frames for drop in self.drops)
+
+    def words(self) -> str:
+        """The reason, with the place where it met most frames."""
+        first = self.drops[0]
+        if len(self.drops) == 1:
+            return first.name
+        several = first.reason.replace("{port}", f"{len(self.drops)} ports")
+        return f"{several}, {units.share(first.frames / self.frames)} of them: {first.name}"
+
+
+def _by_reason(trials: Sequence[Trial]) -> list[_Group]:
+    """What counters name, added up by reason first and by place second; most frames first."""
+    by_name: dict[str, Drop] = {}
     for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
-        by_name[drop.name] += drop.frames
-        drops[drop.name] = drop
-    return by_name, drops
+        seen = by_name.get(drop.name)
+        by_name[drop.name] = replace(drop, frames=drop.frames + (seen.frames if seen else 0))
+    by_reason: dict[tuple[str, str], list[Drop]] = {}
+    for drop in sorted(by_name.values(), key=lambda drop: -drop.frames):
+        if drop.frames:
+            by_reason.setdefault((drop.reason or drop.name, drop.limits), []).append(drop)
+    groups = [_Group(limits, tuple(drops)) for (_, limits), drops in by_reason.items()]
+    return sorted(groups, key=lambda group: -group.frames)
 
 
-def _named(trials: Sequence[Trial]) -> tuple[str, ...]:
+def _named(groups: Sequence[_Group]) -> tuple[str, ...]:
     """The most frequent drops that counters name, each a sentence."""
-    by_name, drops = _drops(trials)
-    return tuple(
-        f"{units.frames(frames)} of them: {name} ({drops[name].counter})" for name, frames in by_name.most_common(4)
-    )
+    drops = sorted((drop for group in groups for drop in group.drops), key=lambda drop: -drop.frames)
+    return tuple(f"{units.frames(drop.frames)} of them: {drop.name} ({drop.counter})" for drop in drops[:4])
 
 
 def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) -> Verdict:
     lost = sum(trial.lost for trial in losing)
-    by_name, drops = _drops(losing)
+    groups = _by_reason(losing)
+    named = sum(group.frames for group in groups)
     evidence = (
         f"first losses at {units.fps(min(trial.load_fps for trial in losing))}: "
         f"{units.frames(lost)} frames in {len(losing)} trials",
-        *_named(losing),
+        *_named(groups),
         *_load_evidence(losing),
     )
     ids = tuple(trial.id for trial in losing)
     ruled_out = _ruled_out(losing, trials)
-    if not by_name or by_name.most_common(1)[0][1] < MAJORITY * lost:
+    if not named or named < MAJORITY * lost:
         missing = units.frames(unexplained.unexplained_frames(losing))
         headline = (
             f"unexplained: no counter names {missing} of {units.frames(lost)} lost frames, most of them "
             f"{unexplained.place(losing)}"
         )
         return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
-    drop = drops[by_name.most_common(1)[0][0]]
-    limit, headline = _name_limit(drop, losing)
-    if limit is Limit.NAMED_DROP and drop.limits == "dut":
+    if groups[0].frames < MAJORITY * lost:
+        return Verdict(Limit.NAMED_DROP, f"several at once: {_shares(groups, lost)}", evidence, ruled_out, ids)
+    limit, headline = _name_limit(groups[0], losing)
+    if limit is Limit.NAMED_DROP and groups[0].limits == "dut":
         evidence = (*evidence, _pause(losing, ring))
     return Verdict(limit, headline, evidence, ruled_out, ids)
+
+
+def _shares(groups: Sequence[_Group], lost: int) -> str:
+    return ", ".join(f"{units.share(group.frames / lost)} {group.words()}" for group in groups[:3])
 
 
 def _pause(losing: Sequence[Trial], ring: int) -> str:
@@ -166,18 +192,21 @@ def _pause(losing: Sequence[Trial], ring: int) -> str:
     )
 
 
-def _name_limit(drop: Drop, losing: Sequence[Trial]) -> tuple[Limit, str]:
+def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
     busiest = _busiest_of(losing)
     pmd_busy = busiest.busy_share if busiest else None
-    if drop.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
-        return Limit.GENERATOR, f"the engine receives too slowly: {drop.name}, its core {units.share(engine_busy)} busy"
-    if busiest and pmd_busy is not None and pmd_busy >= SATURATED and drop.limits == "dut":
+    if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
+        return (
+            Limit.GENERATOR,
+            f"the engine receives too slowly: {lost.words()}, its core {units.share(engine_busy)} busy",
+        )
+    if busiest and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
         return Limit.PMD_CORE, _saturated(busiest)
     headroom = f"; {busiest.name} only {units.share(pmd_busy)} busy" if busiest and pmd_busy is not None else ""
-    if drop.limits == "host":
-        return Limit.HOST, f"the host's kernel: {drop.name}{headroom}"
-    return Limit.NAMED_DROP, f"{drop.name}{headroom}"
+    if lost.limits == "host":
+        return Limit.HOST, f"the host's kernel: {lost.words()}{headroom}"
+    return Limit.NAMED_DROP, f"{lost.words()}{headroom}"
 
 
 def _receiver_busy(trial: Trial) -> float | None:

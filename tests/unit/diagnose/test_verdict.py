@@ -79,6 +79,45 @@ def test_losses_that_mostly_no_counter_names_are_unexplained_however_few_they_ar
     assert "60 of 100 lost frames" in found.headline
 
 
+def losing_at(drops, lost=90):
+    """A losing trial with these drops: (name, frames, whose doing, reason)."""
+    hop = Hop("h", None, None, tuple(Drop(name, frames, "c", limits, reason) for name, frames, limits, reason in drops))
+    return trial(1010.0, hops=[hop], counts=stream_counts(offered=1010, received=1010 - lost), number=2)
+
+
+def rings(*frames, limits="engine"):
+    """Full transmit rings of as many ports."""
+    return [
+        (f"transmit ring of {port} full", one, limits, "transmit ring of {port} full")
+        for port, one in zip("abcd", frames, strict=False)
+    ]
+
+
+def test_one_reason_at_three_ports_is_one_limit_that_names_the_worst_port():
+    found = verdict(FOUND, [losing_at(rings(30, 25, 35))])
+    assert found.limit is Limit.NAMED_DROP
+    assert found.headline == "transmit ring of 3 ports full, 38.9 % of them: transmit ring of c full"
+    assert [line.split(" of them")[0] for line in found.evidence[1:4]] == ["35", "30", "25"]
+
+
+def test_three_reasons_at_once_are_named_with_their_shares():
+    drops = [
+        ("receive ring of left full", 40, "dut", "receive ring of {port} full"),
+        ("dropped by meter", 30, "rules", "dropped by meter"),
+        ("transmit ring of right full", 20, "engine", "transmit ring of {port} full"),
+    ]
+    found = verdict(FOUND, [losing_at(drops)])
+    assert found.limit is Limit.NAMED_DROP
+    assert found.headline == (
+        "several at once: 44.4 % receive ring of left full, 33.3 % dropped by meter, 22.2 % transmit ring of right full"
+    )
+
+
+def test_drops_of_runs_that_recorded_no_reason_are_told_apart_by_name():
+    found = verdict(FOUND, [losing_at([(name, frames, limits, "") for name, frames, limits, _ in rings(50, 40)])])
+    assert found.headline == "transmit ring of a full"
+
+
 def of_a_search(rate, trials, limit=1e-4):
     return diagnosis.verdict(rate, trials, RING, unexplained_ratio=limit)
 
