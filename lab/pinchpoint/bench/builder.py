@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pinchpoint.bench import host
-from pinchpoint.bench.journal import STATE_DIRECTORY, Journal, journals, remove_unborn
+from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Foreign, Journal, journals, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.model.errors import BenchError, PinchpointError
@@ -85,7 +85,9 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
     removed: list[str] = []
     left: list[str] = []
     try:
-        for action in plan(journal.present(), ()):
+        present, foreign = journal.present(), journal.foreign()
+        by_name = host.named_after(journal.bench_id, journal.path.parent) if foreign else []
+        for action in plan([*present, *(one for one in by_name if one not in present)], ()):
             what = action.resource.describe()
             try:
                 host.remove(action.resource)
@@ -97,11 +99,24 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
                 journal.record("removed", action.resource)
         if not left:
             journal.finish()
+        left += _not_understood(foreign)
     except PinchpointError as error:
         left.append(str(error))
     finally:
         journal.leave()
     return removed, left
+
+
+def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
+    """What may be left of entries by another version. Namespaces, processes and the folder are removed by their names."""
+    if not foreign:
+        return []
+    kinds = sorted({one.resource.kind[:40] for one in foreign if one.resource.kind.isprintable()})
+    versions = sorted({one.version for one in foreign})
+    return [
+        f"its journal is of version {', '.join(map(str, versions))}, this program's of version {VERSION}: "
+        f"what bears the bench's name is removed; entries not understood: {', '.join(kinds)}; compare vm.nr_hugepages with what it was"
+    ]
 
 
 def _words(error: OSError | PinchpointError) -> str:

@@ -221,6 +221,13 @@ def _(resource: r.Namespace) -> None:
     _delete_namespace(resource.name)
 
 
+def named_after(bench_id: str, state_directory: Path) -> list[r.AnyResource]:
+    """What bears the bench's name on this machine, in order of dependency: what any version of this program makes."""
+    names = sorted(path.name for path in Path("/run/netns").glob(f"pp-{bench_id}-*"))
+    folder = r.RunDirectory(str(state_directory / bench_id))
+    return [folder, *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
+
+
 def _add_namespace(name: str) -> None:
     run_command(["ip", "netns", "add", name])
     run_command(["ip", "-n", name, "link", "set", "lo", "up"])

@@ -20,6 +20,7 @@ from pinchpoint.bench.resource import AnyResource
 from pinchpoint.model.errors import BenchError, RequirementError
 
 STATE_DIRECTORY = Path("/run/pinchpoint")
+VERSION = 1  # raised when a resource of a journal could no longer be read, or would be removed otherwise
 _NEW = ".new"  # a journal before its owner holds the lock
 _HINTS = {
     errno.EACCES: "run as root: sudo pinchpoint ...",
@@ -34,6 +35,19 @@ class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     op: Literal["create", "removed"]
     resource: AnyResource
+    version: int = 1  # of the resources' schema: VERSION when it was written
+
+
+class _Tag(msgspec.Struct, frozen=True):
+    kind: str
+
+
+class Foreign(msgspec.Struct, frozen=True):
+    """A line of another version of the schema, as far as any version can read it."""
+
+    op: str
+    resource: _Tag
+    version: int = 1
 
 
 class Journal:
@@ -42,6 +56,11 @@ class Journal:
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self._file = os.fdopen(descriptor, "ab", buffering=0)
+
+    @property
+    def bench_id(self) -> str:
+        """Whose journal it is."""
+        return self.path.stem
 
     @classmethod
     def start(cls, bench_id: str, directory: Path = STATE_DIRECTORY) -> "Journal":
@@ -84,7 +103,7 @@ class Journal:
 
     def record(self, op: Literal["create", "removed"], resource: AnyResource) -> None:
         """Write one entry through to the file: whole, or not at all and BenchError is raised."""
-        line = msgspec.json.encode(Entry(op, resource)) + b"\n"
+        line = msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n"
         descriptor = self._file.fileno()
         try:
             end = os.fstat(descriptor).st_size
@@ -99,14 +118,23 @@ class Journal:
             raise BenchError(f"{self.path}: cannot write: {error.strerror}", _hint(error, self.path.parent)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
-        """What may exist: every resource whose creation began and whose removal has not ended."""
+        """What may exist: every resource whose creation began and whose removal has not ended.
+
+        Without what another version wrote: see `foreign`.
+        """
         resources: list[AnyResource] = []
         for entry in read(self.path):
+            if isinstance(entry, Foreign):
+                continue
             if entry.op == "create":
                 resources.append(entry.resource)
             elif entry.resource in resources:
                 resources.remove(entry.resource)
         return tuple(resources)
+
+    def foreign(self) -> tuple[Foreign, ...]:
+        """What another version wrote and this one cannot remove by its entry."""
+        return tuple(entry for entry in read(self.path) if isinstance(entry, Foreign))
 
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""
@@ -122,7 +150,7 @@ class Journal:
         self._file.close()
 
 
-def read(path: Path) -> Iterator[Entry]:
+def read(path: Path) -> Iterator[Entry | Foreign]:
     """The entries of a journal; a torn last line is an action that never began. Raises BenchError."""
     try:
         lines = path.read_bytes().split(b"\n")
@@ -130,12 +158,20 @@ def read(path: Path) -> Iterator[Entry]:
         raise BenchError(f"{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
-            yield msgspec.json.decode(line, type=Entry)
+            yield _entry(line)
         except msgspec.DecodeError as error:
             raise BenchError(
                 f"{path}:{number}: not a journal entry: {error}",
                 f"rm {path}; what it named remains: see ip netns list, ps and /dev/hugepages",
             ) from error
+
+
+def _entry(line: bytes) -> Entry | Foreign:
+    try:
+        entry = msgspec.json.decode(line, type=Entry)
+    except msgspec.ValidationError:
+        return msgspec.json.decode(line, type=Foreign)
+    return entry if entry.version == VERSION else msgspec.json.decode(line, type=Foreign)
 
 
 def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:

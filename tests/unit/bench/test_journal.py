@@ -4,6 +4,7 @@ import errno
 import fcntl
 import multiprocessing
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ import pytest
 from pinchpoint.bench import journal as journal_module
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals, machine_lock, read
-from pinchpoint.bench.resource import Command, RunDirectory, TextFile
+from pinchpoint.bench.resource import ENVIRONMENT_MARK, Command, RunDirectory, TextFile
 from pinchpoint.model.errors import BenchError, RequirementError
 
 
@@ -37,9 +38,50 @@ def test_a_torn_last_line_is_an_action_that_never_began(tmp_path):
 
 def test_a_damaged_line_inside_is_told_with_its_place(tmp_path):
     path = tmp_path / "b1.journal"
-    path.write_text('{"op":"create","resource":{"kind":"volcano"}}\n')
+    path.write_text('{"op":"create","resource":{"kind":\n')
     with pytest.raises(BenchError, match=r"b1\.journal:1"):
         list(read(path))
+
+
+OF_ANOTHER_VERSION = [
+    '{"op":"create","resource":{"kind":"volcano","height_m":3776},"version":2}',
+    '{"op":"create","resource":{"kind":"run_directory","path":"/x/1","owner":"later"},"version":2}',
+    '{"op":"create","resource":{"kind":"run_directory","path":"/x/1"},"version":2}',
+]
+
+
+@pytest.mark.parametrize("line", OF_ANOTHER_VERSION)
+def test_a_line_of_another_version_is_read_as_far_as_any_version_can(tmp_path, line):
+    path = tmp_path / "b1.journal"
+    path.write_text(f"{line}\n")
+    journal = Journal.take_over(path)
+    assert journal.present() == ()
+    (found,) = journal.foreign()
+    assert (found.version, found.resource.kind) == (2, line.split('"')[9])
+
+
+def test_a_journal_without_a_version_is_of_the_first(tmp_path):
+    path = tmp_path / "b1.journal"
+    path.write_text('{"op":"create","resource":{"kind":"run_directory","path":"/x/1"}}\n')
+    assert Journal.take_over(path).present() == (RunDirectory("/x/1"),)
+
+
+@pytest.mark.parametrize("line", OF_ANOTHER_VERSION)
+def test_clean_removes_by_name_what_another_version_built_and_says_what_it_did_not_understand(tmp_path, line):
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "b1").mkdir()
+    path = state / "b1.journal"
+    path.write_text(f"{line}\n")
+    sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, ENVIRONMENT_MARK: "b1"})
+    cleaned = clean(state)
+    assert sleeper.wait(10) < 0
+    assert not (state / "b1").exists()
+    assert not path.exists()
+    (said,) = cleaned.failures
+    assert "version 2" in said
+    assert line.split('"')[9] in said
+    assert clean(state).failures == ()
 
 
 def test_a_live_runs_journal_cannot_be_taken_over(tmp_path):
