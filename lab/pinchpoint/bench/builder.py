@@ -108,14 +108,15 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
 
 
 def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
-    """What may be left of entries by another version. Namespaces, processes and the folder are removed by their names."""
+    """What may be left of entries by another version; what bears the bench's name is removed without them."""
     if not foreign:
         return []
     kinds = sorted({one.resource.kind[:40] for one in foreign if one.resource.kind.isprintable()})
     versions = sorted({one.version for one in foreign})
     return [
-        f"its journal is of version {', '.join(map(str, versions))}, this program's of version {VERSION}: "
-        f"what bears the bench's name is removed; entries not understood: {', '.join(kinds)}; compare vm.nr_hugepages with what it was"
+        f"its journal is of version {', '.join(map(str, versions))}, this program's of version {VERSION}: namespaces, "
+        f"processes and folder of that name are removed, entries not understood: {', '.join(kinds)}; "
+        "compare vm.nr_hugepages with what it was"
     ]
 
 
