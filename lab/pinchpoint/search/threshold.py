@@ -29,6 +29,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.floor import Doubts, Floor
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.repeat import Measure
+from pinchpoint.search.slices import bearable_fps
 from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
@@ -73,8 +74,7 @@ class _Goal:
     def add(self, at_s: float, trial: Trial) -> None:
         """One more usable trial, around `at_s`."""
         exceeded = trial.loss_ratio > self.loss_ratio
-        forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio) / (1 - self.loss_ratio) if exceeded else None
-        self.track.add(at_s, trial.offered_fps, forwarded_fps)
+        self.track.add(at_s, trial.offered_fps, bearable_fps(trial, self.loss_ratio) if exceeded else None)
 
     def is_done(self, at_s: float, top_fps: float) -> bool:
         """Whether more trials would tell nothing that was asked for."""

@@ -53,8 +53,9 @@ COARSE = 0.45  # width of a cell over the standard deviation of a level, above w
 PATHS, ROUGH_PATHS = 200, 48
 TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
 PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
-CERTAIN = 1e-9  # no outcome is less likely than this
+NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
 UNSEEN = 0.025  # share of the time about which the track may be wrong
+CERTAIN = 1e-9  # no outcome is less likely than this
 BAND = (0.05, 0.95)
 BEST = 0.9
 
@@ -99,6 +100,7 @@ class _Paths:
     levels: Array  # trial, path: ln fps
     noise: Array  # of each path
     lapse: Array
+    forward: Array
 
 
 class Track:
@@ -152,7 +154,18 @@ class Track:
         below = self._below(np.log(loads_fps)[:, None, None])
         losing = np.add.reduceat((self._lapse * joint).sum(axis=0) + (threshold * below).sum(axis=1), first, axis=1)
         told = _bits(losing.sum(axis=1)) - (level * _bits(losing / np.maximum(level, 1e-30))).sum(axis=1)
-        return np.asarray(told)
+        return np.asarray(told + self._measured(joint, np.log(loads_fps)))
+
+    def _measured(self, joint: Array, loads: Array) -> Array:
+        """Bits that forwarding is expected to tell about theta if each load is too much: beyond EXACT, it tells all."""
+        weights = joint.sum(axis=1)  # of each nuisance
+        level = joint / np.maximum(weights[:, None], 1e-30)
+        entropy = (level * np.log2(self._widths / np.maximum(level, 1e-30))).sum(axis=1)
+        spread = np.maximum(2.0**entropy / NORMAL_WIDTH, self._noise[:, 0])
+        bits = np.maximum(np.log2(spread / EXACT), 0.0)
+        agreeing = weights * np.where(self._forward[:, 0] == 0, AGREES, 0.0) * (1 - self._lapse[:, 0]) * bits
+        centre = (level * self._x).sum(axis=1)
+        return np.asarray(ndtr((loads[:, None] - centre) / spread) @ agreeing)
 
     @property
     def tail(self) -> float:
@@ -163,7 +176,9 @@ class Track:
         """The threshold's distribution over the time of the trials, which are one at least."""
         paths = self._paths(PATHS)
         shares = self._shares_of_time(PATHS)
-        found = np.array([_quantiles(*one) for one in zip(paths.levels.T, shares.T, paths.noise, strict=True)])
+        met = self._met(paths)
+        each = zip(paths.levels.T, *met.transpose(0, 2, 1), shares.T, strict=True)
+        found = np.array([_quantiles(*one) for one in each])
         middle, low, high, best, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
@@ -235,16 +250,16 @@ class Track:
         if seen.forwarded is None:
             return np.asarray((1 - self._lapse) * (1 - exceeding))
         depth = seen.load - seen.forwarded
-        any_depth = DEPTH / (depth + DEPTH) ** 2
+        any_depth = _any_depth(depth)
         plain = (self._lapse + (1 - self._lapse) * exceeding) * any_depth
         spread = np.hypot(self._noise, EXACT)
         mean = self._x + np.maximum(self._forward, 0.0) * self._noise
-        measured = np.exp(-(((seen.forwarded - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+        measured = _normal(seen.forwarded - mean, self._noise)
         # Theta was below the load, but the mean of the trial was not: the loss is small.
         shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
         agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
         agreed = self._lapse * any_depth + (1 - self._lapse) * agreeing
-        return np.where(self._forward >= 0, agreed, plain)
+        return np.asarray(np.where(self._forward >= 0, agreed, plain))
 
     def _prune(self) -> None:
         """Give up nuisances that the trials have ruled out: each costs as much as a likely one."""
@@ -289,7 +304,29 @@ class Track:
             drawn = random.random(count)[:, None] * chance[:, -1:]
             cells[number] = np.minimum((chance < drawn).sum(axis=1), len(self._x) - 1)
         levels = self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk within
-        return _Paths(cells, levels, self._noise[nuisance, 0], self._lapse[nuisance, 0])
+        nuisances = (one[nuisance, 0] for one in (self._noise, self._lapse, self._forward))
+        return _Paths(cells, levels, *nuisances)
+
+    def _met(self, paths: _Paths) -> Array:
+        """The normal distribution of theta in each trial of each path, between two of its quantiles.
+
+        (centre, scale, least, most) x trial x path. A trial that kept the ratio met a theta above its load, one that
+        exceeded it a theta below, as measured where forwarding agrees; a lapse says nothing of theta.
+        """
+        load = np.array([seen.load for seen in self._seen])[:, None]
+        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
+        measured = np.array([seen.load if seen.forwarded is None else seen.forwarded for seen in self._seen])[:, None]
+        below = ndtr((load - paths.levels) / paths.noise)
+        is_measuring = paths.forward == 0
+        agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
+        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0)
+        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing)
+        is_plain = is_lost & (chance > lapsed)
+        is_measured = is_plain & is_measuring
+        weight = np.where(is_measured, paths.noise**2 / (paths.noise**2 + EXACT**2), 0.0)  # of what was measured
+        centre = weight * measured + (1 - weight) * paths.levels
+        scale = paths.noise * np.sqrt(1 - weight)
+        return np.array((centre, scale, np.where(is_lost, 0.0, below), np.where(is_plain & ~is_measured, below, 1.0)))
 
     def _shares_of_time(self, count: int) -> Array:
         """The share of the time that each trial stands for, in each path; trial x path."""
@@ -304,14 +341,31 @@ class Track:
         return np.asarray(shares / shares.sum(axis=0))
 
 
-def _quantiles(levels: Array, shares: Array, noise: float) -> list[float]:
+def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
     """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
 
     Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
+    Where the level moves, its median over the trials is off its median over the time between them, too.
     """
-    loads = np.linspace(levels.min() - 4 * noise, levels.max() + 4 * noise, 200)
-    below = (ndtr((loads[:, None] - levels) / noise) * shares).sum(axis=1)
-    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)]
+    loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
+    chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
+    below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
+    *found, low, high = np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)
+    order = np.argsort(levels)
+    between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
+    middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
+    return [float(value) for value in (*found, low + lower - middle, high + upper - middle)]
+
+
+def _any_depth(depth: Any) -> Any:
+    """Density of a relative loss that says nothing else."""
+    return DEPTH / (depth + DEPTH) ** 2
+
+
+def _normal(off: Array, noise: Array) -> Array:
+    """Density of what forwarding measures this far off its mean."""
+    spread = np.hypot(noise, EXACT)
+    return np.asarray(np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)))
 
 
 def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:
