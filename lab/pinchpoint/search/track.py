@@ -50,6 +50,7 @@ BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be 
 FIRST, NEAR, FAR = 161, 121, 60  # points of the first grid; of later ones along the paths, and over the whole range
 FINEST = 2e-4  # relative: what no trial resolves
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
+FINE = 0.9  # share of the levels whose cells must not be coarse: a level that is seldom visited counts, too
 PATHS, ROUGH_PATHS = 200, 48
 TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
 PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
@@ -276,7 +277,7 @@ class Track:
             paths = self._paths(ROUGH_PATHS)
             known = np.maximum(paths.levels.std(axis=1, keepdims=True), FINEST)
             self._spread = float(np.subtract(*np.quantile(paths.levels, BAND[::-1])))
-            if np.median(self._widths[paths.cells] / known) < COARSE:
+            if np.quantile(self._widths[paths.cells] / known, FINE) < COARSE:
                 return
             aside = np.random.default_rng(2).normal(size=paths.levels.shape) * 0.8 * known
             along = np.sort((paths.levels + aside).ravel())
@@ -350,11 +351,12 @@ def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: A
     loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
     chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
     below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
-    *found, low, high = np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)
-    order = np.argsort(levels)
     between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
+    beside = (0.5 - UNSEEN, 0.5 + UNSEEN, 0.5 - UNSEEN - between, 0.5 + UNSEEN + between)
+    *found, low, high, lowest, highest = np.interp((0.5, *BAND, BEST, *beside), below, loads)
+    order = np.argsort(levels)
     middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
-    return [float(value) for value in (*found, low + lower - middle, high + upper - middle)]
+    return [float(value) for value in (*found, max(low + lower - middle, lowest), min(high + upper - middle, highest))]
 
 
 def _any_depth(depth: Any) -> Any:
