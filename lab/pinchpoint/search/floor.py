@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from scipy.stats import beta, t
+from scipy.stats import beta, binom, t
 
 from pinchpoint.model.result import LossFloor
 from pinchpoint.model.trial import Trial
@@ -82,13 +82,13 @@ class Floor:
         return self._lost(self._half, at_half) if self._is_constant(trials) else None
 
     def _is_constant(self, trials: Sequence[Trial]) -> bool:
-        """Whether one share of the frames is lost at half, well above it and, as far as can be seen, at a tenth."""
-        above, at_low = self._above_half(trials), _near(trials, self._low)
-        if not above:
-            return False
-        ratio, ratio_above = _pooled(_near(trials, self._half)), _pooled(above)
-        unseen = ratio * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
-        return not unseen and ratio / CONSTANT < ratio_above < ratio * CONSTANT
+        """Whether one share of the frames is lost at half, well above it and, as far as can be seen, at a tenth.
+
+        Where there is no trial well above, a tenth stands for it.
+        """
+        at_half, at_low, above = _near(trials, self._half), _near(trials, self._low), self._above_half(trials)
+        unseen = _pooled(at_half) * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
+        return not unseen and bool(above or _pooled(at_low)) and _is_alike(at_half, above or at_low)
 
     def _is_open(self, trials: Sequence[Trial], load_fps: float, doubts: Doubts) -> bool:
         """Whether more trials are needed at a load to tell whether most of them exceed the ratio."""
@@ -133,6 +133,20 @@ class Floor:
 
 def _near(trials: Sequence[Trial], load_fps: float) -> list[Trial]:
     return [trial for trial in trials if abs(trial.load_fps - load_fps) <= SAME * load_fps]
+
+
+def _is_alike(some: Sequence[Trial], others: Sequence[Trial]) -> bool:
+    """Whether the loss ratios may be within CONSTANT of each other: few frames of a small ratio come by chance.
+
+    Given how many frames were lost in all, those of the others are binomial.
+    """
+    lost, others_lost = (sum(trial.lost for trial in trials) for trials in (some, others))
+    offered, others_offered = (sum(trial.offered for trial in trials) for trials in (some, others))
+    least, most = (share / (offered + share) for share in (others_offered / CONSTANT, others_offered * CONSTANT))
+    return bool(
+        binom.cdf(others_lost, lost + others_lost, least) >= ERROR
+        and binom.sf(others_lost - 1, lost + others_lost, most) >= ERROR
+    )
 
 
 def _pooled(trials: Sequence[Trial]) -> float:
