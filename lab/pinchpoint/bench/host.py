@@ -19,6 +19,7 @@ from pinchpoint.model.rules import expand_template
 
 _READY = b"ready"  # the first line of a relay's account
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
+EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
 
@@ -397,7 +398,15 @@ def _named_pid(resource: r.Daemon | r.Relay) -> int | None:
         pid = int(Path(resource.pidfile).read_text())
     except (OSError, ValueError):
         return None  # never started, or gone; a nameless survivor falls to MarkedProcesses
-    return pid if pid in marked_pids(resource.bench_id) else None
+    return pid if _is_marked(pid, resource.bench_id) else None
+
+
+def _is_marked(pid: int, bench_id: str) -> bool:
+    """Whether a process carries the bench's mark. One that is replaced by another program has no environment yet."""
+    deadline = time.monotonic() + EXEC_TIMEOUT_S
+    while not (environment := _environment(pid)) and _alive([pid]) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return _mark(bench_id) in environment
 
 
 def _end_named(resource: r.Daemon | r.Relay) -> int | None:
@@ -409,16 +418,22 @@ def _end_named(resource: r.Daemon | r.Relay) -> int | None:
 
 def marked_pids(bench_id: str) -> Iterator[int]:
     """The processes that carry the bench's mark in their environment, this one excepted."""
-    mark = f"{r.ENVIRONMENT_MARK}={bench_id}".encode()
+    mark = _mark(bench_id)
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if mark in environment.split(b"\0"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and mark in _environment(int(entry.name)):
             yield int(entry.name)
+
+
+def _mark(bench_id: str) -> bytes:
+    return f"{r.ENVIRONMENT_MARK}={bench_id}".encode()
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The words of a process's environment; none of one that has gone or is not ours to read."""
+    try:
+        return [word for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if word]
+    except OSError:
+        return []
 
 
 def end_processes(pids: Sequence[int], grace_s: float) -> None:
