@@ -125,7 +125,10 @@ def show(found: list[Row]) -> None:
         late = f"{row.stood_still} of {row.trials}"
         cells = (f"{row.rate_fps:,.0f}", str(row.ring), f"{row.loss_ratio:.1%}", f"{row.true_fps:,.0f}", published)
         table.add_row(*cells, error, late, row.verdict)
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = 160
+    console.print(table)
 
 
 def main() -> int:
