@@ -14,7 +14,7 @@ from pathlib import Path
 from pinchpoint.bench import hugepages, numa
 from pinchpoint.bench import resource as r
 from pinchpoint.bench.netlink import Links
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.rules import expand_template
 
 _READY = b"ready"  # the first line of a relay's account
@@ -362,7 +362,7 @@ def _start_relay(resource: r.Relay) -> int:
 
 
 def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
-    """The account that a running relay prints now, a line of JSON. Raises BenchError if it prints none."""
+    """The account that a running relay prints now, a line of JSON. Raises DutError if it prints none."""
     account = Path(resource.account)
     pid = _named_pid(resource)
     with account.open("rb") as answers:
@@ -372,7 +372,7 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
                 raise ProcessLookupError
             os.kill(pid, signal.SIGUSR1)
         except ProcessLookupError as error:  # also when it ends between being found and being asked
-            raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
+            raise DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
         told = b""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -381,14 +381,14 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
             if line and line != _READY:  # it may become ready only now
                 return line.decode(errors="replace")
             time.sleep(0.002)
-    raise BenchError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
+    raise DutError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
 
 
 def daemon_pid(resource: r.Daemon | r.Relay) -> int:
-    """The process of a daemon that runs. Raises BenchError if it does not."""
+    """The process of a daemon that runs. Raises DutError if it does not."""
     pid = _named_pid(resource)
     if pid is None:
-        raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}")
+        raise DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}")
     return pid
 
 

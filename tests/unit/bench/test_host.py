@@ -13,7 +13,7 @@ import pytest
 
 from pinchpoint.bench import host, hugepages
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses, RunDirectory
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [
@@ -284,5 +284,5 @@ def test_a_process_that_is_just_being_replaced_by_another_program_is_not_gone(tm
     finally:
         process.kill()
         process.wait()
-    with pytest.raises(BenchError, match="endless is gone"):
+    with pytest.raises(DutError, match="endless is gone"):
         host.daemon_pid(daemon)
