@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth
 
 .PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -78,6 +78,10 @@ bench-real-search: setup
 # BENCH: --benches N, --scenario FILE, --json.
 bench-turnover: setup
 	@$(BIN)/python benchmarks/turnover_rows.py $(BENCH)
+
+# BENCH: --seconds S, --json. Fails where a published rate is more than 1 % off.
+bench-truth: setup
+	@$(BIN)/python benchmarks/truth_rows.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)

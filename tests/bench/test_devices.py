@@ -5,13 +5,15 @@ from contextlib import closing, contextmanager
 from functools import partial
 
 import pytest
-from bench_tools import kill_lab, run, start_watched, what_is_there
+from bench_tools import ROOT, kill_lab, run, start_watched, what_is_there
 
 from pinchpoint.bench import host
 from pinchpoint.dut import registry
 from pinchpoint.engine.process import find_engine
 from pinchpoint.model.errors import BenchError
+from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
+from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
@@ -176,3 +178,18 @@ def test_a_lab_killed_while_it_measures_is_cleaned_up_after(kind, tmp_path):
     kill_lab(watched.process)
     assert what_is_there().namespaces
     assert run("clean").returncode == 0
+
+
+def test_the_shipped_comparison_of_devices_has_a_line_for_each(tmp_path):
+    """Short searches: what is shown is that each is built, measured and judged, not how fast it is."""
+    files = sorted((ROOT / "studies" / "devices").glob("*.toml"))
+    short = ("search.max_traffic_s=1", "search.max_repeats=30", "latency.duration_s=0.2")
+    words = [word for one in short for word in ("--set", one)]
+    done = run("run", ROOT / "studies" / "devices", "--out", tmp_path / "runs", "--no-ceiling", *words)
+    assert done.returncode in (0, 1), done.stderr
+    (folder,) = (tmp_path / "runs").iterdir()
+    found = RunFolder.open(folder).read_result().scenarios
+    assert [one.scenario for one in found] == [path.stem for path in files]
+    assert {one.outcome for one in found} == {Outcome.MEASURED}, [one.reason for one in found]
+    for path in files:
+        assert path.stem in done.stdout

@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,21 @@ def test_after_kill_9_while_measuring_clean_leaves_nothing_and_resume_finishes(s
     assert what_is_there() == before
 
 
+@contextmanager
+def stopped(process, out):
+    """A run that has a trial and cannot end inside the block, however slow the host is."""
+    wait_for(lambda: trials_in(out) >= 1, "a trial")
+    process.send_signal(signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        process.send_signal(signal.SIGCONT)
+
+
 def test_clean_spares_a_run_that_is_still_going_on(nothing_left, scenario, tmp_path):
     process = start("run", scenario(), "--out", tmp_path / "runs")
-    wait_for(lambda: trials_in(tmp_path / "runs") >= 1, "a trial")
-    cleaned = run("clean")
+    with stopped(process, tmp_path / "runs"):
+        cleaned = run("clean")
     assert "left alone" in cleaned.stderr
     _, errors = process.communicate(timeout=120)
     assert process.returncode == 0, errors
@@ -229,8 +241,8 @@ def test_clean_has_nothing_to_do_on_a_clean_machine():
 
 def test_a_second_run_at_the_same_time_is_refused_and_leaves_no_folder(nothing_left, scenario, tmp_path):
     first = start("run", scenario(), "--out", tmp_path / "runs")
-    wait_for(lambda: trials_in(tmp_path / "runs") >= 1, "a trial")
-    assert_ends(run("run", scenario(), "--out", tmp_path / "others"), 3, "another run is active")
+    with stopped(first, tmp_path / "runs"):
+        assert_ends(run("run", scenario(), "--out", tmp_path / "others"), 3, "another run is active")
     assert not (tmp_path / "others").exists()
     _, errors = first.communicate(timeout=120)
     assert first.returncode == 0, errors

@@ -114,9 +114,9 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
     kinds = sorted({one.resource.kind[:40] for one in foreign if one.resource.kind.isprintable()})
     versions = sorted({one.version for one in foreign})
     return [
-        f"its journal is of version {', '.join(map(str, versions))}, this program's of version {VERSION}: namespaces, "
-        f"processes and folder of that name are removed, entries not understood: {', '.join(kinds)}; "
-        "compare vm.nr_hugepages with what it was"
+        f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}: its "
+        f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}; "
+        "compare vm.nr_hugepages with its value before the run"
     ]
 
 

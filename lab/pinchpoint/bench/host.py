@@ -14,11 +14,12 @@ from pathlib import Path
 from pinchpoint.bench import hugepages, numa
 from pinchpoint.bench import resource as r
 from pinchpoint.bench.netlink import Links
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.rules import expand_template
 
 _READY = b"ready"  # the first line of a relay's account
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
+EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 
 
@@ -361,7 +362,7 @@ def _start_relay(resource: r.Relay) -> int:
 
 
 def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
-    """The account that a running relay prints now, a line of JSON. Raises BenchError if it prints none."""
+    """The account that a running relay prints now, a line of JSON. Raises DutError if it prints none."""
     account = Path(resource.account)
     pid = _named_pid(resource)
     with account.open("rb") as answers:
@@ -371,7 +372,7 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
                 raise ProcessLookupError
             os.kill(pid, signal.SIGUSR1)
         except ProcessLookupError as error:  # also when it ends between being found and being asked
-            raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
+            raise DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
         told = b""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
@@ -380,14 +381,14 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
             if line and line != _READY:  # it may become ready only now
                 return line.decode(errors="replace")
             time.sleep(0.002)
-    raise BenchError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
+    raise DutError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
 
 
 def daemon_pid(resource: r.Daemon | r.Relay) -> int:
-    """The process of a daemon that runs. Raises BenchError if it does not."""
+    """The process of a daemon that runs. Raises DutError if it does not."""
     pid = _named_pid(resource)
     if pid is None:
-        raise BenchError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}")
+        raise DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}")
     return pid
 
 
@@ -397,7 +398,15 @@ def _named_pid(resource: r.Daemon | r.Relay) -> int | None:
         pid = int(Path(resource.pidfile).read_text())
     except (OSError, ValueError):
         return None  # never started, or gone; a nameless survivor falls to MarkedProcesses
-    return pid if pid in marked_pids(resource.bench_id) else None
+    return pid if _is_marked(pid, resource.bench_id) else None
+
+
+def _is_marked(pid: int, bench_id: str) -> bool:
+    """Whether a process carries the bench's mark. One that is replaced by another program has no environment yet."""
+    deadline = time.monotonic() + EXEC_TIMEOUT_S
+    while not (environment := _environment(pid)) and _alive([pid]) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return _mark(bench_id) in environment
 
 
 def _end_named(resource: r.Daemon | r.Relay) -> int | None:
@@ -409,16 +418,22 @@ def _end_named(resource: r.Daemon | r.Relay) -> int | None:
 
 def marked_pids(bench_id: str) -> Iterator[int]:
     """The processes that carry the bench's mark in their environment, this one excepted."""
-    mark = f"{r.ENVIRONMENT_MARK}={bench_id}".encode()
+    mark = _mark(bench_id)
     for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit() or int(entry.name) == os.getpid():
-            continue
-        try:
-            environment = (entry / "environ").read_bytes()
-        except OSError:
-            continue
-        if mark in environment.split(b"\0"):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and mark in _environment(int(entry.name)):
             yield int(entry.name)
+
+
+def _mark(bench_id: str) -> bytes:
+    return f"{r.ENVIRONMENT_MARK}={bench_id}".encode()
+
+
+def _environment(pid: int) -> list[bytes]:
+    """The words of a process's environment; none of one that has gone or is not ours to read."""
+    try:
+        return [word for word in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") if word]
+    except OSError:
+        return []
 
 
 def end_processes(pids: Sequence[int], grace_s: float) -> None:

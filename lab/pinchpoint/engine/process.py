@@ -35,6 +35,7 @@ TX_BURST_IN_BURSTS = (
     32  # the first turn of its loop is slow: the fewer frames leave with it, the less of a lead they have
 )
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
+_LOG_LINES = 12
 Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
 
@@ -181,7 +182,16 @@ class EngineProcess:
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
-        return EngineError(f"engine: {error.message}", error.hint)
+        return EngineError(f"engine: {error.message}{self._said(error.code)}", error.hint)
+
+    def _said(self, code: protocol.ErrorCode) -> str:
+        """The end of the engine's log where that, and only that, has the reason: a driver's own words."""
+        if code != "port_open" or self._log_path is None:
+            return ""
+        with suppress(OSError):
+            lines = self._log_path.read_text(errors="replace").splitlines()[-_LOG_LINES:]
+            return "".join(f"\n  | {line}" for line in lines)
+        return ""
 
     def _read_line(self, deadline: float) -> bytes:
         assert self._process is not None and self._process.stdout is not None

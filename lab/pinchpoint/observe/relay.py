@@ -8,7 +8,7 @@ import msgspec
 
 from pinchpoint.bench.host import ask_relay
 from pinchpoint.bench.resource import Relay
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import DutError
 from pinchpoint.observe.cpu import process_ticks
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -45,11 +45,11 @@ class RelayAccount(msgspec.Struct, frozen=True, tag="relay"):
 
 
 def parse_account(line: str) -> RelayAccount:
-    """A line of the account file. Raises BenchError."""
+    """A line of the account file. Raises DutError."""
     try:
         return msgspec.json.decode(line, type=RelayAccount)
     except msgspec.DecodeError as error:
-        raise BenchError(f"the relay's account cannot be read: {error}: {line[:200]}") from error
+        raise DutError(f"the relay's account cannot be read: {error}: {line[:200]}") from error
 
 
 class Relays:
@@ -75,10 +75,7 @@ class Relays:
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
         for relay in self._relays:
-            try:
-                account = parse_account(ask_relay(relay))
-            except BenchError as error:
-                raise DutError(str(error)) from error
+            account = parse_account(ask_relay(relay))
             # Its processor time alone says nothing: it asks for frames also when none come.
             counters |= _ticks(relay)
             counters[f"host/relay/{relay.name}/busy_ns"] = round(account.busy_share * account.elapsed_s * 1e9)

@@ -16,7 +16,7 @@ from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Relay
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.scenario import standing_bench
@@ -47,7 +47,7 @@ def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[N
 
 
 def switch_pid(setup: Setup) -> int:
-    """The process of the bench's switch. Raises BenchError if it has gone."""
+    """The process of the bench's switch. Raises DutError if it has gone."""
     name = device_of(setup.scenario).freezing(setup.scenario).daemon
     return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon | Relay) and one.name == name))
 
@@ -91,7 +91,7 @@ class Pair:
     def thaw(self) -> None:
         """Let both switches run. The engine does so itself unless it was killed; one that has gone is no error."""
         for bench in self.benches.values():
-            with suppress(BenchError):
+            with suppress(DutError):
                 host.thaw(switch_pid(bench.setup))
 
     def other(self, side: str) -> Standing:

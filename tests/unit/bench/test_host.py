@@ -13,7 +13,7 @@ import pytest
 
 from pinchpoint.bench import host, hugepages
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses, RunDirectory
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [
@@ -268,3 +268,21 @@ def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeyp
     time.sleep(0.6)
     assert not done.exists(), "what it did nobody would undo"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_process_that_is_just_being_replaced_by_another_program_is_not_gone(tmp_path):
+    """Between two programs of one process its environment is empty for a moment; this one is replaced all the time."""
+    endless = tmp_path / "endless"
+    endless.write_text('#!/bin/sh\nexec "$0"\n')
+    endless.chmod(0o755)
+    pidfile = tmp_path / "pid"
+    daemon = Daemon("endless", (str(endless),), str(pidfile), str(tmp_path / "log"), "replaced", (0,))
+    process = subprocess.Popen([endless], env={**os.environ, ENVIRONMENT_MARK: daemon.bench_id})
+    pidfile.write_text(str(process.pid))
+    try:
+        assert {host.daemon_pid(daemon) for _ in range(300)} == {process.pid}
+    finally:
+        process.kill()
+        process.wait()
+    with pytest.raises(DutError, match="endless is gone"):
+        host.daemon_pid(daemon)

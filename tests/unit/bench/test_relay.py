@@ -9,7 +9,7 @@ import pytest
 from pinchpoint.bench import host
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay
 from pinchpoint.bench.resource import ENVIRONMENT_MARK, Relay
-from pinchpoint.model.errors import BenchError
+from pinchpoint.model.errors import BenchError, DutError
 
 READY = """
 import signal, sys, time
@@ -69,7 +69,7 @@ def test_one_that_is_gone_cannot_be_asked(tmp_path):
     resource = running(tmp_path, READY)
     host.create(resource)
     host.remove(resource)
-    with pytest.raises(BenchError, match="relay is gone"):
+    with pytest.raises(DutError, match="relay is gone"):
         host.ask_relay(resource)
 
 
@@ -79,7 +79,7 @@ def test_one_that_ends_between_being_found_and_being_asked_is_gone(tmp_path, mon
     pid = int((tmp_path / "relay.pid").read_text())
     host.remove(resource)
     monkeypatch.setattr(host, "_named_pid", lambda _: pid)
-    with pytest.raises(BenchError, match="relay is gone"):
+    with pytest.raises(DutError, match="relay is gone"):
         host.ask_relay(resource)
 
 

@@ -10,7 +10,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
-from pinchpoint.model.errors import BenchError, InputError
+from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.scenario import parse as parse_scenario
 
 SCENARIO = """
@@ -111,5 +111,5 @@ def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
 
 @given(st.text() | st.integers(0, len(LINE) - 1).map(lambda end: LINE[:end]))
 def test_a_damaged_account_is_an_error_that_shows_it(line):
-    with pytest.raises(BenchError, match="account cannot be read"):
+    with pytest.raises(DutError, match="account cannot be read"):
         parse(line)

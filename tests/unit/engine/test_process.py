@@ -132,6 +132,16 @@ def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words)
     engine.close()
 
 
+def test_a_port_that_cannot_be_opened_comes_with_the_drivers_own_words(tmp_path):
+    refusal = json.dumps({"type": "error", "code": "port_open", "message": "left: EPERM", "hint": None})
+    command = scripted(HELLO, refusal)
+    command[-1] = "import sys\nprint('vhost: not enough pages', file=sys.stderr, flush=True)\n" + command[-1]
+    engine = instrument(command, log=tmp_path / "engine.log")
+    with pytest.raises(EngineError, match=r"left: EPERM\n  \| vhost: not enough pages"):
+        engine.open()
+    engine.close()
+
+
 def test_a_device_is_continued_if_the_engine_dies_while_it_is_stopped():
     device = subprocess.Popen(["sleep", "600"])
     try:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from pinchpoint.bench.resource import Relay
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import DutError
 from pinchpoint.observe import relay
 from pinchpoint.observe.relay import Relays, parse_account
 
@@ -60,16 +60,7 @@ def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
     assert -2 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - found < 20
 
 
-def test_a_relay_that_is_gone_is_the_path_s_failure(monkeypatch):
-    def gone(_):
-        raise BenchError("r0 is gone")
-
-    monkeypatch.setattr(relay, "ask_relay", gone)
-    with pytest.raises(DutError, match="r0 is gone"):
-        Relays([RELAY]).snapshot()
-
-
 @pytest.mark.parametrize("line", ["", "ready", '{"type":"relay"}', LINE.replace('"sent":7', '"sent":"7"')])
 def test_what_is_no_account_is_told(line):
-    with pytest.raises(BenchError, match="the relay's account cannot be read"):
+    with pytest.raises(DutError, match="the relay's account cannot be read"):
         parse_account(line)

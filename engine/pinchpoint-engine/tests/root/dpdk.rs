@@ -113,6 +113,32 @@ fn a_server_port_without_a_client_gives_up_in_time_and_cleans_up() {
     assert_eq!(engine.wait().code(), Some(0));
 }
 
+/// A switch under load may drop the connection in the handshake, and connects again.
+#[test]
+#[ignore = "needs root and hugepages"]
+fn a_client_that_hangs_up_in_the_handshake_is_waited_for_again() {
+    let socket = std::env::temp_dir().join(format!("pp-again-{}.sock", std::process::id()));
+    let path = socket.display().to_string();
+    let guest = format!("net_virtio_user0,path={path},server=1,queues=1,queue_size=1024");
+    let switch = format!("net_vhost0,iface={path},client=1");
+    let mut engine = Engine::start();
+    let mut request = open(&[dpdk_port("guest", &guest)], &EAL);
+    request["link_timeout_s"] = json!(30.0);
+    engine.send(&request);
+    for _ in 0..2 {
+        drop(connected(&path));
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    let mut peer = Engine::start();
+    assert_eq!(
+        peer.ask(&open(&[dpdk_port("switch", &switch)], &EAL))["type"],
+        "open"
+    );
+    assert_eq!(engine.receive()["type"], "open");
+    peer.bye();
+    engine.bye();
+}
+
 /// A switch that is stopped takes the connection and never answers.
 #[test]
 #[ignore = "needs root"]

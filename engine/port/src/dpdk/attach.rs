@@ -3,6 +3,8 @@
 //! A vhost-user port in server mode listens on a socket and, in its driver's
 //! probe, blocks until a client connects. So the probe runs in a thread of its
 //! own, and when patience is over a client that hangs up at once makes it fail.
+//! A client that hangs up before that, as a busy switch does, connects again:
+//! the probe is repeated while there is patience.
 
 use super::{eal, ffi, strerror};
 use crate::{OpenError, Patience};
@@ -29,6 +31,27 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
     if let Some(path) = socket {
         remove_stale(path);
     }
+    loop {
+        let probed = probe(devargs, text.clone(), socket, patience)?;
+        match (probed, socket) {
+            (Ok(id), _) => return Ok(id),
+            (Err(_), Some(path)) if !patience.is_over() => {
+                stop_listening(path);
+                std::thread::sleep(HANG_UP_EVERY);
+            }
+            (Err(rc), _) => return Err(failure(devargs, rc)),
+        }
+    }
+}
+
+/// One probe of the device; returns its port, or the driver's failure. An error
+/// once patience is over.
+fn probe(
+    devargs: &str,
+    text: CString,
+    socket: Option<&Path>,
+    patience: Patience<'_>,
+) -> Result<Result<u16, c_int>, OpenError> {
     let probe = std::thread::spawn(move || {
         let mut id = 0;
         // SAFETY: the string and `id` outlive the call.
@@ -56,17 +79,13 @@ pub(super) fn attach(devargs: &str, patience: Patience<'_>) -> Result<u16, OpenE
         }
     }
     match probe.join() {
-        Ok((0, id)) => Ok(id),
+        Ok((0, id)) => Ok(Ok(id)),
         Ok(_) if gave_up.is_some() && socket.is_some() => {
-            // After a failed probe the driver keeps listening on the socket, which is
-            // no longer served: remove it, so that no client connects.
-            if let Some(path) = socket {
-                let _ = std::fs::remove_file(path);
-            }
+            socket.map(stop_listening);
             Err(OpenError::link(format!("no client connected to {devargs}"))
                 .hint("the switch connects to this socket: check that it runs and that its port is added"))
         }
-        Ok((rc, _)) => Err(failure(devargs, rc)),
+        Ok((rc, _)) => Ok(Err(rc)),
         Err(_) => Err(OpenError::new(
             "the thread that opens the port failed; its message is on stderr",
         )),
@@ -84,6 +103,12 @@ fn no_answer(devargs: &str, after: Duration) -> OpenError {
 fn failure(devargs: &str, rc: c_int) -> OpenError {
     OpenError::new(format!("cannot attach {devargs}: {}", strerror(rc)))
         .hint("see DPDK's log on stderr for the reason")
+}
+
+/// After a failed probe the driver keeps listening on the socket, which is no
+/// longer served: removes it, so that no client connects.
+fn stop_listening(path: &Path) {
+    let _ = std::fs::remove_file(path);
 }
 
 /// The socket that a `net_virtio_user` device in server mode listens on.

@@ -45,7 +45,7 @@ impl Streams<'_> {
         });
     }
 
-    /// Whether the drain goes on: until `drain_ns` after the last worker has
+    /// Whether the drain continues: until `drain_ns` after the last worker has
     /// sent and after the last frame of this trial has arrived here, but at most
     /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
     /// and a loop of the device must not keep the trial. Then, if that is any

@@ -6,7 +6,7 @@ import msgspec
 
 from pinchpoint.bench.host import ask_relay
 from pinchpoint.bench.resource import Relay
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import DutError
 from pinchpoint.observe.snapshot import Snapshot
 
 
@@ -44,11 +44,11 @@ class Account(msgspec.Struct, frozen=True, tag="forward"):
 
 
 def parse(line: str) -> Account:
-    """A line of the account file. Raises BenchError."""
+    """A line of the account file. Raises DutError."""
     try:
         return msgspec.json.decode(line, type=Account)
     except msgspec.DecodeError as error:
-        raise BenchError(f"the reference device's account cannot be read: {error}: {line[:200]}") from error
+        raise DutError(f"the reference device's account cannot be read: {error}: {line[:200]}") from error
 
 
 def counters(directions: tuple[Direction, Direction], names: tuple[str, str]) -> dict[str, int]:
@@ -91,10 +91,7 @@ class Ports:
 
     def account(self) -> Account:
         """The account so far. Raises DutError."""
-        try:
-            return parse(ask_relay(self._relay))
-        except BenchError as error:
-            raise DutError(str(error)) from error
+        return parse(ask_relay(self._relay))
 
     def snapshot(self) -> Snapshot:
         """See `counters`; `reference/busy_ns`: time in turns that moved frames."""

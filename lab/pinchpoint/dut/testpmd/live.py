@@ -81,7 +81,7 @@ class TestpmdLive(PlainLive):
     words = "testpmd"
 
     def __init__(self, daemon: Daemon, telemetry: str, ports: Ports) -> None:
-        """Wait until it forwards. Raises BenchError with the end of its log if it has ended, or DutError."""
+        """Wait until it forwards. Raises DutError; where it has ended, with the end of its log."""
         self._daemon, self._telemetry, self._ports = daemon, telemetry, ports
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._forwards():
