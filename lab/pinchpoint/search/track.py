@@ -255,7 +255,11 @@ class Track:
         plain = (self._lapse + (1 - self._lapse) * exceeding) * any_depth
         spread = np.hypot(self._noise, EXACT)
         mean = self._x + np.maximum(self._forward, 0.0) * self._noise
-        measured = _normal(seen.forwarded - mean, self._noise)
+        # That theta was below the load is known exactly, where it was below only within the measurement's own error.
+        share = (self._noise / spread) ** 2
+        theta = self._x + share * (seen.forwarded - mean)
+        was_below = ndtr((seen.load - theta) / (self._noise * np.sqrt(1 - share)))
+        measured = _normal(seen.forwarded - mean, self._noise) * was_below
         # Theta was below the load, but the mean of the trial was not: the loss is small.
         shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
         agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
