@@ -11,6 +11,7 @@ from pinchpoint.model.trial import Sample, Trial
 SLICES = 8  # of a trial: of 0.2 s, 25 ms each, where the instant of a sample is known to a few ms
 FULL = 0.9  # of the load: a slice in which less was offered says what the generator did
 RESOLUTION = 2e-4  # of a load, relative
+BRIEF = 0.9  # of the lost frames, in one slice
 LEAST_FPS = 1.0  # of a DUT that stood still
 
 
@@ -32,6 +33,15 @@ def bearable_fps(trial: Trial, loss_ratio: float) -> float:
         middle = (low + high) / 2
         low, high = (low, middle) if _loss_ratio(slices, queue, middle) > loss_ratio else (middle, high)
     return low
+
+
+def is_brief(trial: Trial) -> bool | None:
+    """Whether one slice has nearly all of the loss, as of a pause; None where the samples do not say when it came."""
+    lost = [sample.lost for sample in trial.samples]
+    known = [0, *(count for count in lost if count is not None)]
+    if len(known) < 3 or len(known) <= len(lost) or not known[-1]:
+        return None
+    return max(after - before for before, after in pairwise(known)) >= BRIEF * known[-1]
 
 
 def _slices(trial: Trial) -> list[tuple[float, float]]:

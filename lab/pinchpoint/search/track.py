@@ -57,6 +57,7 @@ PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is
 NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
 UNSEEN = 0.025  # share of the time about which the track may be wrong
 CERTAIN = 1e-9  # no outcome is less likely than this
+BRIEF = {None: (1.0, 1.0), True: (0.98, 0.1), False: (0.02, 0.9)}
 BAND = (0.05, 0.95)
 BEST = 0.9
 
@@ -91,6 +92,7 @@ class _Seen:
     at_s: float
     load: float
     forwarded: float | None  # None: it kept the ratio
+    is_brief: bool | None = None  # the loss: None: that is not known
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,9 @@ class Track:
         """Trials."""
         return len(self._seen)
 
-    def add(self, at_s: float, load_fps: float, forwarded_fps: float | None) -> None:
+    def add(
+        self, at_s: float, load_fps: float, forwarded_fps: float | None = None, is_brief: bool | None = None
+    ) -> None:
         """One more trial, around `at_s`: `forwarded_fps` is None where it kept the ratio, else what that made of it.
 
         `load_fps` is what was offered. What was forwarded within the ratio is forwarded_fps = received / (1 - ratio).
@@ -131,7 +135,7 @@ class Track:
         load, forwarded = float(np.log(load_fps)), None
         if forwarded_fps is not None:
             forwarded = max(self._low, min(float(np.log(max(forwarded_fps, 1.0))), load - FINEST / 100))
-        self._seen.append(_Seen(at_s, load, forwarded))
+        self._seen.append(_Seen(at_s, load, forwarded, is_brief))
         self._step(self._seen[-1])
         if len(self) % 8 == 0:
             self._prune()
@@ -167,6 +171,11 @@ class Track:
         agreeing = weights * np.where(self._forward[:, 0] == 0, AGREES, 0.0) * (1 - self._lapse[:, 0]) * bits
         centre = (level * self._x).sum(axis=1)
         return np.asarray(ndtr((loads[:, None] - centre) / spread) @ agreeing)
+
+    @property
+    def mostly_lapses(self) -> float:
+        """Chance that most trials exceed the ratio whatever the load."""
+        return float(self._weights.sum(axis=(0, 2))[self._lapse[:, 0] > 0.5].sum())
 
     @property
     def tail(self) -> float:
@@ -252,7 +261,9 @@ class Track:
             return np.asarray((1 - self._lapse) * (1 - exceeding))
         depth = seen.load - seen.forwarded
         any_depth = _any_depth(depth)
-        plain = (self._lapse + (1 - self._lapse) * exceeding) * any_depth
+        lapsing, other = BRIEF[seen.is_brief]
+        lapsed = self._lapse * any_depth * lapsing
+        plain = lapsed + (1 - self._lapse) * exceeding * any_depth * other
         spread = np.hypot(self._noise, EXACT)
         mean = self._x + np.maximum(self._forward, 0.0) * self._noise
         # That theta was below the load is known exactly, where it was below only within the measurement's own error.
@@ -263,7 +274,7 @@ class Track:
         # Theta was below the load, but the mean of the trial was not: the loss is small.
         shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
         agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
-        agreed = self._lapse * any_depth + (1 - self._lapse) * agreeing
+        agreed = lapsed + (1 - self._lapse) * agreeing * other
         return np.asarray(np.where(self._forward >= 0, agreed, plain))
 
     def _prune(self) -> None:
@@ -324,8 +335,9 @@ class Track:
         below = ndtr((load - paths.levels) / paths.noise)
         is_measuring = paths.forward == 0
         agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
-        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0)
-        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing)
+        lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
+        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
+        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
         is_plain = is_lost & (chance > lapsed)
         is_measured = is_plain & is_measuring
         weight = np.where(is_measured, paths.noise**2 / (paths.noise**2 + EXACT**2), 0.0)  # of what was measured

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from support import Bench, request
 
-from pinchpoint.engine.simulated import Truth
+from pinchpoint.engine.simulated import StallKind, Stalls, Truth
 from pinchpoint.engine.simulated_moves import Replay
 from pinchpoint.model.trial import Sample, Trial
-from pinchpoint.search.slices import bearable_fps, slice_s
+from pinchpoint.search.slices import bearable_fps, is_brief, slice_s
 
 CAPACITY = 3e6
 
@@ -41,3 +41,29 @@ def test_without_samples_the_trial_is_one_slice() -> None:
     trial = overloaded(sampled=False)
     assert bearable_fps(trial, 0.0) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio), rel=0.001)
     assert bearable_fps(trial, 0.005) == pytest.approx(trial.offered_fps * (1 - trial.loss_ratio) / 0.995, rel=0.001)
+
+
+def sampled(truth: Truth, load_fps: float) -> Trial:
+    """A trial with the samples of 1 s."""
+    samples: list[Sample] = []
+    Bench(truth).instrument.run(replace(request(load_fps, 1.0), sample_s=slice_s(1.0)), samples.append)
+    return replace(overloaded(), samples=tuple(samples))
+
+
+def test_a_pause_loses_all_its_frames_in_one_slice_and_an_overload_does_not() -> None:
+    trials = [sampled(paused(seed), CAPACITY / 2) for seed in range(30)]
+    losing = [trial for trial in trials if trial.samples[-1].lost]
+    assert losing and all(is_brief(trial) for trial in losing)
+    assert is_brief(sampled(Truth(CAPACITY, ring=64), 1.1 * CAPACITY)) is False
+
+
+def paused(seed: int) -> Truth:
+    """A DUT that pauses for 10 ms once in 3 s."""
+    return Truth(CAPACITY, ring=64, stalls=(Stalls(StallKind.DUT, 0.3, 0.01),), seed=seed)
+
+
+def test_samples_without_counts_of_loss_do_not_say_when_it_came() -> None:
+    trial = overloaded()
+    unknown = tuple(replace(sample, lost=None) for sample in trial.samples)
+    assert is_brief(replace(trial, samples=unknown)) is None
+    assert is_brief(replace(trial, samples=())) is None
