@@ -37,6 +37,7 @@ class Drop:
     counter: str  # where the count was read, e.g. "engine: refused", "host/link/dut/left/rx_dropped"
     limits: str  # who could not keep up: "dut", "engine" or "host"; or the "rules" that say so
     reason: str = ""  # `name` for any port, with `{port}` in its place; empty in runs before it was recorded
+    port: str = ""  # of the DUT, at which they were dropped; empty: at none, or in runs before it was recorded
 
 
 @dataclass(frozen=True)
@@ -207,6 +208,7 @@ class PmdLoad:
     upcalls: int | None
     lost_upcalls: int | None
     clock_hz: float | None = None  # cycles per second of its core, as the counters ran
+    ports: tuple[str, ...] = ()  # of which it polls a receive queue; empty: the DUT does not say
 
 
 @dataclass(frozen=True)
