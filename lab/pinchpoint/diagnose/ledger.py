@@ -55,7 +55,7 @@ def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
 
 
 def _engine_drop(reason: str, port: str, frames: int, counter: str, party: Party = Party.ENGINE) -> Drop:
-    return Drop(reason.format(port=port), frames, f"engine: {counter}", str(party), reason)
+    return Drop(reason.format(port=port), frames, f"engine: {counter}", str(party), reason, port)
 
 
 def _engine_receive(engine: EngineResult, received: int) -> Hop:
@@ -95,7 +95,7 @@ def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) ->
             if frames > 0:
                 words = {"port": port, "counter": name.rpartition("/")[2].replace("_", " ")}
                 reason = one.reason.replace("{counter}", words["counter"])
-                yield Drop(reason.format(**words), int(frames), name, str(one.party), reason)
+                yield Drop(reason.format(**words), int(frames), name, str(one.party), reason, port)
 
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:

@@ -121,6 +121,11 @@ class _Group:
     def frames(self) -> int:
         return sum(drop.frames for drop in self.drops)
 
+    @property
+    def port(self) -> str:
+        """The port at which most were lost; empty if they were lost at none."""
+        return self.drops[0].port
+
     def words(self) -> str:
         """The reason, with the place where it met most frames."""
         first = self.drops[0]
@@ -194,16 +199,16 @@ def _pause(losing: Sequence[Trial], ring: int) -> str:
 
 def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
-    busiest = _busiest_of(losing)
-    pmd_busy = busiest.busy_share if busiest else None
+    thread = _busiest_of(losing, lost.port if lost.limits == "dut" else "")
+    pmd_busy = thread.busy_share if thread else None
     if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
         return (
             Limit.GENERATOR,
             f"the engine receives too slowly: {lost.words()}, its core {units.share(engine_busy)} busy",
         )
-    if busiest and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
-        return Limit.PMD_CORE, _saturated(busiest)
-    headroom = f"; {busiest.name} only {units.share(pmd_busy)} busy" if busiest and pmd_busy is not None else ""
+    if thread and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
+        return Limit.PMD_CORE, _saturated(thread)
+    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
     if lost.limits == "host":
         return Limit.HOST, f"the host's kernel: {lost.words()}{headroom}"
     return Limit.NAMED_DROP, f"{lost.words()}{headroom}"
@@ -271,13 +276,15 @@ def _ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> tuple[str, .
     return tuple(lines)
 
 
-def _busiest(trial: Trial) -> PmdLoad | None:
-    return max(trial.pmds, key=lambda load: (load.busy_share or 0.0, load.received), default=None)
+def _busiest(trial: Trial, port: str = "") -> PmdLoad | None:
+    """Of the threads that poll the port, where they are known; else of all."""
+    polling = [load for load in trial.pmds if port in load.ports] or trial.pmds
+    return max(polling, key=lambda load: (load.busy_share or 0.0, load.received), default=None)
 
 
-def _busiest_of(trials: Sequence[Trial]) -> PmdLoad | None:
+def _busiest_of(trials: Sequence[Trial], port: str = "") -> PmdLoad | None:
     """The busiest thread of the trial with the median busy share: one outlier does not speak for all."""
-    loads = [load for trial in trials if (load := _busiest(trial)) is not None]
+    loads = [load for trial in trials if (load := _busiest(trial, port)) is not None]
     loads.sort(key=lambda load: load.busy_share or 0.0)
     return loads[len(loads) // 2] if loads else None
 

@@ -15,8 +15,7 @@ GROUP = "pinchpoint.devices"
 
 def kinds() -> tuple[str, ...]:
     """Every kind by its name, those of this folder first."""
-    own = sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg)
-    return (*own, *sorted(_foreign().keys() - set(own)))
+    return (*_own(), *sorted(_foreign().keys() - set(_own())))
 
 
 @cache
@@ -25,11 +24,10 @@ def device(kind: str) -> Device:
 
     Raises InputError naming the kinds if there is none, or what went wrong while it declared itself.
     """
-    foreign = _foreign()
     if kind not in kinds():
         raise InputError(f"no device of kind {kind!r}", f"one of {', '.join(kinds())}")
     try:
-        found = import_module(f"pinchpoint.dut.{kind}") if kind not in foreign else foreign[kind].load()
+        found = import_module(f"pinchpoint.dut.{kind}") if kind in _own() else _foreign()[kind].load()
         declared: Device = found.DEVICE
     except Exception as error:
         raise InputError(f"device {kind!r} cannot be used: {type(error).__name__}: {error}") from error
@@ -45,6 +43,11 @@ def default() -> str:
 def device_of(scenario: Scenario) -> Device:
     """The device of the scenario's kind."""
     return device(scenario.dut.kind)
+
+
+@cache
+def _own() -> tuple[str, ...]:
+    return tuple(sorted(found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg))
 
 
 def _foreign() -> dict[str, EntryPoint]:

@@ -122,19 +122,7 @@ def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
     ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
     unmeasured = ticks is None or traffic_s <= 0 or not seen.get(_MEASURED)
     share = None if unmeasured or ticks is None else min(1.0, ticks_to_seconds(ticks) / traffic_s)
-    unknown = dict.fromkeys(
-        (
-            "recirculated",
-            "cycles_per_packet",
-            "simple_match_hits",
-            "emc_hits",
-            "smc_hits",
-            "megaflow_hits",
-            "upcalls",
-            "lost_upcalls",
-        )
-    )
-    return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share, **unknown)
+    return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share)
 
 
 class Softnet:

@@ -37,6 +37,7 @@ class Drop:
     counter: str  # where the count was read, e.g. "engine: refused", "host/link/dut/left/rx_dropped"
     limits: str  # who could not keep up: "dut", "engine" or "host"; or the "rules" that say so
     reason: str = ""  # `name` for any port, with `{port}` in its place; empty in runs before it was recorded
+    port: str = ""  # of the DUT, at which they were dropped; empty: at none, or in runs before it was recorded
 
 
 @dataclass(frozen=True)
@@ -197,16 +198,17 @@ class PmdLoad:
     name: str  # "pmd core 1" or "main thread"
     core: int | None
     received: int
-    recirculated: int | None
-    busy_share: float | None  # busy cycles / cycles of the sending time; the main thread: its processor time
-    cycles_per_packet: float | None  # busy cycles per packet received
-    simple_match_hits: int | None
-    emc_hits: int | None
-    smc_hits: int | None
-    megaflow_hits: int | None
-    upcalls: int | None
-    lost_upcalls: int | None
+    recirculated: int | None = None
+    busy_share: float | None = None  # busy cycles / cycles of the sending time; the main thread: its processor time
+    cycles_per_packet: float | None = None  # busy cycles per packet received
+    simple_match_hits: int | None = None
+    emc_hits: int | None = None
+    smc_hits: int | None = None
+    megaflow_hits: int | None = None
+    upcalls: int | None = None
+    lost_upcalls: int | None = None
     clock_hz: float | None = None  # cycles per second of its core, as the counters ran
+    ports: tuple[str, ...] = ()  # of which it polls a receive queue; empty: the DUT does not say
 
 
 @dataclass(frozen=True)

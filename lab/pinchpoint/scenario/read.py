@@ -5,6 +5,7 @@ from pathlib import Path as FilePath
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Given, Read
+from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text
@@ -53,7 +54,10 @@ def parse(text: str, path: str) -> Scenario:
 
 def scenario_of(source: Source) -> Scenario | None:
     """The scenario that a file's data make, its sweep left aside; None if problems were noted in `source`."""
-    kind = keys.kind_of(source)
+    kind, named = keys.kind_of(source), lookup(source.data, ("dut", "kind"))
+    if isinstance(named, str) and named != kind:  # which other keys are right depends on it
+        source.problem(("dut", "kind"), f'expected {kinds.word(*registry.kinds()).expected}, found "{named}"')
+        return None
     known, device = keys.of_kind(kind), registry.device(kind)
     reader = Reader(source, known.every, keys.foreign(kind))
     reader.refuse_unknown_keys()

@@ -95,3 +95,10 @@ def test_no_more_of_a_wait_is_the_switchs_own_than_there_was():
 def test_beside_pmds_the_main_thread_takes_time_from_whoever_shares_its_cpu():
     seen = SEEN | {"host/thread/main/cpu": 0.0}
     assert siblings_s(seen) == pytest.approx({0: 0.4})
+
+
+def test_a_thread_knows_the_ports_that_it_polls():
+    polled = {"ovs/rxq/core1/left/0/enabled": 1.0, "ovs/rxq/core1/right/0/enabled": 0.0}
+    seen = {"ovs/pmd/core1/packets_received": 5, **polled, "ovs/rxq/core2/right/1/enabled": 1.0}
+    (load,) = loads(seen, 1.0)
+    assert load.ports == ("left",)

@@ -43,6 +43,19 @@ def test_a_full_receive_ring_before_an_idle_pmd_is_only_the_ring():
     assert "one pause of 599 ms would lose the 100 frames" in found.evidence[-1]
 
 
+def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
+    busy = replace(pmd(0.99, 640.0), name="PMD core 1", ports=("left",))
+    idle = replace(pmd(0.6), name="PMD core 2", ports=("right",))
+    drop = Drop("receive ring of right full", 100, "a counter", "dut", port="right")
+    lost = losing(pmds=[busy, idle])
+    at_right = replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
+    found = verdict(FOUND, [at_right])
+    assert found.limit is Limit.NAMED_DROP
+    assert "PMD core 2 only 60.0 % busy" in found.headline
+    unknown = [replace(busy, ports=()), replace(idle, ports=())]
+    assert verdict(FOUND, [replace(at_right, pmds=tuple(unknown))]).limit is Limit.PMD_CORE
+
+
 def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
     found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, pmds=[pmd(0.7)])])
     assert found.limit is Limit.GENERATOR

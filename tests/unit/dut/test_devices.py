@@ -152,10 +152,25 @@ def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
 class Failing:
     """A device of another distribution that raises while it declares itself."""
 
-    name = "failing"
+    def __init__(self, name="failing"):
+        self.name = name
 
     def load(self):
         raise RuntimeError("no library")
+
+
+def test_of_an_unknown_kind_no_other_key_is_judged():
+    with pytest.raises(InputError) as raised:
+        parse('title = "x"\n[dut]\nkind = "ovz"\nring = 5\n', "x.toml")
+    assert "x.toml:3: dut.kind: expected" in str(raised.value)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+def test_no_other_distribution_replaces_a_kind_of_this_one(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda group: [Failing(name="ovs")])
+    registry.device.cache_clear()
+    assert registry.device("ovs").is_default
+    assert registry.kinds().count("ovs") == 1
 
 
 def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(monkeypatch):

@@ -100,3 +100,45 @@ pub(crate) fn load(index: usize, ports: &mut [WorkerPort], plan: &Plan) -> Resul
     }
     Ok(())
 }
+
+/// Between two questions for the ports' links: each is a system call, or a
+/// register of a NIC across its bus, on the core that sends and receives.
+pub(super) const ASK_NS: u64 = 50_000_000;
+
+/// What is done now and then.
+pub(super) struct Every {
+    period_ns: u64,
+    due_ns: u64,
+}
+
+impl Every {
+    pub(super) fn new(period_ns: u64) -> Self {
+        Self {
+            period_ns,
+            due_ns: 0,
+        }
+    }
+
+    /// Whether a period has passed since this was last true.
+    pub(super) fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = now_ns >= self.due_ns;
+        if is_due {
+            self.due_ns = now_ns + self.period_ns;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A worker publishes each millisecond.
+    #[test]
+    fn links_are_asked_for_twenty_times_a_second() {
+        let mut asks = Every::new(ASK_NS);
+        let second = 5_000_000_000..6_000_000_000_u64;
+        let asked = second.step_by(1_000_000).filter(|&now| asks.is_due(now));
+        assert_eq!(asked.count(), 20);
+    }
+}

@@ -6,7 +6,7 @@ use super::keep::Recorder;
 use super::live::{Live, Sample};
 use super::outcome::{LoopOutcome, SentPart, Share};
 use super::plan::{Part, Plan, PlannedStream};
-use super::ports::{self, Baseline, Transmitted, live_number};
+use super::ports::{self, Baseline, Every, Transmitted, live_number};
 use super::send::{Keeping, Plain};
 use super::slices::Slicer;
 use pinchpoint_port::{Port, ThreadGuard};
@@ -91,6 +91,8 @@ pub(super) struct Streams<'a> {
     answers: Vec<HashMap<IpAddr, Mac>>,
     pub(super) start_ns: u64,
     stopped: bool,
+    /// Whether the ports' links are up.
+    asks: Every,
     /// Whether another worker may receive what this one sends.
     shared: bool,
     /// What is known once sending is over.
@@ -157,8 +159,18 @@ impl<'a> Streams<'a> {
             answers: ports.iter().map(|own| own.answers.clone()).collect(),
             start_ns: 0,
             stopped: false,
+            asks: Every::new(ports::ASK_NS),
             shared: plan.workers.len() > 1,
             sent: None,
+        }
+    }
+
+    /// Ends the trial where a port has failed.
+    fn ask_ports(&self, core: &mut Core<'_>) {
+        for own in core.ports.iter_mut() {
+            if let Some(why) = own.port.failure() {
+                self.live.fail(format!("{}: {why}", own.name));
+            }
         }
     }
 
@@ -370,10 +382,8 @@ impl Workload for Streams<'_> {
             gap_max_ns: core.gaps.take_recent_max_ns(),
         };
         self.live.publish(self.index, sample);
-        for own in core.ports.iter_mut() {
-            if let Some(why) = own.port.failure() {
-                self.live.fail(format!("{}: {why}", own.name));
-            }
+        if self.asks.is_due(core.now_ns) {
+            self.ask_ports(core);
         }
     }
 

@@ -47,7 +47,14 @@ def _load(thread: str, seen: Seen, traffic_s: float) -> PmdLoad:
         upcalls=count("miss_with_success_upcall"),
         lost_upcalls=count("miss_with_failed_upcall"),
         clock_hz=clock_hz,
+        ports=_polled(thread, seen),
     )
+
+
+def _polled(thread: str, seen: Seen) -> tuple[str, ...]:
+    """The ports of which it polls a queue, as `ovs/rxq/THREAD/PORT/QUEUE/enabled` says."""
+    queues = [name.split("/") for name, value in seen.items() if name.startswith(f"ovs/rxq/{thread}/") and value]
+    return tuple(sorted({port for *_, port, _, word in queues if word == "enabled"}))
 
 
 def _busy_share(thread: str, busy: int | None, clock_hz: float | None, seen: Seen, traffic_s: float) -> float | None:

@@ -228,7 +228,7 @@ class ReferenceDevice(Defaults):
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its one thread, which counts no cycles."""
         received = [int(frames) for name, frames in seen.items() if name.endswith("/received")]
-        return (PmdLoad("reference device", None, sum(received), *[None] * 9),) if received else ()
+        return (PmdLoad("reference device", None, sum(received)),) if received else ()
 
 
 _SHARE = kinds.number(0.0, 1.0)

@@ -203,9 +203,7 @@ class TestpmdDevice(Defaults):
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """What each thread received. It always polls, and testpmd counts no cycles without a build option."""
         counted = {int(name.split("/")[2]): int(n) for name, n in seen.items() if name.startswith("testpmd/core/")}
-        return tuple(
-            PmdLoad(f"testpmd core {core}", core, received, *[None] * 9) for core, received in sorted(counted.items())
-        )
+        return tuple(PmdLoad(f"testpmd core {core}", core, received) for core, received in sorted(counted.items()))
 
 
 _KEYS = Keys(
