@@ -13,7 +13,7 @@ speeds that do not fit it improbable, and the model becomes a bisection.
 An overloaded trial also measures: what the DUT forwarded is its momentary capacity. Whether that equals the threshold
 is a property of the device (a collapse under overload, or a ring too small for its pauses, make them differ), so it
 is one more nuisance: forwarding says nothing about the threshold, agrees with it, or exceeds it as the mean of a
-trial exceeds its worst moment.
+trial exceeds its worst moment. When within a trial its frames were lost tells a lapse from an overload.
 
 Paths of x are drawn by forward filtering and backward sampling (Carter and Kohn 1994; Frühwirth-Schnatter 1994). The
 share of the time in which the threshold was below a load follows from each path, and so do the median over
@@ -57,7 +57,8 @@ PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is
 NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
 UNSEEN = 0.025  # share of the time about which the track may be wrong
 CERTAIN = 1e-9  # no outcome is less likely than this
-BRIEF = {None: (1.0, 1.0), True: (0.98, 0.1), False: (0.02, 0.9)}
+# Chance that all is lost in one slice, or not, given a lapse and given an overload; None: that is not known.
+BRIEF = {True: (0.98, 0.1), False: (0.02, 0.9), None: (1.0, 1.0)}
 BAND = (0.05, 0.95)
 BEST = 0.9
 
@@ -92,7 +93,7 @@ class _Seen:
     at_s: float
     load: float
     forwarded: float | None  # None: it kept the ratio
-    is_brief: bool | None = None  # the loss: None: that is not known
+    is_brief: bool | None = None  # all that was lost, was lost in one slice; None: that is not known
 
 
 @dataclass(frozen=True)
