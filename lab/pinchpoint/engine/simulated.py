@@ -147,6 +147,7 @@ class Counts:
     lost_inside: int
     before_ns: float | None
     after_ns: float | None
+    samples: tuple[Sample, ...]
 
 
 class SimulatedInstrument:
@@ -219,7 +220,8 @@ class SimulatedInstrument:
         before_ns = after_ns = None
         if request.probe_cores is not None:
             before_ns, after_ns = self._modes.at(begin_s), self._modes.at(begin_s + request.duration_s)
-        return Counts(trial.intended, trial.offered, trial.refused, trial.lost_inside, before_ns, after_ns)
+        counts = trial.intended, trial.offered, trial.refused, trial.lost_inside
+        return Counts(*counts, before_ns, after_ns, tuple(trial.samples()) if request.sample_s else ())
 
     def _next(self, request: TrialRequest) -> "_Trial":
         """The trial that begins now; the clock moves to its end."""
@@ -324,7 +326,8 @@ class _Trial:
         self._later = step.to_share if step else 1.0
         self.intended = math.floor(request.load_fps * self._seconds(request.duration_s))
         self.offered = max(0, math.floor(self._rate_fps * self._seconds(request.duration_s)) - self._skipped())
-        self._overloaded = self._overload(spans)
+        self._spans = spans
+        self._overloaded = self._overload()
         self.refused = min(self.offered, round(self._overloaded + self._recovering(math.inf) + self._stalled()))
         carried = self.offered - self.refused
         self._scattered = round(carried * truth.loss_ratio) + self._lost_at_random(carried, random)
@@ -341,11 +344,18 @@ class _Trial:
         """Of sending at the full rate, until then."""
         return min(until_s, self._falls_s) + max(0.0, until_s - self._falls_s) * self._later
 
-    def _overload(self, spans: Sequence[tuple[float, float]]) -> float:
+    def _queue(self, until_s: float) -> tuple[float, float]:
+        """Frames lost since the trial began, and frames that wait, both then."""
         queued = lost = 0.0
-        for length_s, scale in spans:
+        for length_s, scale in self._spans:
+            length_s = min(length_s, until_s)
+            until_s -= length_s
             queued = max(0.0, queued + (self._rate_fps - scale * self._capacity_fps) * length_s)
             lost, queued = lost + max(0.0, queued - self._truth.ring), min(queued, self._truth.ring)
+        return lost, queued
+
+    def _overload(self) -> float:
+        lost, queued = self._queue(math.inf)
         if self._falls_s < self._request.duration_s:  # the load steps down before the end
             lost = max(0.0, (lost + queued) * self._falls_s / self._request.duration_s - self._truth.ring)
         return lost
@@ -376,12 +386,15 @@ class _Trial:
             at_s = number * interval_s
             passed = [gap.length_s for gap in gaps if gap.at_s < at_s]
             stalled = sum(frames for stall, frames in lossy if stall.at_s + stall.length_s <= at_s)
-            overloaded = self._overloaded * min(1.0, at_s / self._falls_s)
+            if self._request.step:
+                overloaded, queued = self._overloaded * min(1.0, at_s / self._falls_s), 0.0
+            else:
+                overloaded, queued = self._queue(at_s)
             offered = math.floor(self._rate_fps * (self._seconds(at_s) - sum(passed)))
             stopped = self._stopped(at_s)
             lost = overloaded + self._recovering(at_s) + stalled + offered * self._truth.loss_ratio + stopped
             recent = [gap.length_s for gap in gaps if before_s <= gap.at_s < at_s]
-            known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost)
+            known, received = lost if self._goes_on(at_s) else lost - stopped, offered - round(lost + queued)
             yield Sample(at_s, offered, round(known), sum(passed), max(recent, default=0.0), received)
             before_s = at_s
 

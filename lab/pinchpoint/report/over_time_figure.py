@@ -13,6 +13,7 @@ from pinchpoint.report.figures import SYMBOLS, Figure, layout_of, wrapped
 
 _SCALES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 _MOST_TRIALS: Final = 10
+_NOT_DRAWN: Final = ("soak", "search")  # the windows stand for a soak; a search has its track
 
 
 def over_time_figure(trials: Sequence[Trial], windows: Sequence[Measurement]) -> Figure | None:
@@ -21,7 +22,7 @@ def over_time_figure(trials: Sequence[Trial], windows: Sequence[Measurement]) ->
     Windows that the host disturbed have a marker of their own. Of trials, at most ten are drawn.
     """
     seen = [one for one in windows if one.kind == "soak"]
-    sampled = [trial for trial in trials if len(trial.samples) > 1 and trial.phase != "soak"][:_MOST_TRIALS]
+    sampled = [trial for trial in trials if len(trial.samples) > 1 and trial.phase not in _NOT_DRAWN][:_MOST_TRIALS]
     if not seen and not sampled:
         return None
     ends = [_number(one, "at_s") + _number(one, "span_s") for one in seen]

@@ -7,6 +7,7 @@
 `library`    MLRsearch (IETF BMWG), behind an interface of our own
 `mlrsearch`  what its bounds mean, and what is said when there are none
 `threshold`  our own search: which load to try next, and rates from what is known
+`slices`     what an overloaded trial measures
 `track`      the statistical model of one threshold that moves
 `floor`      whether frames are lost at any load
 `burst`      the longest burst without loss

@@ -29,6 +29,7 @@ from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.floor import Doubts, Floor
 from pinchpoint.search.reach import Reach
 from pinchpoint.search.repeat import Measure
+from pinchpoint.search.slices import bearable_fps, is_brief
 from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
@@ -37,6 +38,7 @@ ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as i
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
 ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
 LONGEST_PAUSE = 20.0  # trials
+MAYBE = 0.1  # chance that most trials exceed a ratio whatever the load, from which more are made at low loads
 DIGITS = 5  # of a load, significant
 USABLE = (TrialValidity.VALID, TrialValidity.GENERATOR_LIMITED)
 
@@ -73,8 +75,10 @@ class _Goal:
     def add(self, at_s: float, trial: Trial) -> None:
         """One more usable trial, around `at_s`."""
         exceeded = trial.loss_ratio > self.loss_ratio
-        forwarded_fps = trial.offered_fps * (1 - trial.loss_ratio) / (1 - self.loss_ratio) if exceeded else None
-        self.track.add(at_s, trial.offered_fps, forwarded_fps)
+        if exceeded:
+            self.track.add(at_s, trial.offered_fps, bearable_fps(trial, self.loss_ratio), is_brief(trial))
+        else:
+            self.track.add(at_s, trial.offered_fps)
 
     def is_done(self, at_s: float, top_fps: float) -> bool:
         """Whether more trials would tell nothing that was asked for."""
@@ -188,7 +192,7 @@ class _Run:
         exceeding = sum(trial.loss_ratio > goal.loss_ratio for trial in within)
         return Doubts(
             is_stricter_lost=any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio),
-            is_lapsing=exceeding > max(1.0, len(within) / 2),
+            is_lapsing=exceeding > max(1.0, len(within) / 2) or goal.track.mostly_lapses > MAYBE,
         )
 
     def _capacity_fps(self, goal: _Goal) -> float:
@@ -292,8 +296,9 @@ class _Teller:
     def _no_finer_than_asked(self, known: OverTime) -> OverTime:
         """Of a threshold that moves, single levels are known no better than loads were chosen to tell them apart."""
         half = self.run.search.relative_width / 2
-        if known.spread <= 2 * half:
-            return known
+        if known.spread <= 2 * half:  # the band is known no better than the median
+            low_fps, high_fps = min(known.low_fps, known.lower_fps), max(known.high_fps, known.upper_fps)
+            return replace(known, low_fps=low_fps, high_fps=high_fps)
         return replace(known, lower_fps=known.lower_fps * (1 - half), upper_fps=known.upper_fps * (1 + half))
 
     def _wide(self, known: OverTime) -> str:

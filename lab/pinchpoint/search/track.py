@@ -13,7 +13,7 @@ speeds that do not fit it improbable, and the model becomes a bisection.
 An overloaded trial also measures: what the DUT forwarded is its momentary capacity. Whether that equals the threshold
 is a property of the device (a collapse under overload, or a ring too small for its pauses, make them differ), so it
 is one more nuisance: forwarding says nothing about the threshold, agrees with it, or exceeds it as the mean of a
-trial exceeds its worst moment.
+trial exceeds its worst moment. When within a trial its frames were lost tells a lapse from an overload.
 
 Paths of x are drawn by forward filtering and backward sampling (Carter and Kohn 1994; Frühwirth-Schnatter 1994). The
 share of the time in which the threshold was below a load follows from each path, and so do the median over
@@ -50,11 +50,15 @@ BEYOND = 1.4  # the threshold may lie this far outside of the loads that may be 
 FIRST, NEAR, FAR = 161, 121, 60  # points of the first grid; of later ones along the paths, and over the whole range
 FINEST = 2e-4  # relative: what no trial resolves
 COARSE = 0.45  # width of a cell over the standard deviation of a level, above which the grid is laid anew
+FINE = 0.9  # share of the levels whose cells must not be coarse: a level that is seldom visited counts, too
 PATHS, ROUGH_PATHS = 200, 48
 TELLING = 0.02  # share of the spread over time: differences of the level that are worth a trial
 PRUNED = 1e-5  # weight of a nuisance, of the likeliest one's, below which it is given up
-CERTAIN = 1e-9  # no outcome is less likely than this
+NORMAL_WIDTH = float(np.sqrt(2 * np.pi * np.e))  # of the flat distribution of a normal one's entropy, in deviations
 UNSEEN = 0.025  # share of the time about which the track may be wrong
+CERTAIN = 1e-9  # no outcome is less likely than this
+# Chance that all is lost in one slice, or not, given a lapse and given an overload; None: that is not known.
+BRIEF = {True: (0.98, 0.1), False: (0.02, 0.9), None: (1.0, 1.0)}
 BAND = (0.05, 0.95)
 BEST = 0.9
 
@@ -89,6 +93,7 @@ class _Seen:
     at_s: float
     load: float
     forwarded: float | None  # None: it kept the ratio
+    is_brief: bool | None = None  # all that was lost, was lost in one slice; None: that is not known
 
 
 @dataclass(frozen=True)
@@ -99,6 +104,7 @@ class _Paths:
     levels: Array  # trial, path: ln fps
     noise: Array  # of each path
     lapse: Array
+    forward: Array
 
 
 class Track:
@@ -120,7 +126,9 @@ class Track:
         """Trials."""
         return len(self._seen)
 
-    def add(self, at_s: float, load_fps: float, forwarded_fps: float | None) -> None:
+    def add(
+        self, at_s: float, load_fps: float, forwarded_fps: float | None = None, is_brief: bool | None = None
+    ) -> None:
         """One more trial, around `at_s`: `forwarded_fps` is None where it kept the ratio, else what that made of it.
 
         `load_fps` is what was offered. What was forwarded within the ratio is forwarded_fps = received / (1 - ratio).
@@ -128,7 +136,7 @@ class Track:
         load, forwarded = float(np.log(load_fps)), None
         if forwarded_fps is not None:
             forwarded = max(self._low, min(float(np.log(max(forwarded_fps, 1.0))), load - FINEST / 100))
-        self._seen.append(_Seen(at_s, load, forwarded))
+        self._seen.append(_Seen(at_s, load, forwarded, is_brief))
         self._step(self._seen[-1])
         if len(self) % 8 == 0:
             self._prune()
@@ -152,7 +160,23 @@ class Track:
         below = self._below(np.log(loads_fps)[:, None, None])
         losing = np.add.reduceat((self._lapse * joint).sum(axis=0) + (threshold * below).sum(axis=1), first, axis=1)
         told = _bits(losing.sum(axis=1)) - (level * _bits(losing / np.maximum(level, 1e-30))).sum(axis=1)
-        return np.asarray(told)
+        return np.asarray(told + self._measured(joint, np.log(loads_fps)))
+
+    def _measured(self, joint: Array, loads: Array) -> Array:
+        """Bits that forwarding is expected to tell about theta if each load is too much: beyond EXACT, it tells all."""
+        weights = joint.sum(axis=1)  # of each nuisance
+        level = joint / np.maximum(weights[:, None], 1e-30)
+        entropy = (level * np.log2(self._widths / np.maximum(level, 1e-30))).sum(axis=1)
+        spread = np.maximum(2.0**entropy / NORMAL_WIDTH, self._noise[:, 0])
+        bits = np.maximum(np.log2(spread / EXACT), 0.0)
+        agreeing = weights * np.where(self._forward[:, 0] == 0, AGREES, 0.0) * (1 - self._lapse[:, 0]) * bits
+        centre = (level * self._x).sum(axis=1)
+        return np.asarray(ndtr((loads[:, None] - centre) / spread) @ agreeing)
+
+    @property
+    def mostly_lapses(self) -> float:
+        """Chance that most trials exceed the ratio whatever the load."""
+        return float(self._weights.sum(axis=(0, 2))[self._lapse[:, 0] > 0.5].sum())
 
     @property
     def tail(self) -> float:
@@ -163,7 +187,9 @@ class Track:
         """The threshold's distribution over the time of the trials, which are one at least."""
         paths = self._paths(PATHS)
         shares = self._shares_of_time(PATHS)
-        found = np.array([_quantiles(*one) for one in zip(paths.levels.T, shares.T, paths.noise, strict=True)])
+        met = self._met(paths)
+        each = zip(paths.levels.T, *met.transpose(0, 2, 1), shares.T, strict=True)
+        found = np.array([_quantiles(*one) for one in each])
         middle, low, high, best, below, above = np.exp(found).T
         lower, upper = np.quantile(below, self._tail), np.quantile(above, 1 - self._tail)
         median = float(np.clip(np.median(middle), lower, upper))
@@ -235,16 +261,22 @@ class Track:
         if seen.forwarded is None:
             return np.asarray((1 - self._lapse) * (1 - exceeding))
         depth = seen.load - seen.forwarded
-        any_depth = DEPTH / (depth + DEPTH) ** 2
-        plain = (self._lapse + (1 - self._lapse) * exceeding) * any_depth
+        any_depth = _any_depth(depth)
+        lapsing, other = BRIEF[seen.is_brief]
+        lapsed = self._lapse * any_depth * lapsing
+        plain = lapsed + (1 - self._lapse) * exceeding * any_depth * other
         spread = np.hypot(self._noise, EXACT)
         mean = self._x + np.maximum(self._forward, 0.0) * self._noise
-        measured = np.exp(-(((seen.forwarded - mean) / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi))
+        # That theta was below the load is known exactly, where it was below only within the measurement's own error.
+        share = (self._noise / spread) ** 2
+        theta = self._x + share * (seen.forwarded - mean)
+        was_below = ndtr((seen.load - theta) / (self._noise * np.sqrt(1 - share)))
+        measured = _normal(seen.forwarded - mean, self._noise) * was_below
         # Theta was below the load, but the mean of the trial was not: the loss is small.
         shallow = np.maximum(exceeding - ndtr((seen.load - mean) / spread), 0.0) * np.exp(-depth / DEPTH) / DEPTH
         agreeing = AGREES * (measured + shallow) + (1 - AGREES) * exceeding * any_depth
-        agreed = self._lapse * any_depth + (1 - self._lapse) * agreeing
-        return np.where(self._forward >= 0, agreed, plain)
+        agreed = lapsed + (1 - self._lapse) * agreeing * other
+        return np.asarray(np.where(self._forward >= 0, agreed, plain))
 
     def _prune(self) -> None:
         """Give up nuisances that the trials have ruled out: each costs as much as a likely one."""
@@ -261,7 +293,7 @@ class Track:
             paths = self._paths(ROUGH_PATHS)
             known = np.maximum(paths.levels.std(axis=1, keepdims=True), FINEST)
             self._spread = float(np.subtract(*np.quantile(paths.levels, BAND[::-1])))
-            if np.median(self._widths[paths.cells] / known) < COARSE:
+            if np.quantile(self._widths[paths.cells] / known, FINE) < COARSE:
                 return
             aside = np.random.default_rng(2).normal(size=paths.levels.shape) * 0.8 * known
             along = np.sort((paths.levels + aside).ravel())
@@ -289,7 +321,30 @@ class Track:
             drawn = random.random(count)[:, None] * chance[:, -1:]
             cells[number] = np.minimum((chance < drawn).sum(axis=1), len(self._x) - 1)
         levels = self._edges[cells] + random.random(count) * self._widths[cells]  # one place in a cell: no walk within
-        return _Paths(cells, levels, self._noise[nuisance, 0], self._lapse[nuisance, 0])
+        nuisances = (one[nuisance, 0] for one in (self._noise, self._lapse, self._forward))
+        return _Paths(cells, levels, *nuisances)
+
+    def _met(self, paths: _Paths) -> Array:
+        """The normal distribution of theta in each trial of each path, between two of its quantiles.
+
+        (centre, scale, least, most) x trial x path. A trial that kept the ratio met a theta above its load, one that
+        exceeded it a theta below, as measured where forwarding agrees; a lapse says nothing of theta.
+        """
+        load = np.array([seen.load for seen in self._seen])[:, None]
+        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
+        measured = np.array([seen.load if seen.forwarded is None else seen.forwarded for seen in self._seen])[:, None]
+        below = ndtr((load - paths.levels) / paths.noise)
+        is_measuring = paths.forward == 0
+        agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
+        lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
+        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
+        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
+        is_plain = is_lost & (chance > lapsed)
+        is_measured = is_plain & is_measuring
+        weight = np.where(is_measured, paths.noise**2 / (paths.noise**2 + EXACT**2), 0.0)  # of what was measured
+        centre = weight * measured + (1 - weight) * paths.levels
+        scale = paths.noise * np.sqrt(1 - weight)
+        return np.array((centre, scale, np.where(is_lost, 0.0, below), np.where(is_plain & ~is_measured, below, 1.0)))
 
     def _shares_of_time(self, count: int) -> Array:
         """The share of the time that each trial stands for, in each path; trial x path."""
@@ -304,14 +359,32 @@ class Track:
         return np.asarray(shares / shares.sum(axis=0))
 
 
-def _quantiles(levels: Array, shares: Array, noise: float) -> list[float]:
+def _quantiles(levels: Array, centre: Array, scale: Array, least: Array, most: Array, shares: Array) -> list[float]:
     """Of theta over the time of one path, ln fps: median, band's ends, best sustained, just below and above the median.
 
     Lapses are none of theta: a pause that spoils a third of the trials says how long a trial is, not where theta lies.
+    Where the level moves, its median over the trials is off its median over the time between them, too.
     """
-    loads = np.linspace(levels.min() - 4 * noise, levels.max() + 4 * noise, 200)
-    below = (ndtr((loads[:, None] - levels) / noise) * shares).sum(axis=1)
-    return [float(value) for value in np.interp((0.5, *BAND, BEST, 0.5 - UNSEEN, 0.5 + UNSEEN), below, loads)]
+    loads = np.linspace((centre - 4 * scale).min(), (centre + 4 * scale).max(), 200)
+    chance = (ndtr((loads[:, None] - centre) / scale) - least) / np.maximum(most - least, CERTAIN)
+    below = (np.clip(chance, 0.0, 1.0) * shares).sum(axis=1)
+    between = 0.5 / np.sqrt(len(levels))  # standard error of half of the trials, were they independent
+    beside = (0.5 - UNSEEN, 0.5 + UNSEEN, 0.5 - UNSEEN - between, 0.5 + UNSEEN + between)
+    *found, low, high, lowest, highest = np.interp((0.5, *BAND, BEST, *beside), below, loads)
+    order = np.argsort(levels)
+    middle, lower, upper = np.interp((0.5, 0.5 - between, 0.5 + between), np.cumsum(shares[order]), levels[order])
+    return [float(value) for value in (*found, max(low + lower - middle, lowest), min(high + upper - middle, highest))]
+
+
+def _any_depth(depth: Any) -> Any:
+    """Density of a relative loss that says nothing else."""
+    return DEPTH / (depth + DEPTH) ** 2
+
+
+def _normal(off: Array, noise: Array) -> Array:
+    """Density of what forwarding measures this far off its mean."""
+    spread = np.hypot(noise, EXACT)
+    return np.asarray(np.exp(-((off / spread) ** 2) / 2) / (spread * np.sqrt(2 * np.pi)))
 
 
 def _moved(points: Array, edges: Array, after_s: float, drift: float) -> Array:

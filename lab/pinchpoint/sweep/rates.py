@@ -29,9 +29,10 @@ from pinchpoint.model.scenario import Scenario, SearchMethod
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import SearchOutcome, find_rates
 from pinchpoint.search.repeat import until_valid
+from pinchpoint.search.slices import slice_s
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import WARM_UP, Measurer
+from pinchpoint.sweep.measure import WARM_UP, Measurer, OverTime
 from pinchpoint.sweep.standing import Standing
 from pinchpoint.sweep.warm_up import warm_up
 
@@ -79,9 +80,10 @@ def measure_scenario(
 
 def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
     """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
+    is_sliced = scenario.search.method is SearchMethod.THRESHOLD
 
     def measure(duration_s: float, load_fps: float) -> Trial:
-        return measurer.trial("search", duration_s, load_fps)
+        return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)) if is_sliced else None)
 
     first = len(measurer.trials)
     if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low

@@ -58,7 +58,7 @@ def test_an_attached_text_that_is_cut_says_how_much():
     assert first_lines("x" * 20, 15) == "(cut here: 1 more lines, 20 characters)\n"
 
 
-TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=4.0, far_capacity=0.5)
+TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=1.0, far_capacity=0.5)
 NEAR_FPS = 5e6
 
 
