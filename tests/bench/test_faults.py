@@ -125,7 +125,7 @@ def test_a_switch_killed_in_the_middle_of_a_trial_leaves_that_trial_aborted_with
 ):
     out = tmp_path / "runs"
     watched = start_watched(tmp_path / "stderr", "run", scenario(trial_s=10), "--out", out)
-    watched.wait_until_it_says("  ·  search")
+    watched.wait_until_it_says("  ·  search  ·  trial")
     time.sleep(1.0)  # into the trial
     (pid,) = pid_of("ovs-vswitchd-dpdk")
     os.kill(pid, signal.SIGKILL)

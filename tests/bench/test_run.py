@@ -97,9 +97,10 @@ def test_what_a_veth_bench_loses_under_overload_is_named(nothing_left, loaded, d
         assert sum(dropped(trial).values()) == trial.lost
 
 
+@pytest.mark.parametrize("layout", ["split", "packed"])
 @pytest.mark.parametrize("rules", [FORWARD, SNAT], ids=["forward", "snat"])
-def test_every_trials_account_closes_over_vhost_user(nothing_left, loaded, rules):
-    trials = loaded("dpdk", 20_000, rules)
+def test_every_trials_account_closes_over_vhost_user(nothing_left, loaded, rules, layout):
+    trials = loaded("dpdk", 20_000, rules, ring=f'4096\nring_layout = "{layout}"')
     assert_closes(trials)
     for trial in trials:
         assert {hop.name: hop for hop in trial.ledger.hops}["switch sends"].frames_out == trial.received

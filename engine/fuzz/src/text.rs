@@ -63,7 +63,7 @@ fn run(request: &Request) {
         backend: Backend::Mem,
         max_len: 9216,
         rx_ring: 1024,
-        tx_ring: 1024,
+        smallest_ring: 1024,
         speed_bps: Some(10_000_000_000),
         workers: vec![(0, 0), (1, 0)],
     };

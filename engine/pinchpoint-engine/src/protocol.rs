@@ -104,6 +104,8 @@ message! {
         netns: Option<String>,
         rx_ring: u32,
         tx_ring: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        ring_behind: Option<u32>,
         answers: Vec<Address>,
     }
 

@@ -5,9 +5,12 @@
 mod common;
 
 use common::{Engine, assert_identities, core, mem_pair, open, port, run, stream, two_cores};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use pinchpoint_import::pcap;
 use serde_json::{Value, json};
 use std::path::PathBuf;
+use std::time::Duration;
 
 fn opened(request: &Value) -> Engine {
     let mut engine = Engine::start();
@@ -130,6 +133,26 @@ fn the_rate_in_bits_and_bursts_and_ramps_are_kept() {
     assert_eq!([intended(0), intended(1), intended(2)], [5000, 5000, 2500]);
     assert!(result["pacing"]["largest_burst"].as_u64().unwrap() >= 50);
     engine.bye();
+}
+
+/// The engine is stopped for longer than it may catch up with.
+#[test]
+fn catching_up_fits_the_smallest_ring_behind_the_port() {
+    for (behind, most) in [(json!(64), 64 / 4), (Value::Null, 1024 / 4)] {
+        let mut request = mem_pair("");
+        request["ports"][0]["ring_behind"] = behind;
+        let mut engine = opened(&request);
+        engine.send(&run(0.5, &[stream(0, "left", "right", json!(1e6))]));
+        let process = Pid::from_raw(engine.pid());
+        for (signal, pause_ms) in [(None, 150), (Some(Signal::SIGSTOP), 50)] {
+            kill(process, signal).unwrap();
+            std::thread::sleep(Duration::from_millis(pause_ms));
+        }
+        kill(process, Signal::SIGCONT).unwrap();
+        let result = engine.receive();
+        assert_eq!(result["pacing"]["largest_burst"], most, "{result}");
+        engine.bye();
+    }
 }
 
 /// The pair plays a slow device with a queue; it knows what it dropped.

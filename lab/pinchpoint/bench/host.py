@@ -381,6 +381,7 @@ def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
             if line and line != _READY:  # it may become ready only now
                 return line.decode(errors="replace")
             time.sleep(0.002)
+    daemon_pid(resource)  # it may have been about to end when it was asked
     raise DutError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log)}")
 
 

@@ -7,7 +7,7 @@ from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, N
 from pinchpoint.dut.device import Attachment, Pages, Places
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import PACKED, Port, Scenario
 
 HUGEPAGE_MB = 2
 # What the EALs of a device and of the engine allocate beyond the memory limit they are given: found by experiment.
@@ -69,7 +69,7 @@ def by_dpdk(scenario: Scenario, places: Places, number: int, port: Port) -> Atta
         return Attachment("dpdk", port.engine_pci)
     socket = places.vhost_socket(port.name)
     device = f"net_virtio_user{number},path={socket},server=1,queues={port.queues},queue_size={port.ring}"
-    return Attachment("dpdk", device)
+    return Attachment("dpdk", device + (",packed_vq=1" if port.ring_layout == PACKED else ""))
 
 
 def pci_arguments(addresses: Iterable[str | None]) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pinchpoint.dut.device import Given
 from pinchpoint.keys.reader import Element
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.model.scenario import SPLIT, MeasureKind
 
 SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
 
@@ -42,6 +42,15 @@ def no_nics(given: Given, source: Source, why: str) -> None:
                 source.problem((*port.at, key), f'expected no NIC where {why}, found "{address}"')
 
 
+def no_vhost(given: Given, source: Source, why: str) -> None:
+    """No port has vhost-user rings, nor is it a NIC; `why` completes "... where ..."."""
+    no_nics(given, source, why)
+    for port in given.ports:
+        if port.values.get("ring_layout", SPLIT) != SPLIT:
+            problem = f'"{SPLIT}" where {why}: only vhost-user ports have another layout'
+            source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
+
+
 def nics(ports: Sequence[Element], source: Source) -> None:
     """A cable has two NICs, each of one port."""
     addresses = set[str]()
@@ -55,6 +64,9 @@ def nics(ports: Sequence[Element], source: Source) -> None:
             if address in addresses:
                 source.problem((*port.at, key), f'expected a NIC that no other port uses, found "{address}" again')
             addresses.add(address)
+        if port.values.get("engine_pci") and port.values.get("ring_layout", SPLIT) != SPLIT:
+            problem = f'"{SPLIT}" where the port is a NIC: its rings are its driver\'s'
+            source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])
 
 
 def no_hosts(given: Given, source: Source, kind: str) -> None:

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import ClassVar, Final, Protocol
 
+from msgspec import UNSET, UnsetType
+
 from pinchpoint.bench.host import CommandFailed
 from pinchpoint.bench.numa import Topology
 from pinchpoint.bench.requirements import Probe
@@ -151,6 +153,7 @@ class Attachment:
     backend: BackendName
     device: str  # an interface, a DPDK device or a PCI address
     netns: str | None = None
+    ring_behind: int | UnsetType = UNSET  # frames that the device's own smallest ring takes, where that is known
 
 
 @dataclass(frozen=True)

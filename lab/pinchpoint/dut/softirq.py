@@ -57,7 +57,7 @@ def check(given: Given, source: Source, kind: str) -> None:
     """Ports over veth with one queue each, the engine on other CPUs, its backend one that sends over veth."""
     why = f'dut.kind is "{kind}"'
     checks.own_cpus(given, source, "cpus", polls=False)
-    checks.no_nics(given, source, why)
+    checks.no_vhost(given, source, why)
     checks.no_hosts(given, source, kind)
     checks.names(given, source)
     checks.one_queue(given, source, why)

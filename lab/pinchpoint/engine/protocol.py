@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
@@ -265,6 +267,7 @@ class PortRequest(Part, frozen=True):
     rx_ring: int
     tx_ring: int
     answers: tuple[Address, ...]
+    ring_behind: int | UnsetType = UNSET  # frames of the smallest ring behind the port, where that is known
 
 
 class WorkerRequest(Part, frozen=True):

@@ -70,6 +70,9 @@ class Dut(Protocol):
         """How frames reach it, in one word of its scenario file."""
 
 
+SPLIT, PACKED = "split", "packed"  # layouts of a virtqueue
+
+
 @dataclass(frozen=True)
 class Port:
     """One port of the DUT, with the engine at its other end."""
@@ -79,6 +82,7 @@ class Port:
     queues: int  # receive queues of the DUT's port
     pci: str | None  # a NIC of the DUT instead of a vhost-user or veth port (dpdk only)
     engine_pci: str | None  # the NIC at the other end of the cable
+    ring_layout: str = SPLIT  # of vhost-user rings
 
 
 @dataclass(frozen=True)

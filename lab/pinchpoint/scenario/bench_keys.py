@@ -7,6 +7,7 @@ from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.model.scenario import PACKED, SPLIT
 
 
 def dut(kind: str) -> Table:
@@ -54,6 +55,12 @@ PORT = Table(
             kinds.pci_address(),
             "The engine's NIC at the other end of its cable.",
             Unset("no NIC"),
+        ),
+        Key(
+            "ring_layout",
+            kinds.word(SPLIT, PACKED),
+            "Of a vhost-user port's rings (Virtio 1.1, 2.6 and 2.7). It changes what the DUT's side costs, too.",
+            SPLIT,
         ),
     ),
     at_most=64,

@@ -101,8 +101,9 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
             driven.setdefault(worker.core, []).extend(prefix + name for name in worker.ports)
         for port in scenario.ports:
             end = bench.attachment(len(ports), port)
+            name, ring = prefix + port.name, port.ring
             ports.append(
-                protocol.PortRequest(prefix + port.name, end.backend, end.device, end.netns, port.ring, port.ring, ())
+                protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, (), end.ring_behind)
             )
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario

@@ -83,6 +83,14 @@ def test_one_that_ends_between_being_found_and_being_asked_is_gone(tmp_path, mon
         host.ask_relay(resource)
 
 
+def test_one_that_ends_once_it_is_asked_is_gone(tmp_path):
+    resource = running(tmp_path, "import time; print('ready', flush=True); time.sleep(60)")
+    host.create(resource)
+    with pytest.raises(DutError, match="relay is gone"):
+        host.ask_relay(resource, timeout_s=0.2)  # SIGUSR1 ends it
+    host.remove(resource)
+
+
 def test_only_what_it_tells_after_being_asked_is_read(tmp_path):
     resource = running(tmp_path, READY)
     host.create(resource)

@@ -207,6 +207,21 @@ def test_what_does_not_suit_the_kernel_is_refused(kind, dut, more, error):
         scenario(kind, dut, more)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
+    with_vhost = {"ovs": REQUIRED["ovs"].replace("af_packet", "dpdk"), "wire": 'io = "vhost-user"'}
+    text = SCENARIO.format(kind=kind, dut=with_vhost.get(kind, ""), more="")
+    packed = text.replace('name = "left"', 'name = "left"\nring_layout = "packed"')
+    if kind in KERNEL:
+        with pytest.raises(InputError, match=r'port\[1\].ring_layout: expected "split" where'):
+            parse(packed, "x.toml")
+        return
+    wanted = parse(packed, "x.toml")
+    bench = registry.device_of(wanted).bench(wanted, "b1", PLACE)
+    devices = [bench.attachment(number, port).device for number, port in enumerate(wanted.ports)]
+    assert [device.endswith(",packed_vq=1") for device in devices] == [True, False]
+
+
 def test_a_bridge_forwards_each_streams_address_to_its_port():
     back = BACK + 'eth_dst = "02:00:00:00:00:07"\n'
     found = [argv[4:] for argv in argvs(scenario("bridge", more=back), "bridge") if argv[3] == "fdb"]

@@ -178,6 +178,13 @@ def test_no_text_makes_them_fail(text):
     settings.polled_queues(text)
     settings.port_configs(text)
     settings.logged(text)
+    settings.ring_layouts(text)
+
+
+def test_the_layout_of_rings_is_the_one_that_was_negotiated_last():
+    line = "2026-11-22T00:08:03.9Z|00041|dpdk|INFO|VHOST_CONFIG: (/run/{}.sock) negotiated Virtio features: 0x{}\n"
+    log = line.format("left", "410008f83") + line.format("right", "110008f83") + line.format("left", "510008f83")
+    assert settings.ring_layouts(log) == {"/run/left.sock": "packed", "/run/right.sock": "split"}
 
 
 # As ovs-vswitchd 3.1 wrote them.

@@ -133,3 +133,18 @@ def test_two_benches_at_once_have_the_hugepages_of_both(monkeypatch, tmp_path, f
 
 def pages(bench):
     return [one for one in bench.resources if isinstance(one, Hugepages)]
+
+
+def test_a_device_says_how_small_its_smallest_ring_is():
+    scenario = parse(
+        """
+        title = "reference"
+        dut = {kind = "reference", cpus = [1], rate_fps = 1000, ring = 64}
+        port = [{name = "left"}, {name = "right"}]
+        engine = {cpus = [0]}
+        stream = [{from = "left", to = "right"}]
+        """,
+        "reference.toml",
+    )
+    bench = device_of(scenario).bench(scenario, "", PurePosixPath("/"))
+    assert [port.ring_behind for port in joint_request({"": (scenario, bench)}).ports] == [64, 64]

@@ -131,6 +131,7 @@ impl Ports {
                 netns: port.netns.clone(),
                 rx_ring: args.rx_ring,
                 tx_ring: args.tx_ring,
+                ring_behind: None,
                 answers: answers
                     .map(|answer| Address {
                         ip: answer.ip,

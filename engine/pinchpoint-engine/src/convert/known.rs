@@ -20,8 +20,9 @@ pub struct KnownPort {
     pub max_len: usize,
     /// Descriptors of each receive ring; none if it cannot receive.
     pub rx_ring: u32,
-    /// Descriptors of each transmit ring.
-    pub tx_ring: u32,
+    /// Frames of the smallest ring that takes what is sent: its own, or one
+    /// behind it.
+    pub smallest_ring: u32,
     /// Bits per second of its link, if it has a speed.
     pub speed_bps: Option<u64>,
     /// The workers that drive it, and its place among each one's ports.
@@ -44,6 +45,8 @@ impl Known {
             let max_len = queues.iter().map(Port::max_len).min().unwrap_or(0);
             let rx_ring = queues.iter().map(|queue| queue.rings().0).min();
             let tx_ring = queues.iter().map(|queue| queue.rings().1).min();
+            let asked = request.ports.iter().find(|port| port.name == spec.name);
+            let behind = asked.and_then(|port| port.ring_behind);
             let workers = request.workers.iter().enumerate();
             let place = |name: &String| *name == spec.name;
             let workers =
@@ -53,7 +56,7 @@ impl Known {
                 backend: spec.backend,
                 max_len,
                 rx_ring: rx_ring.unwrap_or(0),
-                tx_ring: tx_ring.unwrap_or(0),
+                smallest_ring: tx_ring.into_iter().chain(behind).min().unwrap_or(0),
                 speed_bps: queues.first_mut().and_then(Port::speed_bps),
                 workers: workers.collect(),
             }

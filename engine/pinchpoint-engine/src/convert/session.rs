@@ -114,6 +114,11 @@ fn port_spec(
             "expected 1 to 32768",
         )?;
     }
+    check(
+        request.ring_behind.is_none_or(|ring| ring > 0),
+        key("ring_behind"),
+        "expected at least 1, or null",
+    )?;
     let backend = backend(request.backend);
     check(
         request.netns.is_none() || !matches!(backend, Backend::Mem | Backend::Dpdk),

@@ -86,7 +86,7 @@ fn share_budgets(plan: &mut Plan, known: &Known) {
             for stream in streams.iter_mut().filter(own) {
                 // An unpaced stream never catches up.
                 let share = stream.rate_fps.map_or(1.0, |rate_fps| rate_fps / total_fps);
-                stream.pacer = stream.pacer.clone().within(port.tx_ring, share);
+                stream.pacer = stream.pacer.clone().within(port.smallest_ring, share);
             }
         }
     }

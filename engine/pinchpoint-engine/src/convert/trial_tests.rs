@@ -10,7 +10,7 @@ fn known(ports: &[&str]) -> Known {
         backend: Backend::Mem,
         max_len: 9216,
         rx_ring: RING,
-        tx_ring: RING,
+        smallest_ring: RING,
         speed_bps: None,
         workers: vec![(0, place)],
     };

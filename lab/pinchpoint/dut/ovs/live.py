@@ -78,7 +78,7 @@ class OvsLive:
 
     def ready(self) -> Mapping[str, str]:
         """Every port has its queues; the limit of megaflows is the one asked for from the start."""
-        check_queues(self._scenario, self.control)
+        check_queues(self._scenario, self._places, self.control)
         return {**self.versions(), **self._limit_flows()}
 
     def versions(self) -> Mapping[str, str]:

@@ -80,7 +80,7 @@ def _check_ports(given: Given, source: Source) -> None:
     for port in given.ports:
         _check_affinity(source, port, given.dut)
     if datapath and datapath != Datapath.DPDK:
-        checks.no_nics(given, source, f'dut.datapath is "{datapath}"')
+        checks.no_vhost(given, source, f'dut.datapath is "{datapath}"')
     checks.nics(given.ports, source)
 
 

@@ -20,7 +20,7 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsPort, ports, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import PACKED, SPLIT, Scenario
 
 _T = TypeVar("_T")
 LOG_TIMEOUT_S = 1.0  # the switch may write its log by another thread
@@ -33,6 +33,8 @@ _LIMIT = re.compile(r"\(limit (\d+)\)")
 _EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
 _SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
 _OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
+_NEGOTIATED = re.compile(r"\|VHOST_CONFIG: \((\S+)\) negotiated Virtio features: 0x([0-9a-f]+)")
+_RING_PACKED = 34  # VIRTIO_F_RING_PACKED (Virtio 1.1, 6)
 _OFFLOADS = ("tx-checksumming", "tcp-segmentation-offload", "generic-segmentation-offload")
 
 
@@ -54,18 +56,21 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
     return found
 
 
-def check_queues(scenario: Scenario, control: Unixctl) -> None:
-    """Whether each engine port has its queues, on their cores; both ends must be up.
+def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> None:
+    """Whether each engine port has its queues, on their cores, and its rings' layout; both ends must be up.
 
-    Raises BenchError where the scenario asked for other queues or other cores.
+    Raises BenchError where the scenario asked for other queues, cores or layouts.
     """
     if spec(scenario).datapath not in POLLED:
         return
 
     def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
+        layouts = ring_layouts(Path(places.log).read_text(errors="replace"))
         for port in ports(scenario):
             _check_port(port, polled.get(port.name, {}))
+            if (layout := layouts.get(places.vhost_socket(port.name))) is not None:
+                _same(f"ring layout of {port.name}", port.ring_layout, layout)
 
     _soon(check, QUEUES_TIMEOUT_S)
 
@@ -120,6 +125,12 @@ def port_configs(text: str) -> dict[str, dict[str, str]]:
             pairs = (pair.partition("=") for pair in port[2].partition(": ")[2].split(", "))
             found[port[1]] = {name: value for name, _, value in pairs if value}
     return found
+
+
+def ring_layouts(text: str) -> dict[str, str]:
+    """The switch's log: socket of a vhost-user port -> the layout that was negotiated last."""
+    layouts = {socket: int(features, 16) >> _RING_PACKED & 1 for socket, features in _NEGOTIATED.findall(text)}
+    return {socket: PACKED if is_packed else SPLIT for socket, is_packed in layouts.items()}
 
 
 def rxq_affinity(text: str) -> dict[int, int]:

@@ -119,7 +119,7 @@ class ReferenceBench(PlainBench):
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of its vhost-user port. Raises InputError."""
-        return by_dpdk(self.scenario, self.places, number, port)
+        return replace(by_dpdk(self.scenario, self.places, number, port), ring_behind=spec(self.scenario).ring)
 
     def facts(self) -> Mapping[str, str]:
         """What is true of it, as its options."""

@@ -133,7 +133,10 @@ class TestpmdDevice(Defaults):
     def read(self, given: Given, source: Source) -> Callable[[], Read]:
         """A forwarder between two ports."""
         checks.own_cpus(given, source, "cpus", polls=True)
-        checks.no_nics(given, source, 'dut.kind is "testpmd"')
+        if given.dut.get("io") == MEMIF:
+            checks.no_vhost(given, source, f'dut.io is "{MEMIF}"')
+        else:
+            checks.no_nics(given, source, 'dut.kind is "testpmd"')
         checks.no_hosts(given, source, "testpmd")
         checks.names(given, source)
         checks.two_ports(given, source)

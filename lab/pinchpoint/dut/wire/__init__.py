@@ -156,7 +156,10 @@ class WireDevice(Defaults):
     def read(self, given: Given, source: Source) -> Callable[[], Read]:
         """Joined ports."""
         checks.own_cpus(given, source, "cpus", polls=given.dut.get("io") == VHOST_USER)
-        checks.no_nics(given, source, 'dut.kind is "wire"')
+        if given.dut.get("io") == VETH:
+            checks.no_vhost(given, source, f'dut.io is "{VETH}"')
+        else:
+            checks.no_nics(given, source, 'dut.kind is "wire"')
         checks.no_hosts(given, source, "wire")
         checks.names(given, source)
         if given.dut.get("io") == VHOST_USER:
