@@ -364,14 +364,12 @@ def _start_relay(resource: r.Relay) -> int:
 def ask_relay(resource: r.Relay, timeout_s: float = 2.0) -> str:
     """The account that a running relay prints now, a line of JSON. Raises DutError if it prints none."""
     account = Path(resource.account)
-    pid = _named_pid(resource)
+    pid = daemon_pid(resource)
     with account.open("rb") as answers:
         answers.seek(0, os.SEEK_END)
         try:
-            if pid is None:
-                raise ProcessLookupError
             os.kill(pid, signal.SIGUSR1)
-        except ProcessLookupError as error:  # also when it ends between being found and being asked
+        except ProcessLookupError as error:  # it ended between being found and being asked
             raise DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log)}") from error
         told = b""
         deadline = time.monotonic() + timeout_s
