@@ -144,15 +144,15 @@ def test_a_queues_core_is_the_one_that_was_asked_for_and_a_queue_without_one_is_
     left, right = wanted.ports
     pinned = replace(wanted, ports=(replace(left, rxq_affinity="0:1"), replace(right, rxq_affinity="0:1")))
     with stands(pinned) as setup, talking(setup) as control:
-        check_queues(pinned, control)
+        check_queues(pinned, setup.places, control)
         elsewhere = replace(pinned, ports=(replace(left, rxq_affinity="0:7"), right))
         with pytest.raises(BenchError, match="core of left's queue 0: asked for 7, found 1"):
-            check_queues(elsewhere, control)
+            check_queues(elsewhere, setup.places, control)
     # The only PMD is isolated by the pinned queue, so that nobody polls the other one.
     half = replace(wanted, ports=(replace(left, rxq_affinity="0:1"), right))
     with stands(half) as setup, talking(setup) as control:
         with pytest.raises(BenchError, match="receive queues of right: asked for 1, found 0") as caught:
-            check_queues(half, control)
+            check_queues(half, setup.places, control)
         assert "pin all queues" in caught.value.hint
 
 
