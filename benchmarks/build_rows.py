@@ -22,7 +22,6 @@ import engine_rows
 from contest import Aim, Contender, Contest, Line, Outcome, Sample
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.host import run_command
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.bench.resource import Namespace, TapLinks
 from pinchpoint.bulk.making import Bulk, allowed_s, timed_make, timed_removal
@@ -31,6 +30,7 @@ from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.places import OvsPlaces, ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.setup import prepare
@@ -75,7 +75,7 @@ def switch() -> Iterator[Switch]:
     setup = prepare(parse(SWITCH.format(cpu=min(1, cpu.present() - 1)), "benchmark.toml"), STATE_DIRECTORY)
     builder = Builder(setup.places.bench_id)
     builder.apply((*setup.resources, TapLinks(setup.places.dut_netns)))
-    control = Unixctl(ovs_places(setup.places).control, 60.0)
+    control = Unixctl(LOCAL, ovs_places(setup.places).control, 60.0)
     try:
         yield Switch(ovs_places(setup.places), control)
     finally:
@@ -145,13 +145,13 @@ def plain_rules(folder: Path, count: int, bench: Switch) -> Sample:
             )
     base = ["ovs-ofctl", "-O", "OpenFlow14"]
     began = time.monotonic()
-    run_command(
+    LOCAL.run(
         [*base, "add-flows", bench.places.management, str(path)],
         environment=bench.places.environment,
         timeout_s=allowed_s(count),
     )
     seconds = time.monotonic() - began
-    run_command([*base, "del-flows", bench.places.management], environment=bench.places.environment, timeout_s=300)
+    LOCAL.run([*base, "del-flows", bench.places.management], environment=bench.places.environment, timeout_s=300)
     return Sample(count / seconds, notes={"seconds": seconds})
 
 

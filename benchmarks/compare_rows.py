@@ -21,13 +21,13 @@ from rich.table import Table
 from scenario_text import one_way
 from scipy.stats import binomtest
 
-from pinchpoint.bench import host
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
 from pinchpoint.diagnose.comparing import decision_of
 from pinchpoint.diagnose.duet import Duet as Found
 from pinchpoint.diagnose.duet import compare_slices
 from pinchpoint.dut.device import Live
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
@@ -92,7 +92,7 @@ def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
         closing(setups[0].bench.open()) as first,
         closing(setups[1].bench.open()) as second,
         connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
-        host.kept_off(a.dut.cpus),
+        kept_off(a.dut.cpus),
     ):
         learn(pair)
         while len(found) < comparisons:

@@ -19,10 +19,11 @@ from contest import APART
 from cpu import CpuMeter, group_members
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.hugepages import pool as hugepage_pool
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.engine import protocol, streams
 from pinchpoint.engine.process import TX_BURST, find_engine
+from pinchpoint.host.hugepages import pool
+from pinchpoint.host.local import LOCAL
 
 SECONDS, SMOKE_SECONDS = 2.0, 0.2  # of every sample
 WARM_UP_S = 0.4
@@ -120,7 +121,7 @@ def trial(
 @contextlib.contextmanager
 def hugepages(pages: int) -> Iterator[None]:
     """`pages` free ones of 2 MiB inside the block, those added journalled like any bench."""
-    total, free = hugepage_pool()
+    total, free = pool(LOCAL)
     builder = Builder(f"bench-{secrets.token_hex(3)}")
     absent = max(0, pages - free)
     builder.apply([Hugepages(total, total + absent, needed=pages)] if absent else [])

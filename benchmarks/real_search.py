@@ -24,11 +24,11 @@ from rich.console import Console
 from rich.table import Table
 from table import PLAIN_WIDTH
 
-from pinchpoint.bench import host
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.diagnose.rejection import held_back, of_search
 from pinchpoint.dut import requirements
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Latency, Scenario, SearchMethod
@@ -100,7 +100,7 @@ def measure(scenario: Scenario, rounds: int, budget_s: float, duty: float, longe
     with standing_bench(setup, Listener()):
         live = setup.bench.open()
         bench = Standing(setup, live, [find_engine()], record, Listener(), began)
-        with measuring(bench) as measurer, host.kept_off(setup.scenario.dut.cpus):
+        with measuring(bench) as measurer, kept_off(setup.scenario.dut.cpus):
             for number in range(1, rounds + 1):
                 for hog, cpu in cpus.items():
                     for method in SearchMethod if number % 2 else reversed(SearchMethod):

@@ -14,10 +14,11 @@ from pathlib import Path
 
 import cpu
 
-from pinchpoint.bench.hugepages import pool
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.host.hugepages import pool
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario import load
@@ -53,7 +54,7 @@ def turned(scenario: Scenario) -> Turn:
                 instrument.close()
     except PinchpointError as error:
         failure = str(error)
-    return Turn(time.monotonic() - began, pool()[0], failure)
+    return Turn(time.monotonic() - began, pool(LOCAL)[0], failure)
 
 
 def measure(scenario: Scenario, benches: int) -> list[Turn]:
@@ -77,7 +78,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="print every turn instead of a summary")
     parser.add_argument("--smoke", action="store_true", help=f"{SMOKE_BENCHES} benches")
     given = parser.parse_args()
-    before = pool()[0]
+    before = pool(LOCAL)[0]
     turns = measure(load(given.scenario), SMOKE_BENCHES if given.smoke else given.benches)
     failed = sum(bool(turn.failure) for turn in turns)
     left = turns[-1].pages_total - before

@@ -15,8 +15,8 @@ from pathlib import Path
 from cpu import CpuMeter
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, Veth
+from pinchpoint.host.local import LOCAL
 
 NEAR, FAR = "near", "far"  # the interfaces
 NEAR_IP, FAR_IP = "10.255.0.1", "10.255.0.2"
@@ -77,18 +77,18 @@ def xdp_sink(link: Link) -> Iterator[Count]:
 def nft_sink(link: Link) -> Iterator[Count]:
     """Nftables at the device's ingress hook: an XDP program would cost senders of socket buffers more."""
     words = ("nft", f"add table netdev {_TABLE}; add counter netdev {_TABLE} frames; {_CHAIN}")
-    run_command(words, link.far)
-    run_command(("nft", f"add rule netdev {_TABLE} ingress counter name frames drop"), link.far)
+    LOCAL.run(words, link.far)
+    LOCAL.run(("nft", f"add rule netdev {_TABLE} ingress counter name frames drop"), link.far)
 
     def count() -> int:
-        listed = json.loads(run_command(("nft", "-j", "list", "counter", "netdev", _TABLE, "frames"), link.far))
+        listed = json.loads(LOCAL.run(("nft", "-j", "list", "counter", "netdev", _TABLE, "frames"), link.far))
         (packets,) = (entry["counter"]["packets"] for entry in listed["nftables"] if "counter" in entry)
         return int(packets)
 
     try:
         yield count
     finally:
-        run_command(("nft", f"delete table netdev {_TABLE}"), link.far)
+        LOCAL.run(("nft", f"delete table netdev {_TABLE}"), link.far)
 
 
 def counted(count: Count, members: list[int], core: int, seconds: float) -> tuple[float, CpuMeter]:

@@ -20,6 +20,7 @@ from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
 from pinchpoint.dut.ovs.places import ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine import streams
+from pinchpoint.host.local import LOCAL
 from pinchpoint.scenario import load
 from pinchpoint.sweep.setup import Setup, prepare
 
@@ -48,8 +49,8 @@ class Switch:
     def __init__(self, setup: Setup) -> None:
         self.setup = setup
         places = ovs_places(setup.places)
-        self._ports = Ports("br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
-        self._pmds = PmdThreads(Unixctl(places.control))
+        self._ports = Ports(LOCAL, "br0", places.management, {"1": "left", "2": "right"}, dict(places.environment))
+        self._pmds = PmdThreads(Unixctl(LOCAL, places.control))
 
     def forwarded(self, members: list[int], core: int, seconds: float) -> Sample:
         """What both ports sent over the next `seconds`, and what `members` took of the CPU for it."""

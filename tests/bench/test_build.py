@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 from bench_tools import ROOT, SCENARIO, STATE, marked_processes, run, wait_for, what_is_there
 
-from pinchpoint.bench import host, netlink
+from pinchpoint.bench import actions
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.resource import Daemon, Namespace, TapLinks
 from pinchpoint.bulk import veths
@@ -20,6 +20,7 @@ from pinchpoint.bulk.making import timed_make, timed_removal
 from pinchpoint.dut.ovs import bulk_flows as flows
 from pinchpoint.dut.ovs import bulk_ports as ports
 from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.host import netlink
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Build, MeasureKind
 from pinchpoint.scenario import parse
@@ -180,19 +181,19 @@ def test_after_kill_9_clean_leaves_nothing(what, method, count):
 def test_the_taps_of_many_ports_are_gone_before_their_switch_ends(nothing_left, monkeypatch):
     """A switch that ends with its taps leaves them to the kernel, which takes 20 ms for each."""
     seen = {}
-    remove = host.remove
+    remove = actions.remove
 
-    def noted(resource):
+    def noted(resource, host):
         is_switch = isinstance(resource, Daemon) and resource.name == SWITCH
         if is_switch or isinstance(resource, TapLinks):
             with netlink.Links(resource.netns) as links:
                 seen["before the switch" if is_switch else "before the taps"] = len(links.list())
-        remove(resource)
+        remove(resource, host)
 
     def leave_them(*_):
         raise Interrupted("interrupted")
 
-    monkeypatch.setattr(host, "remove", noted)
+    monkeypatch.setattr(actions, "remove", noted)
     monkeypatch.setattr(build, "timed_removal", leave_them)
     with pytest.raises(Interrupted):
         measured(building(what="ports", method="transaction", count=100))

@@ -7,9 +7,9 @@ from functools import partial
 import pytest
 from bench_tools import ROOT, kill_lab, run, start_watched, what_is_there
 
-from pinchpoint.bench import host
 from pinchpoint.dut import registry
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
@@ -144,7 +144,7 @@ def test_frames_beyond_what_its_softirqs_manage_are_the_devices_loss_and_are_cou
     rules = tmp_path / "slow.nft"
     rules.write_text(slow_rules("bridge" if kind == "bridge" else "ip"))
     with standing(scenario(kind)) as (live, trial):
-        host.run_command(["nft", "-f", str(rules)], live.places.dut_netns)
+        LOCAL.run(["nft", "-f", str(rules)], live.places.dut_netns)
         found = trial(100_000)
     lost = drops(found)
     assert lost, found.ledger

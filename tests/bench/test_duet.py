@@ -21,8 +21,9 @@ from bench_tools import (
 )
 from scenario_text import one_way
 
-from pinchpoint.bench import builder, host
+from pinchpoint.bench import builder
 from pinchpoint.bench.journal import Journal
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
 from pinchpoint.scenario import parse
@@ -96,7 +97,7 @@ def built_beside_a_frozen_twin(texts, fatal_entry):
     Journal.record = recorded
     twin = prepare(parse(texts[0], "a.toml"))
     other = prepare(parse(texts[1], "b.toml"), beside=twin)
-    with host.preferred(), standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
+    with preferred(), standing_bench(twin, Listener()), frozen(twin), standing_bench(other, Listener()):
         pass
 
 

@@ -11,7 +11,7 @@ import pytest
 from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
-from pinchpoint.bench.host import preferred
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Blocked
 from pinchpoint.scenario import load

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bench_tools import marked_processes, run
 
-from pinchpoint.bench.host import preferred
+from pinchpoint.host.priority import preferred
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.listener import Listener

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from pinchpoint.bench import host, hugepages
+from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.relay import RelayLink, plain_frames, relay
@@ -21,6 +21,9 @@ from pinchpoint.bench.resource import (
     Veth,
 )
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host import hugepages
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import BenchError
 from pinchpoint.observe.relay import Relays, parse_account
 
 SCHEMA = "/usr/share/openvswitch/vswitch.ovsschema"
@@ -98,7 +101,7 @@ class Path:
 @pytest.fixture
 def preferred():
     """The bench comes before what else runs here, as in every run."""
-    with host.preferred():
+    with preferred():
         yield
 
 
@@ -108,7 +111,7 @@ def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_fo
     builder = Builder(path.id)
     builder.apply(tuple(path.resources(["one", "two"])))
     try:
-        collector = Relays([path.relay])
+        collector = Relays(LOCAL, [path.relay])
         before = collector.snapshot().counters
         assert path.work("stream")["received_bytes"] > 100_000
         for kind in ("rr", "crr"):
@@ -116,7 +119,7 @@ def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_fo
             assert run["transactions"] > 10
             assert run["failed"] == 0
         after = collector.snapshot()
-        account = parse_account(host.ask_relay(path.relay))
+        account = parse_account(ask_relay(path.relay, LOCAL))
     finally:
         builder.undo()
     assert 0 < after.gauges["host/relay/relay/busy_share"] <= 1
@@ -135,7 +138,7 @@ def test_a_relay_whose_switch_never_connects_is_told_and_leaves_nothing(nothing_
     argv = [word if not word.endswith("s") or not word[:-1].isdigit() else "2s" for word in path.relay.argv]
     relay_in_haste = type(path.relay)(**{**_fields(path.relay), "argv": tuple(argv)})
     monkeypatch.setattr(path, "relay", relay_in_haste)
-    with pytest.raises(host.BenchError, match="no client connected to net_virtio_user1"):
+    with pytest.raises(BenchError, match="no client connected to net_virtio_user1"):
         Builder(path.id).apply(tuple(path.resources(["one"])))
 
 

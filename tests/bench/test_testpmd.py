@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from bench_tools import PINCHPOINT, STATE, kill_lab, marked_processes, start, wait_for, what_is_there
 
-from pinchpoint.bench import host
 from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import preferred
+from pinchpoint.host.processes import freeze, thaw
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario.read import parse
 from pinchpoint.sweep.frames import measuring
@@ -54,7 +56,7 @@ def bench(tmp_path, io, mode="io"):
         attach=lambda name, text: None,
         engine_log=tmp_path / "engine.log",
     )
-    with host.preferred(), standing_bench(setup, Listener()):
+    with preferred(), standing_bench(setup, Listener()):
         live = setup.bench.open()
         try:
             standing = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
@@ -99,14 +101,14 @@ def stop_in_turn():
     testpmd, engine = pids["dpdk-testpmd"], pids["pinchpoint-engine"[:15]]  # as the kernel shortens names
     time.sleep(0.25)
     try:
-        host.freeze(testpmd)
+        freeze(LOCAL, testpmd)
         time.sleep(0.1)
-        host.freeze(engine)
-        host.thaw(testpmd)
+        freeze(LOCAL, engine)
+        thaw(LOCAL, testpmd)
         time.sleep(0.05)
     finally:
-        host.thaw(testpmd)
-        host.thaw(engine)
+        thaw(LOCAL, testpmd)
+        thaw(LOCAL, engine)
 
 
 def test_clean_removes_what_a_killed_run_left(tmp_path, nothing_left):

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from bench_tools import pid_of
 
-from pinchpoint.bench import host
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
@@ -62,7 +62,7 @@ def standing(wanted):
     """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
     setup = prepare(wanted)
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    with host.preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+    with preferred(), standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
         with measuring(bench) as measurer:
             yield live, partial(measurer.trial, "search")

@@ -6,10 +6,11 @@ import time
 from contextlib import closing, contextmanager
 from dataclasses import replace
 
-from pinchpoint.bench.host import preferred
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import preferred
 from pinchpoint.scenario import parse
 from pinchpoint.sweep.frames import measuring
 from pinchpoint.sweep.listener import Listener
@@ -55,7 +56,7 @@ def stands(wanted):
 @contextmanager
 def talking(setup):
     """The switch's control socket."""
-    control = Unixctl(setup.places.control)
+    control = Unixctl(LOCAL, setup.places.control)
     try:
         yield control
     finally:

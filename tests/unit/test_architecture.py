@@ -16,17 +16,18 @@ MAY_IMPORT = {
     "model": set(),
     "keys": {"model"},
     "scenario": {"model", "keys", "dut"},
-    "dut": {"model", "keys", "bench", "bulk", "engine", "observe"},
-    "bench": {"model"},
-    "bulk": {"model", "bench"},
+    "host": {"model"},
+    "dut": {"model", "keys", "host", "bench", "bulk", "engine", "observe"},
+    "bench": {"model", "host"},
+    "bulk": {"model", "host", "bench"},
     "engine": {"model"},
-    "observe": {"model", "bench"},
+    "observe": {"model", "host", "bench"},
     "diagnose": {"model", "engine"},
     "search": {"model"},
     "store": {"model"},
     "report": {"model", "scenario"},
-    "sweep": {"model", "bench", "bulk", "dut", "engine", "observe", "diagnose", "search", "store"},
-    "cli": {"model", "scenario", "bench", "diagnose", "dut", "engine", "report", "store", "sweep"},
+    "sweep": {"model", "host", "bench", "bulk", "dut", "engine", "observe", "diagnose", "search", "store"},
+    "cli": {"model", "scenario", "host", "bench", "diagnose", "dut", "engine", "report", "store", "sweep"},
 }
 DOES_NO_IO = ("model", "search", "diagnose", "report")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http", "os", "io", "mmap"}
@@ -35,7 +36,7 @@ MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function
 MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
-STARTS_PROCESSES = {"bench/host.py", "bench/many.py", "engine/process.py", "observe/facts.py"}
+STARTS_PROCESSES = {"host/local.py", "host/many.py", "host/facts.py", "engine/process.py"}
 
 
 parsed = cache(ast.parse)
@@ -139,6 +140,45 @@ def test_processes_are_started_in_few_places():
 def test_whatever_starts_a_process_is_noticed(text):
     assert starts_processes(text)
     assert not starts_processes("import os\nos.kill(1, 2)\nself.executor.submit(a)")
+
+
+KERNELS_FILES = re.compile(r"/(proc|sys/(class|devices|kernel|module)|run/netns)(/|$)")
+REACHES_BENCHES = ("bench", "bulk", "dut", "observe")  # whatever they touch may be another host's
+OWN_FILES = {"bench/journal.py", "dut/ovs/programs.py", "dut/ovs/needs.py", "dut/ovs/daemons.py", "dut/registry.py"}
+
+
+def kernels_files(text):
+    """Literals, docstrings left out, that name files of the kernel."""
+    tree = parsed(text)
+    docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs
+        if is_text and KERNELS_FILES.match(node.value):
+            yield node.value
+
+
+def test_the_kernels_files_and_sockets_are_a_hosts():
+    """What runs on another host must be asked there: `Host.read`, `run`, `connect`."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = str(path.relative_to(PACKAGE))
+        if name.startswith("host/") or name == "engine/process.py":
+            continue
+        assert list(kernels_files(path.read_text())) == [], name
+        assert "socket" not in set(imports_of(path.read_text())), name
+
+
+@pytest.mark.parametrize("part", REACHES_BENCHES)
+def test_what_reaches_benches_reads_and_writes_by_a_host(part):
+    """But for the journal, which is the lab's own, and what is asked of programs before a bench is planned."""
+    for path in modules(part):
+        if str(path.relative_to(PACKAGE)) not in OWN_FILES:
+            found = does_io(path.read_text()) - {"pathlib", "os", "open"}  # paths, Bench.open
+            assert not [name for name in found if "host.read" not in name], f"{path}: {found}"
+
+
+def test_a_file_of_the_kernel_is_noticed():
+    assert list(kernels_files('x = f"/proc/{pid}/stat"')) == ["/proc/"]
+    assert list(kernels_files('"""See /proc/stat."""\nx = f"{PROC}/stat"')) == []
 
 
 def test_functions_fit_a_screen_and_files_an_idea():

@@ -1,15 +1,16 @@
 """Applies plans: journal first, then act; and takes down what was built, also in another process."""
 
-import signal
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from pinchpoint.bench import host
+from pinchpoint.bench import actions as act
 from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Foreign, Journal, journals, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
 from pinchpoint.bench.resource import AnyResource
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
@@ -17,16 +18,6 @@ OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
 
 def _silent(_number: int, _total: int, _what: str) -> None:
     return
-
-
-@contextmanager
-def signals_wait() -> Iterator[None]:
-    """Inside, SIGINT, SIGTERM and SIGHUP wait: what is half removed would have to be found again."""
-    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
 
 class Builder:
@@ -72,9 +63,9 @@ def _execute(journal: Journal, actions: Sequence[Action], on_action: OnAction) -
         try:
             if isinstance(action, Create):
                 journal.record("create", action.resource)
-                host.create(action.resource)
+                act.create(action.resource, LOCAL)
             else:
-                host.remove(action.resource)
+                act.remove(action.resource, LOCAL)
                 journal.record("removed", action.resource)
         except OSError as error:
             raise BenchError(f"{what}: {_words(error)}") from error
@@ -86,11 +77,11 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
     left: list[str] = []
     try:
         present, foreign = journal.present(), journal.foreign()
-        by_name = host.named_after(journal.bench_id, journal.path.parent) if foreign else []
+        by_name = act.named_after(journal.bench_id, journal.path.parent, LOCAL) if foreign else []
         for action in plan([*present, *(one for one in by_name if one not in present)], ()):
             what = action.resource.describe()
             try:
-                host.remove(action.resource)
+                act.remove(action.resource, LOCAL)
             except (OSError, PinchpointError) as error:
                 left.append(f"{what}: {_words(error)}")
                 continue

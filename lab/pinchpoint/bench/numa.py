@@ -1,53 +1,18 @@
-"""NUMA: which nodes this machine has, where the two ends of the traffic go, and where memory is taken.
+"""Where the two ends of the traffic go on a machine with several NUMA nodes. Pure; tested on made-up machines."""
 
-Placing is pure and tested on made-up machines; only `read_topology` and `memory_on` touch this one.
-Sources: Documentation/ABI/stable/sysfs-devices-node, set_mempolicy(2).
-"""
-
-import ctypes
-import os
-import platform
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.host.numa import Topology
+from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Host, MeasureKind, NumaPlacement, Point, Scenario
 
-NODES = Path("/sys/devices/system/node")
-_MPOL_DEFAULT, _MPOL_BIND = 0, 2
-_SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "riscv64": 237, "ppc64le": 261, "s390x": 270}
-_GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "riscv64": 236, "ppc64le": 260, "s390x": 269}
-_MASK_BITS = 1024  # nodes that a kernel can be built for
-_WORD_BITS = 8 * ctypes.sizeof(ctypes.c_ulong)
 _SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
-
 
 Moved = Callable[[Scenario, tuple[int, ...]], Scenario]
 """Puts a scenario's device on other CPUs."""
 Place = Callable[[Scenario], tuple[Scenario, dict[str, str]]]
-
-
-@dataclass(frozen=True)
-class Topology:
-    """The machine's nodes with their CPUs; a node may have memory alone."""
-
-    cpus: Mapping[int, tuple[int, ...]]  # node -> CPUs, rising
-
-    def node_of(self, cpu: int) -> int | None:
-        """The node that a CPU belongs to; None if the machine does not have it."""
-        return next((node for node, cpus in self.cpus.items() if cpu in cpus), None)
-
-    def nodes_of(self, cpus: Collection[int]) -> tuple[int, ...]:
-        """The nodes of several CPUs, rising."""
-        return tuple(sorted({node for cpu in cpus if (node := self.node_of(cpu)) is not None}))
-
-    @property
-    def with_cpus(self) -> tuple[int, ...]:
-        """The nodes on which a thread can run."""
-        return tuple(sorted(node for node, cpus in self.cpus.items() if cpus))
 
 
 @dataclass(frozen=True)
@@ -66,36 +31,6 @@ class Placed:
     second: tuple[int, ...]
     first_nodes: tuple[int, ...]
     second_nodes: tuple[int, ...]
-
-
-def cpu_list(text: str) -> tuple[int, ...]:
-    """A kernel's CPU list, e.g. `0-3,8,10-11`; empty text is no CPU. Raises ValueError."""
-    found: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        low, high = int(first), int(last or first)
-        if not 0 <= low <= high < 1 << 20:
-            raise ValueError(f"{part!r} is not a range of CPUs")
-        found.update(range(low, high + 1))
-    return tuple(sorted(found))
-
-
-def read_topology(folder: Path = NODES, usable: Collection[int] | None = None) -> Topology:
-    """The nodes of the machine that runs this, with `usable` CPUs (None: those that this process may use).
-
-    A kernel without NUMA has one node with all of them. Raises InputError for a file that is none of the kernel's.
-    """
-    allowed = os.sched_getaffinity(0) if usable is None else set(usable)
-    nodes: dict[int, tuple[int, ...]] = {}
-    for place in folder.glob("node[0-9]*"):
-        try:
-            cpus = cpu_list((place / "cpulist").read_text())
-            nodes[int(place.name.removeprefix("node"))] = tuple(cpu for cpu in cpus if cpu in allowed)
-        except OSError:
-            continue  # a node that went offline meanwhile
-        except ValueError as error:
-            raise InputError(f"{place / 'cpulist'}: {error}") from error
-    return Topology(dict(sorted(nodes.items())) or {0: tuple(sorted(allowed))})
 
 
 def place(placement: NumaPlacement, topology: Topology, wanted: Ends, taken: Sequence[int] = ()) -> Placed:
@@ -245,56 +180,3 @@ def daemon_nodes(scenario: Scenario, topology: Topology) -> tuple[int, ...] | No
     if scenario.numa is NumaPlacement.ANY or len(topology.cpus) < 2:
         return None
     return topology.nodes_of(scenario.dut.cpus) or None
-
-
-@contextmanager
-def memory_on(nodes: Collection[int] | None) -> Iterator[None]:
-    """Inside, this thread and the processes that it starts take memory from `nodes` alone; None changes nothing.
-
-    A policy is inherited over fork and exec (set_mempolicy(2)), so no launcher is needed, and ends with
-    the process. Raises RequirementError if the kernel refuses, e.g. a node that does not exist.
-    """
-    if nodes is None:
-        yield
-        return
-    before = _policy()
-    _set_policy(_MPOL_BIND, nodes)
-    try:
-        yield
-    finally:
-        _set_policy(*before)
-
-
-def _policy() -> tuple[int, tuple[int, ...]]:
-    """(mode, nodes) of the calling thread."""
-    mode, mask = ctypes.c_int(), _mask(())
-    _system_call(_GET_MEMPOLICY, ctypes.byref(mode), mask, _MASK_BITS, None, 0)
-    nodes = tuple(bit for bit in range(_MASK_BITS) if mask[bit // _WORD_BITS] >> bit % _WORD_BITS & 1)
-    return mode.value, nodes
-
-
-def _set_policy(mode: int, nodes: Collection[int]) -> None:
-    if mode == _MPOL_DEFAULT or not nodes:
-        _system_call(_SET_MEMPOLICY, mode, None, 0)
-    else:
-        # The kernel reads one bit less than the length passed to it.
-        _system_call(_SET_MEMPOLICY, mode, _mask(nodes), _MASK_BITS + 1)
-
-
-def _mask(nodes: Collection[int]) -> "ctypes.Array[ctypes.c_ulong]":
-    words = (ctypes.c_ulong * (_MASK_BITS // _WORD_BITS + 1))()
-    for node in nodes:
-        words[node // _WORD_BITS] |= 1 << node % _WORD_BITS
-    return words
-
-
-def _system_call(numbers: Mapping[str, int], *arguments: object) -> None:
-    machine = platform.machine()
-    if machine not in numbers:
-        raise RequirementError(f"binding memory to NUMA nodes is not known for {machine}", 'numa = "any"')
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    # Each of the arguments is as wide as a register.
-    wide = [ctypes.c_long(one) if isinstance(one, int) else one for one in arguments]
-    if call(ctypes.c_long(numbers[machine]), *wide) < 0:
-        reason = os.strerror(ctypes.get_errno())
-        raise RequirementError(f"the kernel does not bind memory to a NUMA node: {reason}", 'numa = "any"')

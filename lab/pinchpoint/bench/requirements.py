@@ -1,12 +1,13 @@
 """What a machine must have for a bench: every probe names what is missing and the command that provides it."""
 
 import os
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from pinchpoint.bench.hugepages import available
+from pinchpoint.host.facts import modules_folder
+from pinchpoint.host.hugepages import available
+from pinchpoint.host.interface import PROC, SYS
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.scenario import Scenario
 
 
@@ -42,13 +43,13 @@ def root() -> Probe:
 
 def command(name: str, package: str) -> Probe:
     """Whether a program is installed; `package` provides it."""
-    path = shutil.which(name)
+    path = LOCAL.which(name)
     return Probe(name, path is not None, path or "not installed", f"apt-get install {package}")
 
 
 def cpus(cpus: Sequence[int], least: int) -> Probe:
     """Whether these CPUs can be used, and there are `least` of them."""
-    usable = os.sched_getaffinity(0)
+    usable = LOCAL.cpus()
     missing = sorted(set(cpus) - usable)
     have = ", ".join(map(str, sorted(usable)))
     if missing:
@@ -60,10 +61,9 @@ def cpus(cpus: Sequence[int], least: int) -> Probe:
 
 def kernel_module(name: str, otherwise: str) -> Probe:
     """Whether it is loaded, built in, or can be loaded; `otherwise` says how to do without it."""
-    if Path("/sys/module", name).exists():
+    if LOCAL.exists(f"{SYS}/module/{name}"):
         return Probe(f"kernel module {name}", True, "loaded")
-    release = os.uname().release
-    folder = Path("/lib/modules", release)
+    release, folder = LOCAL.release(), modules_folder()
     if any(folder.rglob(f"{name}.ko*")):
         return Probe(f"kernel module {name}", True, "can be loaded")
     detail = f"the running kernel {release} has no module {name}: no {name}.ko in {folder}"
@@ -75,7 +75,7 @@ def hugepages(pages: int, otherwise: str) -> Probe:
     """Whether there is memory for `pages` of 2 MiB; `otherwise` says how to do without them."""
     name = "hugepages"
     try:
-        free = available()
+        free = available(LOCAL)
     except OSError:
         hint = f"boot a kernel with CONFIG_HUGETLBFS, or {otherwise}"
         return Probe(name, False, "this kernel has no 2 MiB hugepages", hint)
@@ -89,7 +89,7 @@ def hugepages(pages: int, otherwise: str) -> Probe:
 
 def available_mb() -> int:
     """Memory that a process could have, MiB."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
+    for line in LOCAL.read(f"{PROC}/meminfo").splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) // 1024
     return 0

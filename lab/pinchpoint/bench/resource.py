@@ -4,14 +4,12 @@ A resource names everything that is needed to remove it, so that `pinchpoint cle
 can do so in another process, after a crash, from the journal alone.
 """
 
-import shlex
 from typing import ClassVar
 
 import msgspec
 
-COMMAND_TIMEOUT_S = 120.0  # of one that does not say otherwise
-MOST_WORDS = 1_000  # of a command that people are shown
-ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, shell_line
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 
 class Resource(msgspec.Struct, frozen=True, tag_field="kind", forbid_unknown_fields=True):
@@ -202,14 +200,3 @@ AnyResource = (
     | Relay
     | TapLinks
 )
-
-
-def shell_line(argv: tuple[str, ...], netns: str | None, cpus: tuple[int, ...] | None) -> str:
-    """The command as one would type it, for people; never given to a shell."""
-    prefix: list[str] = ["ip", "netns", "exec", netns] if netns else []
-    if cpus is not None:
-        prefix += ["taskset", "-c", ",".join(map(str, cpus))]
-    if len(argv) > MOST_WORDS:
-        shown = shlex.join([*prefix, *argv[: MOST_WORDS // 10]])
-        return f"{shown} ...    # {len(argv) - MOST_WORDS // 10:,} more words"
-    return shlex.join([*prefix, *argv])

@@ -1,15 +1,15 @@
 """Veth pairs in bulk between two namespaces, both ends down, as `ip link add` makes them.
 
 All methods but `process` put them into groups of a thousand and remove a group at a time
-(bench/netlink.py says why).
+(host/netlink.py says why).
 """
 
 import resource
 from dataclasses import dataclass
 
-from pinchpoint.bench.many import run_fed, run_many
-from pinchpoint.bench.netlink import FIRST_GROUP, GROUP_SIZE, Links, count_links
 from pinchpoint.bulk.watch import Watch
+from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.netlink import FIRST_GROUP, GROUP_SIZE, Links, count_links
 
 METHODS = ("process", "file", "netlink")
 _PIPE_BYTES = 4096  # ip -batch acts line by line: what is in the pipe is not made yet

@@ -6,8 +6,9 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from pinchpoint.bench import numa
 from pinchpoint.dut.placement import alike
+from pinchpoint.host import numa
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
@@ -59,7 +60,7 @@ class Program:
     @property
     def expected_s(self) -> float:
         """About how long the run takes on this machine without a budget."""
-        needless = alike(self.units, numa.read_topology())
+        needless = alike(self.units, numa.read_topology(LOCAL))
         return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
 
     def repeated(self, repeats: int | None) -> "Program":

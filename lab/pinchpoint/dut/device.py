@@ -16,12 +16,15 @@ from typing import ClassVar, Final, Protocol
 
 from msgspec import UNSET, UnsetType
 
-from pinchpoint.bench.host import CommandFailed
-from pinchpoint.bench.numa import Topology
 from pinchpoint.bench.requirements import Probe
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, AnyResource, Daemon, Relay
+from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.engine.protocol import BackendName
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.numa import Topology
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
 from pinchpoint.keys.reader import Element, Values
@@ -46,6 +49,7 @@ class Places:
 
     bench_id: str
     directory: PurePosixPath
+    host: Machine = LOCAL  # on which the device runs
 
     @property
     def dut_netns(self) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from pinchpoint.bench import numa
-from pinchpoint.bench.numa import Topology
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.numa import Topology
 from pinchpoint.model.scenario import Scenario
 
 

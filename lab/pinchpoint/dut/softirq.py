@@ -9,14 +9,14 @@ both links, and those of every other interface of the host.
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
-from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
 from pinchpoint.dut.device import Attachment, Given, Pages, Places, PlainBench, PlainLive, Seen
+from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
@@ -68,7 +68,7 @@ def check(given: Given, source: Source, kind: str) -> None:
 
 def steering() -> Probe:
     """Whether the kernel can choose the CPU of received frames."""
-    there = Path("/sys/class/net/lo/queues/rx-0/rps_cpus").exists()
+    there = LOCAL.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
 
@@ -93,7 +93,7 @@ def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]
 
 
 def _steering(port: Port) -> str:
-    return f"/sys/class/net/{port.name}/queues/rx-0/rps_cpus"
+    return f"{SYS}/class/net/{port.name}/queues/rx-0/rps_cpus"
 
 
 def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
@@ -129,16 +129,18 @@ class Softnet:
     """What the softirqs of each CPU did with received frames, whatever their interface."""
 
     name = "softnet"
-    FILE = Path("/proc/net/softnet_stat")
+    FILE = f"{PROC}/net/softnet_stat"
 
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self._cpus = frozenset(cpus)
-        self._measured = float(irq_time_is_separate() is True)
+    def __init__(self, host: Host, cpus: Sequence[int]) -> None:
+        self._host, self._cpus = host, frozenset(cpus)
+        self._measured = float(irq_time_is_separate(host) is True)
 
     def can_run(self) -> str | None:
         """Always, on Linux with its CPU in the last column (5.10)."""
         try:
-            return None if softnet(self.FILE.read_text()) else f"{self.FILE}: names no CPU; it does from Linux 5.10"
+            return (
+                None if softnet(self._host.read(self.FILE)) else f"{self.FILE}: names no CPU; it does from Linux 5.10"
+            )
         except OSError as error:
             return str(error)
 
@@ -150,7 +152,7 @@ class Softnet:
         at_s = time.monotonic()
         counters = {
             f"host/softnet/{cpu}/{name}": value
-            for cpu, values in softnet(self.FILE.read_text()).items()
+            for cpu, values in softnet(self._host.read(self.FILE)).items()
             if cpu in self._cpus
             for name, value in values.items()
         }
@@ -177,7 +179,7 @@ class KernelLive(PlainLive):
     def collectors(self) -> list[Collector]:
         """The links' counters at both ends, the kind's own, the CPUs'."""
         names, places = [port.name for port in self._scenario.ports], self.places
-        ends = [Links(places.engine_netns, "engine", names), Links(places.dut_netns, "dut", names)]
+        ends = [Links(LOCAL, places.engine_netns, "engine", names), Links(places.host, places.dut_netns, "dut", names)]
         return [*ends, *self.own(), *self.witnesses()]
 
     def own(self) -> list[Collector]:
@@ -186,17 +188,18 @@ class KernelLive(PlainLive):
 
     def witnesses(self) -> list[Collector]:
         """What the softirqs did."""
-        return [CpuTime(self._scenario.dut.cpus), Softnet(self._scenario.dut.cpus)]
+        host, cpus = self.places.host, self._scenario.dut.cpus
+        return [CpuTime(host, cpus), Softnet(host, cpus)]
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         wanted, found = cpu_mask(self._scenario.dut.cpus), {}
         for port in self._scenario.ports:
-            mask = run_command(["cat", _steering(port)], self.places.dut_netns).strip()
+            mask = self.places.host.run(["cat", _steering(port)], self.places.dut_netns).strip()
             if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
                 raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")
             found[f"rps_cpus of {port.name}"] = mask
-        backlog = Path("/proc/sys/net/core/netdev_max_backlog").read_text().strip()
+        backlog = self.places.host.read(f"{PROC}/sys/net/core/netdev_max_backlog").strip()
         return {**found, "net.core.netdev_max_backlog": backlog}  # the host's: the bench leaves it as it is
 
 

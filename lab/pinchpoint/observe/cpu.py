@@ -6,12 +6,11 @@ process's ticks hold those of its threads that have ended.
 
 import gzip
 import os
-import platform
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
-from pinchpoint.bench.host import marked_pids
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.processes import marked_pids
 from pinchpoint.observe.snapshot import Snapshot
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
@@ -24,19 +23,19 @@ class CpuTime:
 
     name = "cpu-time"
 
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self._cpus = frozenset(cpus)
-        self._separate = irq_time_is_separate()
+    def __init__(self, host: Host, cpus: Sequence[int]) -> None:
+        self._host, self._cpus = host, frozenset(cpus)
+        self._separate = irq_time_is_separate(host)
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
-        return None if Path("/proc/stat").exists() else "/proc/stat: not mounted"
+        return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
         """`host/cpu/N/{busy,softirq,irq,steal}_ticks`; gauge `host/irq_time_separate`: 0 or 1."""
         at_s = time.monotonic()
         counters: dict[str, int] = {}
-        for cpu, ticks in cpu_ticks(Path("/proc/stat").read_text()).items():
+        for cpu, ticks in cpu_ticks(self._host.read(f"{PROC}/stat")).items():
             if cpu in self._cpus:
                 counters[f"host/cpu/{cpu}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
                 counters |= {f"host/cpu/{cpu}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
@@ -56,14 +55,15 @@ def cpu_ticks(text: str) -> dict[int, dict[str, int]]:
     return found
 
 
-def irq_time_is_separate() -> bool | None:
+def irq_time_is_separate(host: Host) -> bool | None:
     """Whether the time of interrupts is taken out of that of the process they interrupt; None: not known.
 
     From the kernel's own configuration (CONFIG_IRQ_TIME_ACCOUNTING), where it can be read.
     """
-    for path in (Path("/proc/config.gz"), Path(f"/boot/config-{platform.release()}")):
+    for path in (f"{PROC}/config.gz", f"/boot/config-{host.release()}"):
         try:
-            text = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+            text = host.read_bytes(path)
+            text = gzip.decompress(text) if path.endswith(".gz") else text
         except (OSError, EOFError):
             continue
         return _OWN_OPTION in text.decode(errors="replace").splitlines()
@@ -75,14 +75,14 @@ class BenchProcesses:
 
     name = "processes"
 
-    def __init__(self, bench_id: str) -> None:
-        self._bench_id = bench_id
+    def __init__(self, host: Host, bench_id: str) -> None:
+        self._host, self._bench_id = host, bench_id
         self._names: dict[tuple[int, str], str] = {}  # process and its name -> what it is called here
         self._used: dict[str, int] = {}  # how many of one name there have been
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
-        return None if Path("/proc/self/stat").exists() else "/proc: not mounted"
+        return None if self._host.exists(f"{PROC}/self/stat") else f"{PROC}: not mounted"
 
     def snapshot(self) -> Snapshot:
         """`host/process/NAME/ticks`, gauge `.../cpu`; the second of one name is `NAME-2`.
@@ -93,7 +93,7 @@ class BenchProcesses:
         """
         at_s = time.monotonic()
         own = os.times()
-        ticks_per_s = os.sysconf("SC_CLK_TCK")
+        ticks_per_s = self._host.ticks_per_s()
         spent_s = own.user + own.system + own.children_user + own.children_system
         counters = {"host/process/lab/ticks": round(spent_s * ticks_per_s)}
         gauges: dict[str, float] = {}
@@ -104,11 +104,11 @@ class BenchProcesses:
 
     def _processes(self) -> Iterator[tuple[str, int, int]]:
         """(name, ticks, CPU it ran on last) by process, in the order of their ids."""
-        for pid in sorted(marked_pids(self._bench_id)):
-            place = Path(f"/proc/{pid}")
+        for pid in sorted(marked_pids(self._host, self._bench_id)):
+            place = f"{PROC}/{pid}"
             try:
-                name = process_name((place / "cmdline").read_bytes())
-                ticks, cpu = process_ticks((place / "stat").read_text())
+                name = process_name(self._host.read_bytes(f"{place}/cmdline"))
+                ticks, cpu = process_ticks(self._host.read(f"{place}/stat"))
             except (OSError, ValueError, IndexError):
                 continue  # it ended between listing and reading
             yield self._called(pid, name), ticks, cpu
@@ -125,7 +125,7 @@ def process_name(cmdline: bytes) -> str:
     words = [word.decode(errors="replace") for word in cmdline.split(b"\0") if word]
     if not words:
         raise ValueError("no command line")
-    name = Path(words[0]).name.replace("/", "") or "unnamed"
+    name = words[0].rpartition("/")[2] or "unnamed"
     return "relay" if name == "pinchpoint-engine" and "relay" in words[1:2] else name
 
 

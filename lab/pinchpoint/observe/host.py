@@ -3,12 +3,12 @@
 Formats: proc(5); schedstat: Documentation/scheduler/sched-stats.rst in the kernel.
 """
 
-import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.local import LOCAL
 from pinchpoint.observe.snapshot import Snapshot
 
 
@@ -17,19 +17,19 @@ class CpuSteal:
 
     name = "cpu"
 
-    def __init__(self, cpus: Sequence[int]) -> None:
-        self._cpus = tuple(cpus)
+    def __init__(self, host: Host, cpus: Sequence[int]) -> None:
+        self._host, self._cpus = host, tuple(cpus)
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
-        return None if Path("/proc/stat").exists() else "/proc/stat: not mounted"
+        return None if self._host.exists(f"{PROC}/stat") else f"{PROC}/stat: not mounted"
 
     def snapshot(self) -> Snapshot:
         """`host/cpu/N/steal_ticks`, in ticks of 1/SC_CLK_TCK seconds."""
         at_s = time.monotonic()
         wanted = {f"cpu{cpu}": cpu for cpu in self._cpus}
         counters = {}
-        for line in Path("/proc/stat").read_text().splitlines():
+        for line in self._host.read(f"{PROC}/stat").splitlines():
             words = line.split()
             if words and words[0] in wanted and len(words) > 8:
                 counters[f"host/cpu/{wanted[words[0]]}/steal_ticks"] = int(words[8])
@@ -38,7 +38,7 @@ class CpuSteal:
 
 def ticks_to_seconds(ticks: float) -> float:
     """Clock ticks of /proc/stat as seconds."""
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return ticks / LOCAL.ticks_per_s()
 
 
 class PacketThreads:
@@ -49,14 +49,15 @@ class PacketThreads:
 
     name = "threads"
 
-    def __init__(self, pidfile: str, polling: re.Pattern[str], main: re.Pattern[str]) -> None:
-        self._pidfile = Path(pidfile)
+    def __init__(self, host: Host, pidfile: str, polling: re.Pattern[str], main: re.Pattern[str]) -> None:
+        self._host, self._pidfile = host, pidfile
         self._polling = polling
         self._main = main
 
     def can_run(self) -> str | None:
         """Needs the kernel's scheduler statistics."""
-        return None if Path("/proc/self/schedstat").exists() else "/proc/self/schedstat: CONFIG_SCHED_INFO is off"
+        there = self._host.exists(f"{PROC}/self/schedstat")
+        return None if there else f"{PROC}/self/schedstat: CONFIG_SCHED_INFO is off"
 
     def snapshot(self) -> Snapshot:
         """`host/thread/NAME/{run,run_delay}_ns`, `.../involuntary_switches`; gauge `.../cpu`.
@@ -66,11 +67,12 @@ class PacketThreads:
         at_s = time.monotonic()
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
+        read = self._host.read
         for task, thread, forwards in self._threads():
             try:
-                run, delay = (task / "schedstat").read_text().split()[:2]
-                status = (task / "status").read_text()
-                cpu = (task / "stat").read_text().rpartition(")")[2].split()[36]
+                run, delay = read(f"{task}/schedstat").split()[:2]
+                status = read(f"{task}/status")
+                cpu = read(f"{task}/stat").rpartition(")")[2].split()[36]
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading
             if not forwards:
@@ -84,18 +86,18 @@ class PacketThreads:
                 counters[f"host/thread/{thread}/involuntary_switches"] = int(found[1])
         return Snapshot(at_s, counters, gauges)
 
-    def _threads(self) -> Iterator[tuple[Path, str, bool]]:
+    def _threads(self) -> Iterator[tuple[str, str, bool]]:
         """(its place in /proc, its name, whether it may forward frames) of every thread of the DUT."""
         try:
-            tasks = Path(f"/proc/{int(self._pidfile.read_text())}/task")
-            for task in tasks.iterdir():
-                comm = (task / "comm").read_text().strip()
-                main = task.name == tasks.parent.name
-                if main and self._main.fullmatch(comm):
+            pid = int(self._host.read(self._pidfile))
+            for number in self._host.names(f"{PROC}/{pid}/task"):
+                task = f"{PROC}/{pid}/task/{number}"
+                comm = self._host.read(f"{task}/comm").strip()
+                if int(number) == pid and self._main.fullmatch(comm):
                     yield task, "main", True
                 elif self._polling.fullmatch(comm):
                     yield task, comm, True
                 else:
-                    yield task, f"{comm.replace('/', '-')}-{task.name}", False
+                    yield task, f"{comm.replace('/', '-')}-{number}", False
         except (OSError, ValueError):
             return  # the daemon is gone: its absence shows where it is asked for packets

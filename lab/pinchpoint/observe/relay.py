@@ -2,12 +2,12 @@
 
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from pinchpoint.bench.host import ask_relay
+from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.resource import Relay
+from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.cpu import process_ticks
 from pinchpoint.observe.snapshot import Snapshot
@@ -57,8 +57,8 @@ class Relays:
 
     name = "relays"
 
-    def __init__(self, relays: Sequence[Relay]) -> None:
-        self._relays = tuple(relays)
+    def __init__(self, host: Host, relays: Sequence[Relay]) -> None:
+        self._host, self._relays = host, tuple(relays)
 
     def can_run(self) -> str | None:
         """Always: a relay that is part of the bench answers."""
@@ -75,9 +75,9 @@ class Relays:
         counters: dict[str, int] = {}
         gauges: dict[str, float] = {}
         for relay in self._relays:
-            account = parse_account(ask_relay(relay))
+            account = parse_account(ask_relay(relay, self._host))
             # Its processor time alone says nothing: it asks for frames also when none come.
-            counters |= _ticks(relay)
+            counters |= self._ticks(relay)
             counters[f"host/relay/{relay.name}/busy_ns"] = round(account.busy_share * account.elapsed_s * 1e9)
             gauges[f"host/relay/{relay.name}/cpu"] = relay.cpu
             gauges[f"host/relay/{relay.name}/busy_share"] = account.busy_share
@@ -91,10 +91,9 @@ class Relays:
                     counters[f"{place}/rx_missed"] = port.rx_missed
         return Snapshot(at_s, counters, gauges)
 
-
-def _ticks(relay: Relay) -> dict[str, int]:
-    try:
-        pid = int(Path(relay.pidfile).read_text())
-        return {f"host/relay/{relay.name}/ticks": process_ticks(Path(f"/proc/{pid}/stat").read_text())[0]}
-    except (OSError, ValueError, IndexError):
-        return {}  # it has ended since it answered
+    def _ticks(self, relay: Relay) -> dict[str, int]:
+        try:
+            pid = int(self._host.read(relay.pidfile))
+            return {f"host/relay/{relay.name}/ticks": process_ticks(self._host.read(f"{PROC}/{pid}/stat"))[0]}
+        except (OSError, ValueError, IndexError):
+            return {}  # it has ended since it answered

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
-from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.observe.snapshot import Snapshot
 
 _SOCKET = re.compile(r"^p_\w+\s+\S+\s+\d+\s+\d+\s+\S+:(?P<port>[\w.-]+)\s")
@@ -44,8 +44,8 @@ class PacketSockets:
 
     name = "sockets"
 
-    def __init__(self, netns: str, ports: Sequence[str]) -> None:
-        self._netns = netns
+    def __init__(self, host: Host, netns: str, ports: Sequence[str]) -> None:
+        self._host, self._netns = host, netns
         self._ports = tuple(ports)
 
     def can_run(self) -> str | None:
@@ -59,16 +59,16 @@ class PacketSockets:
         return Snapshot(at_s, {f"host/socket/{port}/drops": drops[port] for port in self._ports if port in drops})
 
     def _read(self) -> str:
-        return run_command(["ss", "-0", "-a", "-e", "-m", "-O", "-H"], self._netns)
+        return self._host.run(["ss", "-0", "-a", "-e", "-m", "-O", "-H"], self._netns)
 
 
 class Links:
     """The kernel's own counters of every veth end in a namespace."""
 
-    def __init__(self, netns: str, side: str, ports: Sequence[str]) -> None:
+    def __init__(self, host: Host, netns: str, side: str, ports: Sequence[str]) -> None:
         """`side` is `dut` or `engine`: which end of the links the namespace holds."""
         self.name = f"links-{side}"
-        self._netns = netns
+        self._host, self._netns = host, netns
         self._side = side
         self._ports = tuple(ports)
 
@@ -89,4 +89,4 @@ class Links:
         return Snapshot(at_s, counters)
 
     def _read(self) -> str:
-        return run_command(["ip", "-n", self._netns, "-s", "-j", "link", "show"])
+        return self._host.run(["ip", "-n", self._netns, "-s", "-j", "link", "show"])

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose.metrics import Own, of_trial
 from pinchpoint.diagnose.relative import is_enough, relative_metrics
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
@@ -46,7 +46,7 @@ class ReferenceBench:
         with ExitStack() as made:
             engine = [find_engine()]
             setup = prepare(reference)
-            made.enter_context(host.preferred())
+            made.enter_context(preferred())
             made.enter_context(standing_bench(setup, listener))
             live = setup.bench.open()
             made.callback(live.close)

@@ -1,15 +1,15 @@
 """The measure `blocked`: how long forwarding stands still while something happens to the DUT."""
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import blocking
 from pinchpoint.diagnose.building import judged
 from pinchpoint.dut.device import Action
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -78,7 +78,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     action = bench.live.action(blocked, bench.setup.resources)
     action.prepare(check)
     cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
-    bracket = Bracket([CpuTime(cpus), BenchProcesses(bench.setup.places.bench_id)])
+    bracket = Bracket([CpuTime(LOCAL, cpus), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
     happened, seen = _under_traffic(bench, blocked, action, bracket, check)
     action.restore(check)
     metrics, cannot = blocking.metrics(happened)
@@ -96,7 +96,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
         validity=TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID,
         reason=cannot,
     )
-    return found if cannot else judged(found, seen.elapsed_s, os.sysconf("SC_CLK_TCK"))
+    return found if cannot else judged(found, seen.elapsed_s, LOCAL.ticks_per_s())
 
 
 def _under_traffic(
@@ -104,7 +104,7 @@ def _under_traffic(
 ) -> tuple[blocking.Happened, Observation]:
     """Let it happen while frames are sent, and see what the host does meanwhile."""
     sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
-    with sending as traffic, host.kept_off(_used(bench.scenario)):
+    with sending as traffic, kept_off(_used(bench.scenario)):
         traffic.warm_up(WARM_UP_S, check)
         traffic.start(check)
         bracket.open()

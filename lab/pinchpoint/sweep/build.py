@@ -1,17 +1,13 @@
 """The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
 
-import os
-import resource
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from ipaddress import IPv4Address
-from pathlib import Path
 from typing import Any
 
-from pinchpoint.bench import host
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.bulk import needs
 from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
@@ -20,7 +16,10 @@ from pinchpoint.diagnose import building
 from pinchpoint.diagnose.building import Built, Disturbance, Usage
 from pinchpoint.dut.device import Items, made_by
 from pinchpoint.dut.registry import device_of
-from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
+from pinchpoint.host.usage import OwnMemory, Process, children_s
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Build
@@ -78,7 +77,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         if probes or build.load_fps:
             traffic = held.enter_context(background(bench, probes, build.load_fps))
             # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
-            held.enter_context(host.kept_off(_cpus(bench)))
+            held.enter_context(kept_off(_cpus(bench)))
         built, account, seen = _make(bench, bulk, traffic, stopper)
     used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
     found = Measurement(
@@ -95,7 +94,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         validity=TrialValidity.VALID,
         reason="",
     )
-    return building.judged(found, built.visible_s, os.sysconf("SC_CLK_TCK"))
+    return building.judged(found, built.visible_s, LOCAL.ticks_per_s())
 
 
 def _make(
@@ -106,8 +105,8 @@ def _make(
     switch = _process(bench)
     if traffic is not None:
         traffic.start(check)
-    bracket = Bracket([CpuTime(_cpus(bench)), BenchProcesses(bench.setup.places.bench_id)])
-    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), _commands_s()
+    bracket = Bracket([CpuTime(LOCAL, _cpus(bench)), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s()
     own = OwnMemory()
     bracket.open()
     began = time.monotonic()
@@ -118,7 +117,7 @@ def _make(
         switch_after_bytes=switch.resident_bytes(),
         lab_peak_bytes=own.peak_bytes(),
         switch_cpu_s=switch.cpu_s() - cpu_s,
-        commands_cpu_s=_commands_s() - commands_s,
+        commands_cpu_s=children_s() - commands_s,
     )
     seen = traffic.finish(began, check) if traffic is not None else None
     removed = timed_removal(bulk, build.count, check)
@@ -234,65 +233,8 @@ def _build(bench: Standing) -> Build:
     return scenario.build
 
 
-def _process(bench: Standing) -> "Process":
+def _process(bench: Standing) -> Process:
     """The device's own; one that has none holds no memory and takes no time."""
     name = device_of(bench.scenario).freezing(bench.scenario).daemon
     daemons = [one for one in bench.setup.resources if isinstance(one, Daemon) and one.name == name]
-    return Process(name, Path(daemons[0].pidfile) if daemons else None)
-
-
-class Process:
-    """A daemon by its pid file: its memory and its processor time (proc(5))."""
-
-    def __init__(self, name: str, pidfile: Path | None) -> None:
-        self._name, self._folder = name, Path()
-        self._is_there = pidfile is not None
-        if pidfile is None:
-            return
-        try:
-            self._folder = Path("/proc") / str(int(pidfile.read_text()))
-        except (OSError, ValueError) as error:
-            raise DutError(f"{name} is gone: {error}", "see its log") from error
-
-    def resident_bytes(self) -> int:
-        """Memory that it really holds."""
-        if not self._is_there:
-            return 0
-        return int(self._read("statm").split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-    def cpu_s(self) -> float:
-        """Processor time of all its threads since it started."""
-        if not self._is_there:
-            return 0.0
-        user, system = self._read("stat").rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
-
-    def _read(self, name: str) -> str:
-        try:
-            return (self._folder / name).read_text()
-        except OSError as error:
-            raise DutError(f"{self._name} is gone: {error}", "see its log") from error
-
-
-class OwnMemory:
-    """The most memory that this process holds from now on (proc(5): clear_refs, VmHWM in status)."""
-
-    def __init__(self, folder: Path = Path("/proc/self")) -> None:
-        self._folder = folder
-        try:
-            (folder / "clear_refs").write_text("5")
-            self._anew = True
-        except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
-            self._anew = False
-
-    def peak_bytes(self) -> int | None:
-        """None where the kernel tells only the most since the process began, which may be of an earlier build."""
-        lines = (self._folder / "status").read_text().splitlines()
-        found = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-        return int(found[0]) * 1024 if found and self._anew else None
-
-
-def _commands_s() -> float:
-    """Processor time of all processes that this one started and that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return Process(LOCAL, name, daemons[0].pidfile if daemons else None)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import bursts
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model import units
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
@@ -37,7 +37,7 @@ def expected_bursts(burst: Burst) -> int:
 
 def measure_burst(bench: Standing) -> ScenarioResult:
     """The longest burst of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
         return measure_bursts(bench.scenario, measurer, bench.listener, bench.began)
 
 

@@ -16,7 +16,6 @@ from functools import cache
 from pathlib import Path
 
 from pinchpoint.bench.builder import Builder
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.cache_line import differ
 from pinchpoint.diagnose.ceiling import REACH, held_against, in_mode, surpassed
 from pinchpoint.diagnose.metrics import of_the_rates_alone
@@ -24,11 +23,12 @@ from pinchpoint.diagnose.validity import frames_in_gaps
 from pinchpoint.dut.wire import without_device
 from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.host import facts
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
-from pinchpoint.observe import facts
 from pinchpoint.store import ceilings as kept
 from pinchpoint.sweep.listener import Listener
 from pinchpoint.sweep.setup import await_engine_pages, planned_ends, prepare

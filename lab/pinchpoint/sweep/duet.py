@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from time import monotonic
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose.duet import BEST, counted, length_of, steady
 from pinchpoint.engine.instrument import EngineResult, Slices, TrialRequest
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.observe.bracket import Bracket
@@ -56,7 +56,7 @@ def measure_duet(
     is opened for each pair of them (sweep/beside.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
-    with connected(a, b) as pair, host.kept_off(a.scenario.dut.cpus):
+    with connected(a, b) as pair, kept_off(a.scenario.dut.cpus):
         warnings = learn(pair, of_b)
         duet = Duet(pair, keep, recorded, enough)
         a.on_stoppable(duet)

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 
 import msgspec
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose.blocking import joined
 from pinchpoint.diagnose.building import Carried
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import Range, Scenario, Stream
 from pinchpoint.sweep.setup import await_engine_pages

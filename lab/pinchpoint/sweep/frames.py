@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.sweep.measure import Measurer
 from pinchpoint.sweep.setup import await_engine_pages, collectors

@@ -3,9 +3,9 @@
 import time
 from dataclasses import dataclass
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import metrics
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -32,7 +32,7 @@ class _Rate:
 
 def measure_load(bench: Standing) -> ScenarioResult:
     """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
         return measure_rates_given(bench.scenario, measurer, bench.listener, bench.began)
 
 

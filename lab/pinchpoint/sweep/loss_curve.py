@@ -4,11 +4,11 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import loss_curve
 from pinchpoint.diagnose.metrics import of_trial
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, ScenarioResult, Verdict
 from pinchpoint.model.rfc2544 import LossPoint
@@ -38,7 +38,7 @@ def expected_trials(curve: LossCurve) -> int:
 
 def measure_loss_curve(bench: Standing) -> ScenarioResult:
     """The loss curve of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
         return measure_curve(bench.scenario, measurer, bench.listener, bench.began)
 
 

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose.cache_line import distance, of_trial
 from pinchpoint.diagnose.ceiling import held_against, in_mode
 from pinchpoint.diagnose.metrics import of_rates
@@ -16,6 +15,7 @@ from pinchpoint.diagnose.rejection import Rejections, held_back, of_search
 from pinchpoint.diagnose.unexplained import unexplained_share
 from pinchpoint.diagnose.verdict import verdict
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model import units
 from pinchpoint.model.result import (
     Ceiling,
@@ -57,7 +57,7 @@ class _Found:
 
 def measure_rates(bench: Standing) -> ScenarioResult:
     """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
         return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
 
 

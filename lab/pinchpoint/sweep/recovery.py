@@ -7,10 +7,10 @@ them the DUT would have time to recover unseen.
 import time
 from dataclasses import replace
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import recovery as diagnosis
 from pinchpoint.diagnose.recovery import Recovered
 from pinchpoint.engine.instrument import Step
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Recovery, Scenario
@@ -31,7 +31,7 @@ SAMPLE_S = 0.1
 
 def measure_recovery(bench: Standing) -> ScenarioResult:
     """The time that the DUT takes to lose no more. Raises what a trial raises, finished trials kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
         return recover_scenario(bench.scenario, measurer, bench.listener, bench.began)
 
 

@@ -7,9 +7,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
-from pinchpoint.bench import numa
 from pinchpoint.dut import requirements
 from pinchpoint.dut.placement import alike
+from pinchpoint.host import facts, numa
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import (
     BenchError,
@@ -25,7 +26,6 @@ from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.model.trial import Trial
-from pinchpoint.observe import facts
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.sweep.budget import Budget
@@ -106,7 +106,7 @@ class _Run:
         self._context = context
         self._run_one = run_one
         self._require = require
-        self._alike = alike(units, numa.read_topology())
+        self._alike = alike(units, numa.read_topology(LOCAL))
         self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
         self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
+from pinchpoint.host import facts
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import RunInfo
-from pinchpoint.observe import facts
 
 # Tools that neither send, forward nor search change no figure; nor does a MiB of memory.
 _VERSIONS = ("pinchpoint", "MLRsearch")

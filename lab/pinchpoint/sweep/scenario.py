@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
-from pinchpoint.bench import host
 from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import MeasureKind, Scenario
@@ -49,7 +50,7 @@ def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     builder = Builder(setup.places.bench_id)
     try:
         builder.apply(setup.resources, listener.building)
-    except host.CommandFailed as error:
+    except CommandFailed as error:
         if refusal := setup.bench.refusal(error):
             raise refusal from error
         raise
@@ -88,7 +89,7 @@ def run_scenario(
         record.note_ceilings(scenario.name, ceilings)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     record.note_facts({**setup.facts, **setup.bench.facts()})
-    with host.preferred(), standing_bench(setup, listener):
+    with preferred(), standing_bench(setup, listener):
         live = setup.bench.open()
         bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:

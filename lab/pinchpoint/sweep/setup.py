@@ -7,8 +7,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from pinchpoint.bench import hugepages, numa
-from pinchpoint.bench.hugepages import pool as hugepage_pool
+from pinchpoint.bench import numa
 from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
@@ -19,6 +18,9 @@ from pinchpoint.dut.placement import placed
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host import hugepages
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.observe.host import CpuSteal
@@ -55,11 +57,11 @@ def prepare(
     or a port has more queues than the engine CPUs.
     """
     bench_id = secrets.token_hex(3)
-    topology = numa.read_topology()
+    topology = read_topology(LOCAL)
     scenario, facts = placed(scenario, topology)
     device = device_of(scenario)
     bench = device.bench(scenario, bench_id, PurePosixPath(state_directory / bench_id))
-    pages = Pages(*hugepage_pool()) if beside is None else _left_by(beside, stands)
+    pages = Pages(*hugepages.pool(LOCAL)) if beside is None else _left_by(beside, stands)
     nodes = numa.daemon_nodes(scenario, topology)
     engine = [find_engine()] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *needs.resources(scenario.build, bench_id))
@@ -69,7 +71,7 @@ def prepare(
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
     """The pool as it will be once `bench`, and an engine with its ports, has all its pages."""
-    total, free = hugepage_pool()
+    total, free = hugepages.pool(LOCAL)
     if stands:
         return Pages(total, max(0, free - _engine_pages(bench)))
     added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
@@ -136,7 +138,7 @@ def await_engine_pages(*benches: Setup) -> None:
     Raises RequirementError naming who holds them.
     """
     if pages := sum(_engine_pages(one) for one in benches):
-        hugepages.wait_for(pages, "the engine")
+        hugepages.wait_for(LOCAL, pages, "the engine")
 
 
 def _engine_pages(bench: Setup) -> int:
@@ -147,7 +149,7 @@ def _engine_pages(bench: Setup) -> int:
 def collectors(setup: Setup, live: Live) -> list[Collector]:
     """All that can be counted on this bench; the last one is nearest to the traffic."""
     relays = [resource for resource in setup.resources if isinstance(resource, Relay)]
-    of_relays: list[Collector] = [Relays(relays)] if relays and setup.scenario.hosts else []
+    of_relays: list[Collector] = [Relays(LOCAL, relays)] if relays and setup.scenario.hosts else []
     return [*of_relays, *_steal(setup), *live.collectors()]
 
 
@@ -158,7 +160,7 @@ def witnesses(setup: Setup, live: Live) -> list[Collector]:
 
 def _steal(setup: Setup) -> list[Collector]:
     scenario = setup.scenario
-    return [CpuSteal(sorted({*scenario.engine.cpus, *scenario.dut.cpus, *host_cpus(scenario)}))]
+    return [CpuSteal(LOCAL, sorted({*scenario.engine.cpus, *scenario.dut.cpus, *host_cpus(scenario)}))]
 
 
 def host_cpus(scenario: Scenario) -> frozenset[int]:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from pinchpoint.bench import host
 from pinchpoint.diagnose import soak as diagnosis
 from pinchpoint.diagnose.soak import Window
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.priority import kept_off
 from pinchpoint.model import units
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.measurement import Measurement
@@ -143,7 +143,7 @@ def smallest_ring(scenario: Scenario) -> int:
 
 def measure_soak(bench: Standing) -> ScenarioResult:
     """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
-    with measuring(bench) as measurer, host.kept_off(bench.scenario.dut.cpus):
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
 
         def keep(found: Measurement) -> None:
             bench.record.keep_measurement(found)

@@ -1,6 +1,5 @@
 """The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
 
-import os
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,8 +10,6 @@ from typing import Literal
 
 import msgspec
 
-from pinchpoint.bench import host
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.diagnose import socket_metrics, windows
 from pinchpoint.diagnose.sockets import moved, source_ports, verdict
 from pinchpoint.diagnose.windows import Window
@@ -20,6 +17,9 @@ from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -161,7 +161,7 @@ class WindowMeasurer:
                 "pairs": [msgspec.to_builtins(result) for result in results],
                 "together_share": windows.together(results),
                 "traffic_s": traffic_s,
-                "ticks_per_s": os.sysconf("SC_CLK_TCK"),
+                "ticks_per_s": LOCAL.ticks_per_s(),
             },
             observed=seen,
             pmds=device_of(self._bench.scenario).loads(seen, traffic_s),
@@ -194,7 +194,7 @@ def measure_sockets(bench: Standing) -> ScenarioResult:
     found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
     bench.listener.phase("windows", ends.sockets.repeats)
     if not _enough(found, ends):
-        with host.kept_off(ends.cpus):
+        with kept_off(ends.cpus):
             _measure(bench, ends, found)
     return summary(bench.scenario, ends, found, time.monotonic() - bench.began)
 
@@ -205,7 +205,7 @@ def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
     environment = {ENVIRONMENT_MARK: places.bench_id}
     with Pairs(ends.pairs, bench.engine, environment, record.engine_log) as pairs:
         facts = {**pairs.open(), **bench.live.versions()}
-        more: list[Collector] = [CpuTime(ends.cpus), BenchProcesses(places.bench_id)]
+        more: list[Collector] = [CpuTime(LOCAL, ends.cpus), BenchProcesses(LOCAL, places.bench_id)]
         bracket = Bracket([*collectors(bench.setup, bench.live), *more])
         record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})
         measurer = WindowMeasurer(bench, ends, pairs, bracket)

@@ -10,12 +10,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pinchpoint.bench import host
+from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.journal import STATE_DIRECTORY
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Relay
+from pinchpoint.bench.resource import Daemon, Relay
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import EngineResult, Heard, Instrument, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.host.priority import preferred
+from pinchpoint.host.processes import ENVIRONMENT_MARK, freeze, thaw
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Scenario, Stream
 from pinchpoint.sweep.listener import Listener
@@ -40,7 +42,7 @@ def prepare_both(a: Scenario, b: Scenario, state_directory: Path = STATE_DIRECTO
 @contextmanager
 def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[None]:
     """Both benches stand inside the block. The first is frozen while the second is built: it would poll its core."""
-    with host.preferred(), standing_bench(setups[0], listener), ExitStack() as second:
+    with preferred(), standing_bench(setups[0], listener), ExitStack() as second:
         with frozen(setups[0]):
             second.enter_context(standing_bench(setups[1], listener))
         yield
@@ -49,29 +51,30 @@ def standing_both(setups: tuple[Setup, Setup], listener: Listener) -> Iterator[N
 def switch_pid(setup: Setup) -> int:
     """The process of the bench's switch. Raises DutError if it has gone."""
     name = device_of(setup.scenario).freezing(setup.scenario).daemon
-    return host.daemon_pid(next(one for one in setup.resources if isinstance(one, Daemon | Relay) and one.name == name))
+    daemons = (one for one in setup.resources if isinstance(one, Daemon | Relay))
+    return daemon_pid(next(one for one in daemons if one.name == name), setup.places.host)
 
 
 @contextmanager
 def frozen(setup: Setup) -> Iterator[None]:
     """The bench's switch is off its cores inside the block."""
     pid = switch_pid(setup)
-    host.freeze(pid)
+    freeze(setup.places.host, pid)
     try:
         yield
     finally:
-        host.thaw(pid)
+        thaw(setup.places.host, pid)
 
 
 @contextmanager
 def thawed(setup: Setup) -> Iterator[None]:
     """The bench's frozen switch runs inside the block."""
     pid = switch_pid(setup)
-    host.thaw(pid)
+    thaw(setup.places.host, pid)
     try:
         yield
     finally:
-        host.freeze(pid)
+        freeze(setup.places.host, pid)
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,7 @@ class Pair:
         """Let both switches run. The engine does so itself unless it was killed; one that has gone is no error."""
         for bench in self.benches.values():
             with suppress(DutError):
-                host.thaw(switch_pid(bench.setup))
+                thaw(bench.setup.places.host, switch_pid(bench.setup))
 
     def other(self, side: str) -> Standing:
         """The bench that is not `side`."""

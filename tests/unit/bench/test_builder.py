@@ -7,10 +7,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.bench import host, hugepages
+from pinchpoint.bench import actions
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals
 from pinchpoint.bench.resource import Command, Hugepages, RunDirectory, TextFile
+from pinchpoint.host import hugepages
 from pinchpoint.model.errors import BenchError
 
 
@@ -26,14 +27,14 @@ def bench(tmp_path):
 @pytest.fixture
 def stuck(monkeypatch, bench):
     """Makes the removal of the second folder fail until it is called."""
-    remove = host.remove
+    remove = actions.remove
 
-    def refuse(resource):
+    def refuse(resource, host):
         if resource == bench.resources[1]:
             raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), resource.path)
-        remove(resource)
+        remove(resource, host)
 
-    monkeypatch.setattr(host, "remove", refuse)
+    monkeypatch.setattr(actions, "remove", refuse)
     return monkeypatch.undo
 
 
@@ -101,14 +102,14 @@ def test_clean_goes_on_after_a_journal_it_cannot_read(bench):
 
 def test_signals_wait_until_clean_is_done(bench, monkeypatch):
     dead_run("b1", bench.state, *bench.resources)
-    remove, seen = host.remove, []
+    remove, seen = actions.remove, []
 
-    def interrupt(resource):
+    def interrupt(resource, host):
         signal.raise_signal(signal.SIGINT)  # to this thread: another one, of the test runner, blocks none
         seen.append(resource)
-        remove(resource)
+        remove(resource, host)
 
-    monkeypatch.setattr(host, "remove", interrupt)
+    monkeypatch.setattr(actions, "remove", interrupt)
     with pytest.raises(KeyboardInterrupt):
         clean(bench.state)
     assert len(seen) == 3

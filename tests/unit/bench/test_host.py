@@ -2,6 +2,7 @@
 
 import os
 import platform
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from pinchpoint.bench import host, hugepages
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, Daemon, Hugepages, MarkedProcesses, RunDirectory
+from pinchpoint.bench import actions
+from pinchpoint.bench.actions import create, daemon_pid, remove
+from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory
+from pinchpoint.host import hugepages, processes
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, freeze, thaw
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -24,21 +30,21 @@ STUBBORN = [
 
 
 def test_a_failed_command_tells_its_own_words():
-    with pytest.raises(host.CommandFailed) as caught:
-        host.run_command(["ls", "/no/such/place"])
+    with pytest.raises(CommandFailed) as caught:
+        LOCAL.run(["ls", "/no/such/place"])
     assert "/no/such/place" in caught.value.output
 
 
 def test_a_missing_program_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-program"):
-        host.run_command(["no-such-program"])
+        LOCAL.run(["no-such-program"])
 
 
 def test_only_processes_with_the_mark_are_ended():
     ours = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b1"})
     other = subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b11"})
     try:
-        host.remove(MarkedProcesses("b1"))
+        remove(MarkedProcesses("b1"), LOCAL)
         assert ours.wait(timeout=5) is not None
         assert other.poll() is None
     finally:
@@ -50,7 +56,7 @@ def test_a_process_that_ignores_sigterm_is_killed():
     with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()  # it ignores SIGTERM from here on
-        host.end_processes([process.pid], grace_s=0.2)
+        end_processes(LOCAL, [process.pid], grace_s=0.2)
         assert process.wait(timeout=5) == -9
 
 
@@ -62,8 +68,8 @@ def test_a_frozen_process_ends_in_order():
     with subprocess.Popen(ORDERLY, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        host.freeze(process.pid)
-        host.end_processes([process.pid], grace_s=10.0)
+        freeze(LOCAL, process.pid)
+        end_processes(LOCAL, [process.pid], grace_s=10.0)
         assert process.wait(timeout=5) == 7, "SIGKILL would give -9"
 
 
@@ -75,13 +81,13 @@ def test_a_process_that_is_frozen_again_and_again_is_ended_all_the_same():
 
         def freeze_on() -> None:
             while not over.is_set():
-                host.freeze(process.pid)
+                freeze(LOCAL, process.pid)
                 over.wait(0.001)
 
         freezer = threading.Thread(target=freeze_on)
         freezer.start()
         try:
-            host.end_processes([process.pid], grace_s=0.1)
+            end_processes(LOCAL, [process.pid], grace_s=0.1)
         finally:
             over.set()
             freezer.join()
@@ -91,35 +97,35 @@ def test_a_process_that_is_frozen_again_and_again_is_ended_all_the_same():
 def test_a_frozen_process_runs_again_once_it_is_thawed():
     with subprocess.Popen(SLEEP) as process:
         try:
-            host.freeze(process.pid)
+            freeze(LOCAL, process.pid)
             assert os.waitpid(process.pid, os.WUNTRACED | os.WSTOPPED)[0] == process.pid
-            host.thaw(process.pid)
+            thaw(LOCAL, process.pid)
             assert os.waitpid(process.pid, os.WCONTINUED)[0] == process.pid
         finally:
             process.kill()
 
 
 def test_a_process_that_stays_is_told_by_its_id(monkeypatch):
-    monkeypatch.setattr(host, "KILL_TIMEOUT_S", 0.05)
-    monkeypatch.setattr(host.os, "kill", lambda _pid, _number: None)  # as in uninterruptible sleep
+    monkeypatch.setattr(processes, "KILL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(os, "kill", lambda _pid, _number: None)  # as in uninterruptible sleep
     with pytest.raises(BenchError, match=rf"process {os.getpid()}\b"):
-        host.end_processes([os.getpid()], grace_s=0.05)
+        end_processes(LOCAL, [os.getpid()], grace_s=0.05)
 
 
 def test_marked_processes_are_looked_for_until_none_is_found(monkeypatch):
     rounds = iter([[11], [12, 13], []])
     ended = []
-    monkeypatch.setattr(host, "marked_pids", lambda _bench: next(rounds))
-    monkeypatch.setattr(host, "end_processes", lambda pids, grace_s: ended.append(pids))
-    host.remove(MarkedProcesses("b1"))
+    monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: next(rounds))
+    monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: ended.append(pids))
+    remove(MarkedProcesses("b1"), LOCAL)
     assert ended == [[11], [12, 13]]
 
 
 def test_looking_for_marked_processes_ends_and_says_so(monkeypatch):
-    monkeypatch.setattr(host, "marked_pids", lambda _bench: [11])
-    monkeypatch.setattr(host, "end_processes", lambda pids, grace_s: None)
+    monkeypatch.setattr(actions, "marked_pids", lambda _host, _bench: [11])
+    monkeypatch.setattr(actions, "end_processes", lambda _host, pids, grace_s: None)
     with pytest.raises(BenchError, match="bench b1"):
-        host.remove(MarkedProcesses("b1"))
+        remove(MarkedProcesses("b1"), LOCAL)
 
 
 def test_a_run_directory_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
@@ -127,9 +133,9 @@ def test_a_run_directory_that_cannot_be_removed_is_told(tmp_path, monkeypatch):
         if not ignore_errors:
             raise PermissionError(1, "Operation not permitted", path)
 
-    monkeypatch.setattr(host.shutil, "rmtree", refuse)
+    monkeypatch.setattr(shutil, "rmtree", refuse)
     with pytest.raises(PermissionError):
-        host.remove(RunDirectory(str(tmp_path)))
+        remove(RunDirectory(str(tmp_path)), LOCAL)
 
 
 def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
@@ -137,7 +143,7 @@ def test_a_pid_file_that_names_a_stranger_ends_nothing(tmp_path):
     pidfile = tmp_path / "x.pid"
     pidfile.write_text(str(stranger.pid))
     try:
-        host.remove(Daemon("x", ("x",), str(pidfile), "x.log", "b1"))
+        remove(Daemon("x", ("x",), str(pidfile), "x.log", "b1"), LOCAL)
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -150,9 +156,9 @@ def pool(tmp_path, monkeypatch):
     nr, kernel, proc = tmp_path / "nr_hugepages", tmp_path / "kernel", tmp_path / "proc"
     kernel.mkdir()
     proc.mkdir()
-    monkeypatch.setattr(hugepages, "NR_HUGEPAGES", nr)
-    monkeypatch.setattr(hugepages, "KERNEL", kernel)
-    monkeypatch.setattr(hugepages, "PROC", proc)
+    monkeypatch.setattr(hugepages, "NR_HUGEPAGES", str(nr))
+    monkeypatch.setattr(hugepages, "KERNEL", str(kernel))
+    monkeypatch.setattr(hugepages, "PROC", str(proc))
 
     def show(file, pages):
         """At once, as the kernel does: whoever reads meanwhile finds no empty file."""
@@ -175,7 +181,7 @@ def pool(tmp_path, monkeypatch):
 )
 def test_hugepages_are_given_back_but_never_more_than_were_taken(pool, present, left):
     read = pool(present)
-    host.remove(Hugepages(before=10, after=522))
+    remove(Hugepages(before=10, after=522), LOCAL)
     assert read() == left
 
 
@@ -185,14 +191,14 @@ def test_hugepages_that_an_ending_process_still_holds_are_waited_for(pool, neede
     given_back = threading.Timer(0.2, pool, [522, needed or 512])
     given_back.start()
     began = time.monotonic()
-    host.create(Hugepages(before=10, after=522, needed=needed))
+    create(Hugepages(before=10, after=522, needed=needed), LOCAL)
     assert time.monotonic() - began >= 0.15
     assert read() == 522
 
 
 def test_pages_that_a_mapping_has_reserved_are_not_available(pool):
     pool(600, free=512, reserved=100)
-    assert hugepages.pool() == (600, 412)
+    assert hugepages.pool(LOCAL) == (600, 412)
 
 
 def holds(proc, pid, pages, environment=b""):
@@ -205,11 +211,11 @@ def holds(proc, pid, pages, environment=b""):
 def test_pages_that_nobody_gives_back_end_the_wait_with_their_holders_and_the_mend(pool, monkeypatch):
     pool(600, free=88)
     monkeypatch.setattr(hugepages, "FREED_TIMEOUT_S", 0.05)
-    holds(hugepages.PROC, 41, 12, b"A=1\0" + f"{ENVIRONMENT_MARK}=abc".encode())
-    holds(hugepages.PROC, 42, 500)
-    holds(hugepages.PROC, 43, 0)
+    holds(Path(hugepages.PROC), 41, 12, b"A=1\0" + f"{ENVIRONMENT_MARK}=abc".encode())
+    holds(Path(hugepages.PROC), 42, 500)
+    holds(Path(hugepages.PROC), 43, 0)
     with pytest.raises(RequirementError, match="the engine: 88 of 128 hugepages of 2 MiB are free") as caught:
-        hugepages.wait_for(128, "the engine")
+        hugepages.wait_for(LOCAL, 128, "the engine")
     assert "dpdk-42 (process 42, 500 pages), dpdk-41 (process 41, 12 pages)" in caught.value.message
     assert "43" not in caught.value.message
     assert caught.value.hint == "end the processes that are no longer needed: kill 42"
@@ -224,9 +230,9 @@ def test_the_mend_fits_what_holds_the_pages(pool, monkeypatch, environment, mend
     pool(600)
     monkeypatch.setattr(hugepages, "FREED_TIMEOUT_S", 0.0)
     if environment:
-        holds(hugepages.PROC, 41, 12, environment)
+        holds(Path(hugepages.PROC), 41, 12, environment)
     with pytest.raises(RequirementError) as caught:
-        hugepages.wait_for(1, "the engine")
+        hugepages.wait_for(LOCAL, 1, "the engine")
     assert mend in caught.value.hint
 
 
@@ -241,15 +247,15 @@ WITHOUT_FIRST = [
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the number of exit(2) is that of x86-64")
 def test_a_process_whose_first_thread_has_ended_is_not_gone(monkeypatch):
-    monkeypatch.setattr(host, "KILL_TIMEOUT_S", 0.05)
+    monkeypatch.setattr(processes, "KILL_TIMEOUT_S", 0.05)
     with subprocess.Popen(WITHOUT_FIRST, stdout=subprocess.PIPE) as process:
         process.stdout.readline()
         stat = Path(f"/proc/{process.pid}/stat")
         while stat.read_text().rpartition(")")[2].split()[0] != "Z":
             time.sleep(0.005)
         with monkeypatch.context() as patch, pytest.raises(BenchError, match="still running"):
-            patch.setattr(host.os, "kill", lambda _pid, _number: None)
-            host.end_processes([process.pid], grace_s=0.05)
+            patch.setattr(os, "kill", lambda _pid, _number: None)
+            end_processes(LOCAL, [process.pid], grace_s=0.05)
         process.kill()
 
 
@@ -264,7 +270,7 @@ def test_a_signal_while_a_command_is_being_started_leaves_it_not_running(monkeyp
     monkeypatch.setattr(subprocess, "Popen", struck)
     done = tmp_path / "done"
     with pytest.raises(KeyboardInterrupt):
-        host.run_command(["sh", "-c", f"sleep 0.3; touch {done}"])
+        LOCAL.run(["sh", "-c", f"sleep 0.3; touch {done}"])
     time.sleep(0.6)
     assert not done.exists(), "what it did nobody would undo"
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
@@ -280,9 +286,9 @@ def test_a_process_that_is_just_being_replaced_by_another_program_is_not_gone(tm
     process = subprocess.Popen([endless], env={**os.environ, ENVIRONMENT_MARK: daemon.bench_id})
     pidfile.write_text(str(process.pid))
     try:
-        assert {host.daemon_pid(daemon) for _ in range(300)} == {process.pid}
+        assert {daemon_pid(daemon, LOCAL) for _ in range(300)} == {process.pid}
     finally:
         process.kill()
         process.wait()
     with pytest.raises(DutError, match="endless is gone"):
-        host.daemon_pid(daemon)
+        daemon_pid(daemon, LOCAL)

@@ -12,7 +12,8 @@ import pytest
 from pinchpoint.bench import journal as journal_module
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals, machine_lock, read
-from pinchpoint.bench.resource import ENVIRONMENT_MARK, Command, RunDirectory, TextFile
+from pinchpoint.bench.resource import Command, RunDirectory, TextFile
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import BenchError, RequirementError
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pinchpoint.bench.host import CommandFailed
-from pinchpoint.bench.many import run_fed, run_many
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.model.errors import RequirementError
 
 PYTHON = [sys.executable, "-S", "-c"]

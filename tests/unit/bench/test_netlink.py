@@ -5,7 +5,7 @@ from collections import deque
 
 import pytest
 
-from pinchpoint.bench.netlink import Links, attribute, attributes, messages, new_veth
+from pinchpoint.host.netlink import Links, attribute, attributes, messages, new_veth
 from pinchpoint.model.errors import BenchError
 
 

@@ -9,10 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pinchpoint.bench import numa
-from pinchpoint.bench.numa import Ends, Topology, cpu_list, place, read_topology
+from pinchpoint.bench.numa import Ends, place
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.placement import alike, placed
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host import numa as nodes
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.numa import Topology, cpu_list, memory_on, read_topology
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.model.scenario import NumaPlacement, Point
 from pinchpoint.scenario import parse
@@ -113,26 +116,26 @@ def machine(folder, nodes):
         (folder / f"node{number}").mkdir()
         (folder / f"node{number}" / "cpulist").write_text(cpus)
     (folder / "online").write_text("0-1")
-    return folder
+    return str(folder)
 
 
 def test_a_machines_nodes_are_read_with_the_cpus_that_may_be_used(tmp_path):
-    found = read_topology(machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
+    found = read_topology(LOCAL, machine(tmp_path, {0: "0-3\n", 1: "4-7\n", 2: "\n"}), usable=(1, 2, 4, 5))
     assert found.cpus == {0: (1, 2), 1: (4, 5), 2: ()}
     assert found.with_cpus == (0, 1)
 
 
 def test_a_kernel_without_numa_has_one_node(tmp_path):
-    assert read_topology(tmp_path / "none", usable=(0, 1)).cpus == {0: (0, 1)}
+    assert read_topology(LOCAL, str(tmp_path / "none"), usable=(0, 1)).cpus == {0: (0, 1)}
 
 
 def test_a_file_that_is_not_the_kernels_is_named(tmp_path):
     with pytest.raises(InputError, match="node0/cpulist: "):
-        read_topology(machine(tmp_path, {0: "zero"}))
+        read_topology(LOCAL, machine(tmp_path, {0: "zero"}))
 
 
 def test_this_machines_nodes_hold_all_usable_cpus():
-    assert {cpu for cpus in read_topology().cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
+    assert {cpu for cpus in read_topology(LOCAL).cpus.values() for cpu in cpus} == os.sched_getaffinity(0)
 
 
 def hosts(placement, client=(0,), server=(0,), pmds=(1,), engine=(0,), datapath="af_packet"):
@@ -262,25 +265,25 @@ def policy_line():
 def test_memory_is_bound_inside_the_block_and_for_processes_started_there():
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no NUMA")
-    before = numa._policy()
-    with numa.memory_on((0,)):
-        assert numa._policy() == (2, (0,))
+    before = nodes._policy()
+    with memory_on((0,)):
+        assert nodes._policy() == (2, (0,))
         assert policy_line() == "bind:0"
         pid = os.fork()
         if pid == 0:
             os.execv("/bin/grep", ["grep", "-q", "bind:0", "/proc/self/numa_maps"])
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
-    assert numa._policy() == before
+    assert nodes._policy() == before
 
 
 def test_a_node_that_does_not_exist_is_refused_with_the_kernels_reason():
     if not Path("/proc/self/numa_maps").exists():
         pytest.skip("this kernel has no NUMA")
-    with pytest.raises(RequirementError, match="Invalid argument"), numa.memory_on((63,)):
+    with pytest.raises(RequirementError, match="Invalid argument"), memory_on((63,)):
         pass
 
 
 def test_no_nodes_asked_for_changes_nothing():
-    before = numa._policy() if Path("/proc/self/numa_maps").exists() else None
-    with numa.memory_on(None):
-        assert before is None or numa._policy() == before
+    before = nodes._policy() if Path("/proc/self/numa_maps").exists() else None
+    with memory_on(None):
+        assert before is None or nodes._policy() == before

@@ -8,6 +8,7 @@ from pinchpoint.bench import requirements
 from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, Tunnel
 from pinchpoint.dut.requirements import require
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Host
 from pinchpoint.scenario import parse
@@ -25,10 +26,25 @@ def scenario(datapath="af_packet", **dut):
     return replace(plain, dut=replace(plain.dut, datapath=Datapath(datapath), **dut))
 
 
-def lacking(monkeypatch, wanted, cpus=(0, 1)):
-    monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: set(cpus))
+class Equipped(Local):
+    """A host with every program and these CPUs; `root` is put before all paths."""
+
+    def __init__(self, cpus, root):
+        self._cpus, self._root = frozenset(cpus), root
+
+    def which(self, program):
+        return f"/bin/{program}"
+
+    def cpus(self):
+        return self._cpus
+
+    def exists(self, path):
+        return super().exists(f"{self._root}{path}")
+
+
+def lacking(monkeypatch, wanted, cpus=(0, 1), root=""):
+    monkeypatch.setattr(requirements, "LOCAL", Equipped(cpus, root))
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
-    monkeypatch.setattr(requirements.shutil, "which", lambda name: f"/bin/{name}")
     monkeypatch.setattr(needs, "program", lambda _: requirements.Probe("ovs-vswitchd", True, "here"))
     try:
         require(wanted)
@@ -38,12 +54,12 @@ def lacking(monkeypatch, wanted, cpus=(0, 1)):
 
 
 def test_a_kernel_without_the_module_is_told_with_what_mends_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(requirements, "Path", lambda *parts: tmp_path.joinpath(*(part.strip("/") for part in parts)))
-    told = lacking(monkeypatch, scenario("kernel"))
+    monkeypatch.setattr(requirements, "modules_folder", lambda: tmp_path)
+    told = lacking(monkeypatch, scenario("kernel"), root=tmp_path)
     assert "kernel module openvswitch: the running kernel" in told
     assert "apt-get install linux-image-amd64" in told
     (tmp_path / "sys/module/openvswitch").mkdir(parents=True)
-    assert lacking(monkeypatch, scenario("kernel")) == ""
+    assert lacking(monkeypatch, scenario("kernel"), root=tmp_path) == ""
 
 
 def test_one_cpu_is_enough_where_nothing_polls(monkeypatch):

@@ -7,8 +7,8 @@ from pathlib import Path
 import click
 import pytest
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.cli.main import EPILOG, cli
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 ROOT = Path(__file__).parents[3]
 DOCUMENTS = [ROOT / "README.md", ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md"))]

@@ -9,14 +9,14 @@ from pathlib import Path, PurePosixPath
 import msgspec
 import pytest
 
-from pinchpoint.bench import host
-from pinchpoint.bench.host import CommandFailed
+from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
 from pinchpoint.diagnose import ledger
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named
 from pinchpoint.engine.instrument import EngineResult
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.scenario import parse
@@ -86,7 +86,7 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
         raise AssertionError(f"planning ran {words}")
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
-    monkeypatch.setattr(host, "create", refuse)
+    monkeypatch.setattr(actions, "create", refuse)
     wanted = scenario(kind)
     found = plan(wanted)
     assert found == plan(wanted)

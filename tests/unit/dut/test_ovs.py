@@ -19,6 +19,7 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
+from pinchpoint.host.local import Local
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import Range
@@ -216,13 +217,22 @@ class Answers:
         return self.words[command]
 
 
+class Answering(Local):
+    """A host whose commands all print the same."""
+
+    def __init__(self, printed):
+        self.printed = printed
+
+    def run(self, *_, **__):
+        return self.printed
+
+
 def in_force(monkeypatch, tmp_path, log=LOG, datapath="dpdk", pmd_cpus=(1, 3), **asked):
     plain = scenario(datapath, pmd_cpus=pmd_cpus)
     wanted = replace(plain, dut=replace(plain.dut, tuning=replace(plain.dut.tuning, **asked)))
-    places = OvsPlaces("b1", PurePosixPath(tmp_path))
     (tmp_path / "vswitchd.log").write_text(log)
     stored = json.dumps({"data": [[["map", list(tuned(wanted.dut.tuning).items())]]]})
-    monkeypatch.setattr(settings, "run_command", lambda *_, **__: stored)
+    places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering(stored))
     monkeypatch.setattr(settings, "LOG_TIMEOUT_S", 0.0)
     return settings.in_force(wanted, places, Answers())
 
@@ -268,17 +278,15 @@ def test_adding_rules_may_take_the_longer_the_more_they_are(count, at_least_s):
     assert at_least_s <= adding.timeout_s < at_least_s + 60
 
 
-def test_a_switch_without_dpdk_has_no_version_of_it(monkeypatch, tmp_path):
-    monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.1.0"\nnone\n')
-    places = OvsPlaces("b1", PurePosixPath(tmp_path))
+def test_a_switch_without_dpdk_has_no_version_of_it(tmp_path):
+    places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering('"3.1.0"\nnone\n'))
     told = daemons.switch_versions(scenario(), places)
     assert told == {"switch ovs_version": "3.1.0"}, "another unit's must not be overwritten"
 
 
-def test_the_version_of_a_build_of_ones_own_is_told_apart_from_that_of_the_installed_switch(monkeypatch, tmp_path):
-    monkeypatch.setattr(daemons, "run_command", lambda *_, **__: '"3.6.0"\nnone\n')
+def test_the_version_of_a_build_of_ones_own_is_told_apart_from_that_of_the_installed_switch(tmp_path):
     own = scenario(vswitchd="/opt/ovs/sbin/ovs-vswitchd")
-    places = OvsPlaces("b1", PurePosixPath(tmp_path))
+    places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering('"3.6.0"\nnone\n'))
     assert daemons.switch_versions(own, places) == {"switch /opt/ovs/sbin/ovs-vswitchd ovs_version": "3.6.0"}
 
 

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.observe import cpu
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime, cpu_ticks, process_name, process_ticks
 from pinchpoint.observe.snapshot import difference
@@ -55,7 +56,7 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
     argv = [sys.executable, "-c", program]
     with subprocess.Popen(argv, env=mark, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None and child.stdout is not None
-        cpus, processes = CpuTime(sorted(os.sched_getaffinity(0))), BenchProcesses("test-cpu")
+        cpus, processes = CpuTime(LOCAL, sorted(os.sched_getaffinity(0))), BenchProcesses(LOCAL, "test-cpu")
         assert cpus.can_run() is processes.can_run() is None
         child.stdin.write("go\n")
         child.stdin.flush()
@@ -75,11 +76,14 @@ def test_a_busy_process_of_the_bench_is_found_by_its_mark_and_counted():
 
 def test_a_process_keeps_its_counter_when_another_of_its_name_ends_and_a_new_one_has_all_its_time(monkeypatch):
     running = {11: 500, 12: 900, 13: 100}
-    monkeypatch.setattr(cpu, "marked_pids", lambda _: iter(running))
-    monkeypatch.setattr(cpu.Path, "read_bytes", lambda _: b"/opt/bin/pinchpoint-engine\0")
-    monkeypatch.setattr(cpu.Path, "read_text", lambda path: path.parent.name)
-    monkeypatch.setattr(cpu, "process_ticks", lambda pid: (running[int(pid)], 0))
-    processes = BenchProcesses("test-cpu")
+    monkeypatch.setattr(cpu, "marked_pids", lambda *_: iter(running))
+    monkeypatch.setattr(cpu, "process_ticks", lambda stat: (running[int(stat)], 0))
+
+    class Engines(Local):
+        def read_bytes(self, path, offset=0):
+            return path.split("/")[2].encode() if path.endswith("/stat") else b"/opt/bin/pinchpoint-engine\0"
+
+    processes = BenchProcesses(Engines(), "test-cpu")
     before = processes.snapshot()
     del running[11]
     running |= {12: 910, 14: 7}

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from pinchpoint.bench.resource import Relay
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe import relay
 from pinchpoint.observe.relay import Relays, parse_account
@@ -25,8 +26,8 @@ RELAY = Relay("r0", ("engine",), (("one", "v-one"), ("v-one", "one")), "/no/pidf
 
 
 def test_counters_are_named_by_direction_and_what_cannot_be_told_is_missing(monkeypatch):
-    monkeypatch.setattr(relay, "ask_relay", lambda _: LINE)
-    seen = Relays([RELAY]).snapshot()
+    monkeypatch.setattr(relay, "ask_relay", lambda *_: LINE)
+    seen = Relays(LOCAL, [RELAY]).snapshot()
     assert seen.counters == {
         "host/relay/one/v-one/received": 10,
         "host/relay/one/v-one/sent": 7,
@@ -53,8 +54,10 @@ def test_counters_are_named_by_direction_and_what_cannot_be_told_is_missing(monk
 def test_its_own_processor_time_is_that_of_its_process(monkeypatch, tmp_path):
     pidfile = tmp_path / "pid"
     pidfile.write_text(str(os.getpid()))
-    monkeypatch.setattr(relay, "ask_relay", lambda _: LINE)
-    found = Relays([msgspec.structs.replace(RELAY, pidfile=str(pidfile))]).snapshot().counters["host/relay/r0/ticks"]
+    monkeypatch.setattr(relay, "ask_relay", lambda *_: LINE)
+    found = (
+        Relays(LOCAL, [msgspec.structs.replace(RELAY, pidfile=str(pidfile))]).snapshot().counters["host/relay/r0/ticks"]
+    )
     times = os.times()
     # Both are rounded, each in its own way.
     assert -2 <= (times.user + times.system) * os.sysconf("SC_CLK_TCK") - found < 20

@@ -5,8 +5,8 @@ from pathlib import PurePosixPath
 import pytest
 from support import scenario_text
 
-from pinchpoint.bench import host
 from pinchpoint.bench.resource import Command, Daemon, TextFile
+from pinchpoint.dut.ovs import actions
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
@@ -64,8 +64,8 @@ def restart(tmp_path, monkeypatch):
     """A restart of a switch over veth, and what it does instead of doing it."""
     setup = prepare(parse(scenario_text("blocked", '[blocked]\naction = "restart"', "af_packet"), "a.toml"), tmp_path)
     done = []
-    monkeypatch.setattr(host, "create", lambda one: done.append(("create", one)))
-    monkeypatch.setattr(host, "remove", lambda one: done.append(("remove", one)))
+    monkeypatch.setattr(actions, "create", lambda one, _host: done.append(("create", one)))
+    monkeypatch.setattr(actions, "remove", lambda one, _host: done.append(("remove", one)))
     return setup, setup.bench.open().action(setup.scenario.blocked, setup.resources), done
 
 

@@ -76,4 +76,4 @@ def test_the_peak_of_memory_is_of_the_time_since_it_was_asked_for():
 def test_a_kernel_that_cannot_count_anew_gives_no_peak(tmp_path):
     (tmp_path / "clear_refs").mkdir()
     (tmp_path / "status").write_text("VmHWM:\t 100 kB\n")
-    assert OwnMemory(tmp_path).peak_bytes() is None
+    assert OwnMemory(str(tmp_path)).peak_bytes() is None

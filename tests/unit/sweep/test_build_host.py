@@ -59,7 +59,7 @@ def made(monkeypatch):
     def no_items(*_):
         yield items
 
-    monkeypatch.setattr(build.host, "kept_off", kept_off)
+    monkeypatch.setattr(build, "kept_off", kept_off)
     monkeypatch.setattr(build, "background", no_background)
     monkeypatch.setattr(build, "items", no_items)
     monkeypatch.setattr(build, "_process", lambda _: SimpleNamespace(resident_bytes=lambda: 0, cpu_s=lambda: 0.0))

@@ -9,8 +9,8 @@ from typing import ClassVar
 import pytest
 from sweeps import base, factor, measured, sweep
 
-from pinchpoint.bench import numa
 from pinchpoint.cli.program import Program
+from pinchpoint.host import numa
 from pinchpoint.model.errors import BenchError, DutError, EngineError, InputError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome
 from pinchpoint.model.scenario import NumaPlacement
@@ -273,7 +273,7 @@ def test_what_is_the_same_bench_on_one_numa_node_is_skipped_and_takes_no_time(tm
     two = sweep(factor(["any", "same"], name="numa"), repeats=2)
     placed = tuple(replace(one, numa=NumaPlacement(one.point.levels["numa"])) for one in two.scenarios)
     two, heard, bench = replace(two, scenarios=placed), Heard(), Bench()
-    monkeypatch.setattr(numa, "read_topology", lambda: numa.Topology({0: tuple(range(64))}))
+    monkeypatch.setattr(numa, "read_topology", lambda _host: numa.Topology({0: tuple(range(64))}))
     result = run(folder_of(tmp_path / "one", [two]), bench, heard)
     assert bench.ran == ["g-numa-any", "g-numa-any.r2"]
     assert result.finished
@@ -282,7 +282,7 @@ def test_what_is_the_same_bench_on_one_numa_node_is_skipped_and_takes_no_time(tm
     of_all, of_last = heard.left_s
     assert of_last == pytest.approx(1), "nothing but the unit that runs"
     assert Program("one", (two,)).expected_s == pytest.approx(of_all)
-    monkeypatch.setattr(numa, "read_topology", lambda: numa.Topology({0: (0,), 1: (1,)}))
+    monkeypatch.setattr(numa, "read_topology", lambda _host: numa.Topology({0: (0,), 1: (1,)}))
     again = Bench()
     run(folder_of(tmp_path / "two", [two]), again)
     assert len(again.ran) == 4

@@ -50,7 +50,7 @@ def test_the_first_start_of_the_dut_is_no_part_of_building_a_bench():
 
 
 def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeypatch):
-    monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
+    monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
     setup = prepare(base())
     ending = setup.bench.ends_with_it(setup.resources)
     assert [type(one) for one in ending] == [Daemon, TextFile, Command]
@@ -70,7 +70,7 @@ def test_a_restart_keeps_what_the_database_holds_and_makes_the_rest_anew(monkeyp
 
 def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     program = {"switch program for dpdk": "/usr/sbin/ovs-vswitchd: 3.1.0, sha256 aa"}
-    monkeypatch.setattr("pinchpoint.sweep.setup.hugepage_pool", lambda: (0, 0))
+    monkeypatch.setattr("pinchpoint.host.hugepages.pool", lambda _host: (0, 0))
     monkeypatch.setattr(pilot, "find_engine", lambda: None)
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})

@@ -8,9 +8,9 @@ import pytest
 from pinchpoint.bench.resource import Hugepages
 from pinchpoint.dut.ovs.bench import hugepages_needed
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host import hugepages
 from pinchpoint.model.errors import InputError, RequirementError
 from pinchpoint.scenario import parse
-from pinchpoint.sweep import setup
 from pinchpoint.sweep.setup import engine_request, joint_request, prepare
 
 
@@ -121,7 +121,7 @@ def test_one_engine_opens_the_ports_of_two_benches_by_names_and_devices_of_their
 
 @pytest.mark.parametrize("free", [0, 100, 600, 5000])
 def test_two_benches_at_once_have_the_hugepages_of_both(monkeypatch, tmp_path, free):
-    monkeypatch.setattr(setup, "hugepage_pool", lambda: (1000, free))
+    monkeypatch.setattr(hugepages, "pool", lambda _host: (1000, free))
     plain = scenario(["left", "right"], [0])
     first = prepare(plain, tmp_path)
     second = prepare(plain, tmp_path, beside=first)

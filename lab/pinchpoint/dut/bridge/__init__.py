@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.host import run_command
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
@@ -88,11 +87,11 @@ class BridgeLive(softirq.KernelLive):
 
     def dumps(self) -> Mapping[str, str]:
         """The bridge's counters, those of its ports, and its forwarding table."""
-        table = run_command(["bridge", "-n", self.places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
+        table = self.places.host.run(["bridge", "-n", self.places.dut_netns, "-s", "fdb", "show", "br", BRIDGE])
         return {"bridge-links.txt": self._link("-s", "-d"), "bridge-fdb.txt": table}
 
     def _link(self, *options: str) -> str:
-        return run_command(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
+        return self.places.host.run(["ip", "-n", self.places.dut_netns, *options, "link", "show"])
 
 
 def _same(name: str, wanted: int, found: int) -> str:

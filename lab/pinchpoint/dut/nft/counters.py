@@ -7,13 +7,12 @@ net/netfilter/nf_conntrack_standalone.c; libnftables-json(5).
 import json
 import time
 from itertools import pairwise
-from pathlib import Path
 
-from pinchpoint.bench.host import CommandFailed, run_command
+from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.observe.snapshot import Snapshot
 
-_SNMP, _NETSTAT = "/proc/net/snmp", "/proc/net/netstat"
-_CONNTRACK, _CONNECTIONS = "/proc/net/stat/nf_conntrack", "/proc/sys/net/netfilter/nf_conntrack_count"
+_SNMP, _NETSTAT = f"{PROC}/net/snmp", f"{PROC}/net/netstat"
+_CONNTRACK, _CONNECTIONS = f"{PROC}/net/stat/nf_conntrack", f"{PROC}/sys/net/netfilter/nf_conntrack_count"
 _IP = (
     "InReceives",
     "InHdrErrors",
@@ -34,8 +33,8 @@ class Routing:
 
     name = "routing"
 
-    def __init__(self, netns: str) -> None:
-        self._netns = netns
+    def __init__(self, host: Host, netns: str) -> None:
+        self._host, self._netns = host, netns
 
     def can_run(self) -> str | None:
         """Needs /proc."""
@@ -57,10 +56,10 @@ class Routing:
 
     def _read(self) -> dict[str, list[str]]:
         """The lines of each file; the namespace's are seen only from within."""
-        tracked = [_CONNTRACK, _CONNECTIONS] if Path(_CONNTRACK).exists() else []  # not before a rule has needed it
+        tracked = [_CONNTRACK, _CONNECTIONS] if self._host.exists(_CONNTRACK) else []  # not before a rule has needed it
         argv = ["grep", "-H", "", _SNMP, _NETSTAT, *tracked]
         found: dict[str, list[str]] = {_SNMP: [], _NETSTAT: []}
-        for line in run_command(argv, self._netns).splitlines():
+        for line in self._host.run(argv, self._netns).splitlines():
             path, _, text = line.partition(":")
             found.setdefault(path, []).append(text)
         return found
@@ -91,8 +90,8 @@ class NamedCounters:
 
     name = "nft-counters"
 
-    def __init__(self, netns: str) -> None:
-        self._netns = netns
+    def __init__(self, host: Host, netns: str) -> None:
+        self._host, self._netns = host, netns
 
     def can_run(self) -> str | None:
         """Needs nft."""
@@ -108,7 +107,7 @@ class NamedCounters:
         return Snapshot(at_s, {f"nft/counter/{name}": packets for name, packets in named(self._read()).items()})
 
     def _read(self) -> str:
-        return run_command(["nft", "-j", "list", "counters"], self._netns)
+        return self._host.run(["nft", "-j", "list", "counters"], self._netns)
 
 
 def named(text: str) -> dict[str, int]:

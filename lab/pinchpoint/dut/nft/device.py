@@ -4,10 +4,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import Any
 
-from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import softirq
@@ -15,6 +14,8 @@ from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Se
 from pinchpoint.dut.nft import routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
+from pinchpoint.host.interface import PROC, CommandFailed
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
@@ -27,7 +28,7 @@ from pinchpoint.observe.snapshot import Collector
 
 _INCLUDE = re.compile(r"\binclude\b")
 _BRACED = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")
-_TRACKING = Path("/proc/sys/net/netfilter")  # of the host: the namespace follows it
+_TRACKING = f"{PROC}/sys/net/netfilter"  # of the host: the namespace follows it
 _FOLLOWED = ("nf_conntrack_max", "nf_conntrack_buckets")
 
 
@@ -70,31 +71,32 @@ class NftLive(softirq.KernelLive):
 
     def own(self) -> list[Collector]:
         """Its IP layer, connection tracking, the rules' counters."""
-        return [NamedCounters(self.places.dut_netns), Routing(self.places.dut_netns)]
+        return [counter(self.places.host, self.places.dut_netns) for counter in (NamedCounters, Routing)]
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
         wanted = routing.sysctls(self._scenario)
-        said = run_command(["sysctl", "-n", *wanted], self.places.dut_netns).split()
+        host = self.places.host
+        said = host.run(["sysctl", "-n", *wanted], self.places.dut_netns).split()
         for (name, value), found in zip(wanted.items(), said, strict=True):
             if found != value:
                 raise BenchError(f"{name}: {value} was set, {found} is in force")
-        host = {name: _TRACKING / name for name in _FOLLOWED if (_TRACKING / name).exists()}
+        limits = {name: path for name in _FOLLOWED if host.exists(path := f"{_TRACKING}/{name}")}
         return {
             **super().settings(),
             **{name.replace("/", "."): value for name, value in wanted.items()},
-            **{f"net.netfilter.{name}": path.read_text().strip() for name, path in host.items()},
+            **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
         }
 
     def versions(self) -> Mapping[str, str]:
         """The program that loads the rules; what follows them is the kernel."""
-        return {"nft": run_command(["nft", "--version"]).strip()}
+        return {"nft": self.places.host.run(["nft", "--version"]).strip()}
 
     def dumps(self) -> Mapping[str, str]:
         """The ruleset as the kernel has it, and the routes."""
-        netns = self.places.dut_netns
-        routes = run_command(["ip", "-n", netns, "route", "show"])
-        return {"ruleset.txt": run_command(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+        netns, run = self.places.dut_netns, self.places.host.run
+        routes = run(["ip", "-n", netns, "route", "show"])
+        return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
 
 
 @dataclass(frozen=True)
@@ -234,7 +236,7 @@ def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
 def _nf_tables() -> Probe:
     name = "kernel: nf_tables"
     try:
-        run_command(["nft", "list", "tables"])
+        LOCAL.run(["nft", "list", "tables"])
     except (CommandFailed, RequirementError) as error:
         mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
         return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")

@@ -4,8 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from pinchpoint.bench import host
-from pinchpoint.bench.host import run_command
+from pinchpoint.bench.actions import create, remove
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk, timed_make, timed_removal
 from pinchpoint.dut.device import Action, Check
@@ -111,7 +110,7 @@ class Set:
             self._vsctl("set", "Open_vSwitch", ".", *pairs)
 
     def _vsctl(self, *words: str) -> str:
-        return run_command(["ovs-vsctl", *vsctl(self._places), *words], environment=self._places.environment)
+        return self._places.host.run(["ovs-vsctl", *vsctl(self._places), *words], environment=self._places.environment)
 
 
 class Restarted:
@@ -122,7 +121,7 @@ class Restarted:
     def __init__(
         self, scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource], control: Unixctl
     ) -> None:
-        self._anew = ends_with_the_switch(scenario, places, resources)
+        self._host, self._anew = places.host, ends_with_the_switch(scenario, places, resources)
         self._control = control
 
     def prepare(self, check: Check) -> None:
@@ -131,11 +130,11 @@ class Restarted:
     def act(self, check: Check) -> None:
         """Restart it. The bench's journal names all of this already: nothing else is there meanwhile."""
         for one in reversed(self._anew):
-            host.remove(one)
+            remove(one, self._host)
         self._control.close()  # the next question goes to the new process
         for one in self._anew:
             check()
-            host.create(one)
+            create(one, self._host)
 
     def restore(self, check: Check) -> None:
         """Nothing."""

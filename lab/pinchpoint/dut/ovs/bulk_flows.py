@@ -10,12 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from pinchpoint.bench.host import run_command
-from pinchpoint.bench.many import run_fed, run_many
 from pinchpoint.bulk.making import FIRST_ADDRESS, allowed_s
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.host.many import run_fed, run_many
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.rules import expand_template
 
@@ -59,15 +58,15 @@ class Flows:
         """Inside, frames for these rules' addresses are dropped until their rule is there."""
         guard = f"priority={PRIORITY - 1},ip,nw_dst=240.0.0.0/4"
         words = self._ofctl("add-flow", self.places.management, f"{guard},actions=drop")
-        run_command(words, environment=self.places.environment)
+        self.places.host.run(words, environment=self.places.environment)
         yield
         words = self._ofctl("--strict", "del-flows", self.places.management, guard)
-        run_command(words, environment=self.places.environment)
+        self.places.host.run(words, environment=self.places.environment)
 
     def shown(self) -> int:
         """How many the bridge's tables hold, as OpenFlow tells it."""
         words = self._ofctl("dump-aggregate", self.places.management, f"cookie={COOKIE:#x}/-1")
-        said = run_command(words, environment=self.places.environment)
+        said = self.places.host.run(words, environment=self.places.environment)
         if not (found := _FLOW_COUNT.search(said)):
             raise DutError(f"ovs-ofctl dump-aggregate printed no flow_count: {said[:200]!r}", "see ovs-vswitchd's log")
         return int(found[1])
@@ -84,7 +83,7 @@ class Flows:
         bundle = ("--bundle",) if self.method == "bundle" else ()
         many = "add-flows" if command == "add-flow" else command
         argv = self._ofctl(*options, *bundle, many, bridge, "-")
-        looking = Unixctl(self.places.control, LOOK_TIMEOUT_S)
+        looking = Unixctl(self.places.host, self.places.control, LOOK_TIMEOUT_S)
 
         def there() -> int | None:
             try:

@@ -7,16 +7,16 @@ whole database, and the switch compares all of its configuration with it.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from pinchpoint.bench.many import run_fed, run_many
-from pinchpoint.bench.netlink import Links
 from pinchpoint.bulk.making import allowed_s
 from pinchpoint.bulk.watch import Watch
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.dut.ovs.places import BRIDGE, OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.host.interface import PROC
+from pinchpoint.host.many import run_fed, run_many
+from pinchpoint.host.netlink import Links
 from pinchpoint.model.errors import DutError
 
 METHODS = ("process", "command", "transaction")  # a scenario has no "command": it is for the benchmark
@@ -82,7 +82,7 @@ class Ports:
         ask = {"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["next_cfg", "cur_cfg"]}
         bump = {"op": "mutate", "table": "Open_vSwitch", "where": [], "mutations": [["next_cfg", "+=", 1]]}
         deadline_s = watch.elapsed_s + allowed_s(self.count)
-        with Ovsdb(self.places.database) as database:
+        with Ovsdb(self.places.host, self.places.database) as database:
             done = database.transact([*operations, bump, ask], lambda: watch.look(there))
             wanted = done[-1]["rows"][0]["next_cfg"]
             while done[-1]["rows"][0]["cur_cfg"] < wanted:
@@ -109,7 +109,7 @@ class Ports:
     def _removals(self) -> list[dict[str, Any]]:
         """The port rows; what nobody refers to any more goes by itself (RFC 7047, 3.2)."""
         names = set(self.names)
-        with Ovsdb(self.places.database) as database:
+        with Ovsdb(self.places.host, self.places.database) as database:
             ask = {"op": "select", "table": "Port", "where": [], "columns": ["_uuid", "name"]}
             (found,) = database.transact([ask], lambda: None)
         return [_change_ports("delete", [row["_uuid"] for row in found["rows"] if row["name"] in names])]
@@ -117,8 +117,8 @@ class Ports:
     def _links(self) -> int:
         """Interfaces of the switch's namespace: what can be seen while the switch is too busy to answer."""
         try:
-            pid = int(Path(self.places.pidfile("vswitchd")).read_text())
-            return Path(f"/proc/{pid}/net/dev").read_text().count("\n")
+            pid = int(self.places.host.read(self.places.pidfile("vswitchd")))
+            return self.places.host.read(f"{PROC}/{pid}/net/dev").count("\n")
         except (OSError, ValueError) as error:
             raise DutError(f"ovs-vswitchd has exited: {error}", "see its log") from error
 

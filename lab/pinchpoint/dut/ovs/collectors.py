@@ -3,12 +3,11 @@
 import time
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
-from pinchpoint.bench.host import CommandFailed, run_command
 from pinchpoint.dut.ovs import text as ovs_text
 from pinchpoint.dut.ovs.exercised import FlowListing
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
+from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -162,24 +161,24 @@ class Ports:
     """Frames in and out of every port of a bridge, with drops by their names."""
 
     def __init__(
-        self, bridge: str, management: str, port_names: Mapping[str, str], environment: Mapping[str, str]
+        self, host: Host, bridge: str, management: str, names: Mapping[str, str], environment: Mapping[str, str]
     ) -> None:
-        """`management` is the bridge's socket, `port_names` maps OpenFlow numbers to names."""
+        """`management` is the bridge's socket, `names` maps OpenFlow numbers to names."""
         self.name = f"ports of {bridge}"
         self._management = management
-        self._names = port_names
+        self._host, self._names = host, names
         self._environment = tuple(environment.items())
 
     def can_run(self) -> str | None:
         """Whether the bridge's socket is there."""
-        return None if Path(self._management).exists() else f"{self._management}: no such socket"
+        return None if self._host.exists(self._management) else f"{self._management}: no such socket"
 
     def snapshot(self) -> Snapshot:
         """`ovs/port/NAME/COUNTER`, live from the netdev (the database's copy is seconds old)."""
         argv = ["ovs-ofctl", "-O", "OpenFlow14", "--timeout=10", "dump-ports", self._management]
         at_s = time.monotonic()
         try:
-            ports = ovs_text.port_counters(run_command(argv, environment=self._environment))
+            ports = ovs_text.port_counters(self._host.run(argv, environment=self._environment))
         except CommandFailed as error:
             raise DutError(f"ovs-vswitchd does not answer: {error.output}", "see its log") from error
         counters = {

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from pinchpoint.bench.host import run_command
-from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, Command, Daemon
+from pinchpoint.bench.resource import AnyResource, Command, Daemon
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import POLLED, Datapath, Tuning, spec
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S
 from pinchpoint.model.scenario import Scenario
 
 _SCHEMA_NAME = "vswitch.ovsschema"
@@ -133,7 +133,7 @@ def switch_versions(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
     """What the running switch says of itself: its version and its DPDK's; of a build of one's own, with its path."""
     names = ("ovs_version", "dpdk_version")
     argv = ["ovs-vsctl", *vsctl(places), "--if-exists", "get", "Open_vSwitch", ".", *names]
-    answers = run_command(argv, environment=places.environment).splitlines()
+    answers = places.host.run(argv, environment=places.environment).splitlines()
     found = {name: answer.strip().strip('"') for name, answer in zip(names, answers, strict=False)}
     own = f"{spec(scenario).vswitchd} " if spec(scenario).vswitchd else ""
     return {f"switch {own}{name}": value for name, value in found.items() if value not in ("", "[]", "none")}

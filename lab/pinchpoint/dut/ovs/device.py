@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.host import CommandFailed
-from pinchpoint.bench.numa import Topology
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
@@ -20,6 +18,8 @@ from pinchpoint.dut.ovs.programs import program_facts
 from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import PinchpointError

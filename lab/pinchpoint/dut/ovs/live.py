@@ -3,9 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 
-from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut.device import Action
@@ -27,6 +25,7 @@ from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.settings import check_queues, in_force
 from pinchpoint.dut.ovs.spec import Datapath, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Blocked, Build, Scenario
 from pinchpoint.observe.host import PacketThreads
@@ -42,7 +41,7 @@ class OvsLive:
     """A private switch that stands."""
 
     def __init__(self, scenario: Scenario, places: OvsPlaces) -> None:
-        self.control = Unixctl(places.control)
+        self.control = Unixctl(places.host, places.control)
         self._scenario = scenario
         self._places = places
 
@@ -59,16 +58,16 @@ class OvsLive:
         ]
         if datapath is not Datapath.DPDK:
             if scenario.ports:
-                found.append(Links(places.engine_netns, "engine", [port.name for port in scenario.ports]))
-            found.append(Links(places.dut_netns, "dut", ends))
+                found.append(Links(LOCAL, places.engine_netns, "engine", [port.name for port in scenario.ports]))
+            found.append(Links(places.host, places.dut_netns, "dut", ends))
         if datapath is Datapath.AF_PACKET:
-            found.append(PacketSockets(places.dut_netns, ends))
+            found.append(PacketSockets(places.host, places.dut_netns, ends))
         return [*found, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
         """Its threads."""
         return [
-            PacketThreads(self._places.pidfile("vswitchd"), _PMD_THREAD, _MAIN_THREAD),
+            PacketThreads(self._places.host, self._places.pidfile("vswitchd"), _PMD_THREAD, _MAIN_THREAD),
             PmdThreads(self.control),
         ]
 
@@ -92,7 +91,7 @@ class OvsLive:
     def log(self) -> tuple[str, str] | None:
         """ovs-vswitchd's."""
         try:
-            return "ovs-vswitchd.log", Path(self._places.log).read_text(errors="replace")
+            return "ovs-vswitchd.log", self._places.host.read(self._places.log)
         except OSError:
             return None
 
@@ -124,7 +123,9 @@ class OvsLive:
         ends, ports = self._ends(), switch_ports(self._scenario, self._places)
         for bridge in dict.fromkeys(port.bridge for port in ports if port.name in ends):
             numbers = {str(port.number): port.name for port in ports if port.bridge == bridge}
-            yield Ports(bridge, self._places.management_of(bridge), numbers, dict(self._places.environment))
+            yield Ports(
+                self._places.host, bridge, self._places.management_of(bridge), numbers, dict(self._places.environment)
+            )
 
     def _limit_flows(self) -> Mapping[str, str]:
         """Make the scenario's limit of megaflows the present one, not only the highest there may be.
@@ -144,7 +145,7 @@ class OvsLive:
     def _number(self, port: str) -> int:
         """The port's OpenFlow number. Raises DutError."""
         argv = ["ovs-vsctl", *vsctl(self._places), "get", "Interface", port, "ofport"]
-        said = run_command(argv, environment=self._places.environment).strip()
+        said = self._places.host.run(argv, environment=self._places.environment).strip()
         if not said.isdigit() or said == "0":
             raise DutError(f"port {port} has no OpenFlow number: ovs-vsctl says {said!r}", "see ovs-vswitchd's log")
         return int(said)

@@ -1,10 +1,10 @@
 """The database's own protocol (RFC 7047), as far as one large transaction needs it."""
 
 import json
-import socket
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 
 _ANSWER_S = 0.2  # how long a stop may have to wait
@@ -14,15 +14,13 @@ Operation = dict[str, Any]
 class Ovsdb:
     """One connection to an ovsdb-server, by its Unix socket. Close it, or use it in a `with`."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, host: Host, path: str) -> None:
         self._path = path.removeprefix("unix:")
-        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._buffer = ""
         self._id = 0
         try:
-            self._socket.connect(self._path)
+            self._socket = host.connect(self._path)
         except OSError as error:
-            self._socket.close()
             raise DutError(f"{self._path}: {error.strerror}", "see ovsdb-server's log") from error
         self._socket.settimeout(_ANSWER_S)
 

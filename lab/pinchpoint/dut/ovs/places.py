@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
 from pinchpoint.dut.device import Places
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 BRIDGE = "br0"  # the first bridge of every switch
 

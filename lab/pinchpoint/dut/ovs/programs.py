@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from pinchpoint.bench.host import run_command
 from pinchpoint.dut.ovs.daemons import program
 from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError, RequirementError
 from pinchpoint.model.scenario import Scenario
 
@@ -18,7 +18,7 @@ _NAME = "ovs-vswitchd"  # by which its main thread is found
 
 def told_version(path: str) -> str:
     """What `PROGRAM --version` says, in one line. Raises BenchError or RequirementError if it does not run."""
-    lines = run_command([path, "--version"], timeout_s=10.0).splitlines()
+    lines = LOCAL.run([path, "--version"], timeout_s=10.0).splitlines()
     return ", ".join(line.strip() for line in lines if line.strip())
 
 

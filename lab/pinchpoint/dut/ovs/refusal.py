@@ -2,10 +2,10 @@
 
 import re
 
-from pinchpoint.bench.host import CommandFailed
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.rules import rule_place
 from pinchpoint.dut.ovs.spec import spec
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.scenario import Scenario
 

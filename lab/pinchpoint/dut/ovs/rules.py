@@ -3,11 +3,12 @@
 from collections.abc import Iterable
 from ipaddress import IPv4Address
 
-from pinchpoint.bench.resource import COMMAND_TIMEOUT_S, AnyResource, TextFile
+from pinchpoint.bench.resource import AnyResource, TextFile
 from pinchpoint.dut.ovs.daemons import command
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import SwitchPort
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, spec
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S
 from pinchpoint.model.scenario import Scenario
 
 _EACH_RULE_S = 0.001  # of the command's time limit: a slow machine takes a third of it

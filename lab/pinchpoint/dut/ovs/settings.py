@@ -10,15 +10,14 @@ import json
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import TypeVar
 
-from pinchpoint.bench.host import run_command
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut.ovs.daemons import tuned, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsPort, ports, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import PACKED, SPLIT, Scenario
 
@@ -52,7 +51,7 @@ def in_force(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[st
         found |= _port_modes(scenario, control.call("dpctl/show"))
         found |= _cores(scenario, control)
     for host in scenario.hosts:
-        found[f"offloads of {host.name}"] = _offloads(places.host_netns(host.name))
+        found[f"offloads of {host.name}"] = _offloads(places.host, places.host_netns(host.name))
     return found
 
 
@@ -66,7 +65,7 @@ def check_queues(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> Non
 
     def check() -> None:
         polled = polled_queues(control.call("dpif-netdev/pmd-rxq-show"))
-        layouts = ring_layouts(Path(places.log).read_text(errors="replace"))
+        layouts = ring_layouts(places.host.read(places.log))
         for port in ports(scenario):
             _check_port(port, polled.get(port.name, {}))
             if (layout := layouts.get(places.vhost_socket(port.name))) is not None:
@@ -149,7 +148,7 @@ def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, 
     asked = {
         key: value for key, value in tuned(spec(scenario).tuning).items() if key not in spec(scenario).other_config
     }
-    log = logged(Path(places.log).read_text(errors="replace"))
+    log = logged(places.host.read(places.log))
     kernel = spec(scenario).datapath is Datapath.KERNEL
     told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
     found: dict[str, str] = {}
@@ -183,7 +182,7 @@ def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, 
     if not asked:
         return
     argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]
-    (((_, pairs),),) = json.loads(run_command(argv, environment=places.environment))["data"]
+    (((_, pairs),),) = json.loads(places.host.run(argv, environment=places.environment))["data"]
     stored: Mapping[str, str] = dict(pairs)
     for key, value in asked.items():
         _same(f"other_config:{key}", value, stored.get(key))
@@ -198,8 +197,8 @@ def _port_modes(scenario: Scenario, shown: str) -> dict[str, str]:
     return {f"xdp mode of {name}": configs.get(name, {}).get("xdp-mode-in-use", "not reported") for name in ends}
 
 
-def _offloads(netns: str) -> str:
-    features = dict(_FEATURE.findall(run_command(["ethtool", "-k", Host.INTERFACE], netns)))
+def _offloads(host: Machine, netns: str) -> str:
+    features = dict(_FEATURE.findall(host.run(["ethtool", "-k", Host.INTERFACE], netns)))
     return ", ".join(f"{name} {features.get(name, 'not reported')}" for name in _OFFLOADS)
 
 

@@ -5,8 +5,8 @@ process per command saves some 5 ms each, eight commands on either side of a tri
 """
 
 import json
-import socket
 
+from pinchpoint.host.interface import Connection, Host
 from pinchpoint.model.errors import DutError
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024  # a dump of a million datapath flows
@@ -19,10 +19,11 @@ class UnixctlError(DutError):
 class Unixctl:
     """One connection; reconnects by itself after an error."""
 
-    def __init__(self, path: str, timeout_s: float = 10.0) -> None:
+    def __init__(self, host: Host, path: str, timeout_s: float = 10.0) -> None:
         self.path = path
+        self._host = host
         self._timeout_s = timeout_s
-        self._socket: socket.socket | None = None
+        self._socket: Connection | None = None
         self._id = 0
 
     def call(self, command: str, *arguments: str) -> str:
@@ -31,7 +32,8 @@ class Unixctl:
         request = {"id": self._id, "method": command, "params": list(arguments)}
         try:
             if self._socket is None:
-                self._socket = self._connect()
+                self._socket = self._host.connect(self.path)
+                self._socket.settimeout(self._timeout_s)
             self._socket.sendall(json.dumps(request).encode())
             reply = _read_object(self._socket)
         except (OSError, ValueError) as error:
@@ -47,18 +49,8 @@ class Unixctl:
             self._socket.close()
             self._socket = None
 
-    def _connect(self) -> socket.socket:
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        connection.settimeout(self._timeout_s)
-        try:
-            connection.connect(self.path)
-        except OSError:
-            connection.close()
-            raise
-        return connection
 
-
-def _read_object(connection: socket.socket) -> dict[str, object]:
+def _read_object(connection: Connection) -> dict[str, object]:
     """One JSON object; the stream has no other framing than the object's own end."""
     received = bytearray()
     while chunk := connection.recv(1 << 20):

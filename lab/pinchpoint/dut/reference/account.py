@@ -4,8 +4,9 @@ import time
 
 import msgspec
 
-from pinchpoint.bench.host import ask_relay
+from pinchpoint.bench.actions import ask_relay
 from pinchpoint.bench.resource import Relay
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.snapshot import Snapshot
 
@@ -82,8 +83,8 @@ class Ports:
 
     name = "reference device"
 
-    def __init__(self, relay: Relay, names: tuple[str, str]) -> None:
-        self._relay, self._names = relay, names
+    def __init__(self, host: Host, relay: Relay, names: tuple[str, str]) -> None:
+        self._host, self._relay, self._names = host, relay, names
 
     def can_run(self) -> str | None:
         """Always: the bench stands once the device answers."""
@@ -91,7 +92,7 @@ class Ports:
 
     def account(self) -> Account:
         """The account so far. Raises DutError."""
-        return parse(ask_relay(self._relay))
+        return parse(ask_relay(self._relay, self._host))
 
     def snapshot(self) -> Snapshot:
         """See `counters`; `reference/busy_ns`: time in turns that moved frames."""

@@ -128,7 +128,7 @@ class ReferenceBench(PlainBench):
     def open(self) -> ReferenceLive:
         """It answers once the engine has opened its ports."""
         left, right = (port.name for port in self.scenario.ports)
-        return ReferenceLive(Ports(self._process(()), (left, right)))
+        return ReferenceLive(Ports(self.places.host, self._process(()), (left, right)))
 
     def _process(self, engine: Sequence[str]) -> Relay:
         places, dut, names = self.places, spec(self.scenario), [port.name for port in self.scenario.ports]

@@ -83,7 +83,9 @@ class TestpmdBench(PlainBench):
         """Its telemetry, once it forwards. Raises BenchError or DutError."""
         telemetry = f"{self.places.directory}/dpdk/rte/dpdk_telemetry.v2"
         names = [port.name for port in self.scenario.ports]
-        return TestpmdLive(self._daemon(), telemetry, Ports(telemetry, names, spec(self.scenario).cpus))
+        host = self.places.host
+        ports = Ports(host, telemetry, names, spec(self.scenario).cpus)
+        return TestpmdLive(host, self._daemon(), telemetry, ports)
 
     def _daemon(self) -> Daemon:
         places, pidfile = self.places, self.places.pidfile(PROGRAM)

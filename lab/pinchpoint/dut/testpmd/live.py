@@ -2,16 +2,15 @@
 
 import json
 import re
-import socket
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from pinchpoint.bench.host import daemon_pid
+from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.device import PlainLive
+from pinchpoint.host.interface import Host
 from pinchpoint.model.errors import DutError
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector, Snapshot
@@ -24,14 +23,13 @@ _NO_THREAD = re.compile("(?!)")  # its main thread only waits
 _COUNTED = ("ipackets", "opackets", "imissed", "ierrors", "oerrors", "rx_nombuf")
 
 
-def ask(path: str, command: str) -> Any:
+def ask(host: Host, path: str, command: str) -> Any:
     """The answer at a telemetry socket to `command`, e.g. `/ethdev/stats,0`. Raises DutError."""
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+        with host.connect(path, packets=True) as connection:
             connection.settimeout(_ANSWER_TIMEOUT_S)
-            connection.connect(path)
             connection.recv(_LONGEST_BYTES)  # the greeting
-            connection.send(command.encode())
+            connection.sendall(command.encode())
             return json.loads(connection.recv(_LONGEST_BYTES))[command.partition(",")[0]]
     except (OSError, ValueError, KeyError) as error:
         raise DutError(f"testpmd does not answer {command} at {path}: {error}", "see its log") from error
@@ -42,9 +40,9 @@ class Ports:
 
     name = "testpmd ports"
 
-    def __init__(self, telemetry: str, names: Sequence[str], cpus: Sequence[int]) -> None:
+    def __init__(self, host: Host, telemetry: str, names: Sequence[str], cpus: Sequence[int]) -> None:
         """`names` in the order of DPDK's port numbers."""
-        self._telemetry, self._names, self._cpus = telemetry, names, cpus
+        self._host, self._telemetry, self._names, self._cpus = host, telemetry, names, cpus
         self._refused = dict.fromkeys(names, 0)
 
     def can_run(self) -> str | None:
@@ -72,7 +70,7 @@ class Ports:
         return Snapshot(at_s, counters)
 
     def _read(self, number: int) -> Any:
-        return ask(self._telemetry, f"/ethdev/stats,{number}")
+        return ask(self._host, self._telemetry, f"/ethdev/stats,{number}")
 
 
 class TestpmdLive(PlainLive):
@@ -80,12 +78,12 @@ class TestpmdLive(PlainLive):
 
     words = "testpmd"
 
-    def __init__(self, daemon: Daemon, telemetry: str, ports: Ports) -> None:
+    def __init__(self, host: Host, daemon: Daemon, telemetry: str, ports: Ports) -> None:
         """Wait until it forwards. Raises DutError; where it has ended, with the end of its log."""
-        self._daemon, self._telemetry, self._ports = daemon, telemetry, ports
+        self._host, self._daemon, self._telemetry, self._ports = host, daemon, telemetry, ports
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._forwards():
-            daemon_pid(daemon)
+            daemon_pid(daemon, host)
             if time.monotonic() > deadline:
                 raise DutError(f"testpmd does not forward after {_START_TIMEOUT_S:g} s", f"see {daemon.log}")
             time.sleep(0.02)
@@ -96,20 +94,22 @@ class TestpmdLive(PlainLive):
 
     def witnesses(self) -> list[Collector]:
         """Its threads."""
-        return [PacketThreads(self._daemon.pidfile, _WORKER, _NO_THREAD)]
+        return [PacketThreads(self._host, self._daemon.pidfile, _WORKER, _NO_THREAD)]
 
     def versions(self) -> Mapping[str, str]:
         """Its DPDK's."""
-        return {"testpmd dpdk_version": ask(self._telemetry, "/info")["version"]}
+        return {"testpmd dpdk_version": ask(self._host, self._telemetry, "/info")["version"]}
 
     def log(self) -> tuple[str, str] | None:
         """What it printed, as far as it is written: it prints late."""
         with suppress(OSError):
-            return "testpmd.log", Path(self._daemon.log).read_text(errors="replace")
+            return "testpmd.log", self._host.read(self._daemon.log)
         return None
 
     def _forwards(self) -> bool:
         """Whether its ports are started; forwarding begins at once."""
         with suppress(DutError):
-            return all(ask(self._telemetry, f"/ethdev/info,{number}").get("dev_started") for number in (0, 1))
+            return all(
+                ask(self._host, self._telemetry, f"/ethdev/info,{number}").get("dev_started") for number in (0, 1)
+            )
         return False

@@ -16,6 +16,7 @@ from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
 from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, Places, PlainBench, PlainLive, Read, Types
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
@@ -90,8 +91,8 @@ class WireLive(PlainLive):
     def collectors(self) -> list[Collector]:
         """The relay's counters, or those of the links."""
         if self._relay is not None:
-            return [Relays([self._relay])]
-        return [Links(self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
+            return [Relays(self._places.host, [self._relay])]
+        return [Links(LOCAL, self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 
-from pinchpoint.bench.host import CommandFailed
+from pinchpoint.host.interface import CommandFailed, Environment
 from pinchpoint.model.errors import RequirementError
 
 LOOK_S = 0.05  # how long whoever watches may have to wait for its turn
 _CHUNK = 1 << 16  # bytes
 _MOST_WORDS = 40  # of a command that are shown when it fails
 _MOST_SAID = 1 << 20  # bytes of stderr that are stored
-Environment = Sequence[tuple[str, str]]
 
 
 def run_many(

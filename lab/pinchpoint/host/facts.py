@@ -1,4 +1,4 @@
-"""What this host is: recorded with every run, since no number means anything without it."""
+"""What the local machine is: recorded with every run, since no number means anything without it."""
 
 import os
 import platform
@@ -8,24 +8,31 @@ from importlib import metadata
 from pathlib import Path
 
 from pinchpoint import __version__
+from pinchpoint.host.interface import PROC
+from pinchpoint.host.numa import NODES
 
 _TOOLS = {"iproute2": ("ip", "-V")}
 
 
 def host_facts() -> dict[str, str]:
     """Processor, cores, memory, kernel; values for people."""
-    cpu = _first_value("/proc/cpuinfo", "model name")
-    flags = _first_value("/proc/cpuinfo", "flags").split()
+    cpu = _first_value(f"{PROC}/cpuinfo", "model name")
+    flags = _first_value(f"{PROC}/cpuinfo", "flags").split()
     return {
         "processor": cpu or platform.processor(),
         "cpus": ", ".join(map(str, sorted(os.sched_getaffinity(0)))),
         "virtual machine": "yes" if "hypervisor" in flags else "no",
-        "memory": f"{int((_first_value('/proc/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.1f} GiB",
+        "memory": f"{int((_first_value(f'{PROC}/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.1f} GiB",
         "kernel": platform.release(),
         "system": _os_name(),
-        "numa nodes": str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1),
-        "kernel options": _read("/proc/cmdline"),
+        "numa nodes": str(len(list(Path(NODES).glob("node[0-9]*"))) or 1),
+        "kernel options": _read(f"{PROC}/cmdline"),
     }
+
+
+def modules_folder() -> Path:
+    """Where the modules of the running kernel are."""
+    return Path("/lib/modules", platform.release())
 
 
 def versions() -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""The host's pool of 2 MiB hugepages: its size, how many are free, and which processes hold the rest.
+"""A host's pool of 2 MiB hugepages: its size, how many are free, and which processes hold the rest.
 
 A process returns its pages as it ends, which takes a moment. So a bench waits for the pages that it needs.
 """
@@ -7,14 +7,13 @@ import re
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 
-from pinchpoint.bench.resource import ENVIRONMENT_MARK
+from pinchpoint.host.interface import PROC, SYS, Host
+from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import RequirementError
 
-NR_HUGEPAGES = Path("/proc/sys/vm/nr_hugepages")
-KERNEL = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
-PROC = Path("/proc")
+NR_HUGEPAGES = f"{PROC}/sys/vm/nr_hugepages"
+KERNEL = f"{SYS}/kernel/mm/hugepages/hugepages-2048kB"
 FREED_TIMEOUT_S = 60.0
 """An ending process gives a gigabyte back in some 10 ms on an idle core; one that hardly runs takes seconds."""
 PAGE_KB = 2048
@@ -22,29 +21,45 @@ MOST_HOLDERS = 8
 _HELD_KB = re.compile(r"^HugetlbPages:\s+(\d+) kB$", re.MULTILINE)
 
 
-def pool() -> tuple[int, int]:
+def pool(host: Host) -> tuple[int, int]:
     """(pages in the pool, pages available); (0, 0) on a kernel without them. Raises nothing.
 
     The size is not the kernel's nr_hugepages below /sys: that also counts what a process that is just ending
     gives back for good, and a bench that took it for a part of the pool would leave as much behind.
     """
     try:
-        return int(NR_HUGEPAGES.read_text()), available()
+        return _size(host), available(host)
     except OSError:
         return 0, 0
 
 
-def available() -> int:
+def available(host: Host) -> int:
     """Free pages that no mapping has reserved (hugetlbpage.rst). Raises OSError on a kernel without hugepages."""
-    return int((KERNEL / "free_hugepages").read_text()) - int((KERNEL / "resv_hugepages").read_text())
+    return int(host.read(f"{KERNEL}/free_hugepages")) - int(host.read(f"{KERNEL}/resv_hugepages"))
 
 
-def wait_for(pages: int, whose: str) -> None:
+def resize(host: Host, pages: int) -> int:
+    """Ask for a pool of `pages`; returns what the kernel made of it. Raises OSError.
+
+    Where it has too few, memory is compacted and it is asked again.
+    """
+    host.write(NR_HUGEPAGES, str(pages))
+    if _size(host) < pages:
+        host.write(f"{PROC}/sys/vm/compact_memory", "1")
+        host.write(NR_HUGEPAGES, str(pages))
+    return _size(host)
+
+
+def _size(host: Host) -> int:
+    return int(host.read(NR_HUGEPAGES))
+
+
+def wait_for(host: Host, pages: int, whose: str) -> None:
     """Return as soon as `pages` are available. Raises RequirementError naming the holders after FREED_TIMEOUT_S."""
     deadline = time.monotonic() + FREED_TIMEOUT_S
-    while (found := available()) < pages:
+    while (found := available(host)) < pages:
         if time.monotonic() > deadline:
-            raise _too_few(pages, found, whose)
+            raise _too_few(holders(host), pages, found, whose)
         time.sleep(0.01)
 
 
@@ -61,26 +76,24 @@ class Holder:
         return f"{self.command} (process {self.pid}, {self.pages} pages)"
 
 
-def holders() -> list[Holder]:
+def holders(host: Host) -> list[Holder]:
     """The processes that map pages of 2 MiB, most pages first (proc_pid_status(5), HugetlbPages)."""
-    return sorted(_holders(), key=lambda one: -one.pages)
+    return sorted(_holders(host), key=lambda one: -one.pages)
 
 
-def _holders() -> Iterator[Holder]:
-    for entry in PROC.iterdir():
-        if not entry.name.isdigit():
-            continue
+def _holders(host: Host) -> Iterator[Holder]:
+    for name in filter(str.isdigit, host.names(PROC)):
+        place = f"{PROC}/{name}"
         try:
-            held = _HELD_KB.search((entry / "status").read_text())
+            held = _HELD_KB.search(host.read(f"{place}/status"))
             if held and (pages := int(held[1]) // PAGE_KB):
-                mark = f"{ENVIRONMENT_MARK}=".encode() in (entry / "environ").read_bytes()
-                yield Holder(int(entry.name), (entry / "comm").read_text().strip(), pages, mark)
+                mark = f"{ENVIRONMENT_MARK}=".encode() in host.read_bytes(f"{place}/environ")
+                yield Holder(int(name), host.read(f"{place}/comm").strip(), pages, mark)
         except OSError:
             continue  # it has ended meanwhile
 
 
-def _too_few(pages: int, found: int, whose: str) -> RequirementError:
-    found_holders = holders()
+def _too_few(found_holders: list[Holder], pages: int, found: int, whose: str) -> RequirementError:
     names = ", ".join(map(str, found_holders[:MOST_HOLDERS])) or "no process; a file in a hugetlbfs keeps them"
     message = f"{whose}: {found} of {pages} hugepages of 2 MiB are free after {FREED_TIMEOUT_S:g} s; held by: {names}"
     return RequirementError(message, _mend(found_holders))

@@ -1,0 +1,260 @@
+"""Carries single actions out on a host. Every removal is idempotent and takes only what is the bench's."""
+
+import signal
+import time
+from functools import singledispatch
+from pathlib import Path
+
+from pinchpoint.bench import resource as r
+from pinchpoint.host import hugepages, numa
+from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
+from pinchpoint.host.netlink import Links
+from pinchpoint.host.priority import share_priority
+from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, is_marked, marked_pids
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
+from pinchpoint.model.rules import expand_template
+
+_READY = b"ready"  # the first line of a relay's account
+MOST_ROUNDS = 10  # of ending marked processes: one may have started another before it ended
+
+
+@singledispatch
+def create(resource: r.Resource, host: Host) -> None:
+    """Create `resource` on `host`. Raises BenchError, RequirementError or OSError."""
+    raise NotImplementedError(type(resource).__name__)
+
+
+@singledispatch
+def remove(resource: r.Resource, host: Host) -> None:
+    """Remove `resource` from `host`; nothing if it is gone. Raises BenchError, RequirementError or OSError."""
+    raise NotImplementedError(type(resource).__name__)
+
+
+@create.register
+def _(resource: r.RunDirectory, host: Host) -> None:
+    host.make_folder(resource.path)
+
+
+@remove.register
+def _(resource: r.RunDirectory, host: Host) -> None:
+    host.remove_folder(resource.path)
+
+
+@create.register
+def _(resource: r.MarkedProcesses, host: Host) -> None:
+    """Nothing to do: processes are marked as they start."""
+
+
+@remove.register
+def _(resource: r.MarkedProcesses, host: Host) -> None:
+    for _ in range(MOST_ROUNDS):
+        pids = list(marked_pids(host, resource.bench_id))
+        if not pids:
+            return
+        end_processes(host, pids, grace_s=2.0)
+    raise BenchError(
+        f"processes of bench {resource.bench_id} keep starting new ones after {MOST_ROUNDS} rounds of kills",
+        "pinchpoint clean",
+    )
+
+
+@create.register
+def _(resource: r.Hugepages, host: Host) -> None:
+    got = hugepages.resize(host, resource.after)
+    if got < resource.after:
+        raise RequirementError(
+            f"the kernel reserved {got - resource.before} of {resource.after - resource.before} hugepages of 2 MiB",
+            f"free memory, or reserve them at boot: hugepages={resource.after} on the kernel command line",
+        )
+    hugepages.wait_for(host, resource.needed or resource.after - resource.before, "the bench")
+
+
+@remove.register
+def _(resource: r.Hugepages, host: Host) -> None:
+    present, _ = hugepages.pool(host)
+    wanted = max(resource.before, present - (resource.after - resource.before))
+    if wanted < present:
+        hugepages.resize(host, wanted)
+
+
+@create.register
+def _(resource: r.Namespace, host: Host) -> None:
+    _add_namespace(resource.name, host)
+
+
+@remove.register
+def _(resource: r.Namespace, host: Host) -> None:
+    _delete_namespace(resource.name, host)
+
+
+def named_after(bench_id: str, state_directory: Path, host: Host) -> list[r.AnyResource]:
+    """What bears the bench's name on the host, in order of dependency: what any version of this program makes."""
+    present = host.names(NAMESPACES) if host.exists(NAMESPACES) else []
+    names = sorted(name for name in present if name.startswith(f"pp-{bench_id}-"))
+    folder = r.RunDirectory(str(state_directory / bench_id))
+    return [folder, *map(r.Namespace, names), r.MarkedProcesses(bench_id)]
+
+
+def _add_namespace(name: str, host: Host) -> None:
+    host.run(["ip", "netns", "add", name])
+    host.run(["ip", "-n", name, "link", "set", "lo", "up"])
+    # -e: a kernel without IPv6 has nothing to turn off.
+    host.run(["sysctl", "-e", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv6.conf.default.disable_ipv6=1"], name)
+
+
+def _delete_namespace(name: str, host: Host) -> None:
+    if host.exists(f"{NAMESPACES}/{name}"):
+        host.run(["ip", "netns", "del", name])
+
+
+@create.register
+def _(resource: r.Veth, host: Host) -> None:
+    host.run(resource.describe().split())
+    for netns, name in ((resource.netns, resource.name), (resource.peer_netns, resource.peer)):
+        host.run(["ip", "-n", netns, "link", "set", "dev", name, "up"])
+
+
+@remove.register
+def _(resource: r.Veth, host: Host) -> None:
+    """The pair goes with either of its namespaces."""
+
+
+@create.register
+def _(resource: r.Host, host: Host) -> None:
+    _add_namespace(resource.netns, host)
+    create(r.Veth(resource.peer, resource.peer_netns, resource.INTERFACE, resource.netns, resource.mtu), host)
+    host.run(["ip", "-n", resource.netns, "address", "add", resource.address, "dev", resource.INTERFACE])
+    if not resource.offloads:
+        host.run(["ethtool", "-K", resource.INTERFACE, "tx", "off", "tso", "off"], resource.netns)
+
+
+@remove.register
+def _(resource: r.Host, host: Host) -> None:
+    _delete_namespace(resource.netns, host)
+
+
+@create.register
+def _(resource: r.TextFile, host: Host) -> None:
+    series = (line for template, count, first in resource.series for line in expand_template(template, count, first))
+    host.write(resource.path, "".join(f"{line}\n" for line in (*resource.lines, *series)))
+
+
+@remove.register
+def _(resource: r.TextFile, host: Host) -> None:
+    """The file goes with the run directory."""
+
+
+@create.register
+def _(resource: r.Command, host: Host) -> None:
+    host.run(resource.argv, resource.netns, resource.environment, timeout_s=resource.timeout_s)
+
+
+@remove.register
+def _(resource: r.Command, host: Host) -> None:
+    """Its effect ends with the resource it changed."""
+
+
+@create.register
+def _(resource: r.TapLinks, host: Host) -> None:
+    """The switch makes them, one for each internal port."""
+
+
+@remove.register
+def _(resource: r.TapLinks, host: Host) -> None:
+    if host.exists(f"{NAMESPACES}/{resource.netns}"):
+        with Links(resource.netns) as links:
+            links.remove_kind("tun")
+
+
+@create.register
+def _(resource: r.Daemon, host: Host) -> None:
+    environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
+    try:
+        with numa.memory_on(resource.memory_nodes):
+            host.run(resource.argv, resource.netns, environment, resource.cpus)
+    except CommandFailed as error:
+        raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log, host)}") from error
+    share_priority(host, daemon_pid(resource, host))
+
+
+@remove.register
+def _(resource: r.Daemon, host: Host) -> None:
+    _end_named(resource, host)
+
+
+@create.register
+def _(resource: r.Relay, host: Host) -> None:
+    environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
+    argv = ["taskset", "-c", str(resource.cpu), *resource.argv]
+    pid = host.spawn(argv, environment, resource.account, resource.log)
+    host.write(resource.pidfile, str(pid))
+    share_priority(host, pid)
+    ports = len(resource.directions)
+    deadline = time.monotonic() + ports * resource.LINK_TIMEOUT_S
+    while resource.awaited and _READY + b"\n" not in host.read_bytes(resource.account):
+        if host.ended(pid):
+            raise BenchError(f"{resource.name} did not start\n{_tail(resource.log, host)}")
+        if time.monotonic() > deadline:
+            raise BenchError(
+                f"{resource.name}: not every link came up; the switch may lack a port\n{_tail(resource.log, host)}"
+            )
+        time.sleep(0.01)
+
+
+@remove.register
+def _(resource: r.Relay, host: Host) -> None:
+    pid = _end_named(resource, host)
+    if pid is not None:
+        host.ended(pid)
+
+
+def ask_relay(resource: r.Relay, host: Host, timeout_s: float = 2.0) -> str:
+    """The account that a running relay prints now, a line of JSON. Raises DutError if it prints none."""
+    pid = daemon_pid(resource, host)
+    read = host.size(resource.account)
+    if host.signal([pid], signal.SIGUSR1):  # it ended between being found and being asked
+        raise _gone(resource, host)
+    deadline = time.monotonic() + timeout_s
+    while time.monotonic() < deadline:
+        told = host.read_bytes(resource.account, read)
+        line = told.rpartition(b"\n")[0].rpartition(b"\n")[2]  # what follows the last end is not yet complete
+        if line and line != _READY:  # it may become ready only now
+            return line.decode(errors="replace")
+        time.sleep(0.002)
+    daemon_pid(resource, host)  # it may have been about to end when it was asked
+    raise DutError(f"{resource.name} printed no account within {timeout_s:g} s\n{_tail(resource.log, host)}")
+
+
+def daemon_pid(resource: r.Daemon | r.Relay, host: Host) -> int:
+    """The process of a daemon that runs. Raises DutError if it does not."""
+    pid = _named_pid(resource, host)
+    if pid is None:
+        raise _gone(resource, host)
+    return pid
+
+
+def _gone(resource: r.Daemon | r.Relay, host: Host) -> DutError:
+    return DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log, host)}")
+
+
+def _named_pid(resource: r.Daemon | r.Relay, host: Host) -> int | None:
+    """The process that the pid file names, if it carries the bench's mark."""
+    try:
+        pid = int(host.read(resource.pidfile))
+    except (OSError, ValueError):
+        return None  # never started, or gone; a nameless survivor falls to MarkedProcesses
+    return pid if is_marked(host, pid, resource.bench_id) else None
+
+
+def _end_named(resource: r.Daemon | r.Relay, host: Host) -> int | None:
+    pid = _named_pid(resource, host)
+    if pid is not None:
+        end_processes(host, [pid], resource.GRACE_S)
+    return pid
+
+
+def _tail(log: str, host: Host, lines: int = 12) -> str:
+    try:
+        return "\n".join(f"  | {line}" for line in host.read(log).splitlines()[-lines:])
+    except OSError:
+        return f"  (no log at {log})"

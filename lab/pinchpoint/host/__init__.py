@@ -1,0 +1,11 @@
+"""Where things run: the operations that the rest of the lab asks of a machine, and the machines that offer them.
+
+`interface`  what a host is: run, read, write, list, spawn, signal, connect, its CPUs
+`local`      the machine on which the lab runs
+`processes`  processes by the mark of their bench, on any host
+`priority`   where this process itself runs, and before whom
+`many`, `netlink`, `hugepages`, `numa`, `facts`  the local kernel's means that have no general form
+
+Nothing else in the lab starts a process, opens a socket or reads /proc and /sys; the engine's client starts the
+engine (`engine/process.py`).
+"""

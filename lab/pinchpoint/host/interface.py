@@ -1,0 +1,130 @@
+"""What every kind of host offers. A path names a file of that host; a process id, one of its processes."""
+
+import shlex
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final, Protocol, Self
+
+from pinchpoint.model.errors import BenchError
+
+COMMAND_TIMEOUT_S = 120.0  # of a command that does not say otherwise
+MOST_WORDS = 1_000  # of a command that people are shown
+PROC: Final = "/proc"  # proc(5)
+SYS: Final = "/sys"  # sysfs(5)
+NAMESPACES: Final = "/run/netns"  # ip-netns(8)
+Environment = Sequence[tuple[str, str]]
+
+
+class CommandFailed(BenchError):
+    """A command failed; `output` is its stderr, or its stdout if that is empty."""
+
+    def __init__(self, argv: Sequence[str], output: str) -> None:
+        self.argv = tuple(argv)
+        self.output = output.strip()
+        command = shell_line(self.argv, None, None)
+        super().__init__(f"{argv[0]} failed: {self.output or 'no output'}\n  command: {command}")
+
+
+class Connection(Protocol):
+    """A connection to a Unix socket, as `socket.socket` offers it. Use it in a `with`, or close it."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send all. Raises OSError."""
+
+    def recv(self, most: int, /) -> bytes:
+        """What has arrived, at most `most` bytes; none: the other end is closed. Raises OSError, TimeoutError."""
+
+    def settimeout(self, seconds: float | None, /) -> None:
+        """How long either of the above may wait; None: for ever."""
+
+    def close(self) -> None:
+        """Close it."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
+    ) -> None: ...
+
+
+class Host(Protocol):
+    """A machine, or a kernel of its own on one."""
+
+    @property
+    def name(self) -> str:
+        """The scenario's word for it; empty: the machine on which the lab runs."""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        netns: str | None = None,
+        environment: Environment = (),
+        cpus: Sequence[int] | None = None,
+        timeout_s: float = COMMAND_TIMEOUT_S,
+    ) -> str:
+        """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
+
+    def read_bytes(self, path: str, offset: int = 0) -> bytes:
+        """A file from `offset` to its end. Raises OSError."""
+
+    def read(self, path: str) -> str:
+        """The same as text; what is no UTF-8 is replaced. Raises OSError."""
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises OSError."""
+
+    def write(self, path: str, text: str) -> None:
+        """Replace what a file holds. Raises OSError."""
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder holds. Raises OSError."""
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder that only its owner may enter, with its parents. Raises OSError, also where it exists."""
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder with all that it holds; one that is absent is no error. Raises OSError."""
+
+    def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
+        """Start a process of a session of its own; both files are appended to. Returns its id.
+
+        Raises RequirementError if there is no such program.
+        """
+
+    def ended(self, pid: int) -> bool:
+        """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
+
+    def signal(self, pids: Sequence[int], number: int) -> list[int]:
+        """Send a signal to each. Returns those that are gone."""
+
+    def connect(self, path: str, *, packets: bool = False) -> Connection:
+        """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
+
+    def which(self, program: str) -> str | None:
+        """Where a program is found."""
+
+    def cpus(self) -> frozenset[int]:
+        """CPUs that may be used."""
+
+    def release(self) -> str:
+        """The kernel's release (uname(2))."""
+
+    def ticks_per_s(self) -> int:
+        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
+
+
+def shell_line(argv: Sequence[str], netns: str | None, cpus: Sequence[int] | None) -> str:
+    """The command as one would type it, for people; never given to a shell."""
+    words = [*prefix(netns, cpus), *argv[: MOST_WORDS if len(argv) <= MOST_WORDS else MOST_WORDS // 10]]
+    if len(argv) > MOST_WORDS:
+        return f"{shlex.join(words)} ...    # {len(argv) - MOST_WORDS // 10:,} more words"
+    return shlex.join(words)
+
+
+def prefix(netns: str | None, cpus: Sequence[int] | None) -> list[str]:
+    """The words before a command that is to run in a namespace, on some CPUs."""
+    words = ["ip", "netns", "exec", netns] if netns else []
+    return words + (["taskset", "-c", ",".join(map(str, cpus))] if cpus is not None else [])

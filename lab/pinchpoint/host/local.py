@@ -1,0 +1,162 @@
+"""The machine on which the lab runs."""
+
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Host, prefix
+from pinchpoint.host.signals import signals_later
+from pinchpoint.model.errors import RequirementError
+
+_CONNECT_TIMEOUT_S = 10.0
+
+
+class Local:
+    """The local machine."""
+
+    name = ""
+
+    def run(
+        self,
+        argv: Sequence[str],
+        netns: str | None = None,
+        environment: Environment = (),
+        cpus: Sequence[int] | None = None,
+        timeout_s: float = COMMAND_TIMEOUT_S,
+    ) -> str:
+        """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
+        process: subprocess.Popen[str] | None = None
+        try:
+            with signals_later():
+                process = subprocess.Popen(
+                    [*prefix(netns, cpus), *argv],
+                    env={**os.environ, **dict(environment)},
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    errors="replace",
+                    # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
+                    start_new_session=True,
+                )
+            stdout, stderr = process.communicate(timeout=timeout_s)
+        except FileNotFoundError as error:
+            raise _not_installed(error.filename) from error
+        except subprocess.TimeoutExpired as error:
+            raise CommandFailed(argv, f"it did not end within {timeout_s:g} s") from error
+        finally:
+            if process is not None and process.poll() is None:
+                process.kill()
+                process.wait()
+        if process.returncode != 0:
+            raise CommandFailed(argv, stderr or stdout)
+        return stdout
+
+    def read_bytes(self, path: str, offset: int = 0) -> bytes:
+        """A file from `offset` to its end. Raises OSError."""
+        with open(path, "rb") as file:
+            if offset:
+                file.seek(offset)
+            return file.read()
+
+    def read(self, path: str) -> str:
+        """The same as text; what is no UTF-8 is replaced. Raises OSError."""
+        return self.read_bytes(path).decode(errors="replace")
+
+    def size(self, path: str) -> int:
+        """Bytes of a file. Raises OSError."""
+        return Path(path).stat().st_size
+
+    def write(self, path: str, text: str) -> None:
+        """Replace what a file holds. Raises OSError."""
+        Path(path).write_text(text, encoding="utf-8")
+
+    def names(self, folder: str) -> list[str]:
+        """What a folder holds. Raises OSError."""
+        return [place.name for place in Path(folder).iterdir()]
+
+    def exists(self, path: str) -> bool:
+        """Whether there is such a file or folder."""
+        return Path(path).exists()
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder that only its owner may enter, with its parents. Raises OSError, also where it exists."""
+        Path(path).mkdir(mode=0o700, parents=True)
+
+    def remove_folder(self, path: str) -> None:
+        """Remove a folder with all that it holds; one that is absent is no error. Raises OSError."""
+        shutil.rmtree(path, ignore_errors=True)
+        if Path(path).exists():
+            shutil.rmtree(path)  # raises what kept it
+
+    def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
+        """Start a process of a session of its own; both files are appended to. Returns its id.
+
+        Raises RequirementError if there is no such program.
+        """
+        new = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        files = [
+            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+            (os.POSIX_SPAWN_OPEN, 1, output, new, 0o600),
+            (os.POSIX_SPAWN_OPEN, 2, errors, new, 0o600),
+        ]
+        words = {**os.environ, **dict(environment)}
+        try:
+            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setsid=True, setsigmask=())
+        except FileNotFoundError as error:
+            raise _not_installed(argv[0]) from error
+
+    def ended(self, pid: int) -> bool:
+        """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
+        with suppress(ChildProcessError):
+            return os.waitpid(pid, os.WNOHANG)[0] != 0
+        return False
+
+    def signal(self, pids: Sequence[int], number: int) -> list[int]:
+        """Send a signal to each. Returns those that are gone."""
+        gone = []
+        for pid in pids:
+            try:
+                os.kill(pid, number)
+            except ProcessLookupError:
+                gone.append(pid)
+        return gone
+
+    def connect(self, path: str, *, packets: bool = False) -> Connection:
+        """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET if packets else socket.SOCK_STREAM)
+        connection.settimeout(_CONNECT_TIMEOUT_S)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            raise
+        return connection
+
+    def which(self, program: str) -> str | None:
+        """Where a program is found."""
+        return shutil.which(program)
+
+    def cpus(self) -> frozenset[int]:
+        """CPUs that this process may use."""
+        return frozenset(os.sched_getaffinity(0))
+
+    def release(self) -> str:
+        """The kernel's release (uname(2))."""
+        return os.uname().release
+
+    def ticks_per_s(self) -> int:
+        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
+        return os.sysconf("SC_CLK_TCK")
+
+
+def _not_installed(program: str) -> RequirementError:
+    return RequirementError(f"{program}: not installed", "pinchpoint doctor")
+
+
+LOCAL: Final[Host] = Local()

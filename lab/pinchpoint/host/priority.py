@@ -1,0 +1,51 @@
+"""Where this process runs, and before which others. What it starts inherits both."""
+
+import os
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager, suppress
+
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.local import LOCAL
+
+HIGHEST = -20  # nice(2)
+
+
+@contextmanager
+def kept_off(cpus: Collection[int]) -> Iterator[None]:
+    """Inside, this process and those it starts do not run on `cpus`, if there are others.
+
+    Where a PMD polls, a reader of its counters would take the core from it.
+    """
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, before - set(cpus) or before)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+@contextmanager
+def preferred() -> Iterator[None]:
+    """Inside, this process and those it starts come before what else runs here, where this process may ask for that.
+
+    The bench's daemons and the engine poll cores that other programs of the host may share. All of the bench has
+    one priority, so that nothing of it comes before the rest.
+    """
+    before = os.getpriority(os.PRIO_PROCESS, 0)
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, HIGHEST)
+    except PermissionError:
+        yield
+        return
+    share_priority(LOCAL, os.getpid())
+    try:
+        yield
+    finally:
+        os.setpriority(os.PRIO_PROCESS, 0, before)
+        share_priority(LOCAL, os.getpid())
+
+
+def share_priority(host: Host, pid: int) -> None:
+    """Give the session of `pid` this process's priority: a kernel with autogroups weighs sessions first (sched(7))."""
+    with suppress(OSError):  # it has ended, or the kernel has none
+        host.write(f"{PROC}/{pid}/autogroup", str(os.getpriority(os.PRIO_PROCESS, 0)))

@@ -1,0 +1,91 @@
+"""Processes of a bench, on any host: found by the mark in their environment, frozen, ended."""
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.model.errors import BenchError
+
+ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
+KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
+EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
+_GONE = (None, "Z", "X")
+
+
+def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
+    """The processes that carry the bench's mark, this one excepted."""
+    mark, own = _mark(bench_id), None if host.name else str(os.getpid())
+    for name in host.names(PROC):
+        if name.isdigit() and name != own and mark in _environment(host, int(name)):
+            yield int(name)
+
+
+def is_marked(host: Host, pid: int, bench_id: str) -> bool:
+    """Whether a process carries the bench's mark. One that is replaced by another program has no environment yet."""
+    deadline = time.monotonic() + EXEC_TIMEOUT_S
+    while not (environment := _environment(host, pid)) and alive(host, [pid]) and time.monotonic() < deadline:
+        time.sleep(0.002)
+    return _mark(bench_id) in environment
+
+
+def _mark(bench_id: str) -> bytes:
+    return f"{ENVIRONMENT_MARK}={bench_id}".encode()
+
+
+def _environment(host: Host, pid: int) -> list[bytes]:
+    """The words of a process's environment; none of one that has gone or is not ours to read."""
+    try:
+        return [word for word in host.read_bytes(f"{PROC}/{pid}/environ").split(b"\0") if word]
+    except OSError:
+        return []
+
+
+def end_processes(host: Host, pids: Sequence[int], grace_s: float) -> None:
+    """SIGTERM, then SIGKILL after `grace_s`; returns when all are gone. Raises BenchError naming those that stay.
+
+    SIGCONT follows SIGTERM and is repeated: a process that was frozen takes no signal but SIGKILL, and whoever
+    froze it may do so again until it has ended itself.
+    """
+    host.signal(pids, signal.SIGTERM)
+    deadline = time.monotonic() + grace_s
+    while (left := alive(host, pids)) and time.monotonic() < deadline:
+        host.signal(left, signal.SIGCONT)
+        time.sleep(0.01)
+    host.signal(alive(host, pids), signal.SIGKILL)
+    deadline = time.monotonic() + KILL_TIMEOUT_S
+    while (left := alive(host, pids)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if left:
+        names = ", ".join(map(str, left))
+        raise BenchError(f"still running {KILL_TIMEOUT_S:g} s after SIGKILL: process {names}", "pinchpoint clean")
+
+
+def freeze(host: Host, pid: int) -> None:
+    """Take a process off its cores, all threads of it, until `thaw`. One that has gone is no error."""
+    host.signal([pid], signal.SIGSTOP)
+
+
+def thaw(host: Host, pid: int) -> None:
+    """Let a frozen process run again; of one that runs nothing changes. One that has gone is no error."""
+    host.signal([pid], signal.SIGCONT)
+
+
+def alive(host: Host, pids: Sequence[int]) -> list[int]:
+    """Those of which any thread still runs: the first one may be a zombie while others still hold the memory."""
+    return [pid for pid in pids if any(_state(host, thread) not in _GONE for thread in _threads(host, pid))]
+
+
+def _threads(host: Host, pid: int) -> list[str]:
+    try:
+        return [f"{PROC}/{pid}/task/{name}" for name in host.names(f"{PROC}/{pid}/task")]
+    except OSError:
+        return []
+
+
+def _state(host: Host, thread: str) -> str | None:
+    try:
+        return host.read(f"{thread}/stat").rpartition(")")[2].split()[0]
+    except OSError:
+        return None

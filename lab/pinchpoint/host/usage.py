@@ -1,0 +1,68 @@
+"""What processes use: memory and processor time (proc(5))."""
+
+import resource
+
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import DutError
+
+
+class Process:
+    """A daemon by its pid file. One without a pid file holds no memory and takes no time."""
+
+    def __init__(self, host: Host, name: str, pidfile: str | None) -> None:
+        self._host, self._name, self._folder = host, name, ""
+        if pidfile is None:
+            return
+        try:
+            self._folder = f"{PROC}/{int(host.read(pidfile))}"
+        except (OSError, ValueError) as error:
+            raise self._gone(error) from error
+
+    def resident_bytes(self) -> int:
+        """Memory that it really holds. Raises DutError if it is gone."""
+        return _kib(self._read("status"), "VmRSS") * 1024 if self._folder else 0
+
+    def cpu_s(self) -> float:
+        """Processor time of all its threads since it started. Raises DutError if it is gone."""
+        if not self._folder:
+            return 0.0
+        user, system = self._read("stat").rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / self._host.ticks_per_s()
+
+    def _read(self, name: str) -> str:
+        try:
+            return self._host.read(f"{self._folder}/{name}")
+        except OSError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: Exception) -> DutError:
+        return DutError(f"{self._name} is gone: {error}", "see its log")
+
+
+class OwnMemory:
+    """The most memory that this process holds from now on (clear_refs, and VmHWM in status)."""
+
+    def __init__(self, folder: str = f"{PROC}/self") -> None:
+        self._folder = folder
+        try:
+            LOCAL.write(f"{folder}/clear_refs", "5")
+            self._anew = True
+        except OSError:  # a kernel without CONFIG_PROC_PAGE_MONITOR
+            self._anew = False
+
+    def peak_bytes(self) -> int | None:
+        """None where the kernel tells only the most since the process began, which may be of an earlier build."""
+        return _kib(LOCAL.read(f"{self._folder}/status"), "VmHWM") * 1024 or None if self._anew else None
+
+
+def _kib(status: str, name: str) -> int:
+    """A line of `/proc/PID/status`; 0 where it is absent, as of a process that has ended."""
+    found = [line.split()[1] for line in status.splitlines() if line.startswith(f"{name}:")]
+    return int(found[0]) if found else 0
+
+
+def children_s() -> float:
+    """Processor time of all processes that this one started and that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
