@@ -130,16 +130,15 @@ class EngineProcess:
                 stderr=log if log else subprocess.DEVNULL,
                 env={**os.environ, **self._environment},
                 bufsize=0,
-                # Ctrl-C reaches the lab, which then stops the trial in order.
-                start_new_session=True,
+                # Ctrl-C reaches the lab, which then stops the trial in order. A session of its own would weigh no more
+                # than the lab's with all that the user runs there (sched(7), autogroup).
+                process_group=0,
             )
         except OSError as error:
             raise EngineError(f"{self._command[0]}: {error.strerror}", "pinchpoint doctor") from error
         finally:
             if log:
                 log.close()
-        with suppress(OSError):  # its session has the lab's priority, where the kernel compares sessions (sched(7))
-            Path(f"/proc/{self._process.pid}/autogroup").write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
         self._selector.register(self._process.stdout, selectors.EVENT_READ)

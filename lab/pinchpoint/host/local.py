@@ -41,8 +41,9 @@ class Local:
                     stderr=subprocess.PIPE,
                     text=True,
                     errors="replace",
-                    # Ctrl-C is for the lab: a half-run command would leave the bench undefined.
-                    start_new_session=True,
+                    # Ctrl-C is for the lab: a half-run command would leave the bench undefined. A session of its own
+                    # would have the weight of a session of priority 0 (sched(7), autogroup), whatever the command has.
+                    process_group=0,
                 )
             stdout, stderr = process.communicate(timeout=timeout_s)
         except FileNotFoundError as error:
@@ -95,7 +96,7 @@ class Local:
             shutil.rmtree(path)  # raises what kept it
 
     def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
-        """Start a process of a session of its own; both files are appended to. Returns its id.
+        """Start a process out of the terminal's reach; both files are appended to. Returns its id.
 
         Raises RequirementError if there is no such program.
         """
@@ -107,7 +108,7 @@ class Local:
         ]
         words = {**os.environ, **dict(environment)}
         try:
-            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setsid=True, setsigmask=())
+            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setpgroup=0, setsigmask=())
         except FileNotFoundError as error:
             raise _not_installed(argv[0]) from error
 

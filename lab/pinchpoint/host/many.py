@@ -191,7 +191,7 @@ class _Child:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 bufsize=0,
-                start_new_session=True,  # Ctrl-C is for the lab
+                process_group=0,  # Ctrl-C is for the lab
             )
         except FileNotFoundError as error:
             raise RequirementError(f"{error.filename}: not installed", "pinchpoint doctor") from error

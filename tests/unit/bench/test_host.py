@@ -35,6 +35,14 @@ def test_a_failed_command_tells_its_own_words():
     assert "/no/such/place" in caught.value.output
 
 
+def test_a_command_is_out_of_the_terminals_reach_and_in_the_labs_session():
+    """A kernel with autogroups weighs sessions: a new one would have priority 0 whatever the command has."""
+    words = LOCAL.run(["cat", "/proc/self/stat"]).rpartition(")")[2].split()
+    group, session = int(words[2]), int(words[3])
+    assert group != os.getpgid(0)
+    assert session == os.getsid(0)
+
+
 def test_a_missing_program_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-program"):
         LOCAL.run(["no-such-program"])
