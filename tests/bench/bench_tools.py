@@ -107,11 +107,26 @@ def command_of(arguments, ceiling):
     return [*words, "--no-ceiling"] if measures and not ceiling else words
 
 
+STARTED = []  # programs in the background that the running test has started
+
+
 def start(*arguments, ceiling=False, **options):
     """`pinchpoint ARGUMENTS` in the background."""
     command = command_of(arguments, ceiling)
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, **options}
-    return subprocess.Popen(command, **options)
+    STARTED.append(subprocess.Popen(command, **options))
+    return STARTED[-1]
+
+
+def end_started():
+    """End what a failed test has left running, which would refuse every later run on this machine."""
+    left = [process for process in STARTED if process.poll() is None]
+    STARTED.clear()
+    for process in left:
+        process.kill()
+        process.wait()
+    if left:
+        subprocess.run([PINCHPOINT, "clean"], check=False)
 
 
 @dataclass(frozen=True)

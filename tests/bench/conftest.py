@@ -4,7 +4,7 @@ import os
 import subprocess
 
 import pytest
-from bench_tools import FORWARD, PINCHPOINT, SCENARIO, what_is_there
+from bench_tools import FORWARD, PINCHPOINT, SCENARIO, end_started, what_is_there
 
 
 def pytest_collection_modifyitems(items):
@@ -16,6 +16,13 @@ def pytest_collection_modifyitems(items):
 def clean_before():
     """What a run that died here earlier left would count as a test's own."""
     subprocess.run([PINCHPOINT, "clean"], check=True)
+
+
+@pytest.fixture(autouse=True)
+def ended():
+    """A test that fails while its program runs does not make the next ones fail."""
+    yield
+    end_started()
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 Both switches forward on the same core. While one is looked at the other is frozen (SIGSTOP), so that its polling
 thread leaves the core. A frozen switch answers no request: it is thawed before it is asked. Removing a bench thaws its
-switch (bench/host.py), also by `pinchpoint clean` after whoever froze it was killed.
+switch (host/processes.py), also by `pinchpoint clean` after whoever froze it was killed.
 """
 
 from collections.abc import Iterator, Mapping
