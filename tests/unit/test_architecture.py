@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "dut": {"model", "keys", "host", "bench", "bulk", "engine", "observe"},
     "bench": {"model", "host"},
     "bulk": {"model", "host", "bench"},
-    "engine": {"model"},
+    "engine": {"model", "host"},
     "observe": {"model", "host", "bench"},
     "diagnose": {"model", "engine"},
     "search": {"model"},

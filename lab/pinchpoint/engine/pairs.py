@@ -12,6 +12,7 @@ from types import TracebackType
 
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult
 from pinchpoint.engine.workload import Workloads
+from pinchpoint.host.priority import session_preferred
 from pinchpoint.model.errors import EngineError
 
 LOOK_S = 0.1  # how often a stop is looked for, and asked for again: one may have come before the workload began
@@ -72,7 +73,8 @@ class Pairs:
                 self._pool.submit(_one, engine.run, request)
                 for engine, request in zip(self._engines, requests, strict=True)
             ]
-            self._watch(futures)
+            with session_preferred():
+                self._watch(futures)
             return tuple(future.result() for future in futures)
         finally:
             self._running = False

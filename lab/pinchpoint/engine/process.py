@@ -24,6 +24,7 @@ from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
+from pinchpoint.host.priority import session_preferred
 from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
@@ -270,7 +271,8 @@ class ProcessInstrument(EngineProcess):
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""
         timeout_s = self._request.link_timeout_s + message.duration_s + protocol.LONGEST_DRAIN * message.drain_s
-        return self._ask(message, protocol.Result, timeout_s, heard)
+        with session_preferred():
+            return self._ask(message, protocol.Result, timeout_s, heard)
 
     def _require_backends(self, hello: protocol.EngineHello) -> None:
         backends = {backend.name: backend for backend in hello.backends}

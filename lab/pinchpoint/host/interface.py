@@ -89,7 +89,7 @@ class Host(Protocol):
         """Remove a folder with all that it holds; one that is absent is no error. Raises OSError."""
 
     def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
-        """Start a process out of the terminal's reach; both files are appended to. Returns its id.
+        """Start a process of a session of its own; both files are appended to. Returns its id.
 
         Raises RequirementError if there is no such program.
         """

@@ -96,7 +96,7 @@ class Local:
             shutil.rmtree(path)  # raises what kept it
 
     def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
-        """Start a process out of the terminal's reach; both files are appended to. Returns its id.
+        """Start a process of a session of its own; both files are appended to. Returns its id.
 
         Raises RequirementError if there is no such program.
         """
@@ -108,7 +108,7 @@ class Local:
         ]
         words = {**os.environ, **dict(environment)}
         try:
-            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setpgroup=0, setsigmask=())
+            return os.posix_spawnp(argv[0], [*argv], words, file_actions=files, setsid=True, setsigmask=())
         except FileNotFoundError as error:
             raise _not_installed(argv[0]) from error
 

@@ -37,7 +37,6 @@ def preferred() -> Iterator[None]:
     except PermissionError:
         yield
         return
-    share_priority(LOCAL, os.getpid())
     try:
         yield
     finally:
@@ -45,7 +44,25 @@ def preferred() -> Iterator[None]:
         share_priority(LOCAL, os.getpid())
 
 
+@contextmanager
+def session_preferred() -> Iterator[None]:
+    """Inside, the session of this process has its priority: a kernel with autogroups weighs sessions first (sched(7)).
+
+    For the time in which frames are sent. All that the user runs in the session is raised with it, and a busy
+    program of the highest priority starves the kernel's own threads: a namespace then takes seconds to go.
+    """
+    share_priority(LOCAL, os.getpid())
+    try:
+        yield
+    finally:
+        _set_session(LOCAL, os.getpid(), 0)
+
+
 def share_priority(host: Host, pid: int) -> None:
-    """Give the session of `pid` this process's priority: a kernel with autogroups weighs sessions first (sched(7))."""
-    with suppress(OSError):  # it has ended, or the kernel has none
-        host.write(f"{PROC}/{pid}/autogroup", str(os.getpriority(os.PRIO_PROCESS, 0)))
+    """Give the session of `pid`, which is one of its own, this process's priority."""
+    _set_session(host, pid, os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def _set_session(host: Host, pid: int, nice: int) -> None:
+    with suppress(OSError):  # it has ended, or the kernel has no autogroups
+        host.write(f"{PROC}/{pid}/autogroup", str(nice))

@@ -38,13 +38,13 @@ def running(tmp_path, program):
     )
 
 
-def test_a_relay_is_ready_marked_and_out_of_the_terminals_reach_when_it_has_been_created(tmp_path):
+def test_a_relay_is_ready_marked_and_alone_in_its_session_when_it_has_been_created(tmp_path):
     resource = running(tmp_path, READY)
     create(resource, LOCAL)
     try:
         pid = int((tmp_path / "relay.pid").read_text())
         assert list(marked_pids(LOCAL, resource.bench_id)) == [pid]
-        assert os.getpgid(pid) == pid
+        assert os.getsid(pid) == pid
         assert os.sched_getaffinity(pid) == {resource.cpu}
         assert ask_relay(resource, LOCAL) == '{"told": 1}'
     finally:
