@@ -41,7 +41,6 @@ def preferred() -> Iterator[None]:
         yield
     finally:
         os.setpriority(os.PRIO_PROCESS, 0, before)
-        share_priority(LOCAL, os.getpid())
 
 
 @contextmanager
