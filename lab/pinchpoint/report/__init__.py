@@ -8,6 +8,7 @@
 `figures`   the plots as plotly figures (plain data)
 `rate_figures`, `rate_views`  rates with their bands: plots, and the table that all three show
 `metric_views`  what is shown of measures other than rates
+`path`      the frames' path through the places of a trial's ledger, and its picture
 `views`     what the page's tables and diagrams show
 """
 

@@ -10,6 +10,7 @@ from pinchpoint.model.trial import Trial
 from pinchpoint.report import words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.report.path import paths
 from pinchpoint.report.rate_views import rate_table
 
 _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
@@ -86,7 +87,13 @@ def _sentence(one: ScenarioResult, trials: Sequence[Trial]) -> str:
     verdict = words.verdict_sentence(one) or f"{one.measure} measured."
     ended = "" if verdict.endswith(".") else "."
     modes = f" Modes: {_plain('; '.join(lines))}." if (lines := words.mode_lines(one)) else ""
-    return f"- **{_plain(one.scenario)}**: {_plain(verdict)}{ended}{latency}{modes}{mind}"
+    return f"- **{_plain(one.scenario)}**: {_plain(verdict)}{ended}{_path(own)}{latency}{modes}{mind}"
+
+
+def _path(trials: Sequence[Trial]) -> str:
+    """Where the frames of the lowest losing load were lost."""
+    losing = [path for path in paths(trials) if path.trial.lost > 0]
+    return "".join(f" Path of {_plain(path.trial.id)}: {_plain(path.line)}." for path in losing)
 
 
 def _latency(one: ScenarioResult) -> str:

@@ -20,6 +20,7 @@ from pinchpoint.report import figures, rate_figures, rate_views, rfc2544_figures
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.over_time_figure import over_time_figure
+from pinchpoint.report.path import SIZE, PathView, paths
 
 _PLOTLY: Final = "plotly-basic.min.js"
 _OWN_SCRIPT: Final = "report.js"
@@ -51,7 +52,7 @@ class Section:
     unexplained: str  # share of the offered frames; empty without trials
     discarded: tuple[tuple[str, int, str, str], ...]
     checks: tuple[words.Check, ...]
-    ledgers: tuple[views.LedgerView, ...]
+    paths: tuple[PathView, ...]
     pmds: tuple[views.PmdView, ...]
     witness: tuple[tuple[str, str], ...]
     cores: str
@@ -138,7 +139,7 @@ def _sections(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> tupl
         own = tuple(by_scenario.get(name, ()))
         shown = _near_rates(one, own) if swept and many else own
         made = _section(f"scenario-{place}", name, one, plain.get(name, {}), info, own)
-        made = replace(made, search=None, spread=None) if swept and many else made
+        made = replace(made, search=None, spread=None, paths=made.paths[-1:]) if swept and many else made
         if like != name:
             same = made.in_force == in_force_of.get(like, ())
             made = replace(made, plan=(), settings=(), like=like, in_force=() if same else made.in_force)
@@ -198,7 +199,7 @@ def _section(
         unexplained=words.unexplained(one, own),
         discarded=rate_figures.discarded(own),
         checks=words.checks(one, own) if one else (),
-        ledgers=views.ledgers(own),
+        paths=paths(own),
         pmds=tuple(views.pmd_view(pmd) for pmd in one.pmds) if one else (),
         witness=views.witness_rows(own),
         cores=words.core_distance(one.cache_line if one else None),
@@ -299,6 +300,7 @@ def _environment() -> Environment:
         "words": words,
         "has_probes": has_probes,
         "latency_cells": _latency_cells,
+        "path_size": SIZE,
         "latency_names": [name for name, _ in _LATENCIES],
     }
     return environment

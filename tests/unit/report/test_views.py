@@ -4,53 +4,10 @@ from dataclasses import replace
 
 from sample import sample_run
 
-from pinchpoint.model.trial import Drop, Hop, Ledger, TrialValidity
 from pinchpoint.report import views
 
 _, RESULT, TRIALS = sample_run()
 SNAT = tuple(trial for trial in TRIALS if trial.scenario == "snat-255")
-
-
-def test_ledgers_are_of_the_highest_clean_and_the_lowest_losing_judged_trial() -> None:
-    clean, losing = views.ledgers(SNAT)
-    assert (clean.trial.id, losing.trial.id) == ("snat-255-0007", "snat-255-0008")
-    assert (clean.closed, clean.unexplained) == (True, "0")
-
-
-def test_trials_that_are_not_valid_have_no_ledger_shown() -> None:
-    spoilt = [replace(trial, validity=TrialValidity.NOISY_HOST) for trial in SNAT]
-    assert views.ledgers(spoilt) == ()
-
-
-def _hops(*hops: Hop, received: int = 90) -> tuple[views.HopView, ...]:
-    trial = replace(SNAT[3], offered=100, received=received, ledger=Ledger(100, received, hops))
-    return views.ledgers([trial])[0].hops
-
-
-def test_a_hop_shows_what_is_not_countable_instead_of_zero() -> None:
-    (hop,) = _hops(Hop("datapath", None, 90))
-    assert (hop.arrived, hop.left, hop.gaps) == ("not countable", "90", ())
-
-
-def test_frames_missing_between_two_hops_are_shown_at_the_second() -> None:
-    one, two = _hops(Hop("one", 100, 100), Hop("two", 95, 95))
-    assert one.gaps == ()
-    assert two.gaps == (("5", "fewer arrived than the hop before sent"),)
-    assert _hops(Hop("one", 100, 95), Hop("two", 97, 97))[1].gaps[0][0] == "2"
-
-
-def test_frames_vanishing_inside_a_hop_beyond_its_drops_are_shown() -> None:
-    drop = Drop("ring full", 4, "ovs_tx_failure_drops", "engine")
-    (hop,) = _hops(Hop("one", 100, 90, (drop,)))
-    assert hop.gaps == (("6", "vanished inside, no counter says why"),)
-    side = "the engine could not keep up"
-    assert hop.drops == (views.DropView("4", "ring full", "ovs_tx_failure_drops", side),)
-
-
-def test_unexplained_frames_leave_the_ledger_open() -> None:
-    trial = replace(SNAT[3], ledger=Ledger(100, 90, ()))
-    view = views.ledgers([trial])[0]
-    assert (view.closed, view.unexplained) == (False, "10")
 
 
 def test_cache_hits_are_shares_of_all_lookups_and_uncounted_ones_are_named() -> None:
