@@ -8,7 +8,7 @@ from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, MetricComparison, Pair
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.report import comparison_views as views
-from pinchpoint.report.figures import Figure, layout_of
+from pinchpoint.report.figures import Figure, layout_of, markers
 from pinchpoint.report.page import filled
 
 _MOST_BARS: Final = 60  # ratios in one figure
@@ -98,19 +98,14 @@ def series_figure(found: DuetSummary) -> Figure:
 
 def _dots(one: MetricComparison, first: str, pairs: Sequence[Pair]) -> Figure:
     ratios = [(pair.number, (pair.b or 0.0) / (pair.a or 1.0), pair) for pair in pairs]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{first} first",
-        "x": [number for number, _, _ in ratios],
-        "y": [_percent(ratio) for _, ratio, _ in ratios],
-        "text": [
-            f"A {escape(units.quantity(pair.a, one.unit))}<br>B {escape(units.quantity(pair.b, one.unit))}"
-            for _, _, pair in ratios
-        ],
-        "hovertemplate": "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>",
-        "marker": {"symbol": _SYMBOLS[first], "size": 9, "color": _COLOURS[first]},
-    }
+    texts = [
+        f"A {escape(units.quantity(pair.a, one.unit))}<br>B {escape(units.quantity(pair.b, one.unit))}"
+        for _, _, pair in ratios
+    ]
+    marker = {"symbol": _SYMBOLS[first], "size": 9, "color": _COLOURS[first]}
+    numbers, heights = [number for number, _, _ in ratios], [_percent(ratio) for _, ratio, _ in ratios]
+    hover = {"hovertemplate": "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>"}
+    return markers(f"{first} first", numbers, heights, texts, marker) | hover
 
 
 def ratios_figure(found: Sequence[tuple[str, MetricComparison]]) -> Figure:

@@ -13,7 +13,7 @@ from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
 from pinchpoint.model.terms import SHARES, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
-from pinchpoint.report.figures import Figure, layout_of, wrapped
+from pinchpoint.report.figures import Figure, error_bars, layout_of, remarks
 
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
@@ -190,18 +190,15 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
             "x": [level for level, _ in found],
             "y": [one.value / divisor for _, one in found],
             "marker": {"size": 1, "color": COLOURS[place % len(COLOURS)]},
-            "error_y": {"type": "data", "symmetric": False, "color": COLOURS[place % len(COLOURS)],
-                        "thickness": 9, "width": 0,
-                        "array": [max(0.0, highs[level].value - one.value) / divisor for level, one in found],
-                        "arrayminus": [max(0.0, one.value - lows[level].value) / divisor for level, one in found]},
+            "error_y": error_bars(
+                [(one.value / divisor, lows[level].value / divisor, highs[level].value / divisor)
+                 for level, one in found], COLOURS[place % len(COLOURS)], 9, 0),
         }  # fmt: skip
 
 
 def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
     """Markers, error bars and what the pointer shows."""
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
-    ups = [max(0.0, _high(one) - one.value) / divisor for _, one in found]
-    downs = [max(0.0, one.value - _low(one)) / divisor for _, one in found]
     return {
         "text": [hover(part, level, name, one) for level, one in found],
         "hovertemplate": "%{text}<extra></extra>",
@@ -211,21 +208,19 @@ def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], di
             "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
             "line": {"width": 1.8, "color": colour},
         },
-        "error_y": {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
-                    "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)},
-    }  # fmt: skip
+        "error_y": error_bars([_ends(one, divisor) for _, one in found], colour),
+    }
 
 
 def _is_number(found: Estimate) -> bool:
     return found.value > 0 and found.bound is not Bound.BETWEEN
 
 
-def _low(found: Estimate) -> float:
-    return found.value if found.low is None else found.low
-
-
-def _high(found: Estimate) -> float:
-    return found.value if found.high is None else found.high
+def _ends(found: Estimate, divisor: float) -> tuple[float, float, float]:
+    """(value, low, high); an open end is the value itself."""
+    ends = (found.value if end is None else end for end in (found.low, found.high))
+    low, high = ends
+    return found.value / divisor, low / divisor, high / divisor
 
 
 def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
@@ -256,11 +251,8 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
     ]
     if found.interval:
         lines.append(f"{escape(words.spread(found) or 'open')} ({escape(found.interval)})")
-    if point is not None:
-        for text in (*_minded(part, level, name), point.verdict, point.invisible):
-            if text:
-                lines.append(f"<i>{escape(wrapped(text)).replace(chr(10), '<br>')}</i>")
-    return "<br>".join(lines)
+    said = (*_minded(part, level, name), point.verdict, point.invisible) if point else ()
+    return "<br>".join(lines) + remarks(*said)
 
 
 def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published]) -> Iterable[Panel]:
@@ -348,9 +340,7 @@ def _normalised(
         "line": {"color": colour, "width": 2},
         "marker": {"color": colour, "size": 7,
                    "symbol": [_symbol(part, level, one.metric, found, "circle") for level, found in ours]},
-        "error_y": {"type": "data", "symmetric": False, "color": colour, "thickness": 1.2, "width": 4,
-                    "array": [max(0.0, _high(f) - f.value) / base_ours for _, f in ours],
-                    "arrayminus": [max(0.0, f.value - _low(f)) / base_ours for _, f in ours]},
+        "error_y": error_bars([_ends(found, base_ours) for _, found in ours], colour, 1.2, 4),
     }  # fmt: skip
     theirs = shared | {
         "mode": "lines+markers",

@@ -7,6 +7,7 @@ reader's theme (light, dark or paper). Formats: https://plotly.com/javascript/re
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, Final
 
 from pinchpoint.model import units
@@ -137,42 +138,41 @@ def account(trial: Trial) -> str:
     drops = [drop for hop in trial.ledger.hops for drop in hop.drops if drop.frames]
     lines += [f"  {units.frames(drop.frames)}: {escape(drop.name)}" for drop in drops]
     lines.append(f"unexplained {units.frames(trial.ledger.unexplained)}")
-    if trial.reason:
-        lines.append(f"<i>{escape(wrapped(trial.reason)).replace(chr(10), '<br>')}</i>")
-    return "<br>".join(lines)
+    return "<br>".join(lines) + remarks(trial.reason)
 
 
-def wrapped(text: str, length: int = 60) -> str:
-    """The text with line breaks between words."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= length:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+def remarks(*texts: str) -> str:
+    """What is to be said below a hover text, each part on new lines in italics; empty ones are left out."""
+    return "".join(f"<br><i>{'<br>'.join(escape(line) for line in wrap(text, 60))}</i>" for text in texts if text)
+
+
+def markers(
+    name: str, x: Sequence[float | str], y: Sequence[float | str | None], texts: Sequence[str], marker: Figure
+) -> Figure:
+    """A trace of markers, each with its text under the pointer; an outline of its colour if it has no other."""
+    line = {"width": 1.8, "color": marker["color"]}
+    return {"type": "scatter", "mode": "markers", "name": name, "x": list(x), "y": list(y), "text": list(texts),
+            "hovertemplate": "%{text}<extra></extra>", "marker": {"line": line} | marker}  # fmt: skip
+
+
+def error_bars(
+    ends: Sequence[tuple[float, float, float]], colour: str, thickness: float = 1.4, width: int = 5
+) -> Figure:
+    """Bars from low to high round each value: (value, low, high) of each."""
+    ups = [max(0.0, high - value) for value, _, high in ends]
+    downs = [max(0.0, value - low) for value, low, _ in ends]
+    return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
+            "thickness": thickness, "width": width, "visible": any(ups) or any(downs)}  # fmt: skip
 
 
 def _markers(validity: TrialValidity, trials: Sequence[Trial], axis: str) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "meta": validity.value,
-        "name": words.VALIDITIES[validity],
-        "legendgroup": validity.value,
-        "legendrank": 1 + list(TrialValidity).index(validity),
-        "x": [trial.offered_fps / 1e6 for trial in trials],
-        "y": [trial.loss_ratio for trial in trials] if axis == "y" else _apart(trials),
-        "yaxis": axis,
-        "text": [account(trial) for trial in trials],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "symbol": SYMBOLS[validity],
-            "size": 9,
-            "color": f"@{validity.value}",
-            "opacity": 0.85,
-            "line": {"width": 1.8, "color": f"@{validity.value}"},
-        },
-    }
+    marker = {"symbol": SYMBOLS[validity], "size": 9, "color": f"@{validity.value}", "opacity": 0.85}
+    loads = [trial.offered_fps / 1e6 for trial in trials]
+    heights = [trial.loss_ratio for trial in trials] if axis == "y" else _apart(trials)
+    return markers(words.VALIDITIES[validity], loads, heights, [account(trial) for trial in trials], marker) | {
+        "meta": validity.value, "legendgroup": validity.value,
+        "legendrank": 1 + list(TrialValidity).index(validity), "yaxis": axis,
+    }  # fmt: skip
 
 
 def _probes(name: str, symbol: str, trials: Sequence[Trial], found: Sequence[float | None]) -> Figure:
@@ -181,16 +181,8 @@ def _probes(name: str, symbol: str, trials: Sequence[Trial], found: Sequence[flo
         for place, (trial, value) in enumerate(zip(trials, found, strict=True), 1)
         if value is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [place for place, _, _ in probed],
-        "y": [value for _, value, _ in probed],
-        "text": [text for _, _, text in probed],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}},
-    }
+    marker = {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}}
+    return markers(name, [x for x, _, _ in probed], [y for _, y, _ in probed], [text for _, _, text in probed], marker)
 
 
 def _name_each_validity_once(data: Sequence[Figure]) -> None:

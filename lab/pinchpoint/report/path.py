@@ -19,7 +19,7 @@ _PADDING: Final = 8
 _LINK: Final = 28  # least height between two places
 _WIDEST: Final = 14  # line, which stands for all offered frames
 _THINNEST: Final = 1.5
-_IN_BOX, _SAID, _ABOUT = 20, 32, 36  # characters of a line
+_IN_BOX, _SAID, _ABOUT = 20, 34, 40  # characters of a line
 
 
 @dataclass(frozen=True)

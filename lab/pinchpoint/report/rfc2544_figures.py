@@ -1,7 +1,7 @@
 """The figures of the measures burst and loss_curve, in the form of `figures`."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
@@ -9,7 +9,7 @@ from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report.figures import Figure, account, axis, layout_of
+from pinchpoint.report.figures import Figure, account, axis, error_bars, layout_of, markers
 
 _FORWARDED: Final = (0.56, 1.0)  # heights of the loss curve's three parts, from the bottom 0 to the top 1
 _LOSS: Final = (0.14, 0.5)
@@ -65,17 +65,10 @@ def burst_figure(found: BurstResult, trials: Sequence[Trial]) -> Figure:
 def _bursts(outcome: tuple[str, str, str], sent: Sequence[tuple[int, Trial]]) -> Figure:
     name, symbol, colour = outcome
     chosen = [(number, trial) for number, trial in sent if _outcome(trial) == name]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [number for number, _ in chosen],
-        "y": [trial.burst_frames for _, trial in chosen],
-        "text": [f"burst of {units.frames(trial.burst_frames)} frames<br>{account(trial)}" for _, trial in chosen],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": symbol, "size": 7, "color": colour, "opacity": 0.8,
-                   "line": {"width": 1.5, "color": colour}},
-    }  # fmt: skip
+    texts = [f"burst of {units.frames(trial.burst_frames)} frames<br>{account(trial)}" for _, trial in chosen]
+    marker = {"symbol": symbol, "size": 7, "color": colour, "opacity": 0.8, "line": {"width": 1.5, "color": colour}}
+    tests, lengths = [number for number, _ in chosen], [trial.burst_frames for _, trial in chosen]
+    return markers(name, tests, lengths, texts, marker)
 
 
 def _outcome(trial: Trial) -> str:
@@ -128,7 +121,7 @@ def _all_forwarded(judged: Sequence[LossPoint]) -> Figure:
 
 def _forwarded(judged: Sequence[LossPoint]) -> Figure:
     values = [(one.forwarded_fps or 0.0, one.forwarded_low or 0.0, one.forwarded_high or 0.0) for one in judged]
-    return _curve("forwarded", judged, "y", [tuple(value / 1e6 for value in each) for each in values])
+    return _curve("forwarded", judged, "y", [(value / 1e6, low / 1e6, high / 1e6) for value, low, high in values])
 
 
 def _loss(lossy: Sequence[LossPoint], least: float) -> Figure:
@@ -144,28 +137,12 @@ def _none(judged: Sequence[LossPoint]) -> Figure:
     return trace | {"mode": "markers", "showlegend": False, "marker": marker}
 
 
-def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, ...]]) -> Figure:
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, float, float]]) -> Figure:
     colour = "@accent" if y == "y" else "@s1"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [one.offered_fps / 1e6 for one in points],
-        "y": [value for value, _, _ in values],
-        "yaxis": y,
-        "text": [_words(one) for one in points],
-        "hovertemplate": "%{text}<extra></extra>",
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 8, "line": {"width": 1.8, "color": colour}},
-        "error_y": _bars(colour, values),
-    }
-
-
-def _bars(colour: str, values: Sequence[tuple[float, ...]]) -> Mapping[str, object]:
-    ups = [max(0.0, high - value) for value, _, high in values]
-    downs = [max(0.0, value - low) for value, low, _ in values]
-    return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
-            "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)}  # fmt: skip
+    loads, texts = [one.offered_fps / 1e6 for one in points], [_words(one) for one in points]
+    made = markers(name, loads, [value for value, _, _ in values], texts, {"color": colour, "size": 8})
+    line = {"color": colour, "width": 2}
+    return made | {"mode": "lines+markers", "yaxis": y, "line": line, "error_y": error_bars(values, colour)}
 
 
 def _words(one: LossPoint) -> str:
