@@ -28,8 +28,7 @@ def render_comparison(found: Comparison) -> str:
             figures.append((anchor, one))
         if part.duet is not None and part.duet.series:
             drawn.append({"id": f"series-{number}", **series_figure(part.duet)})
-        rows = [(views.row(one), one.judged) for one in part.metrics]
-        sections.append((part, rows, figures))
+        sections.append((part, views.metric_table(part.metrics), figures))
     ratios = [(part.a, one) for part in found.scenarios for one in part.metrics if one.judged and one.low is not None]
     forest = len(ratios) > 1
     if forest:
@@ -42,6 +41,7 @@ def render_comparison(found: Comparison) -> str:
         places=list(views.places(found.differences)),
         own_places=lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
         method=views.method(found),
+        grade=views.grade,
         duet_lines=views.duet_lines,
         forest=forest,
     )

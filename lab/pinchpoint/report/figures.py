@@ -66,7 +66,7 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
 
 def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
     """The layout of a loss figure around the rates; None when no rate has two bounds."""
-    found = bounds(rates)
+    found = words.bounds(rates)
     if not found:
         return None
     low = min(lower for lower, _ in found) * (1 - _NEAR) / 1e6
@@ -75,14 +75,11 @@ def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
     return layout | {"xaxis": axis}
 
 
-def bounds(rates: Sequence[Rate]) -> list[tuple[float, float]]:
-    """Lower and upper bound, frames per second, of the rates that have both."""
-    return [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
-
-
-def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
-    """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds."""
+def latency_figure(points: Sequence[LatencyPoint]) -> Figure | None:
+    """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds. None without any."""
     measured = [point for point in points if point.latency is not None]
+    if not measured:
+        return None
     data = [_percentiles(point, place, len(measured)) for place, point in enumerate(measured)]
     layout = layout_of(height=340, top=12)
     most = max((trace["x"][-1] for trace in data if trace["x"]), default=3.0)
@@ -104,10 +101,12 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
     return {"data": data, "layout": layout}
 
 
-def cache_line_figure(trials: Sequence[Trial]) -> Figure:
-    """Distance of the engine's and the DUT's core by trial, in nanoseconds, before and after each."""
+def cache_line_figure(trials: Sequence[Trial]) -> Figure | None:
+    """Distance of the engine's and the DUT's core by trial, in ns, before and after each; None if not known."""
     before = [trial.witness.cache_line_before_ns for trial in trials]
     after = [trial.witness.cache_line_after_ns for trial in trials]
+    if all(value is None for value in (*before, *after)):
+        return None
     data = [
         _probes("before the trial", "circle", trials, before),
         _probes("after it", "circle-open", trials, after),

@@ -11,7 +11,6 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.axes import value_axis
@@ -246,14 +245,3 @@ def search_words(result: ScenarioResult | None) -> str:
         "Each marker is a trial; point at one for its account. The grey line follows the device, "
         f"the straight one is the rate that holds half of the time, within its interval and its band.{grey}"
     )
-
-
-def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
-    """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
-    kinds: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.validity is not TrialValidity.VALID:
-            why = CAUSES[trial.cause] if trial.cause else words.VALIDITIES[trial.validity]
-            kinds.setdefault(why, []).append(trial)
-    ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)
