@@ -8,7 +8,7 @@ from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, MetricComparison, Pair
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.report import comparison_views as views
-from pinchpoint.report.figures import Figure, layout_of, markers
+from pinchpoint.report.figures import Figure, error_bars, layout_of, markers
 from pinchpoint.report.page import filled
 
 _MOST_BARS: Final = 60  # ratios in one figure
@@ -85,9 +85,8 @@ def series_figure(found: DuetSummary) -> Figure:
         for side in "AB"
     ]  # fmt: skip
     ratios = [_percent(one.b_fps / one.a_fps) for one in found.series]
-    data.append({"type": "scatter", "mode": "markers", "name": "B / A - 1", "x": at_s, "y": ratios, "yaxis": "y2",
-                 "marker": {"color": "@accent", "size": 6},
-                 "hovertemplate": "B / A - 1 at %{x:.1f} s: %{y:.2f} %<extra></extra>"})  # fmt: skip
+    change = markers("B / A - 1", at_s, ratios, (), {"color": "@accent", "size": 6})
+    data.append(change | {"yaxis": "y2", "hovertemplate": "B / A - 1 at %{x:.1f} s: %{y:.2f} %<extra></extra>"})
     layout = layout_of(height=380, top=18)
     layout["xaxis"] |= {"title": {"text": "seconds of slices"}}
     layout["yaxis"] |= {"title": {"text": "forwarded, fps"}, "domain": [0.36, 1.0], "rangemode": "tozero"}
@@ -112,21 +111,11 @@ def ratios_figure(found: Sequence[tuple[str, MetricComparison]]) -> Figure:
     """Every judged ratio with its interval, one row each. x: B / A - 1 in percent; y: scenario and metric."""
     names = [escape(f"{name}: {one.metric}" if name else one.metric) for name, one in found]
     centres = [_percent(one.ratio or 1.0) for _, one in found]
-    data = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": centres,
-        "y": names,
-        "hovertemplate": "%{y}: %{x:.3f} %<extra></extra>",
-        "marker": {"size": 9, "color": "@accent"},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [_percent(one.high or 1.0) - at for (_, one), at in zip(found, centres, strict=True)],
-            "arrayminus": [at - _percent(one.low or 1.0) for (_, one), at in zip(found, centres, strict=True)],
-            "color": "@accent",
-        },
-    }
+    bars = [
+        (at, _percent(one.low or 1.0), _percent(one.high or 1.0)) for (_, one), at in zip(found, centres, strict=True)
+    ]
+    data = markers("", centres, names, (), {"size": 9, "color": "@accent"})
+    data |= {"hovertemplate": "%{y}: %{x:.3f} %<extra></extra>", "error_x": error_bars(bars, "@accent", 2, 4)}
     layout = layout_of(height=140 + 26 * len(found), top=12)
     layout["xaxis"] |= {"title": {"text": "B / A - 1, %"}}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category"}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
@@ -13,7 +13,7 @@ from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
 from pinchpoint.model.terms import SHARES, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
-from pinchpoint.report.figures import Figure, error_bars, layout_of, remarks
+from pinchpoint.report.figures import Figure, error_bars, layout_of, markers, remarks
 
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
@@ -119,10 +119,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
     title = escape(_relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part))
-    layout["yaxis"] |= {
-        "title": {"text": title},
-        "rangemode": "tozero",
-    }
+    layout["yaxis"] |= {"title": {"text": title}, "rangemode": "tozero"}
     _log_if_wide(layout, [one.value for one in estimates])
     layout["showlegend"] = len(drawn) > 1
     return {"data": data, "layout": layout}
@@ -326,35 +323,23 @@ def _normalised(
     colour = COLOURS[place % len(COLOURS)]
     label = f", {part.label}" if part.label else ""
     factor = part.factor
-    shared: dict[str, Any] = {"type": "scatter", "hovertemplate": "%{text}<extra></extra>"}
-    mine = shared | {
-        "mode": "lines+markers",
-        "name": escape(f"here{label}"),
-        "x": [level for level, _ in ours],
-        "y": [found.value / base_ours for _, found in ours],
-        "text": [
-            f"here, {escape(with_unit(level, factor.unit))}: {found.value / base_ours:.2f}"
-            f"<br>{escape(words.estimated(found))}"
-            for level, found in ours
-        ],
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 7,
-                   "symbol": [_symbol(part, level, one.metric, found, "circle") for level, found in ours]},
-        "error_y": error_bars([_ends(found, base_ours) for _, found in ours], colour, 1.2, 4),
-    }  # fmt: skip
-    theirs = shared | {
-        "mode": "lines+markers",
-        "name": escape(f"published{label}"),
-        "x": [level for level, _ in points],
-        "y": [value / base_theirs for _, value in points],
-        "text": [
-            f"published, {escape(with_unit(level, factor.unit))}: {value / base_theirs:.2f}"
-            f"<br>{escape(units.quantity(value, one.unit))}"
-            for level, value in points
-        ],
-        "line": {"color": "@second", "width": 1.6, "dash": "dash"},
-        "marker": {"color": "@second", "size": 7, "symbol": "diamond-open"},
-    }
+
+    def drawn(
+        lead: str, found: Sequence[tuple[Level, float, str]], base: float, line: Figure, symbol: object
+    ) -> Figure:
+        texts = [f"{lead}, {escape(with_unit(level, factor.unit))}: {value / base:.2f}<br>{escape(said)}"
+                 for level, value, said in found]  # fmt: skip
+        marker = {"color": line["color"], "size": 7, "symbol": symbol}
+        made = markers(escape(f"{lead}{label}"), [], [value / base for _, value, _ in found], texts, marker)
+        return made | {"mode": "lines+markers", "x": [level for level, _, _ in found], "line": line}
+
+    symbols = [_symbol(part, level, one.metric, found, "circle") for level, found in ours]
+    here = [(level, found.value, words.estimated(found)) for level, found in ours]
+    there = [(level, value, units.quantity(value, one.unit)) for level, value in points]
+    mine = drawn("here", here, base_ours, {"color": colour, "width": 2}, symbols)
+    mine["error_y"] = error_bars([_ends(found, base_ours) for _, found in ours], colour, 1.2, 4)
+    dashed = {"color": "@second", "width": 1.6, "dash": "dash"}
+    theirs = drawn("published", there, base_theirs, dashed, "diamond-open")
     return [mine, theirs]
 
 

@@ -27,6 +27,7 @@ SYMBOLS: Final[Mapping[TrialValidity, str]] = {
 _DASHES: Final = ("solid", "dash", "dot", "dashdot")
 _MOST_NINES: Final = 7.0
 _STRIP: Final = 0.2  # share of the plot's height for trials without loss, when others lost some
+_LEAST_DECADES: Final = 3  # of an axis of loss ratios
 _GAP: Final = 0.06  # between that strip and the rest
 _NEAR: Final = 0.03  # how far the close-up reaches beyond the rates, relative to them
 _PERCENTILES: Final = {0.0: "0", 0.5: "50", 0.9: "90", 0.99: "99", 0.999: "99.9",
@@ -51,15 +52,8 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
     layout = layout_of(height=380 if ratios else 220, top=54 if notes else 12)
     layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y2", "rangemode": "tozero"}
     if ratios:
-        layout["yaxis"] |= _loss_axis(ratios)
-    layout["yaxis2"] = axis() | {
-        "domain": [0, _STRIP - _GAP if ratios else 1],
-        "range": [-1, 1],
-        "tickvals": [0],
-        "ticktext": ["no loss"],
-        "fixedrange": True,
-        "showgrid": False,
-    }
+        layout["yaxis"] |= loss_axis(ratios, _STRIP, 1)
+    layout["yaxis2"] = no_loss_axis(0, _STRIP - _GAP if ratios else 1)
     layout |= {"shapes": shapes, "annotations": notes}
     return {"data": data, "layout": layout}
 
@@ -92,12 +86,8 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure | None:
         "anchor": "y",
     }
     ticks = one_two_five([value for trace in data for value in trace["y"]])
-    layout["yaxis"] |= {
-        "title": {"text": "one-way latency, us"},
-        "type": "log",
-        "tickvals": ticks,
-        "ticktext": [f"{tick:,g}" for tick in ticks],
-    }
+    layout["yaxis"] |= {"title": {"text": "one-way latency, us"}, "type": "log", "tickvals": ticks,
+                        "ticktext": [f"{tick:,g}" for tick in ticks]}  # fmt: skip
     return {"data": data, "layout": layout}
 
 
@@ -107,16 +97,10 @@ def cache_line_figure(trials: Sequence[Trial]) -> Figure | None:
     after = [trial.witness.cache_line_after_ns for trial in trials]
     if all(value is None for value in (*before, *after)):
         return None
-    data = [
-        _probes("before the trial", "circle", trials, before),
-        _probes("after it", "circle-open", trials, after),
-    ]
+    data = [_probes("before the trial", "circle", trials, before), _probes("after it", "circle-open", trials, after)]
     layout = layout_of(height=230, top=12)
-    layout["xaxis"] |= {
-        "title": {"text": "trial, in the order they ran"},
-        "anchor": "y",
-        "dtick": _step(trials),
-    }
+    step = max(1, math.ceil(len(trials) / 10))
+    layout["xaxis"] |= {"title": {"text": "trial, in the order they ran"}, "anchor": "y", "dtick": step}
     layout["yaxis"] |= {"title": {"text": "one way, ns"}, "rangemode": "tozero"}
     return {"data": data, "layout": layout}
 
@@ -196,17 +180,20 @@ def _apart(trials: Sequence[Trial]) -> list[float]:
     return [round(1.2 * math.modf(0.618034 * place)[0] - 0.6, 3) for place in range(len(trials))]
 
 
-def _loss_axis(ratios: Sequence[float]) -> Figure:
-    lowest = min((math.floor(math.log10(ratio)) for ratio in ratios), default=-6)
-    decades = range(min(lowest, -3), 1)
-    return {
-        "title": {"text": "loss ratio"},
-        "domain": [_STRIP, 1],
-        "type": "log",
-        "range": [min(lowest, -3) - 0.15, 0.15],
-        "tickvals": [10.0**decade for decade in decades],
-        "ticktext": [units.loss(10.0**decade) for decade in decades],
-    }
+def loss_axis(ratios: Sequence[float], low: float, high: float) -> Figure:
+    """A logarithmic axis of loss ratios, three decades or more, between two heights of the plot (0..1)."""
+    lowest = min((math.floor(math.log10(ratio)) for ratio in ratios if ratio > 0), default=-_LEAST_DECADES)
+    decades = range(min(lowest, -_LEAST_DECADES), 1)
+    return axis() | {
+        "title": {"text": "loss ratio"}, "domain": [low, high], "type": "log", "range": [decades[0] - 0.15, 0.15],
+        "tickvals": [10.0**decade for decade in decades], "ticktext": [units.loss(10.0**one) for one in decades],
+    }  # fmt: skip
+
+
+def no_loss_axis(low: float, high: float) -> Figure:
+    """The axis of a strip for what lost nothing; heights in it have no meaning."""
+    return axis() | {"domain": [low, high], "range": [-1, 1], "tickvals": [0], "ticktext": ["no loss"],
+                     "fixedrange": True, "showgrid": False}  # fmt: skip
 
 
 def _bands(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
@@ -268,21 +255,10 @@ def one_two_five(values: Sequence[float]) -> list[float]:
     return [float(f"{digit}e{decade}") for decade in range(low, high + 1) for digit in digits]
 
 
-def _step(trials: Sequence[Trial]) -> int:
-    return max(1, math.ceil(len(trials) / 10))
-
-
 def axis() -> Figure:
     """An axis in the theme's colours."""
-    return {
-        "gridcolor": "@grid",
-        "linecolor": "@line",
-        "zeroline": False,
-        "showline": True,
-        "automargin": True,
-        "ticks": "outside",
-        "tickcolor": "@line",
-    }
+    return {"gridcolor": "@grid", "linecolor": "@line", "zeroline": False, "showline": True, "automargin": True,
+            "ticks": "outside", "tickcolor": "@line"}  # fmt: skip
 
 
 def layout_of(height: int, top: int) -> Figure:

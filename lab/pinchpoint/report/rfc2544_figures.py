@@ -1,6 +1,5 @@
 """The figures of the measures burst and loss_curve, in the form of `figures`."""
 
-import math
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
@@ -9,12 +8,11 @@ from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report.figures import Figure, account, axis, error_bars, layout_of, markers
+from pinchpoint.report.figures import Figure, account, error_bars, layout_of, loss_axis, markers, no_loss_axis
 
 _FORWARDED: Final = (0.56, 1.0)  # heights of the loss curve's three parts, from the bottom 0 to the top 1
 _LOSS: Final = (0.14, 0.5)
 _NONE: Final = (0.0, 0.1)
-_LEAST_DECADES: Final = 3
 _OUTCOMES: Final = (
     ("lost nothing", "circle", "@accent"),
     ("lost frames", "x-thin", "@second"),
@@ -85,30 +83,15 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     """
     judged = sorted((one for one in points if one.loss is not None), key=lambda one: one.offered_fps)
     lossy = [one for one in judged if one.loss]
-    decades = _decades([one.loss_low or one.loss or 0.0 for one in lossy] + [one.loss or 0.0 for one in lossy])
-    data = [_all_forwarded(judged), _forwarded(judged), _loss(lossy, 10.0 ** decades[0]), _none(judged)]
+    losses = loss_axis([ratio for one in lossy for ratio in (one.loss_low or one.loss or 0.0, one.loss or 0.0)], *_LOSS)
+    data = [_all_forwarded(judged), _forwarded(judged), _loss(lossy, losses["tickvals"][0]), _none(judged)]
     layout = layout_of(height=520, top=34)
     layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y3", "rangemode": "tozero"}
     layout["yaxis"] |= {"title": {"text": "forwarded, Mpps"}, "rangemode": "tozero", "domain": list(_FORWARDED)}
-    layout["yaxis2"] = axis() | {
-        "title": {"text": "loss ratio"},
-        "domain": list(_LOSS),
-        "type": "log",
-        "range": [decades[0] - 0.15, 0.15],
-        "tickvals": [10.0**decade for decade in decades],
-        "ticktext": [units.loss(10.0**decade) for decade in decades],
-    }
-    layout["yaxis3"] = axis() | {
-        "domain": list(_NONE), "range": [-1, 1], "tickvals": [0], "ticktext": ["no loss"], "fixedrange": True,
-        "showgrid": False,
-    }  # fmt: skip
+    layout["yaxis2"] = losses
+    layout["yaxis3"] = no_loss_axis(*_NONE)
     layout |= _not_offered(points, judged)
     return {"data": [trace for trace in data if trace["x"]], "layout": layout}
-
-
-def _decades(losses: Sequence[float]) -> list[int]:
-    lowest = min((math.floor(math.log10(loss)) for loss in losses if loss > 0), default=-_LEAST_DECADES)
-    return list(range(min(lowest, -_LEAST_DECADES), 1))
 
 
 def _all_forwarded(judged: Sequence[LossPoint]) -> Figure:
