@@ -15,7 +15,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import LatencySummary, Trial
-from pinchpoint.report import figures, rate_figures, rate_views, rfc2544_figures, views, words
+from pinchpoint.report import bench_views, figures, rate_figures, rate_views, rfc2544_figures, words
 from pinchpoint.report.figures import Figure
 from pinchpoint.report.over_time_figure import over_time_figure
 from pinchpoint.report.path import SIZE
@@ -131,7 +131,7 @@ def _environment() -> Environment:
         "words": words,
         "busy": rate_views.busy,
         "cycles": rate_views.cycles,
-        "pmd_view": views.pmd_view,
+        "pmd_view": bench_views.pmd_view,
         "search_words": rate_figures.search_words,
         "latency_cells": _latency_cells,
         "path_size": SIZE,

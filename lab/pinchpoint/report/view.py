@@ -8,7 +8,7 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding, Study
 from pinchpoint.model.trial import Trial
-from pinchpoint.report import views, words
+from pinchpoint.report import bench_views, words
 from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.path import PathView, paths
@@ -43,7 +43,7 @@ class ScenarioView:
     trials: tuple[Trial, ...]  # those shown
     made: int  # those there are
     plan: tuple[str, ...]
-    settings: tuple[views.Setting, ...]
+    settings: tuple[bench_views.Setting, ...]
     in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
     brief: bool = False  # a unit of a big sweep: its search is not drawn
     swept: bool = False  # a curve shows it: its details are folded away
@@ -176,11 +176,11 @@ def _scenario(
         unexplained=words.unexplained(one, trials),
         checks=words.checks(one, trials) if one else (),
         paths=paths(trials),
-        witness=views.witness_rows(trials),
+        witness=bench_views.witness_rows(trials),
         discarded=words.discarded(trials),
         trials=trials,
         made=len(trials),
         plan=(),
-        settings=views.settings(asked),
+        settings=bench_views.settings(asked),
         in_force=tuple(one.settings.items()) if one else (),
     )

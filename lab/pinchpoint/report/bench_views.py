@@ -1,4 +1,4 @@
-"""What the page's tables and diagrams show, as plain values; the template only places them."""
+"""What is shown of the bench, as plain values: its threads, what the host did to it, its settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
