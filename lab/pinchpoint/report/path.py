@@ -132,6 +132,7 @@ class _Balance:
 
     def __init__(self, frames: int) -> None:
         self.frames = frames
+        self.missed = 0  # unexplained
         self.foreign = 0  # more than the trial sent: their end is no loss of the trial
 
     def take(self, dropped: int) -> None:
@@ -143,10 +144,14 @@ class _Balance:
         if counted is None:
             return
         missing, self.frames = self.frames - counted, counted
-        ended = min(max(0, missing), self.foreign)
-        self.foreign += max(0, -missing) - ended
         if missing < 0:
-            yield Loss(-missing, FOREIGN, f"more {where} {place}", "not sent in this trial, or counted twice")
+            back = min(-missing, self.missed)
+            self.missed, self.foreign = self.missed - back, self.foreign - missing - back
+            about = "as many as were missing before" if back == -missing else "not sent in this trial, or counted twice"
+            yield Loss(-missing, FOREIGN, f"more {where} {place}", about)
+            return
+        ended = min(missing, self.foreign)
+        self.missed, self.foreign = self.missed + missing - ended, self.foreign - ended
         if ended:
             yield Loss(ended, FOREIGN, f"fewer {where} {place}", "as many as were more before")
         if missing > ended:

@@ -4,12 +4,16 @@ from dataclasses import replace
 
 import pytest
 from sample import sample_run
+from trials import engine_result, port, stream_counts
 
-from pinchpoint.model.hops import Party
+from pinchpoint.diagnose import ledger
+from pinchpoint.dut import registry
+from pinchpoint.model.hops import PORT, Party
 from pinchpoint.model.result import RunResult
 from pinchpoint.model.trial import Drop, Hop, Ledger, TrialValidity
 from pinchpoint.report import render_html, render_markdown
 from pinchpoint.report.path import FOREIGN, UNEXPLAINED, PathView, path_of, paths
+from pinchpoint.scenario import parse
 
 INFO, RESULT, TRIALS = sample_run()
 SNAT = tuple(trial for trial in TRIALS if trial.scenario == "snat-255")
@@ -50,6 +54,42 @@ def test_a_named_drop_is_drawn_at_its_place_as_its_partys(where: str, party: Par
     (mark,), box = path.marks, path.boxes[NAMES.index(where)]
     assert mark.kind == party and mark.inside and mark.said == ("10 planted",)
     assert box.y <= mark.y < box.y + box.height
+
+
+SCENARIO = """
+title = "two ports"
+[dut]
+kind = "{kind}"
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+"""
+NEEDS = {
+    "ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"',
+    "wire": 'io = "vhost-user"',
+}
+
+
+@pytest.mark.parametrize("kind", registry.kinds())
+def test_a_loss_at_every_counter_of_every_kind_of_device_is_drawn_at_its_place(kind: str) -> None:
+    graph = registry.device(kind).graph(parse(SCENARIO.format(kind=kind, dut=NEEDS.get(kind, "")), "x.toml"))
+    ends = [port("left", sent=100), port("right", received=90)]
+    engine = engine_result([stream_counts(offered=100, received=90)], ends)
+    drops = [(place, drop) for place in graph.places for drop in (*place.drops, place.rest) if drop is not None]
+    for place, drop in drops:
+        seen = {drop.counter.replace(PORT, "left").replace("*", "x"): 10}
+        account = ledger.build(engine, seen, ("left", "right"), graph)
+        path = path_of(replace(SNAT[3], offered=100, received=90, ledger=account))
+        assert [where for where, kind, _ in losses(path) if kind == drop.party] == [place.name], drop.counter
+        assert not [kind for _, kind, _ in losses(path) if kind == UNEXPLAINED], drop.counter
+        assert [one.name for one in path.places[1:-1]] == [one.name for one in graph.places]
 
 
 @pytest.mark.parametrize("first", range(1, len(NAMES)))
@@ -96,6 +136,14 @@ def test_counts_have_thousands_separators_and_their_unit() -> None:
 def test_frames_of_others_that_come_and_go_are_no_loss() -> None:
     path = of_hops(Hop("one", 100, 103), Hop("two", 103, 103), Hop("three", 100, 90))
     assert losses(path) == [("one", FOREIGN, 3), ("-> three", FOREIGN, 3), ("three", UNEXPLAINED, 10)]
+
+
+def test_frames_that_one_place_did_not_count_are_said_to_be_there_again() -> None:
+    path = of_hops(Hop("one", 100, 100), Hop("two", 95, 95), Hop("three", 100, 100), received=100)
+    assert losses(path) == [("-> two", UNEXPLAINED, 5), ("-> three", FOREIGN, 5)]
+    assert path.marks[1].about == ("as many as were missing before",)
+    more = of_hops(Hop("one", 100, 100), Hop("two", 95, 95), Hop("three", 107, 100), received=100)
+    assert losses(more) == [("-> two", UNEXPLAINED, 5), ("-> three", FOREIGN, 12), ("three", FOREIGN, 7)]
 
 
 def test_all_that_is_drawn_as_unexplained_is_what_the_ledger_leaves_open() -> None:
