@@ -177,36 +177,24 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
     lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
     found = [(level, one) for level, one in part.having(name) if level in lows and level in highs and _is_number(one)]
     if found:
-        yield {
-            "type": "scatter",
-            "mode": "markers",
-            "legendgroup": str(place),
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "opacity": 0.22,
-            "x": [level for level, _ in found],
-            "y": [one.value / divisor for _, one in found],
-            "marker": {"size": 1, "color": COLOURS[place % len(COLOURS)]},
-            "error_y": error_bars(
-                [(one.value / divisor, lows[level].value / divisor, highs[level].value / divisor)
-                 for level, one in found], COLOURS[place % len(COLOURS)], 9, 0),
-        }  # fmt: skip
+        colour = COLOURS[place % len(COLOURS)]
+        ends = ((one, lows[level], highs[level]) for level, one in found)
+        bars = [(one.value / divisor, low.value / divisor, high.value / divisor) for one, low, high in ends]
+        yield {"type": "scatter", "mode": "markers", "legendgroup": str(place), "showlegend": False,
+               "hoverinfo": "skip", "opacity": 0.22, "x": [level for level, _ in found],
+               "y": [value for value, _, _ in bars], "marker": {"size": 1, "color": colour},
+               "error_y": error_bars(bars, colour, 9, 0)}  # fmt: skip
 
 
 def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
     """Markers, error bars and what the pointer shows."""
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
-    return {
-        "text": [hover(part, level, name, one) for level, one in found],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "color": colour,
-            "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
-            "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
-            "line": {"width": 1.8, "color": colour},
-        },
-        "error_y": error_bars([_ends(one, divisor) for _, one in found], colour),
-    }
+    marker = {"color": colour, "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
+              "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
+              "line": {"width": 1.8, "color": colour}}  # fmt: skip
+    bars = error_bars([_ends(one, divisor) for _, one in found], colour)
+    texts = [hover(part, level, name, one) for level, one in found]
+    return {"text": texts, "hovertemplate": "%{text}<extra></extra>", "marker": marker, "error_y": bars}
 
 
 def _is_number(found: Estimate) -> bool:

@@ -88,11 +88,6 @@ class PathView:
     height: int
     line: str  # the whole path on one line
 
-    @property
-    def account(self) -> Ledger:
-        """The trial's ledger."""
-        return self.trial.ledger
-
 
 def paths(trials: Sequence[Trial]) -> tuple[PathView, ...]:
     """Of the valid trials, the highest load without loss and the lowest with loss; without any, the last trial."""

@@ -156,7 +156,7 @@ def test_all_that_is_drawn_as_unexplained_is_what_the_ledger_leaves_open() -> No
         ("three", UNEXPLAINED, 2),
         ("three", UNEXPLAINED, 8),
     ]
-    assert path.account.unexplained == 17
+    assert path.trial.ledger.unexplained == 17
 
 
 def test_an_old_ledger_without_places_has_its_two_ends() -> None:
