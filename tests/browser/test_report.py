@@ -136,15 +136,24 @@ def test_pointing_at_a_marker_shows_its_account(shown: Seen) -> None:
     expect(label).to_contain_text("took the CPU (steal 4.10 ms)")
 
 
-def test_the_ledger_shows_its_counts_and_what_was_dropped_where(shown: Seen) -> None:
-    clean, losing = shown.page.locator("#scenario-2 .ledger").all()
-    assert "Offered\n3,100,000 frames" in clean.inner_text()
-    assert "Unexplained 0" in clean.inner_text()
-    assert "70 receive ring of left full" in losing.inner_text()
-    assert "Received\n3,114,910 frames" in losing.inner_text()
-    assert "not countable" in losing.inner_text()
+def test_the_path_shows_its_counts_and_what_was_dropped_where(shown: Seen) -> None:
+    clean, losing = shown.page.locator("#scenario-2 .path").all()
+    assert "3,100,000 offered, 3,100,000 received, 0 unexplained" in clean.inner_text()
+    texts = losing.locator("svg").evaluate("e => [...e.querySelectorAll('tspan')].map((line) => line.textContent)")
+    assert {"70 receive ring of left full", "in 3,115,000 frames", "out unknown"} <= set(texts)
     green = clean.locator(".unexplained").evaluate("e => getComputedStyle(e).color")
     assert green == "rgb(35, 119, 74)"
+
+
+def test_a_loss_stands_beside_its_place_within_the_picture(shown: Seen) -> None:
+    picture = shown.page.locator("#scenario-2 .path svg").last
+    place, loss = picture.locator(".box").first.bounding_box(), picture.locator("g.loss.dut .symbol").bounding_box()
+    whole = picture.bounding_box()
+    assert place is not None and loss is not None and whole is not None
+    assert place["x"] + place["width"] < loss["x"] and place["y"] < loss["y"] < place["y"] + place["height"]
+    for text in picture.locator("tspan").all():
+        box = text.bounding_box()
+        assert box is not None and box["x"] + box["width"] <= whole["x"] + whole["width"] + 1
 
 
 def test_nothing_is_fetched_and_nothing_complains(shown: Seen, report: Path) -> None:
@@ -199,9 +208,10 @@ _CONTRAST = """() => {
         const ink = light(text);
         return (Math.max(ink, paper) + 0.05) / (Math.min(ink, paper) + 0.05);
     };
-    const kinds = "h1, h2, h3, p, td, th, li, small, dt, dd, .unexplained, .drop b";
+    const kinds = "h1, h2, h3, p, td, th, li, small, dt, dd, .unexplained";
     const texts = [...document.querySelectorAll(kinds)];
-    const plots = [...document.querySelectorAll(".plot svg text")].filter((text) => text.textContent.trim());
+    const drawn = document.querySelectorAll(".plot svg text, .path svg tspan");
+    const plots = [...drawn].filter((text) => text.textContent.trim());
     return {
         paper,
         text: Math.min(...texts.map((element) => ratio(getComputedStyle(element).color))),

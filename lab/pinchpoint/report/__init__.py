@@ -1,14 +1,15 @@
 """Results for people: pure functions from a run's data to HTML, Markdown and a terminal table.
 
+`view`      everything that is shown of a run, gathered once; made of
+            `rate_views`, `metric_views`, `curve_views`, `bench_views` and `path`, the way of a trial's frames
+`tables`    what a table is
+`words`     how results are put into words
 `page`      render_html: one self-contained file
 `markdown`  render_markdown: compact, for issue trackers
 `terminal`  render_table: a rich renderable, printed by the caller
-`words`     how results are put into words, the same in all three
-`comparison_page`, `comparison_table`  the same of a comparison
-`figures`   the plots as plotly figures (plain data)
-`rate_figures`, `rate_views`  rates with their bands: plots, and the table that all three show
-`metric_views`  what is shown of measures other than rates
-`views`     what the page's tables and diagrams show
+`comparison_views`, `comparison_page`, `comparison_table`  the same of a comparison
+`figures`   the page's plots as plotly figures (plain data); other `..._figures` are of one measure or one curve
+`trend`     many runs: a table, a line of bars, JUnit's XML
 """
 
 from pinchpoint.report.comparison_page import render_comparison

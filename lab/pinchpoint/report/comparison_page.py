@@ -8,7 +8,7 @@ from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, MetricComparison, Pair
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.report import comparison_views as views
-from pinchpoint.report.figures import Figure, layout_of
+from pinchpoint.report.figures import Figure, error_bars, layout_of, markers
 from pinchpoint.report.page import filled
 
 _MOST_BARS: Final = 60  # ratios in one figure
@@ -28,8 +28,7 @@ def render_comparison(found: Comparison) -> str:
             figures.append((anchor, one))
         if part.duet is not None and part.duet.series:
             drawn.append({"id": f"series-{number}", **series_figure(part.duet)})
-        rows = [(views.row(one), one.judged) for one in part.metrics]
-        sections.append((part, rows, figures))
+        sections.append((part, views.metric_table(part.metrics), figures))
     ratios = [(part.a, one) for part in found.scenarios for one in part.metrics if one.judged and one.low is not None]
     forest = len(ratios) > 1
     if forest:
@@ -42,6 +41,7 @@ def render_comparison(found: Comparison) -> str:
         places=list(views.places(found.differences)),
         own_places=lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
         method=views.method(found),
+        grade=views.grade,
         duet_lines=views.duet_lines,
         forest=forest,
     )
@@ -85,9 +85,8 @@ def series_figure(found: DuetSummary) -> Figure:
         for side in "AB"
     ]  # fmt: skip
     ratios = [_percent(one.b_fps / one.a_fps) for one in found.series]
-    data.append({"type": "scatter", "mode": "markers", "name": "B / A - 1", "x": at_s, "y": ratios, "yaxis": "y2",
-                 "marker": {"color": "@accent", "size": 6},
-                 "hovertemplate": "B / A - 1 at %{x:.1f} s: %{y:.2f} %<extra></extra>"})  # fmt: skip
+    change = markers("B / A - 1", at_s, ratios, (), {"color": "@accent", "size": 6})
+    data.append(change | {"yaxis": "y2", "hovertemplate": "B / A - 1 at %{x:.1f} s: %{y:.2f} %<extra></extra>"})
     layout = layout_of(height=380, top=18)
     layout["xaxis"] |= {"title": {"text": "seconds of slices"}}
     layout["yaxis"] |= {"title": {"text": "forwarded, fps"}, "domain": [0.36, 1.0], "rangemode": "tozero"}
@@ -98,40 +97,25 @@ def series_figure(found: DuetSummary) -> Figure:
 
 def _dots(one: MetricComparison, first: str, pairs: Sequence[Pair]) -> Figure:
     ratios = [(pair.number, (pair.b or 0.0) / (pair.a or 1.0), pair) for pair in pairs]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"{first} first",
-        "x": [number for number, _, _ in ratios],
-        "y": [_percent(ratio) for _, ratio, _ in ratios],
-        "text": [
-            f"A {escape(units.quantity(pair.a, one.unit))}<br>B {escape(units.quantity(pair.b, one.unit))}"
-            for _, _, pair in ratios
-        ],
-        "hovertemplate": "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>",
-        "marker": {"symbol": _SYMBOLS[first], "size": 9, "color": _COLOURS[first]},
-    }
+    texts = [
+        f"A {escape(units.quantity(pair.a, one.unit))}<br>B {escape(units.quantity(pair.b, one.unit))}"
+        for _, _, pair in ratios
+    ]
+    marker = {"symbol": _SYMBOLS[first], "size": 9, "color": _COLOURS[first]}
+    numbers, heights = [number for number, _, _ in ratios], [_percent(ratio) for _, ratio, _ in ratios]
+    hover = {"hovertemplate": "pair %{x}: %{y:.3f} %<br>%{text}<extra></extra>"}
+    return markers(f"{first} first", numbers, heights, texts, marker) | hover
 
 
 def ratios_figure(found: Sequence[tuple[str, MetricComparison]]) -> Figure:
     """Every judged ratio with its interval, one row each. x: B / A - 1 in percent; y: scenario and metric."""
     names = [escape(f"{name}: {one.metric}" if name else one.metric) for name, one in found]
     centres = [_percent(one.ratio or 1.0) for _, one in found]
-    data = {
-        "type": "scatter",
-        "mode": "markers",
-        "x": centres,
-        "y": names,
-        "hovertemplate": "%{y}: %{x:.3f} %<extra></extra>",
-        "marker": {"size": 9, "color": "@accent"},
-        "error_x": {
-            "type": "data",
-            "symmetric": False,
-            "array": [_percent(one.high or 1.0) - at for (_, one), at in zip(found, centres, strict=True)],
-            "arrayminus": [at - _percent(one.low or 1.0) for (_, one), at in zip(found, centres, strict=True)],
-            "color": "@accent",
-        },
-    }
+    bars = [
+        (at, _percent(one.low or 1.0), _percent(one.high or 1.0)) for (_, one), at in zip(found, centres, strict=True)
+    ]
+    data = markers("", centres, names, (), {"size": 9, "color": "@accent"})
+    data |= {"hovertemplate": "%{y}: %{x:.3f} %<extra></extra>", "error_x": error_bars(bars, "@accent", 2, 4)}
     layout = layout_of(height=140 + 26 * len(found), top=12)
     layout["xaxis"] |= {"title": {"text": "B / A - 1, %"}}
     layout["yaxis"] |= {"autorange": "reversed", "type": "category"}

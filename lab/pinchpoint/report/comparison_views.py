@@ -1,12 +1,12 @@
 """How comparisons are put into words, the same on the page and in the terminal."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
 from pinchpoint.model import units
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision, Difference, Differences, MetricComparison
 from pinchpoint.model.duet import DuetSummary
 from pinchpoint.model.study import Estimate
+from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 
 SAME_NUMBER = "no ratio"
 LONGEST = 160  # characters of a value in a table
@@ -17,22 +17,6 @@ _PLACES = (
     ("versions", "versions"),
     ("host", "host"),
 )
-
-
-@dataclass(frozen=True)
-class Row:
-    """One metric as it stands in a table."""
-
-    metric: str
-    mode: str
-    a: str
-    a_spread: str
-    b: str
-    b_spread: str
-    ratio: str
-    ratio_spread: str
-    sentence: str
-    grade: str  # "good", "bad", "mind" or "": how the sentence is to be marked
 
 
 def places(found: Differences) -> Iterator[tuple[str, tuple[Difference, ...]]]:
@@ -90,39 +74,59 @@ def _percent(share: float | None) -> str:
     return "" if share is None else f"{share:.1%}"
 
 
-def row(one: MetricComparison) -> Row:
-    """A metric's numbers as texts."""
-    spread = "" if one.low is None or one.high is None else f"{one.low:.4f} .. {one.high:.4f}"
-    return Row(
-        metric=one.metric,
-        mode=one.mode,
-        a=_value(one.a),
-        a_spread=_spread(one.a),
-        b=_value(one.b),
-        b_spread=_spread(one.b),
-        ratio=SAME_NUMBER if one.ratio is None else f"{one.ratio:.4f}",
-        ratio_spread=spread,
-        sentence=one.sentence,
-        grade=_grade(one),
+def difference_table(found: Differences, title: str) -> Table:
+    """One row a difference: where and what, then A and B."""
+    rows = [(f"{place}: {one.what}", one) for place, differing in places(found) for one in differing]
+    return Table(
+        (
+            column("what", title, (what for what, _ in rows), is_number=False),
+            column("a", "A", (_shortened(one.a) for _, one in rows), is_number=False),
+            column("b", "B", (_shortened(one.b) for _, one in rows), is_number=False),
+        )
     )
 
 
-def shortened(text: str) -> str:
+def metric_table(metrics: Sequence[MetricComparison]) -> Table:
+    """One row a metric: both numbers and their ratio with their intervals, and what it says."""
+    said = (Cell(one.sentence, mark=grade(one)) if one.judged else Cell("not judged", mark="dim") for one in metrics)
+    dim = ["" if one.judged else "dim" for one in metrics]
+    marked = list(zip(metrics, dim, strict=True))
+    return Table(
+        (
+            Column(
+                "metric",
+                "metric",
+                tuple(Cell(one.metric, one.mode, mark or "strong") for one, mark in marked),
+                is_number=False,
+            ),
+            Column("a", "A", tuple(_cell(one.a, mark) for one, mark in marked)),
+            Column("b", "B", tuple(_cell(one.b, mark) for one, mark in marked)),
+            Column("ratio", "B / A", tuple(_ratio(one, mark) for one, mark in marked)),
+            Column("sentence", "what it says", tuple(said), is_number=False),
+        )
+    )
+
+
+def _ratio(one: MetricComparison, mark: str) -> Cell:
+    spread = "" if one.low is None or one.high is None else f"{one.low:.4f} .. {one.high:.4f}"
+    return Cell(SAME_NUMBER if one.ratio is None else f"{one.ratio:.4f}", spread, mark)
+
+
+def _shortened(text: str) -> str:
     """A value that fits a table's cell."""
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
 
 
-def _value(found: Estimate | None) -> str:
-    return "-" if found is None else units.quantity(found.value, found.unit)
+def _cell(found: Estimate | None, mark: str) -> Cell:
+    if found is None:
+        return Cell(ABSENT, mark=mark)
+    whole = found.low is not None and found.high is not None
+    spread = units.quantity_range(found.low or 0.0, found.high or 0.0, found.unit) if whole else ""
+    return Cell(units.quantity(found.value, found.unit), spread, mark)
 
 
-def _spread(found: Estimate | None) -> str:
-    if found is None or found.low is None or found.high is None:
-        return ""
-    return units.quantity_range(found.low, found.high, found.unit)
-
-
-def _grade(one: MetricComparison) -> str:
+def grade(one: MetricComparison) -> str:
+    """How what it says is to be marked: "good", "bad", "mind" or not at all."""
     if one.decision in (Decision.REFUSED, Decision.TOO_FEW):
         return "mind"
     return {True: "good", False: "bad", None: ""}[one.better]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
-from typing import Any, Final
+from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
@@ -13,7 +13,7 @@ from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Published
 from pinchpoint.model.terms import SHARES, band_metrics, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.axes import LevelAxis, level_axis, value_axis
-from pinchpoint.report.figures import Figure, layout_of, wrapped
+from pinchpoint.report.figures import Figure, error_bars, layout_of, markers, remarks
 
 COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
@@ -119,10 +119,7 @@ def _figure(parts: Sequence[Series], metrics: Sequence[str], x: LevelAxis, heigh
     layout["xaxis"] = x.figure(narrow=height < _MAIN_HEIGHT)
     name = metrics[0] if len(metrics) == 1 else ""
     title = escape(_relative_title(parts) if name == RELATIVE else ", ".join(part for part in (name, y.label) if part))
-    layout["yaxis"] |= {
-        "title": {"text": title},
-        "rangemode": "tozero",
-    }
+    layout["yaxis"] |= {"title": {"text": title}, "rangemode": "tozero"}
     _log_if_wide(layout, [one.value for one in estimates])
     layout["showlegend"] = len(drawn) > 1
     return {"data": data, "layout": layout}
@@ -180,52 +177,35 @@ def _band(part: Series, name: str, divisor: float, place: int) -> Iterator[Figur
     lows, highs = dict(part.having(low_name)), dict(part.having(high_name))
     found = [(level, one) for level, one in part.having(name) if level in lows and level in highs and _is_number(one)]
     if found:
-        yield {
-            "type": "scatter",
-            "mode": "markers",
-            "legendgroup": str(place),
-            "showlegend": False,
-            "hoverinfo": "skip",
-            "opacity": 0.22,
-            "x": [level for level, _ in found],
-            "y": [one.value / divisor for _, one in found],
-            "marker": {"size": 1, "color": COLOURS[place % len(COLOURS)]},
-            "error_y": {"type": "data", "symmetric": False, "color": COLOURS[place % len(COLOURS)],
-                        "thickness": 9, "width": 0,
-                        "array": [max(0.0, highs[level].value - one.value) / divisor for level, one in found],
-                        "arrayminus": [max(0.0, one.value - lows[level].value) / divisor for level, one in found]},
-        }  # fmt: skip
+        colour = COLOURS[place % len(COLOURS)]
+        ends = ((one, lows[level], highs[level]) for level, one in found)
+        bars = [(one.value / divisor, low.value / divisor, high.value / divisor) for one, low, high in ends]
+        yield {"type": "scatter", "mode": "markers", "legendgroup": str(place), "showlegend": False,
+               "hoverinfo": "skip", "opacity": 0.22, "x": [level for level, _ in found],
+               "y": [value for value, _, _ in bars], "marker": {"size": 1, "color": colour},
+               "error_y": error_bars(bars, colour, 9, 0)}  # fmt: skip
 
 
 def _marked(part: Series, name: str, found: Sequence[tuple[Level, Estimate]], divisor: float, place: int) -> Figure:
     """Markers, error bars and what the pointer shows."""
     colour, shape = COLOURS[place % len(COLOURS)], _SHAPES[place % len(_SHAPES)]
-    ups = [max(0.0, _high(one) - one.value) / divisor for _, one in found]
-    downs = [max(0.0, one.value - _low(one)) / divisor for _, one in found]
-    return {
-        "text": [hover(part, level, name, one) for level, one in found],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "color": colour,
-            "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
-            "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
-            "line": {"width": 1.8, "color": colour},
-        },
-        "error_y": {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
-                    "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)},
-    }  # fmt: skip
+    marker = {"color": colour, "size": [11 if one.bound in _SYMBOLS else 8 for _, one in found],
+              "symbol": [_symbol(part, level, name, one, shape) for level, one in found],
+              "line": {"width": 1.8, "color": colour}}  # fmt: skip
+    bars = error_bars([_ends(one, divisor) for _, one in found], colour)
+    texts = [hover(part, level, name, one) for level, one in found]
+    return {"text": texts, "hovertemplate": "%{text}<extra></extra>", "marker": marker, "error_y": bars}
 
 
 def _is_number(found: Estimate) -> bool:
     return found.value > 0 and found.bound is not Bound.BETWEEN
 
 
-def _low(found: Estimate) -> float:
-    return found.value if found.low is None else found.low
-
-
-def _high(found: Estimate) -> float:
-    return found.value if found.high is None else found.high
+def _ends(found: Estimate, divisor: float) -> tuple[float, float, float]:
+    """(value, low, high); an open end is the value itself."""
+    ends = (found.value if end is None else end for end in (found.low, found.high))
+    low, high = ends
+    return found.value / divisor, low / divisor, high / divisor
 
 
 def _minded(part: Series, level: Level, name: str) -> tuple[str, ...]:
@@ -256,11 +236,8 @@ def hover(part: Series, level: Level, name: str, found: Estimate) -> str:
     ]
     if found.interval:
         lines.append(f"{escape(words.spread(found) or 'open')} ({escape(found.interval)})")
-    if point is not None:
-        for text in (*_minded(part, level, name), point.verdict, point.invisible):
-            if text:
-                lines.append(f"<i>{escape(wrapped(text)).replace(chr(10), '<br>')}</i>")
-    return "<br>".join(lines)
+    said = (*_minded(part, level, name), point.verdict, point.invisible) if point else ()
+    return "<br>".join(lines) + remarks(*said)
 
 
 def _shapes(curve: Curve, parts: Sequence[Series], published: Sequence[Published]) -> Iterable[Panel]:
@@ -334,37 +311,23 @@ def _normalised(
     colour = COLOURS[place % len(COLOURS)]
     label = f", {part.label}" if part.label else ""
     factor = part.factor
-    shared: dict[str, Any] = {"type": "scatter", "hovertemplate": "%{text}<extra></extra>"}
-    mine = shared | {
-        "mode": "lines+markers",
-        "name": escape(f"here{label}"),
-        "x": [level for level, _ in ours],
-        "y": [found.value / base_ours for _, found in ours],
-        "text": [
-            f"here, {escape(with_unit(level, factor.unit))}: {found.value / base_ours:.2f}"
-            f"<br>{escape(words.estimated(found))}"
-            for level, found in ours
-        ],
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 7,
-                   "symbol": [_symbol(part, level, one.metric, found, "circle") for level, found in ours]},
-        "error_y": {"type": "data", "symmetric": False, "color": colour, "thickness": 1.2, "width": 4,
-                    "array": [max(0.0, _high(f) - f.value) / base_ours for _, f in ours],
-                    "arrayminus": [max(0.0, f.value - _low(f)) / base_ours for _, f in ours]},
-    }  # fmt: skip
-    theirs = shared | {
-        "mode": "lines+markers",
-        "name": escape(f"published{label}"),
-        "x": [level for level, _ in points],
-        "y": [value / base_theirs for _, value in points],
-        "text": [
-            f"published, {escape(with_unit(level, factor.unit))}: {value / base_theirs:.2f}"
-            f"<br>{escape(units.quantity(value, one.unit))}"
-            for level, value in points
-        ],
-        "line": {"color": "@second", "width": 1.6, "dash": "dash"},
-        "marker": {"color": "@second", "size": 7, "symbol": "diamond-open"},
-    }
+
+    def drawn(
+        lead: str, found: Sequence[tuple[Level, float, str]], base: float, line: Figure, symbol: object
+    ) -> Figure:
+        texts = [f"{lead}, {escape(with_unit(level, factor.unit))}: {value / base:.2f}<br>{escape(said)}"
+                 for level, value, said in found]  # fmt: skip
+        marker = {"color": line["color"], "size": 7, "symbol": symbol}
+        made = markers(escape(f"{lead}{label}"), [], [value / base for _, value, _ in found], texts, marker)
+        return made | {"mode": "lines+markers", "x": [level for level, _, _ in found], "line": line}
+
+    symbols = [_symbol(part, level, one.metric, found, "circle") for level, found in ours]
+    here = [(level, found.value, words.estimated(found)) for level, found in ours]
+    there = [(level, value, units.quantity(value, one.unit)) for level, value in points]
+    mine = drawn("here", here, base_ours, {"color": colour, "width": 2}, symbols)
+    mine["error_y"] = error_bars([_ends(found, base_ours) for _, found in ours], colour, 1.2, 4)
+    dashed = {"color": "@second", "width": 1.6, "dash": "dash"}
+    theirs = drawn("published", there, base_theirs, dashed, "diamond-open")
     return [mine, theirs]
 
 

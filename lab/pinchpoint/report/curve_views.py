@@ -12,22 +12,13 @@ from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Study
 from pinchpoint.model.terms import LIMITS, is_band, is_rate
 from pinchpoint.report import words
 from pinchpoint.report.curve_figures import Panel, main_metrics, metric_names, panels
+from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 
 # Beside what was looked for, these say most about why it is what it is.
 _TELLING: Final = ("cycles per packet", "PMD busy", "datapath flows", "datapath masks")
 _MOST_COLUMNS: Final = 5
 _FEW: Final = 3  # metrics named that are not in the table
 UNSEEN: Final = "not seen by the datapath"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One number of a table with its interval; `bound` is a Bound's word, or empty when there is no number."""
-
-    text: str
-    spread: str
-    bound: str
-    sort: str
 
 
 @dataclass(frozen=True)
@@ -154,6 +145,22 @@ def _notes(point: CurvePoint, columns: Sequence[str]) -> Iterator[str]:
             yield f"{', '.join(shown or names[:_FEW])}: {caution}"
 
 
+def curve_table(view: CurveView) -> Table:
+    """One row a point: levels, each number with its interval, the repeats, what pinched it and what to mind."""
+    limits = (
+        Cell(row.limit if row.outcome == Outcome.MEASURED else f"{row.limit}: {row.verdict}", notes=row.notes)
+        for row in view.rows
+    )
+    levels = [
+        column("level", name, (row.levels[place] for row in view.rows)) for place, name in enumerate(view.factors)
+    ]
+    metrics = [Column("metric", name, tuple(row.cells[place] for row in view.rows))
+               for place, name in enumerate(view.columns)]  # fmt: skip
+    repeats = column("repeats", "n", (str(row.repeats or ABSENT) for row in view.rows))
+    limit = Column("limit", "pinched by", tuple(limits), is_number=False)
+    return Table((*levels, *metrics, repeats, limit), view.curve.group, view.curve.title)
+
+
 def _limit(point: CurvePoint) -> str:
     return LIMITS[Limit(point.limit)] if point.limit else "-"
 
@@ -168,8 +175,8 @@ def _cell(point: CurvePoint, name: str) -> Cell:
     found = point.estimates.get(name)
     if found is None:
         refused = name in point.refusals
-        return Cell("refused" if refused else "-", "", Bound.REFUSED.value if refused else "", "")
-    return Cell(words.estimated(found), words.spread(found), found.bound.value, f"{found.value:.10g}")
+        return Cell("refused", mark=Bound.REFUSED) if refused else Cell(ABSENT)
+    return Cell(words.estimated(found), words.spread(found), found.bound, f"{found.value:.10g}")
 
 
 def _unseen(curve: Curve) -> str:

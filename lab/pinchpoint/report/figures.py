@@ -7,6 +7,7 @@ reader's theme (light, dark or paper). Formats: https://plotly.com/javascript/re
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
+from textwrap import wrap
 from typing import Any, Final
 
 from pinchpoint.model import units
@@ -26,6 +27,7 @@ SYMBOLS: Final[Mapping[TrialValidity, str]] = {
 _DASHES: Final = ("solid", "dash", "dot", "dashdot")
 _MOST_NINES: Final = 7.0
 _STRIP: Final = 0.2  # share of the plot's height for trials without loss, when others lost some
+_LEAST_DECADES: Final = 3  # of an axis of loss ratios
 _GAP: Final = 0.06  # between that strip and the rest
 _NEAR: Final = 0.03  # how far the close-up reaches beyond the rates, relative to them
 _PERCENTILES: Final = {0.0: "0", 0.5: "50", 0.9: "90", 0.99: "99", 0.999: "99.9",
@@ -50,22 +52,15 @@ def loss_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figur
     layout = layout_of(height=380 if ratios else 220, top=54 if notes else 12)
     layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y2", "rangemode": "tozero"}
     if ratios:
-        layout["yaxis"] |= _loss_axis(ratios)
-    layout["yaxis2"] = axis() | {
-        "domain": [0, _STRIP - _GAP if ratios else 1],
-        "range": [-1, 1],
-        "tickvals": [0],
-        "ticktext": ["no loss"],
-        "fixedrange": True,
-        "showgrid": False,
-    }
+        layout["yaxis"] |= loss_axis(ratios, _STRIP, 1)
+    layout["yaxis2"] = no_loss_axis(0, _STRIP - _GAP if ratios else 1)
     layout |= {"shapes": shapes, "annotations": notes}
     return {"data": data, "layout": layout}
 
 
 def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
     """The layout of a loss figure around the rates; None when no rate has two bounds."""
-    found = bounds(rates)
+    found = words.bounds(rates)
     if not found:
         return None
     low = min(lower for lower, _ in found) * (1 - _NEAR) / 1e6
@@ -74,14 +69,11 @@ def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
     return layout | {"xaxis": axis}
 
 
-def bounds(rates: Sequence[Rate]) -> list[tuple[float, float]]:
-    """Lower and upper bound, frames per second, of the rates that have both."""
-    return [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
-
-
-def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
-    """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds."""
+def latency_figure(points: Sequence[LatencyPoint]) -> Figure | None:
+    """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds. None without any."""
     measured = [point for point in points if point.latency is not None]
+    if not measured:
+        return None
     data = [_percentiles(point, place, len(measured)) for place, point in enumerate(measured)]
     layout = layout_of(height=340, top=12)
     most = max((trace["x"][-1] for trace in data if trace["x"]), default=3.0)
@@ -94,29 +86,21 @@ def latency_figure(points: Sequence[LatencyPoint]) -> Figure:
         "anchor": "y",
     }
     ticks = one_two_five([value for trace in data for value in trace["y"]])
-    layout["yaxis"] |= {
-        "title": {"text": "one-way latency, us"},
-        "type": "log",
-        "tickvals": ticks,
-        "ticktext": [f"{tick:,g}" for tick in ticks],
-    }
+    layout["yaxis"] |= {"title": {"text": "one-way latency, us"}, "type": "log", "tickvals": ticks,
+                        "ticktext": [f"{tick:,g}" for tick in ticks]}  # fmt: skip
     return {"data": data, "layout": layout}
 
 
-def cache_line_figure(trials: Sequence[Trial]) -> Figure:
-    """Distance of the engine's and the DUT's core by trial, in nanoseconds, before and after each."""
+def cache_line_figure(trials: Sequence[Trial]) -> Figure | None:
+    """Distance of the engine's and the DUT's core by trial, in ns, before and after each; None if not known."""
     before = [trial.witness.cache_line_before_ns for trial in trials]
     after = [trial.witness.cache_line_after_ns for trial in trials]
-    data = [
-        _probes("before the trial", "circle", trials, before),
-        _probes("after it", "circle-open", trials, after),
-    ]
+    if all(value is None for value in (*before, *after)):
+        return None
+    data = [_probes("before the trial", "circle", trials, before), _probes("after it", "circle-open", trials, after)]
     layout = layout_of(height=230, top=12)
-    layout["xaxis"] |= {
-        "title": {"text": "trial, in the order they ran"},
-        "anchor": "y",
-        "dtick": _step(trials),
-    }
+    step = max(1, math.ceil(len(trials) / 10))
+    layout["xaxis"] |= {"title": {"text": "trial, in the order they ran"}, "anchor": "y", "dtick": step}
     layout["yaxis"] |= {"title": {"text": "one way, ns"}, "rangemode": "tozero"}
     return {"data": data, "layout": layout}
 
@@ -137,42 +121,41 @@ def account(trial: Trial) -> str:
     drops = [drop for hop in trial.ledger.hops for drop in hop.drops if drop.frames]
     lines += [f"  {units.frames(drop.frames)}: {escape(drop.name)}" for drop in drops]
     lines.append(f"unexplained {units.frames(trial.ledger.unexplained)}")
-    if trial.reason:
-        lines.append(f"<i>{escape(wrapped(trial.reason)).replace(chr(10), '<br>')}</i>")
-    return "<br>".join(lines)
+    return "<br>".join(lines) + remarks(trial.reason)
 
 
-def wrapped(text: str, length: int = 60) -> str:
-    """The text with line breaks between words."""
-    lines = [""]
-    for word in text.split():
-        if lines[-1] and len(lines[-1]) + len(word) >= length:
-            lines.append("")
-        lines[-1] = f"{lines[-1]} {word}".strip()
-    return "\n".join(lines)
+def remarks(*texts: str) -> str:
+    """What is to be said below a hover text, each part on new lines in italics; empty ones are left out."""
+    return "".join(f"<br><i>{'<br>'.join(escape(line) for line in wrap(text, 60))}</i>" for text in texts if text)
+
+
+def markers(
+    name: str, x: Sequence[float | str], y: Sequence[float | str | None], texts: Sequence[str], marker: Figure
+) -> Figure:
+    """A trace of markers, each with its text under the pointer; an outline of its colour if it has no other."""
+    line = {"width": 1.8, "color": marker["color"]}
+    return {"type": "scatter", "mode": "markers", "name": name, "x": list(x), "y": list(y), "text": list(texts),
+            "hovertemplate": "%{text}<extra></extra>", "marker": {"line": line} | marker}  # fmt: skip
+
+
+def error_bars(
+    ends: Sequence[tuple[float, float, float]], colour: str, thickness: float = 1.4, width: int = 5
+) -> Figure:
+    """Bars from low to high round each value: (value, low, high) of each."""
+    ups = [max(0.0, high - value) for value, _, high in ends]
+    downs = [max(0.0, value - low) for value, low, _ in ends]
+    return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
+            "thickness": thickness, "width": width, "visible": any(ups) or any(downs)}  # fmt: skip
 
 
 def _markers(validity: TrialValidity, trials: Sequence[Trial], axis: str) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "meta": validity.value,
-        "name": words.VALIDITIES[validity],
-        "legendgroup": validity.value,
-        "legendrank": 1 + list(TrialValidity).index(validity),
-        "x": [trial.offered_fps / 1e6 for trial in trials],
-        "y": [trial.loss_ratio for trial in trials] if axis == "y" else _apart(trials),
-        "yaxis": axis,
-        "text": [account(trial) for trial in trials],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {
-            "symbol": SYMBOLS[validity],
-            "size": 9,
-            "color": f"@{validity.value}",
-            "opacity": 0.85,
-            "line": {"width": 1.8, "color": f"@{validity.value}"},
-        },
-    }
+    marker = {"symbol": SYMBOLS[validity], "size": 9, "color": f"@{validity.value}", "opacity": 0.85}
+    loads = [trial.offered_fps / 1e6 for trial in trials]
+    heights = [trial.loss_ratio for trial in trials] if axis == "y" else _apart(trials)
+    return markers(words.VALIDITIES[validity], loads, heights, [account(trial) for trial in trials], marker) | {
+        "meta": validity.value, "legendgroup": validity.value,
+        "legendrank": 1 + list(TrialValidity).index(validity), "yaxis": axis,
+    }  # fmt: skip
 
 
 def _probes(name: str, symbol: str, trials: Sequence[Trial], found: Sequence[float | None]) -> Figure:
@@ -181,16 +164,8 @@ def _probes(name: str, symbol: str, trials: Sequence[Trial], found: Sequence[flo
         for place, (trial, value) in enumerate(zip(trials, found, strict=True), 1)
         if value is not None
     ]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [place for place, _, _ in probed],
-        "y": [value for _, value, _ in probed],
-        "text": [text for _, _, text in probed],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}},
-    }
+    marker = {"symbol": symbol, "size": 7, "color": "@accent", "line": {"width": 1.5}}
+    return markers(name, [x for x, _, _ in probed], [y for _, y, _ in probed], [text for _, _, text in probed], marker)
 
 
 def _name_each_validity_once(data: Sequence[Figure]) -> None:
@@ -205,17 +180,20 @@ def _apart(trials: Sequence[Trial]) -> list[float]:
     return [round(1.2 * math.modf(0.618034 * place)[0] - 0.6, 3) for place in range(len(trials))]
 
 
-def _loss_axis(ratios: Sequence[float]) -> Figure:
-    lowest = min((math.floor(math.log10(ratio)) for ratio in ratios), default=-6)
-    decades = range(min(lowest, -3), 1)
-    return {
-        "title": {"text": "loss ratio"},
-        "domain": [_STRIP, 1],
-        "type": "log",
-        "range": [min(lowest, -3) - 0.15, 0.15],
-        "tickvals": [10.0**decade for decade in decades],
-        "ticktext": [units.loss(10.0**decade) for decade in decades],
-    }
+def loss_axis(ratios: Sequence[float], low: float, high: float) -> Figure:
+    """A logarithmic axis of loss ratios, three decades or more, between two heights of the plot (0..1)."""
+    lowest = min((math.floor(math.log10(ratio)) for ratio in ratios if ratio > 0), default=-_LEAST_DECADES)
+    decades = range(min(lowest, -_LEAST_DECADES), 1)
+    return axis() | {
+        "title": {"text": "loss ratio"}, "domain": [low, high], "type": "log", "range": [decades[0] - 0.15, 0.15],
+        "tickvals": [10.0**decade for decade in decades], "ticktext": [units.loss(10.0**one) for one in decades],
+    }  # fmt: skip
+
+
+def no_loss_axis(low: float, high: float) -> Figure:
+    """The axis of a strip for what lost nothing; heights in it have no meaning."""
+    return axis() | {"domain": [low, high], "range": [-1, 1], "tickvals": [0], "ticktext": ["no loss"],
+                     "fixedrange": True, "showgrid": False}  # fmt: skip
 
 
 def _bands(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
@@ -277,21 +255,10 @@ def one_two_five(values: Sequence[float]) -> list[float]:
     return [float(f"{digit}e{decade}") for decade in range(low, high + 1) for digit in digits]
 
 
-def _step(trials: Sequence[Trial]) -> int:
-    return max(1, math.ceil(len(trials) / 10))
-
-
 def axis() -> Figure:
     """An axis in the theme's colours."""
-    return {
-        "gridcolor": "@grid",
-        "linecolor": "@line",
-        "zeroline": False,
-        "showline": True,
-        "automargin": True,
-        "ticks": "outside",
-        "tickcolor": "@line",
-    }
+    return {"gridcolor": "@grid", "linecolor": "@line", "zeroline": False, "showline": True, "automargin": True,
+            "ticks": "outside", "tickcolor": "@line"}  # fmt: skip
 
 
 def layout_of(height: int, top: int) -> Figure:

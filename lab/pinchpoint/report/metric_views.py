@@ -9,6 +9,7 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
+from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 
 _BUSY: Final = ("client busy", "server busy", "relay busy", "PMD busy", "cycles per packet")
 _TRANSACTIONS: Final = ("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *_BUSY)
@@ -17,44 +18,17 @@ _MAIN: Final = {
     "rr": _TRANSACTIONS,
     "crr": _TRANSACTIONS,
     "load": ("cycles per packet at ", "PMD busy at ", "loss at "),
-    "soak": (
-        "windows with loss",
-        "mean time between losses",
-        "longest stop",
-        "longest loss-free stretch",
-        "loss",
-        "lost frames beside the host",
-        "disturbed windows",
-        "window loss",
-        "lost frames",
-        "offered load",
-        "PMD busy",
-    ),
+    "soak": ("windows with loss", "mean time between losses", "longest stop", "longest loss-free stretch", "loss",
+             "lost frames beside the host", "disturbed windows", "window loss", "lost frames", "offered load",
+             "PMD busy"),
     "recovery": ("recovery time", "lost after the overload", "lost in the overload", "throughput"),
     "blocked": ("blocked time", "longest silence", "longest gap", "action time"),
-    "burst": (
-        "longest burst",
-        "corrected buffer time",
-        "corrected buffer",
-        "burst rate",
-        "NDR",
-        "given throughput",
-        "implied buffer time",
-        "shortest of the tests",
-        "longest of the tests",
-        "burst standard deviation",
-    ),
+    "burst": ("longest burst", "corrected buffer time", "corrected buffer", "burst rate", "NDR", "given throughput",
+              "implied buffer time", "shortest of the tests", "longest of the tests", "burst standard deviation"),
     "loss_curve": ("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
-    "build": (
-        "build time",
-        "visible time",
-        "build rate",
-        "first frame time",
-        "blocked time",
-        "longest gap",
-        "removal time",
-    ),
-}
+    "build": ("build time", "visible time", "build rate", "first frame time", "blocked time", "longest gap",
+              "removal time"),
+}  # fmt: skip
 """What each measure is about, the first most; a name that ends in a space begins the name of several."""
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
@@ -96,19 +70,39 @@ class MeasurementRow:
 class MeasurementsView:
     """All measurements of a scenario, in the order they were made."""
 
+    made: tuple[Measurement, ...]
     columns: tuple[str, ...]
     rows: tuple[MeasurementRow, ...]
 
 
-def metrics_view(result: ScenarioResult) -> MetricsView:
-    """Everything that the scenario found; notes that all metrics share stand once."""
-    notes = [metric.remarks for metric in result.metrics]
+def metrics_view(found: Sequence[Metric], measure: str) -> MetricsView:
+    """Everything that a scenario found; notes that all metrics share stand once."""
+    notes = [metric.remarks for metric in found]
     shared = [note for note in notes[0] if note and all(note in each for each in notes)] if len(notes) > 1 else []
 
     def rows(metrics: Sequence[Metric]) -> tuple[MetricRow, ...]:
         return tuple(_row(metric, shared) for metric in metrics)
 
-    return MetricsView(rows(main_metrics(result.measure, result.metrics)), rows(result.metrics), "; ".join(shared))
+    return MetricsView(rows(main_metrics(measure, found)), rows(found), "; ".join(shared))
+
+
+def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
+    """One row a main metric."""
+    rows = view.main
+    return Table(
+        (
+            column("metric", result.measure, (row.name for row in rows), is_number=False),
+            Column(
+                "found",
+                "found",
+                tuple(Cell(row.value, mark="" if place else "strong") for place, row in enumerate(rows)),
+            ),
+            column("interval", "interval", (row.interval for row in rows)),
+            column("note", "note", (row.note for row in rows), is_number=False),
+        ),
+        result.scenario,
+        result.title,
+    )
 
 
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
@@ -136,7 +130,7 @@ def measurements_view(made: Sequence[Measurement]) -> MeasurementsView:
     """One row a measurement, discarded ones too, with its main figures."""
     names = dict.fromkeys(metric.name for one in made for metric in main_metrics(one.kind, one.metrics))
     columns = tuple(names)[:_FEW]
-    return MeasurementsView(columns, tuple(_measurement(one, columns) for one in made))
+    return MeasurementsView(tuple(made), columns, tuple(_measurement(one, columns) for one in made))
 
 
 def _measurement(one: Measurement, columns: Sequence[str]) -> MeasurementRow:
@@ -149,7 +143,7 @@ def _measurement(one: Measurement, columns: Sequence[str]) -> MeasurementRow:
         cells=tuple(
             (units.quantity(found[name].value, found[name].unit), f"{found[name].value:.10g}")
             if name in found
-            else ("-", "")
+            else (ABSENT, "")
             for name in columns
         ),
         took=words.seconds(one.wall_s),

@@ -9,7 +9,7 @@ from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
-from pinchpoint.report.figures import SYMBOLS, Figure, layout_of, wrapped
+from pinchpoint.report.figures import SYMBOLS, Figure, layout_of, markers, remarks
 
 _SCALES: Final = ((7200.0, 3600.0, "h"), (300.0, 60.0, "min"), (0.0, 1.0, "s"))
 _MOST_TRIALS: Final = 10
@@ -45,16 +45,9 @@ def _number(one: Measurement, name: str) -> float:
 def _windows(validity: TrialValidity, windows: Sequence[Measurement], scale: float) -> Figure:
     chosen = [one for one in windows if one.validity is validity]
     name = "disturbed by the host" if validity is TrialValidity.NOISY_HOST else words.VALIDITIES[validity]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": f"window, {name}",
-        "x": [(_number(one, "at_s") + _number(one, "span_s") / 2) / scale for one in chosen],
-        "y": [_loss(one) * 100 for one in chosen],
-        "text": [_told(one) for one in chosen],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": SYMBOLS[validity], "size": 7, "color": f"@{validity.value}", "line": {"width": 1.5}},
-    }
+    middles = [(_number(one, "at_s") + _number(one, "span_s") / 2) / scale for one in chosen]
+    marker = {"symbol": SYMBOLS[validity], "size": 7, "color": f"@{validity.value}", "line": {"width": 1.5}}
+    return markers(f"window, {name}", middles, [_loss(one) * 100 for one in chosen], [*map(_told, chosen)], marker)
 
 
 def _loss(one: Measurement) -> float:
@@ -65,7 +58,7 @@ def _loss(one: Measurement) -> float:
 def _told(one: Measurement) -> str:
     lost, offered = round(_number(one, "lost")), round(_number(one, "offered"))
     text = f"<b>{escape(one.id)}</b><br>lost {units.frames(lost)} of {units.frames(offered)} frames"
-    return f"{text}<br><i>{escape(wrapped(one.reason)).replace(chr(10), '<br>')}</i>" if one.reason else text
+    return text + remarks(one.reason)
 
 
 def _samples(trial: Trial, scale: float) -> Figure:

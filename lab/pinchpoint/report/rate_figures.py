@@ -11,11 +11,10 @@ from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.result import ModeRates, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.terms import CAUSES
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.axes import value_axis
-from pinchpoint.report.figures import Figure, layout_of, wrapped
+from pinchpoint.report.figures import Figure, layout_of, markers, remarks
 
 _ROW: Final = 44  # pixels
 _OPEN: Final = {RateStatus.AT_LEAST: "triangle-right-open", RateStatus.BELOW_MINIMUM: "triangle-left-open"}
@@ -115,16 +114,9 @@ def _bars(
 
 
 def _marks(name: str, symbol: str, size: int, found: Sequence[Spread], divisor: float) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "y": [escape(one.label) for one in found],
-        "x": [(one.value or 0.0) / divisor for one in found],
-        "text": [escape(one.text) for one in found],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": symbol, "size": size, "color": "@ink", "line": {"width": 2.5, "color": "@ink"}},
-    }
+    marker = {"symbol": symbol, "size": size, "color": "@ink", "line": {"width": 2.5, "color": "@ink"}}
+    labels, values = [escape(one.label) for one in found], [(one.value or 0.0) / divisor for one in found]
+    return markers(name, values, labels, [escape(one.text) for one in found], marker)
 
 
 def _best(found: Sequence[Spread], divisor: float) -> Figure:
@@ -189,28 +181,16 @@ def _moving(valid: Sequence[tuple[float, Trial]]) -> list[tuple[float, float]]:
 def _tried(
     name: str, symbol: str, colour: str, found: Sequence[tuple[float, Trial]], top: float, divisor: float
 ) -> Figure:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [at for at, _ in found],
-        "y": [min(trial.offered_fps, top) / divisor for _, trial in found],
-        "text": [_told(trial) for _, trial in found],
-        "hovertemplate": "%{text}<extra></extra>",
-        "cliponaxis": False,
-        "marker": {
-            "symbol": symbol,
-            "size": 7,
-            "color": colour,
-            "line": {"width": 1.6, "color": colour},
-        },
+    loads = [min(trial.offered_fps, top) / divisor for _, trial in found]
+    marker = {"symbol": symbol, "size": 7, "color": colour, "line": {"width": 1.6, "color": colour}}
+    return markers(name, [at for at, _ in found], loads, [_told(trial) for _, trial in found], marker) | {
+        "cliponaxis": False
     }
 
 
 def _told(trial: Trial) -> str:
     lost = f"lost {units.loss(trial.loss_ratio)}" if trial.lost else "no loss"
-    text = f"<b>{escape(trial.id)}</b>: {units.fps(trial.offered_fps)}, {lost}"
-    return f"{text}<br><i>{escape(wrapped(trial.reason)).replace(chr(10), '<br>')}</i>" if trial.reason else text
+    return f"<b>{escape(trial.id)}</b>: {units.fps(trial.offered_fps)}, {lost}{remarks(trial.reason)}"
 
 
 def _across(spread: Spread, divisor: float) -> list[Figure]:
@@ -265,14 +245,3 @@ def search_words(result: ScenarioResult | None) -> str:
         "Each marker is a trial; point at one for its account. The grey line follows the device, "
         f"the straight one is the rate that holds half of the time, within its interval and its band.{grey}"
     )
-
-
-def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
-    """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
-    kinds: dict[str, list[Trial]] = {}
-    for trial in trials:
-        if trial.validity is not TrialValidity.VALID:
-            why = CAUSES[trial.cause] if trial.cause else words.VALIDITIES[trial.validity]
-            kinds.setdefault(why, []).append(trial)
-    ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
-    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)

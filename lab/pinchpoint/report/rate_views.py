@@ -1,14 +1,12 @@
 """What the tables about rates show, as plain values; the page, Markdown and the terminal only place them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, replace
 
 from pinchpoint.model import units
-from pinchpoint.model.result import Rate, RateStatus, RunResult, ScenarioResult
+from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
 from pinchpoint.report import words
-
-ABSENT: Final = "-"
+from pinchpoint.report.tables import ABSENT, Column, Table, column
 
 
 @dataclass(frozen=True)
@@ -26,25 +24,6 @@ class RateView:
     best: str  # best sustained; empty if not known, or written as the number is
     interval: str  # in words
     band_words: str
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column of a table with one row a scenario."""
-
-    key: str
-    heading: str
-    cells: tuple[str, ...]
-    is_number: bool = True
-
-
-@dataclass(frozen=True)
-class RateTable:
-    """Scenarios of the measure `rates`, one row each; a column in which nothing is known is left out."""
-
-    results: tuple[ScenarioResult, ...]
-    columns: tuple[Column, ...]
-    others: tuple[Column, ...]  # of each rate but the first: what to quote
 
 
 def rate_view(rate: Rate) -> RateView:
@@ -76,29 +55,32 @@ def _ends(rate: Rate) -> str:
     return units.beside(rate.quoted_fps, rate.lower_fps, rate.upper_fps, unit="fps")
 
 
-def rate_table(result: RunResult) -> RateTable:
-    """The table of all scenarios; its first rate, most often the NDR, has all that is known of it."""
-    results = result.scenarios
-    names = words.rate_names(result) or ("NDR",)
+def rate_table(results: Sequence[ScenarioResult]) -> Table:
+    """One row a scenario; the first rate, most often the NDR, has all that is known of it.
+
+    A column in which nothing is known is left out. Those of further rates have the key "other".
+    """
+    names = words.rate_names(results) or ("NDR",)
     main = [rate_view(rate) if (rate := words.rate_named(one, names[0])) else None for one in results]
 
     def of_rate(key: str, heading: str, text: Callable[[RateView], str]) -> Column:
-        return Column(key, heading, tuple((text(view) if view else "") or ABSENT for view in main))
+        return column(key, heading, (text(view) if view else "" for view in main))
 
+    marks = [view.status if view else "" for view in main]
+    rates = of_rate("rate", names[0], lambda view: view.quoted).cells
     found = [
-        Column("scenario", "scenario", tuple(one.scenario for one in results), is_number=False),
-        of_rate("rate", names[0], lambda view: view.quoted),
+        column("scenario", "scenario", (one.scenario for one in results), is_number=False),
+        Column("rate", names[0], tuple(replace(cell, mark=mark) for cell, mark in zip(rates, marks, strict=True))),
         of_rate("interval", _interval_heading(results, names[0]), lambda view: view.ends),
         of_rate("band", "5 to 95 %\nof the time", lambda view: view.band),
         of_rate("best", "best\nsustained", lambda view: view.best),
-        Column("busy", "thread\nbusy", tuple(busy(one) for one in results)),
-        Column("cycles", "cycles/\npacket", tuple(cycles(one) for one in results)),
-        Column("limit", "pinched by", tuple(words.pinched_by(one) for one in results), is_number=False),
+        column("busy", "thread\nbusy", map(busy, results)),
+        column("cycles", "cycles/\npacket", map(cycles, results)),
+        *(column("other", name, (_quoted(one, name) for one in results)) for name in names[1:]),
+        column("limit", "pinched by", map(words.pinched_by, results), is_number=False),
     ]
-    others = tuple(Column(name, name, tuple(_quoted(one, name) for one in results)) for name in names[1:])
-    always = ("scenario", "rate")
-    kept = tuple(one for one in found if one.key in always or any(cell != ABSENT for cell in one.cells))
-    return RateTable(results, kept, others)
+    always = ("scenario", "rate", "other")
+    return Table(tuple(one for one in found if one.key in always or one.is_known))
 
 
 def _interval_heading(results: Sequence[ScenarioResult], name: str) -> str:

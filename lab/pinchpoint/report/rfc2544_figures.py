@@ -1,7 +1,6 @@
 """The figures of the measures burst and loss_curve, in the form of `figures`."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import Final
 
@@ -9,12 +8,11 @@ from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.trial import Trial, TrialValidity
-from pinchpoint.report.figures import Figure, account, axis, layout_of
+from pinchpoint.report.figures import Figure, account, error_bars, layout_of, loss_axis, markers, no_loss_axis
 
 _FORWARDED: Final = (0.56, 1.0)  # heights of the loss curve's three parts, from the bottom 0 to the top 1
 _LOSS: Final = (0.14, 0.5)
 _NONE: Final = (0.0, 0.1)
-_LEAST_DECADES: Final = 3
 _OUTCOMES: Final = (
     ("lost nothing", "circle", "@accent"),
     ("lost frames", "x-thin", "@second"),
@@ -65,17 +63,10 @@ def burst_figure(found: BurstResult, trials: Sequence[Trial]) -> Figure:
 def _bursts(outcome: tuple[str, str, str], sent: Sequence[tuple[int, Trial]]) -> Figure:
     name, symbol, colour = outcome
     chosen = [(number, trial) for number, trial in sent if _outcome(trial) == name]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": [number for number, _ in chosen],
-        "y": [trial.burst_frames for _, trial in chosen],
-        "text": [f"burst of {units.frames(trial.burst_frames)} frames<br>{account(trial)}" for _, trial in chosen],
-        "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"symbol": symbol, "size": 7, "color": colour, "opacity": 0.8,
-                   "line": {"width": 1.5, "color": colour}},
-    }  # fmt: skip
+    texts = [f"burst of {units.frames(trial.burst_frames)} frames<br>{account(trial)}" for _, trial in chosen]
+    marker = {"symbol": symbol, "size": 7, "color": colour, "opacity": 0.8, "line": {"width": 1.5, "color": colour}}
+    tests, lengths = [number for number, _ in chosen], [trial.burst_frames for _, trial in chosen]
+    return markers(name, tests, lengths, texts, marker)
 
 
 def _outcome(trial: Trial) -> str:
@@ -92,30 +83,15 @@ def loss_curve_figure(points: Sequence[LossPoint]) -> Figure:
     """
     judged = sorted((one for one in points if one.loss is not None), key=lambda one: one.offered_fps)
     lossy = [one for one in judged if one.loss]
-    decades = _decades([one.loss_low or one.loss or 0.0 for one in lossy] + [one.loss or 0.0 for one in lossy])
-    data = [_all_forwarded(judged), _forwarded(judged), _loss(lossy, 10.0 ** decades[0]), _none(judged)]
+    losses = loss_axis([ratio for one in lossy for ratio in (one.loss_low or one.loss or 0.0, one.loss or 0.0)], *_LOSS)
+    data = [_all_forwarded(judged), _forwarded(judged), _loss(lossy, losses["tickvals"][0]), _none(judged)]
     layout = layout_of(height=520, top=34)
     layout["xaxis"] |= {"title": {"text": "offered load, Mpps"}, "anchor": "y3", "rangemode": "tozero"}
     layout["yaxis"] |= {"title": {"text": "forwarded, Mpps"}, "rangemode": "tozero", "domain": list(_FORWARDED)}
-    layout["yaxis2"] = axis() | {
-        "title": {"text": "loss ratio"},
-        "domain": list(_LOSS),
-        "type": "log",
-        "range": [decades[0] - 0.15, 0.15],
-        "tickvals": [10.0**decade for decade in decades],
-        "ticktext": [units.loss(10.0**decade) for decade in decades],
-    }
-    layout["yaxis3"] = axis() | {
-        "domain": list(_NONE), "range": [-1, 1], "tickvals": [0], "ticktext": ["no loss"], "fixedrange": True,
-        "showgrid": False,
-    }  # fmt: skip
+    layout["yaxis2"] = losses
+    layout["yaxis3"] = no_loss_axis(*_NONE)
     layout |= _not_offered(points, judged)
     return {"data": [trace for trace in data if trace["x"]], "layout": layout}
-
-
-def _decades(losses: Sequence[float]) -> list[int]:
-    lowest = min((math.floor(math.log10(loss)) for loss in losses if loss > 0), default=-_LEAST_DECADES)
-    return list(range(min(lowest, -_LEAST_DECADES), 1))
 
 
 def _all_forwarded(judged: Sequence[LossPoint]) -> Figure:
@@ -128,7 +104,7 @@ def _all_forwarded(judged: Sequence[LossPoint]) -> Figure:
 
 def _forwarded(judged: Sequence[LossPoint]) -> Figure:
     values = [(one.forwarded_fps or 0.0, one.forwarded_low or 0.0, one.forwarded_high or 0.0) for one in judged]
-    return _curve("forwarded", judged, "y", [tuple(value / 1e6 for value in each) for each in values])
+    return _curve("forwarded", judged, "y", [(value / 1e6, low / 1e6, high / 1e6) for value, low, high in values])
 
 
 def _loss(lossy: Sequence[LossPoint], least: float) -> Figure:
@@ -144,28 +120,12 @@ def _none(judged: Sequence[LossPoint]) -> Figure:
     return trace | {"mode": "markers", "showlegend": False, "marker": marker}
 
 
-def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, ...]]) -> Figure:
+def _curve(name: str, points: Sequence[LossPoint], y: str, values: Sequence[tuple[float, float, float]]) -> Figure:
     colour = "@accent" if y == "y" else "@s1"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": name,
-        "x": [one.offered_fps / 1e6 for one in points],
-        "y": [value for value, _, _ in values],
-        "yaxis": y,
-        "text": [_words(one) for one in points],
-        "hovertemplate": "%{text}<extra></extra>",
-        "line": {"color": colour, "width": 2},
-        "marker": {"color": colour, "size": 8, "line": {"width": 1.8, "color": colour}},
-        "error_y": _bars(colour, values),
-    }
-
-
-def _bars(colour: str, values: Sequence[tuple[float, ...]]) -> Mapping[str, object]:
-    ups = [max(0.0, high - value) for value, _, high in values]
-    downs = [max(0.0, value - low) for value, low, _ in values]
-    return {"type": "data", "symmetric": False, "array": ups, "arrayminus": downs, "color": colour,
-            "thickness": 1.4, "width": 5, "visible": any(ups) or any(downs)}  # fmt: skip
+    loads, texts = [one.offered_fps / 1e6 for one in points], [_words(one) for one in points]
+    made = markers(name, loads, [value for value, _, _ in values], texts, {"color": colour, "size": 8})
+    line = {"color": colour, "width": 2}
+    return made | {"mode": "lines+markers", "yaxis": y, "line": line, "error_y": error_bars(values, colour)}
 
 
 def _words(one: LossPoint) -> str:

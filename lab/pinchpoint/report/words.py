@@ -14,14 +14,13 @@ from pinchpoint.model.result import (
     Outcome,
     Rate,
     RateStatus,
-    RunInfo,
     RunResult,
     ScenarioResult,
     Verdict,
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.study import Bound, Estimate
-from pinchpoint.model.terms import LIMITS
+from pinchpoint.model.terms import CAUSES, LIMITS
 from pinchpoint.model.trial import Loopback, Trial, TrialValidity
 
 NOT_COUNTABLE: Final = "not countable"
@@ -126,6 +125,11 @@ def width(rate: Rate) -> float | None:
     if not rate.lower_fps or not rate.upper_fps:
         return None
     return (rate.upper_fps - rate.lower_fps) / rate.upper_fps
+
+
+def bounds(rates: Sequence[Rate]) -> list[tuple[float, float]]:
+    """Lower and upper bound, frames per second, of the rates that have both."""
+    return [(rate.lower_fps, rate.upper_fps) for rate in rates if rate.lower_fps and rate.upper_fps]
 
 
 def definitions(rates: Iterable[Rate]) -> tuple[str, ...]:
@@ -310,21 +314,15 @@ def _cores(result: ScenarioResult) -> Check:
     return Check(in_band or cores.max_ns < FAR_CORES_RATIO * cores.min_ns, text)
 
 
-def rate_names(result: RunResult) -> tuple[str, ...]:
+def rate_names(results: Sequence[ScenarioResult]) -> tuple[str, ...]:
     """The names of all rates that some scenario has, NDR first, then by loss ratio."""
-    names = {rate.loss_ratio: rate.name for one in result.scenarios for rate in one.rates}
+    names = {rate.loss_ratio: rate.name for one in results for rate in one.rates}
     return tuple(names[ratio] for ratio in sorted(names))
 
 
 def rate_named(result: ScenarioResult, name: str) -> Rate | None:
     """The scenario's rate of that name, if it was searched."""
     return next((rate for rate in result.rates if rate.name == name), None)
-
-
-def without_curve(result: RunResult) -> tuple[ScenarioResult, ...]:
-    """Scenarios that no curve shows."""
-    drawn = {curve.group for curve in result.curves}
-    return tuple(one for one in result.scenarios if one.group not in drawn)
 
 
 def judged(result: ScenarioResult) -> str:
@@ -337,20 +335,13 @@ def judged(result: ScenarioResult) -> str:
     return f"{result.trials - invalid} of {units.counted(result.trials, _made(result))} valid{aside}"
 
 
-def unmeasured(info: RunInfo, result: RunResult) -> tuple[str, ...]:
-    """Scenarios of the run that have no result."""
-    done = {one.scenario for one in result.scenarios}
-    names = (str(scenario.get("name", "")) for scenario in info.scenarios)
-    return tuple(name for name in names if name and name not in done)
-
-
 def _goal(rate: Rate) -> str:
     if rate.method is SearchMethod.MLRSEARCH:
         return f"{rate.trial_duration_s:g} s trials, {rate.duration_sum_s:g} s of them at each bound"
     return f"{rate.trial_duration_s:g} s trials, all of a search in one model"
 
 
-def method(info: RunInfo, result: RunResult) -> str:
+def method(result: RunResult) -> str:
     """Trial length, duration sum, and how much was run: what an NDR's definition needs."""
     rates = [rate for one in result.scenarios for rate in one.rates]
     goals = " and ".join(sorted({_goal(rate) for rate in rates}))
@@ -362,3 +353,14 @@ def method(info: RunInfo, result: RunResult) -> str:
     wall = seconds(sum(one.wall_s for one in result.scenarios))
     ran = f"{counted or '0 trials'}, {traffic} of traffic in {wall}"
     return f"{goals}; {ran}" if goals else ran
+
+
+def discarded(trials: Sequence[Trial]) -> tuple[tuple[str, int, str, str], ...]:
+    """Why trials were discarded, the most frequent first: kind, how many, their share, the first one's reason."""
+    kinds: dict[str, list[Trial]] = {}
+    for trial in trials:
+        if trial.validity is not TrialValidity.VALID:
+            why = CAUSES[trial.cause] if trial.cause else VALIDITIES[trial.validity]
+            kinds.setdefault(why, []).append(trial)
+    ranked = sorted(kinds.items(), key=lambda kind: -len(kind[1]))
+    return tuple((why, len(found), units.share(len(found) / len(trials)), found[0].reason) for why, found in ranked)

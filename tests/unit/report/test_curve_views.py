@@ -16,7 +16,7 @@ VIEWS = {view.curve.group: view for view in curve_views(RESULT.curves, INFO.stud
 def test_each_point_has_its_row_with_interval_and_verdict() -> None:
     row = VIEWS["base"].rows[5]
     assert row.levels == ("65,536",)
-    assert (row.cells[0].text, row.cells[0].spread, row.cells[0].bound) == ("1.57 Mpps", "1.566 to 1.573 Mpps", "found")
+    assert (row.cells[0].text, row.cells[0].spread, row.cells[0].mark) == ("1.57 Mpps", "1.566 to 1.573 Mpps", "found")
     assert (row.limit, row.repeats) == ("PMD core", 1)
 
 
@@ -27,21 +27,21 @@ def test_columns_are_what_was_looked_for_and_what_explains_it() -> None:
 
 def test_a_bound_is_said_to_be_one() -> None:
     cell = VIEWS["raw"].rows[0].cells[0]
-    assert (cell.text, cell.spread, cell.bound) == ("at least 7.10 Mpps", "", "at_least")
+    assert (cell.text, cell.spread, cell.mark) == ("at least 7.10 Mpps", "", "at_least")
 
 
 def test_a_number_that_was_refused_stands_as_its_ends() -> None:
     one = curve({1: {"NDR": number(3e6)}, 2: {"NDR": within(1e6, 4e6)}}, **refusals("NDR", reason="two modes"))
     (view,) = curve_views([one], None)
     cell = view.rows[1].cells[0]
-    assert (cell.text, cell.spread, cell.bound) == ("1.00 to 4.00 Mpps", "no number", "between")
+    assert (cell.text, cell.spread, cell.mark) == ("1.00 to 4.00 Mpps", "no number", "between")
     assert "line-ew-open" in str(view.panels[0].figure) and "somewhere within" in view.panels[0].about
 
 
 def test_a_refused_number_is_a_word_with_its_reason() -> None:
     one = curve({1: {"NDR": number(3e6)}, 2: {}}, **refusals("NDR", reason="no quiet trial"))
     (view,) = curve_views([one], None)
-    assert (view.rows[1].cells[0].text, view.rows[1].cells[0].bound) == ("refused", "refused")
+    assert (view.rows[1].cells[0].text, view.rows[1].cells[0].mark) == ("refused", "refused")
     assert view.rows[1].notes == ("NDR: refused: no quiet trial",)
 
 

@@ -13,6 +13,10 @@ _, RESULT, MADE = measures_run()
 WINDOWS, TRANSACTIONS, BUILD, LOAD = RESULT.scenarios
 
 
+def view_of(result):
+    return metrics_view(result.metrics, result.measure)
+
+
 @pytest.mark.parametrize(
     ("result", "names"),
     [
@@ -23,8 +27,8 @@ WINDOWS, TRANSACTIONS, BUILD, LOAD = RESULT.scenarios
     ],
 )
 def test_each_measure_tells_what_it_is_about_first(result, names):
-    assert [row.name for row in metrics_view(result).main] == names
-    assert len(metrics_view(result).every) == len(result.metrics)
+    assert [row.name for row in view_of(result).main] == names
+    assert len(view_of(result).every) == len(result.metrics)
 
 
 def test_a_measure_without_any_known_metric_shows_its_first_ones():
@@ -33,17 +37,17 @@ def test_a_measure_without_any_known_metric_shows_its_first_ones():
 
 
 def test_what_all_metrics_share_is_told_once():
-    view = metrics_view(WINDOWS)
+    view = view_of(WINDOWS)
     assert view.about == "lowest and highest of 3 windows"
     assert [row.note for row in view.main] == ["", "", "mean of 2 threads, the busiest 80.1 %", ""]
     assert [row.interval for row in view.every[:2]] == ["1.52 to 1.69 Gbit/s", "1.00 to 7.00"]
-    assert metrics_view(BUILD).about == ""
+    assert view_of(BUILD).about == ""
 
 
 def test_one_metric_alone_keeps_its_note_and_none_gives_no_rows():
-    alone = metrics_view(replace(WINDOWS, metrics=(Metric("goodput", "bit/s", 1e9, note="one window"),)))
+    alone = view_of(replace(WINDOWS, metrics=(Metric("goodput", "bit/s", 1e9, note="one window"),)))
     assert (alone.about, alone.main[0].note, alone.main[0].interval) == ("", "one window", "")
-    assert metrics_view(replace(WINDOWS, metrics=())).every == ()
+    assert view_of(replace(WINDOWS, metrics=())).every == ()
 
 
 def test_measurements_stand_with_their_main_figure_and_why_they_do_not_count():

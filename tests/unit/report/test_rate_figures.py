@@ -7,8 +7,9 @@ from sample_shared import every_status, shared_run
 
 from pinchpoint.model.result import RateStatus
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.report import words
 from pinchpoint.report.figures import Figure
-from pinchpoint.report.rate_figures import discarded, rates_figure, scenario_spreads, search_figure, spread_of
+from pinchpoint.report.rate_figures import rates_figure, scenario_spreads, search_figure, spread_of
 
 INFO, RESULT, TRIALS = shared_run()
 SNAT = RESULT.scenarios[1]
@@ -90,9 +91,9 @@ def test_trials_of_an_older_run_are_drawn_without_band_and_modes() -> None:
 
 
 def test_discarded_trials_are_counted_by_cause_the_most_frequent_first() -> None:
-    ((why, count, share, reason),) = discarded(OWN)
+    ((why, count, share, reason),) = words.discarded(OWN)
     assert why == "the engine's core stood still" and share.endswith(" %")
     assert count == sum(trial.validity is not TrialValidity.VALID for trial in OWN) and "31.0 ms" in reason
-    assert discarded([trial for trial in OWN if trial.validity is TrialValidity.VALID]) == ()
+    assert words.discarded([trial for trial in OWN if trial.validity is TrialValidity.VALID]) == ()
     aborted = replace(OWN[0], validity=TrialValidity.ABORTED, cause=None, reason="the device died")
-    assert discarded([*OWN, aborted])[-1][0] == "aborted"
+    assert words.discarded([*OWN, aborted])[-1][0] == "aborted"

@@ -155,19 +155,12 @@ def test_unexplained_frames_in_valid_trials_are_a_reason_to_look_twice() -> None
 
 def test_the_method_states_what_the_rates_definition_needs() -> None:
     expected = "1 s trials, 21 s of them at each bound; 44 trials, 43.3 s of traffic in 90.3 s"
-    assert words.method(INFO, RESULT) == expected
-
-
-def test_scenarios_without_result_are_named() -> None:
-    assert words.unmeasured(INFO, replace(RESULT, scenarios=RESULT.scenarios[:1])) == (
-        "snat-255",
-        "snat-65536",
-    )
+    assert words.method(RESULT) == expected
 
 
 def test_rates_of_all_scenarios_are_listed_once_ndr_first() -> None:
     odd = replace(FORWARD, rates=(rate(0.01, 1e6, 1.1e6, RateStatus.FOUND),))
-    assert words.rate_names(replace(RESULT, scenarios=(odd, SNAT_255))) == ("NDR", "PDR 0.5 %", "PDR 1 %")
+    assert words.rate_names((odd, SNAT_255)) == ("NDR", "PDR 0.5 %", "PDR 1 %")
 
 
 @pytest.mark.parametrize(

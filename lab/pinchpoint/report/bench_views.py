@@ -1,48 +1,12 @@
-"""What the page's tables and diagrams show, as plain values; the template only places them."""
+"""What is shown of the bench, as plain values: its threads, what the host did to it, its settings."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model import units
 from pinchpoint.model.effective import defaulted, flat, within
-from pinchpoint.model.trial import Hop, PmdLoad, Trial, TrialValidity
+from pinchpoint.model.trial import PmdLoad, Trial
 from pinchpoint.report import words
-
-
-@dataclass(frozen=True)
-class DropView:
-    """Frames dropped at a hop."""
-
-    frames: str
-    name: str
-    counter: str
-    side: str
-
-
-@dataclass(frozen=True)
-class HopView:
-    """One box of the ledger's diagram; `gaps` are frames, with words, that no counter accounts for."""
-
-    name: str
-    arrived: str
-    left: str
-    drops: tuple[DropView, ...]
-    gaps: tuple[tuple[str, str], ...]
-
-
-@dataclass(frozen=True)
-class LedgerView:
-    """The ledger of one trial as a chain of boxes."""
-
-    title: str
-    trial: Trial
-    load: str
-    loss: str
-    hops: tuple[HopView, ...]
-    offered: str
-    received: str
-    unexplained: str
-    closed: bool
 
 
 @dataclass(frozen=True)
@@ -73,57 +37,6 @@ class Setting:
     key: str
     value: str
     default: bool
-
-
-def ledgers(trials: Sequence[Trial]) -> tuple[LedgerView, ...]:
-    """Of the judged trials, the highest without loss and the lowest with loss."""
-    judged = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.offered]
-    clean = max((t for t in judged if t.lost == 0), key=lambda t: t.load_fps, default=None)
-    losing = min((t for t in judged if t.lost > 0), key=lambda t: t.load_fps, default=None)
-    named = (("Highest load without loss", clean), ("Lowest load with loss", losing))
-    return tuple(_ledger(title, trial) for title, trial in named if trial)
-
-
-def _ledger(title: str, trial: Trial) -> LedgerView:
-    account = trial.ledger
-    return LedgerView(
-        title=title,
-        trial=trial,
-        load=units.fps(trial.offered_fps),
-        loss=units.loss(trial.loss_ratio),
-        hops=tuple(_hops(account.hops)),
-        offered=units.frames(account.offered),
-        received=units.frames(account.received),
-        unexplained=units.frames(account.unexplained),
-        closed=account.unexplained == 0,
-    )
-
-
-def _hops(hops: Sequence[Hop]) -> Iterator[HopView]:
-    before: int | None = None
-    for hop in hops:
-        drops = tuple(
-            DropView(units.frames(d.frames), d.name, d.counter, words.SIDES.get(d.limits, d.limits)) for d in hop.drops
-        )
-        arrived, left = words.count(hop.frames_in), words.count(hop.frames_out)
-        yield HopView(hop.name, arrived, left, drops, tuple(_gaps(before, hop)))
-        before = hop.frames_out
-
-
-def _gaps(before: int | None, hop: Hop) -> Iterator[tuple[str, str]]:
-    if hop.frames_in is None:
-        return
-    link = before - hop.frames_in if before is not None else 0
-    if link:
-        yield units.frames(abs(link)), f"{'fewer' if link > 0 else 'more'} arrived than the hop before sent"
-    if hop.frames_out is None:
-        return
-    inside = hop.frames_in - hop.frames_out - sum(drop.frames for drop in hop.drops)
-    if inside:
-        yield (
-            units.frames(abs(inside)),
-            f"{'vanished' if inside > 0 else 'appeared'} inside, no counter says why",
-        )
 
 
 def pmd_view(pmd: PmdLoad) -> PmdView:

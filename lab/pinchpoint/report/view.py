@@ -1,0 +1,186 @@
+"""The view of a run: what the page, Markdown and the terminal show of it, as plain values."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
+
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.study import Finding, Study
+from pinchpoint.model.trial import Trial
+from pinchpoint.report import bench_views, words
+from pinchpoint.report.curve_views import CurveView, curve_views
+from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
+from pinchpoint.report.path import PathView, paths
+from pinchpoint.report.rate_views import RateView, rate_view
+
+# From this many trials on, units of a sweep keep only the trials near their rates, and one path.
+MANY_TRIALS: Final = 1500
+_NEAR: Final = 0.1  # relative to the rates' bounds
+
+Own = TypeVar("Own", Trial, Measurement)
+
+
+@dataclass(frozen=True)
+class ScenarioView:
+    """One scenario; `result` is None when the run ended before it was finished."""
+
+    anchor: str
+    name: str
+    title: str
+    group: str
+    result: ScenarioResult | None
+    rates: tuple[RateView, ...]
+    metrics: MetricsView
+    measurements: MeasurementsView
+    limit: str
+    sentence: str
+    unexplained: str  # share of the offered frames; empty without trials
+    checks: tuple[words.Check, ...]
+    paths: tuple[PathView, ...]
+    witness: tuple[tuple[str, str], ...]
+    discarded: tuple[tuple[str, int, str, str], ...]
+    trials: tuple[Trial, ...]  # those shown
+    made: int  # those there are
+    plan: tuple[str, ...]
+    settings: tuple[bench_views.Setting, ...]
+    in_force: tuple[tuple[str, str], ...]  # read back from the switch; empty: as under `like`, or none was read
+    brief: bool = False  # a unit of a big sweep: its search is not drawn
+    swept: bool = False  # a curve shows it: its details are folded away
+    like: str = ""  # another unit of the same sweep, under which plan and settings stand; empty: here
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """What to mind about its numbers."""
+        doubts = tuple(check.text for check in self.checks if not check.good)
+        return (*doubts, *self.result.warnings) if self.result else doubts
+
+
+@dataclass(frozen=True)
+class RunView:
+    """A run: its curves, then its scenarios in their order, those without a result last."""
+
+    run_id: str
+    finished: bool
+    study: Study | None
+    findings: tuple[Finding, ...]
+    curves: tuple[CurveView, ...]
+    scenarios: tuple[ScenarioView, ...]
+    method: str  # how much was measured, and how
+    versions: Mapping[str, str]
+    host: Mapping[str, str]
+
+    @property
+    def plain(self) -> tuple[ScenarioView, ...]:
+        """Scenarios that no curve shows."""
+        return tuple(one for one in self.scenarios if not one.swept)
+
+    @property
+    def results(self) -> tuple[ScenarioResult, ...]:
+        """Of those that no curve shows."""
+        return tuple(one.result for one in self.plain if one.result)
+
+    @property
+    def unmeasured(self) -> tuple[str, ...]:
+        """Scenarios of the run that have no result."""
+        return tuple(one.name for one in self.scenarios if one.result is None)
+
+
+def run_view(
+    result: RunResult,
+    info: RunInfo | None = None,
+    trials: Sequence[Trial] = (),
+    measurements: Sequence[Measurement] = (),
+) -> RunView:
+    """The view of a run, of which the result may be all that is known."""
+    return RunView(
+        run_id=result.run_id,
+        finished=result.finished,
+        study=info.study if info else None,
+        findings=result.findings,
+        curves=curve_views(result.curves, info.study if info else None),
+        scenarios=_scenarios(result, info, trials, measurements),
+        method=words.method(result),
+        versions=info.versions if info else {},
+        host=info.host if info else {},
+    )
+
+
+def _scenarios(
+    result: RunResult, info: RunInfo | None, trials: Sequence[Trial], measurements: Sequence[Measurement]
+) -> tuple[ScenarioView, ...]:
+    asked = {str(scenario.get("name", "")): scenario for scenario in (info.scenarios if info else ())}
+    found: dict[str, ScenarioResult | None] = {one.scenario: one for one in result.scenarios}
+    found |= {name: None for name in asked if name and name not in found}
+    plans = info.plans if info else {}
+    tried, measured = _by_scenario(trials), _by_scenario(measurements)
+    curves = {curve.group for curve in result.curves if curve.points}
+    first_of: dict[str, ScenarioView] = {}
+    made = []
+    for place, (name, one) in enumerate(found.items(), 1):
+        view = _scenario(name, one, asked.get(name, {}), tried.get(name, ()), measured.get(name, ()))
+        view = replace(view, anchor=f"scenario-{place}", plan=plans.get(name, ()), swept=view.group in curves)
+        if view.swept:
+            view = _folded(view, first_of.setdefault(view.group, view), len(trials) > MANY_TRIALS)
+        made.append(view)
+    return tuple(made)
+
+
+def _by_scenario(made: Sequence[Own]) -> dict[str, tuple[Own, ...]]:
+    found: dict[str, list[Own]] = {}
+    for one in made:
+        found.setdefault(one.scenario, []).append(one)
+    return {name: tuple(own) for name, own in found.items()}
+
+
+def _folded(view: ScenarioView, first: ScenarioView, many: bool) -> ScenarioView:
+    """A unit of a sweep: what is the same as in the first unit stands there only."""
+    if many:
+        view = replace(view, trials=_near_rates(view.result, view.trials), paths=view.paths[-1:], brief=True)
+    if view.name == first.name:
+        return view
+    in_force = () if view.in_force == first.in_force else view.in_force
+    return replace(view, plan=(), settings=(), in_force=in_force, like=first.name)
+
+
+def _near_rates(result: ScenarioResult | None, trials: tuple[Trial, ...]) -> tuple[Trial, ...]:
+    """The trials within a tenth of the rates' bounds; all, where there are no bounds."""
+    found = words.bounds(result.rates) if result else []
+    if not found:
+        return trials
+    low = min(lower for lower, _ in found) * (1 - _NEAR)
+    high = max(upper for _, upper in found) * (1 + _NEAR)
+    return tuple(trial for trial in trials if low <= trial.offered_fps <= high)
+
+
+def _scenario(
+    name: str,
+    one: ScenarioResult | None,
+    asked: Mapping[str, object],
+    trials: tuple[Trial, ...],
+    measurements: tuple[Measurement, ...],
+) -> ScenarioView:
+    point = asked.get("point")
+    group = str(point.get("group", "")) if isinstance(point, Mapping) else ""
+    return ScenarioView(
+        anchor="",
+        name=name,
+        title=one.title if one else str(asked.get("title", name)),
+        group=one.group if one else group,
+        result=one,
+        rates=tuple(map(rate_view, one.rates)) if one else (),
+        metrics=metrics_view(one.metrics if one else (), one.measure if one else ""),
+        measurements=measurements_view(measurements),
+        limit=words.pinched_by(one) if one else words.NOT_MEASURED,
+        sentence=words.verdict_sentence(one) if one else "",
+        unexplained=words.unexplained(one, trials),
+        checks=words.checks(one, trials) if one else (),
+        paths=paths(trials),
+        witness=bench_views.witness_rows(trials),
+        discarded=words.discarded(trials),
+        trials=trials,
+        made=len(trials),
+        plan=(),
+        settings=bench_views.settings(asked),
+        in_force=tuple(one.settings.items()) if one else (),
+    )
