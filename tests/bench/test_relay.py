@@ -23,6 +23,7 @@ from pinchpoint.bench.resource import (
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import preferred
 from pinchpoint.model.errors import BenchError
 from pinchpoint.observe.relay import Relays, parse_account
 
@@ -47,7 +48,7 @@ class Path:
         return f"{self.folder}/{name}.sock"
 
     def resources(self, ports):
-        present = int(hugepages.NR_HUGEPAGES.read_text())
+        present, _ = hugepages.pool(LOCAL)
         yield RunDirectory(str(self.folder))
         yield MarkedProcesses(self.id)
         yield Hugepages(before=present, after=present + PAGES)
@@ -99,13 +100,13 @@ class Path:
 
 
 @pytest.fixture
-def preferred():
+def comes_first():
     """The bench comes before what else runs here, as in every run."""
     with preferred():
         yield
 
 
-@pytest.mark.usefixtures("preferred")
+@pytest.mark.usefixtures("comes_first")
 def test_tcp_and_transactions_pass_a_dpdk_switch_and_every_frame_is_accounted_for(nothing_left):
     path = Path()
     builder = Builder(path.id)
