@@ -9,7 +9,7 @@ from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, numa
 from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
 from pinchpoint.host.netlink import Links
-from pinchpoint.host.priority import share_priority
+from pinchpoint.host.priority import session_as_new, share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, is_marked, marked_pids
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.rules import expand_template
@@ -170,7 +170,7 @@ def _(resource: r.TapLinks, host: Host) -> None:
 def _(resource: r.Daemon, host: Host) -> None:
     environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
     try:
-        with numa.memory_on(resource.memory_nodes):
+        with numa.memory_on(resource.memory_nodes), session_as_new():
             host.run(resource.argv, resource.netns, environment, resource.cpus)
     except CommandFailed as error:
         raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log, host)}") from error

@@ -57,6 +57,22 @@ def session_preferred() -> Iterator[None]:
         _set_session(LOCAL, os.getpid(), 0)
 
 
+@contextmanager
+def session_as_new() -> Iterator[None]:
+    """Inside, the session of this process weighs as much as a new one.
+
+    A daemon that detaches itself begins in a new session. Beside a raised one it would take seconds to start.
+    """
+    before = "0"
+    with suppress(OSError, IndexError):  # the kernel has no autogroups
+        before = LOCAL.read(f"{PROC}/self/autogroup").split()[-1]
+    _set_session(LOCAL, os.getpid(), 0)
+    try:
+        yield
+    finally:
+        _set_session(LOCAL, os.getpid(), int(before))
+
+
 def share_priority(host: Host, pid: int) -> None:
     """Give the session of `pid`, which is one of its own, this process's priority."""
     _set_session(host, pid, os.getpriority(os.PRIO_PROCESS, 0))

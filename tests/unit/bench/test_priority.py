@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from pinchpoint.host.priority import HIGHEST, preferred, session_preferred
+from pinchpoint.host.priority import HIGHEST, preferred, session_as_new, session_preferred
 
 AUTOGROUP = Path("/proc/self/autogroup")
 
@@ -25,6 +25,9 @@ def test_the_session_is_raised_only_while_frames_are_sent():
         with preferred():  # a bench beside another one
             assert session_nice() == 0
             with session_preferred():
+                assert session_nice() == HIGHEST
+                with session_as_new():  # a daemon starts while frames are sent
+                    assert session_nice() == 0
                 assert session_nice() == HIGHEST
             assert session_nice() == 0
         assert session_nice() == 0
