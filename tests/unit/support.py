@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pinchpoint.diagnose.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, Truth
-from pinchpoint.model.scenario import Range, Search, SearchMethod, Stream, Validity
+from pinchpoint.model.scenario import Range, Scenario, Search, SearchMethod, Stream, Validity
 from pinchpoint.model.trial import Drop, Hop, Ledger, Trial, Witness
 from pinchpoint.scenario import parse
 
@@ -34,6 +34,31 @@ from = "left"
 to = "right"
 {more}
 """
+
+
+REQUIRED = {"ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"'}  # keys of [dut], by its kind
+OF_A_KIND = """
+title = "two ports"
+[dut]
+kind = "{kind}"
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+ipv4_dst = "198.19.0.1-198.19.0.20"
+{more}
+"""
+
+
+def scenario_of(kind: str, dut: str = "", more: str = "") -> Scenario:
+    """Two ports of a device of any kind, and one stream of 20 destinations from left to right."""
+    return parse(OF_A_KIND.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
 
 
 TWO_PORTS = parse(scenario_text(), "simulated.toml")

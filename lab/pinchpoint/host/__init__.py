@@ -4,6 +4,8 @@
 `local`      the machine on which the lab runs
 `processes`  processes by the mark of their bench, on any host
 `priority`   where this process itself runs, and before whom
+`signals`    SIGINT and SIGTERM at a moment that leaves nothing half done
+`usage`      memory and CPU time of processes
 `many`, `netlink`, `hugepages`, `numa`, `facts`  the local kernel's means that have no general form
 
 Nothing else in the lab starts a process, opens a socket or reads /proc and /sys; the engine's client starts the

@@ -68,7 +68,7 @@ class Host(Protocol):
         """A file from `offset` to its end. Raises OSError."""
 
     def read(self, path: str) -> str:
-        """The same as text; what is no UTF-8 is replaced. Raises OSError."""
+        """A file as text; bytes that are not UTF-8 are replaced. Raises OSError."""
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises OSError."""

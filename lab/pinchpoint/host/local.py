@@ -66,7 +66,7 @@ class Local:
             return file.read()
 
     def read(self, path: str) -> str:
-        """The same as text; what is no UTF-8 is replaced. Raises OSError."""
+        """A file as text; bytes that are not UTF-8 are replaced. Raises OSError."""
         return self.read_bytes(path).decode(errors="replace")
 
     def size(self, path: str) -> int:

@@ -50,11 +50,8 @@ def session_preferred() -> Iterator[None]:
     For the time in which frames are sent. All that the user runs in the session is raised with it, and a busy
     program of the highest priority starves the kernel's own threads: a namespace then takes seconds to go.
     """
-    share_priority(LOCAL, os.getpid())
-    try:
+    with _session_at(os.getpriority(os.PRIO_PROCESS, 0)):
         yield
-    finally:
-        _set_session(LOCAL, os.getpid(), 0)
 
 
 @contextmanager
@@ -63,19 +60,34 @@ def session_as_new() -> Iterator[None]:
 
     A daemon that detaches itself begins in a new session. Beside a raised one it would take seconds to start.
     """
-    before = "0"
-    with suppress(OSError, IndexError):  # the kernel has no autogroups
-        before = LOCAL.read(f"{PROC}/self/autogroup").split()[-1]
-    _set_session(LOCAL, os.getpid(), 0)
-    try:
+    with _session_at(0):
         yield
-    finally:
-        _set_session(LOCAL, os.getpid(), int(before))
 
 
 def share_priority(host: Host, pid: int) -> None:
     """Give the session of `pid`, which is one of its own, this process's priority."""
     _set_session(host, pid, os.getpriority(os.PRIO_PROCESS, 0))
+
+
+def session_nice(host: Host, pid: int) -> int | None:
+    """The priority of the session of `pid`, as a nice value; None: it has none, as on a kernel without autogroups."""
+    with suppress(OSError):
+        words = host.read(f"{PROC}/{pid}/autogroup").split()
+        return int(words[-1]) if words else None
+    return None
+
+
+@contextmanager
+def _session_at(nice: int) -> Iterator[None]:
+    before = session_nice(LOCAL, os.getpid())
+    if before is None:
+        yield
+        return
+    _set_session(LOCAL, os.getpid(), nice)
+    try:
+        yield
+    finally:
+        _set_session(LOCAL, os.getpid(), before)
 
 
 def _set_session(host: Host, pid: int, nice: int) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
 
-from scipy.stats import beta, binom, t
+from scipy.special import bdtr, bdtrc, betainc, stdtrit  # scipy.stats takes a second to import
 
 from pinchpoint.model.result import LossFloor
 from pinchpoint.model.trial import Trial
@@ -114,7 +114,7 @@ class Floor:
     def _chance_below_half(self, trials: Sequence[Trial], load_fps: float) -> float:
         there = _near(trials, load_fps)
         exceeding = self._exceeding(there)
-        return float(beta.cdf(0.5, 1 + exceeding, 1 + len(there) - exceeding))
+        return float(betainc(1 + exceeding, 1 + len(there) - exceeding, 0.5))
 
     def _exceeding(self, trials: Sequence[Trial]) -> int:
         return sum(trial.loss_ratio > self._loss_ratio for trial in trials)
@@ -127,7 +127,7 @@ class Floor:
         """Pooled, with Student's interval over the trials."""
         ratio, count = _pooled(there), len(there)
         ratios = [trial.loss_ratio for trial in there]
-        half = float(t.ppf((1 + self._confidence) / 2, count - 1)) * stdev(ratios) / count**0.5
+        half = float(stdtrit(count - 1, (1 + self._confidence) / 2)) * stdev(ratios) / count**0.5
         return LossFloor(ratio, max(0.0, fmean(ratios) - half), fmean(ratios) + half, load_fps, count)
 
 
@@ -144,8 +144,8 @@ def _is_alike(some: Sequence[Trial], others: Sequence[Trial]) -> bool:
     offered, others_offered = (sum(trial.offered for trial in trials) for trials in (some, others))
     least, most = (share / (offered + share) for share in (others_offered / CONSTANT, others_offered * CONSTANT))
     return bool(
-        binom.cdf(others_lost, lost + others_lost, least) >= ERROR
-        and binom.sf(others_lost - 1, lost + others_lost, most) >= ERROR
+        bdtr(others_lost, lost + others_lost, least) >= ERROR
+        and bdtrc(others_lost - 1, lost + others_lost, most) >= ERROR
     )
 
 

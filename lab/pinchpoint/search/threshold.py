@@ -188,7 +188,8 @@ class _Run:
         return goal.floor.next_load_fps(self.trials, self._doubts(goal))
 
     def _doubts(self, goal: _Goal) -> Doubts:
-        within = [trial for trial in self.trials if trial.load_fps <= self._capacity_fps(goal)]
+        capacity_fps = self._capacity_fps(goal)
+        within = [trial for trial in self.trials if trial.load_fps <= capacity_fps]
         exceeding = sum(trial.loss_ratio > goal.loss_ratio for trial in within)
         return Doubts(
             is_stricter_lost=any(other.lost is not None for other in self.goals if other.loss_ratio < goal.loss_ratio),

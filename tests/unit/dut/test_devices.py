@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 import pytest
+from support import OF_A_KIND, REQUIRED, scenario_of
 
 from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
@@ -26,29 +27,7 @@ KINDS = registry.kinds()
 PLACE = PurePosixPath("/run/pinchpoint/b1")
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 MOST_LINES = 300  # of a file of a kind
-REQUIRED = {"ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"'}
-SCENARIO = """
-title = "two ports"
-[dut]
-kind = "{kind}"
-{dut}
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-ipv4_dst = "198.19.0.1-198.19.0.20"
-{more}
-"""
 BACK = '[[stream]]\nfrom = "right"\nto = "left"\n'
-
-
-def scenario(kind, dut="", more=""):
-    return parse(SCENARIO.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
 
 
 def plan(wanted):
@@ -64,7 +43,7 @@ def argvs(wanted, program):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_what_its_folder_is_called_and_reads_a_minimal_scenario(kind):
-    device, wanted = registry.device(kind), scenario(kind)
+    device, wanted = registry.device(kind), scenario_of(kind)
     assert device.kind == kind == wanted.dut.kind
     assert device.title
     assert isinstance(wanted.dut, device.types.dut)
@@ -75,7 +54,7 @@ def test_a_kind_is_what_its_folder_is_called_and_reads_a_minimal_scenario(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stored_scenario_is_read_as_it_was(kind):
-    wanted = scenario(kind)
+    wanted = scenario_of(kind)
     stored = msgspec.json.decode(msgspec.json.encode(to_plain(wanted)))
     assert from_plain(stored) == wanted
 
@@ -87,7 +66,7 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
 
     monkeypatch.setattr(subprocess, "Popen", refuse)
     monkeypatch.setattr(actions, "create", refuse)
-    wanted = scenario(kind)
+    wanted = scenario_of(kind)
     found = plan(wanted)
     assert found == plan(wanted)
     assert [type(one) for one in found[:2]] == [RunDirectory, MarkedProcesses]
@@ -98,7 +77,7 @@ def test_a_plan_runs_nothing_and_is_the_same_each_time(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_engine_opens_each_port(kind):
-    wanted = scenario(kind)
+    wanted = scenario_of(kind)
     bench = registry.device(kind).bench(wanted, "b1", PLACE)
     ends = [bench.attachment(number, port) for number, port in enumerate(wanted.ports)]
     assert len({(one.backend, one.netns) for one in ends}) == 1
@@ -107,7 +86,7 @@ def test_the_engine_opens_each_port(kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_place_of_the_graph_names_counters_and_every_drop_a_party(kind):
-    graph = registry.device(kind).graph(scenario(kind))
+    graph = registry.device(kind).graph(scenario_of(kind))
     names = [place.name for place in graph.places]
     assert len(names) == len(set(names))
     for place in graph.places:
@@ -125,14 +104,14 @@ def test_a_key_of_another_kind_is_an_error_that_names_both(kind):
     for other in KINDS:
         for key in {key.name for key in registry.device(other).keys.dut} - own:
             with pytest.raises(InputError, match=f'dut.{key}.*"{other}".*this one is "{kind}"') as error:
-                scenario(kind, dut=f"{key} = 1")
+                scenario_of(kind, dut=f"{key} = 1")
             assert error.value.exit_code == 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_machine_that_lacks_something_is_told_what_provides_it(kind, monkeypatch):
     monkeypatch.setenv("PATH", "/nonexistent")
-    missing = [probe for probe in registry.device(kind).needs(scenario(kind)) if not probe.ok]
+    missing = [probe for probe in registry.device(kind).needs(scenario_of(kind)) if not probe.ok]
     assert missing and all(probe.detail and probe.hint for probe in missing)
 
 
@@ -144,7 +123,7 @@ def test_a_file_of_a_kind_is_short(kind):
 
 def test_an_unknown_kind_is_an_error_that_lists_the_kinds():
     with pytest.raises(InputError) as error:
-        scenario("router")
+        scenario_of("router")
     assert error.value.exit_code == 2
     assert all(kind in str(error.value) for kind in ("router", *KINDS))
 
@@ -187,7 +166,7 @@ KERNEL = ("bridge", "nft")
 
 @pytest.mark.parametrize("kind", KERNEL)
 def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
-    wanted = scenario(kind, dut="cpus = [1, 2, 33]")
+    wanted = scenario_of(kind, dut="cpus = [1, 2, 33]")
     (mask,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("rps_cpus")]
     assert mask.lines == ("00000002,00000006",)
     places = {argv[-1] for argv in argvs(wanted, "cp")}
@@ -204,13 +183,13 @@ def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
 )
 def test_what_does_not_suit_the_kernel_is_refused(kind, dut, more, error):
     with pytest.raises(InputError, match=error):
-        scenario(kind, dut, more)
+        scenario_of(kind, dut, more)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
     with_vhost = {"ovs": REQUIRED["ovs"].replace("af_packet", "dpdk"), "wire": 'io = "vhost-user"'}
-    text = SCENARIO.format(kind=kind, dut=with_vhost.get(kind, ""), more="")
+    text = OF_A_KIND.format(kind=kind, dut=with_vhost.get(kind, ""), more="")
     packed = text.replace('name = "left"', 'name = "left"\nring_layout = "packed"')
     if kind in KERNEL:
         with pytest.raises(InputError, match=r'port\[1\].ring_layout: expected "split" where'):
@@ -224,7 +203,7 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
 
 def test_a_bridge_forwards_each_streams_address_to_its_port():
     back = BACK + 'eth_dst = "02:00:00:00:00:07"\n'
-    found = [argv[4:] for argv in argvs(scenario("bridge", more=back), "bridge") if argv[3] == "fdb"]
+    found = [argv[4:] for argv in argvs(scenario_of("bridge", more=back), "bridge") if argv[3] == "fdb"]
     assert found == [
         ("add", "02:00:00:00:00:02", "dev", "right", "master", "static"),
         ("add", "02:00:00:00:00:07", "dev", "left", "master", "static"),
@@ -247,7 +226,7 @@ def test_a_bridge_forwards_each_streams_address_to_its_port():
 )
 def test_streams_that_one_address_cannot_tell_apart_are_refused(kind, more, error):
     with pytest.raises(InputError, match=error):
-        plan(scenario(kind, more=more))
+        plan(scenario_of(kind, more=more))
 
 
 def routes(wanted):
@@ -256,7 +235,7 @@ def routes(wanted):
 
 
 def test_destinations_of_streams_are_behind_their_receiving_port():
-    found = routes(scenario("nft"))
+    found = routes(scenario_of("nft"))
     assert "link set dev left address 02:00:00:00:00:02" in found
     assert "neighbour add 169.254.0.2 lladdr 02:00:00:00:00:02 dev right nud permanent" in found
     assert [line for line in found if line.startswith("route")] == [
@@ -273,7 +252,7 @@ def test_destinations_of_streams_are_behind_their_receiving_port():
 
 
 def test_routes_of_the_file_replace_those_of_the_streams():
-    found = routes(scenario("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
+    found = routes(scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "right"\n'))
     assert [line for line in found if line.startswith("route")] == [
         "route add 10.0.0.0/8 via 169.254.0.2 dev right onlink"
     ]
@@ -281,19 +260,19 @@ def test_routes_of_the_file_replace_those_of_the_streams():
 
 def test_a_route_names_a_port_that_is_there():
     with pytest.raises(InputError, match=r"route\[1\].port: expected the name of a \[\[port\]\] \(left, right\)"):
-        scenario("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "third"\n')
+        scenario_of("nft", more='[[route]]\nto = "10.0.0.0/8"\nport = "third"\n')
 
 
 RULES = 'rules = """\ntable ip x {\n  chain y { iifname {left} drop\n  }\n}\n"""'
 
 
 def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
-    wanted = scenario("nft", dut=RULES)
+    wanted = scenario_of("nft", dut=RULES)
     (file,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("ruleset.nft")]
     assert file.lines[1] == '  chain y { iifname "left" drop'
     bench = registry.device("nft").bench(wanted, "b1", PLACE)
     refused = CommandFailed(["nft", "-f", file.path], f"{file.path}:2:30-33: Error: no such chain\n  drop\n  ^^^^")
-    line = SCENARIO.split("{dut}")[0].count("\n") + 4  # REQUIRED is one empty line, then `rules =`, then two of text
+    line = OF_A_KIND.split("{dut}")[0].count("\n") + 4  # REQUIRED is one empty line, then `rules =`, then two of text
     assert str(bench.refusal(refused)).startswith(f"x.toml:{line}: nft refused this rule: no such chain")
     assert bench.refusal(CommandFailed(["ip", "x"], "no")) is None
 
@@ -308,7 +287,7 @@ def test_rules_name_ports_and_a_refused_one_is_found_in_the_scenario():
 )
 def test_rules_that_name_what_is_not_the_scenarios_are_refused(rules, error):
     with pytest.raises(InputError, match=error):
-        scenario("nft", dut=rules)
+        scenario_of("nft", dut=rules)
 
 
 def test_frames_of_two_cpus_are_divided_as_the_kernel_counts_them():
@@ -342,7 +321,7 @@ def test_a_full_backlog_is_counted_once_and_is_the_devices():
     }
     nothing = EngineResult(True, 0.5, (), (), (), None, None)
     for kind in KERNEL:
-        graph = registry.device(kind).graph(scenario(kind))
+        graph = registry.device(kind).graph(scenario_of(kind))
         account = ledger.build(nothing, counters, ("left", "right"), graph)
         drops = [drop for hop in account.hops for drop in hop.drops]
         assert [(drop.frames, drop.limits) for drop in drops] == [(3254, "dut")]
@@ -350,7 +329,7 @@ def test_a_full_backlog_is_counted_once_and_is_the_devices():
 
 
 def test_what_a_rules_own_counter_drops_is_the_rules():
-    graph = registry.device("nft").graph(scenario("nft"))
+    graph = registry.device("nft").graph(scenario_of("nft"))
     counters = {"nft/counter/drop_scans": 7, "nft/counter/all": 100, "host/conntrack/drop": 3}
     account = ledger.build(EngineResult(True, 0.5, (), (), (), None, None), counters, ("left", "right"), graph)
     drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
@@ -377,7 +356,7 @@ def test_the_kernels_files_are_read_by_their_own_headers():
 
 
 def test_moving_a_device_keeps_the_rest_of_it_and_storing_it_its_rules():
-    wanted = scenario("nft", dut=RULES)
+    wanted = scenario_of("nft", dut=RULES)
     moved = registry.device("nft").moved(wanted, (2,))
     assert moved.dut == replace(wanted.dut, cpus=(2,))
     assert from_plain(to_plain(moved)) == moved

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from sample import sample_run
+from support import scenario_of
 from trials import engine_result, port, stream_counts
 
 from pinchpoint.diagnose import ledger
@@ -13,7 +14,6 @@ from pinchpoint.model.result import RunResult
 from pinchpoint.model.trial import Drop, Hop, Ledger, TrialValidity
 from pinchpoint.report import render_html, render_markdown
 from pinchpoint.report.path import FOREIGN, UNEXPLAINED, PathView, path_of, paths
-from pinchpoint.scenario import parse
 
 INFO, RESULT, TRIALS = sample_run()
 SNAT = tuple(trial for trial in TRIALS if trial.scenario == "snat-255")
@@ -56,30 +56,12 @@ def test_a_named_drop_is_drawn_at_its_place_as_its_partys(where: str, party: Par
     assert box.y <= mark.y < box.y + box.height
 
 
-SCENARIO = """
-title = "two ports"
-[dut]
-kind = "{kind}"
-{dut}
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[[stream]]
-from = "left"
-to = "right"
-"""
-NEEDS = {
-    "ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"',
-    "wire": 'io = "vhost-user"',
-}
+IO = {"wire": 'io = "vhost-user"'}
 
 
 @pytest.mark.parametrize("kind", registry.kinds())
 def test_a_loss_at_every_counter_of_every_kind_of_device_is_drawn_at_its_place(kind: str) -> None:
-    graph = registry.device(kind).graph(parse(SCENARIO.format(kind=kind, dut=NEEDS.get(kind, "")), "x.toml"))
+    graph = registry.device(kind).graph(scenario_of(kind, IO.get(kind, "")))
     ends = [port("left", sent=100), port("right", received=90)]
     engine = engine_result([stream_counts(offered=100, received=90)], ends)
     drops = [(place, drop) for place in graph.places for drop in (*place.drops, place.rest) if drop is not None]
