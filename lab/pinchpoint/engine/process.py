@@ -25,7 +25,7 @@ from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.host.priority import session_preferred
-from pinchpoint.model.errors import EngineError, PinchpointError, RequirementError
+from pinchpoint.model.errors import EngineError, LinkDownError, PinchpointError, RequirementError
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -182,7 +182,8 @@ class EngineProcess:
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
-        return EngineError(f"engine: {error.message}{self._said(error.code)}", error.hint)
+        kind = LinkDownError if error.code == "link_down" else EngineError
+        return kind(f"engine: {error.message}{self._said(error.code)}", error.hint)
 
     def _said(self, code: protocol.ErrorCode) -> str:
         """The end of the engine's log where that, and only that, has the reason: a driver's own words."""

@@ -54,6 +54,10 @@ class EngineError(PinchpointError):
     exit_code = 5
 
 
+class LinkDownError(EngineError):
+    """A link of the engine did not come up within the time that it waits for one."""
+
+
 class DutError(PinchpointError):
     """The device under test died or stopped answering."""
 

@@ -20,7 +20,7 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.model.errors import EngineError
+from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.scenario import Range, Scenario, Stream
 from pinchpoint.sweep.setup import await_engine_pages
 from pinchpoint.sweep.standing import Standing
@@ -104,7 +104,7 @@ class Background:
         self._began_s = None
         self._future = self._send("building", LONGEST_S, with_probes=True)
         deadline = time.monotonic() + STARTS_WITHIN_S
-        while self._began_s is None:
+        while self._began_s is None and not self._ended:  # a link may already have gone down again
             check()
             if self._future.done():
                 self._future.result()  # raises what ended it
@@ -144,9 +144,17 @@ class Background:
         return self._future
 
     def _transmit_anew(self, message: protocol.Run, heard: Callable[[Progress], None]) -> protocol.Result:
-        """The last of as many transmissions as links allow: before each the engine waits until all are up."""
+        """The last of as many transmissions as links allow: before each the engine waits until all are up.
+
+        Raises LinkDownError if they stay down after the traffic was asked to end.
+        """
         while True:
-            result = self._instrument.transmit(message, heard)
+            try:
+                result = self._instrument.transmit(message, heard)
+            except LinkDownError:
+                if self._ending:
+                    raise
+                continue  # what happens to the DUT takes longer than the engine waits for a link
             if result.status != "aborted" or self._ending:
                 return result
             self._ended.append((self._beginning(result), result))

@@ -9,7 +9,7 @@ from engine_accounts import EMPTY, result
 from support import TWO_PORTS
 
 from pinchpoint.engine import protocol
-from pinchpoint.model.errors import EngineError
+from pinchpoint.model.errors import LinkDownError
 from pinchpoint.sweep.forwarding import RENEWED_S, Background
 
 RATE_FPS = 1000.0
@@ -27,7 +27,9 @@ class Engine:
         self.asked.append(message)
         number = len(self.asked)
         if number in self.refuses:
-            raise EngineError("engine: left: the link is down")
+            self.begun.release()
+            self.told_to_stop.wait(0.01)  # as long as it waits for a link
+            raise LinkDownError("engine: left: the link is down")
         heard(protocol.Sample(message.trial, 0.0, 0, 0, 0, 0, 0, 0))
         self.begun.release()
         if number in self.down:
@@ -54,7 +56,7 @@ def sent(engine, renewed=True):
     try:
         background.warm_up(0.1, lambda: None)
         background.start(lambda: None)
-        for _ in range(3 + len(engine.down) - len(engine.refuses)):
+        for _ in range(3 + len(engine.down) + min(2, len(engine.refuses))):
             assert engine.begun.acquire(timeout=10)
         return background.finish(0.0, lambda: None)
     finally:
@@ -90,9 +92,15 @@ def test_traffic_that_is_not_to_be_sent_anew_ends_with_its_link():
     assert len(engine.asked) == 2, "the quiet second, and that"
 
 
+def test_links_that_come_up_later_than_the_engine_waits_are_waited_for():
+    engine = Engine(down=(3,), refuses=(4, 5))
+    assert sent(engine).building.received == 400 + 200
+    assert len(engine.asked) == 6
+
+
 def test_links_that_stay_down_are_an_error_with_the_engines_words():
-    engine = Engine(down=(3,), refuses=(4,))
-    with pytest.raises(EngineError, match="left: the link is down"):
+    engine = Engine(down=(3,), refuses=range(4, 1_000_000))
+    with pytest.raises(LinkDownError, match="left: the link is down"):
         sent(engine)
 
 
