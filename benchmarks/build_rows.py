@@ -30,10 +30,10 @@ from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.places import OvsPlaces, ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.setup import prepare
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.setup import prepare
 
 ROUNDS = 3
 SMOKE_SCALE = 0.002

@@ -22,23 +22,23 @@ from scenario_text import one_way
 from scipy.stats import binomtest
 
 from pinchpoint.bench.journal import STATE_DIRECTORY, machine_lock
-from pinchpoint.diagnose.comparing import decision_of
-from pinchpoint.diagnose.duet import Duet as Found
-from pinchpoint.diagnose.duet import compare_slices
 from pinchpoint.dut.device import Live
+from pinchpoint.dut.setup import Setup
 from pinchpoint.engine.process import find_engine
+from pinchpoint.findings.comparing import decision_of
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.comparison import Decision
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial
+from pinchpoint.run.duet import Duet, learn
+from pinchpoint.run.together import connected, prepare_both, standing_both
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.duet import Duet, learn
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.setup import Setup
-from pinchpoint.sweep.standing import Record, Standing
-from pinchpoint.sweep.together import connected, prepare_both, standing_both
+from pinchpoint.stats.duet import Duet as Found
+from pinchpoint.stats.duet import compare_slices
 
 COMPARISONS, SAME_S = 40, 30.0  # of A with A
 CHANGED, CHANGED_S = 20, 60.0  # of A with B

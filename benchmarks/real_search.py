@@ -24,22 +24,22 @@ from rich.console import Console
 from rich.table import Table
 from table import PLAIN_WIDTH
 
+from pinchpoint.account.rejection import held_back, of_search
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.diagnose.rejection import held_back, of_search
 from pinchpoint.dut import requirements
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.run import measure_scenario
+from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Latency, Scenario, SearchMethod
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
-from pinchpoint.sweep.frames import measuring
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import Measurer
-from pinchpoint.sweep.rates import measure_scenario
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Record, Standing
 
 SCENARIO = Path(__file__).parents[1] / "studies" / "quickstart" / "2-snat-255.toml"
 """Slower than the engine on any host: forwarding alone may end at the generator, which is no rate of the switch."""

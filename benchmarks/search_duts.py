@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
 
-from pinchpoint.diagnose.validity import judge
+from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import TrialRequest
 from pinchpoint.engine.simulated import (
     CoreDistance,

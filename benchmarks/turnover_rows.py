@@ -15,16 +15,16 @@ from pathlib import Path
 import cpu
 
 from pinchpoint.bench.journal import machine_lock
+from pinchpoint.dut.setup import await_engine_pages, prepare
 from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host.hugepages import pool
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import await_engine_pages, prepare
 
 SCENARIO = Path(__file__).with_name("both-ways.toml")
 BENCHES, SMOKE_BENCHES = 200, 3

@@ -19,10 +19,10 @@ from pinchpoint.bench.builder import Builder
 from pinchpoint.dut.ovs.collectors import PmdThreads, Ports
 from pinchpoint.dut.ovs.places import ovs_places
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine import streams
 from pinchpoint.host.local import LOCAL
 from pinchpoint.scenario import load
-from pinchpoint.sweep.setup import Setup, prepare
 
 BOTH_WAYS = Path(__file__).with_name("both-ways.toml")
 ONE_WAY = Path(__file__).with_name("one-way.toml")

@@ -21,15 +21,15 @@ from pinchpoint.dut.ovs import bulk_flows as flows
 from pinchpoint.dut.ovs import bulk_ports as ports
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
+from pinchpoint.measure.build import run as build
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.traffic import Background
+from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.scenario import Build, MeasureKind
+from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
-from pinchpoint.sweep import build
-from pinchpoint.sweep.forwarding import Background
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.measure import Interrupted
-from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.standing import Record, Recorded
 
 RULES = "in_port={left},actions=output:{right}"
 

@@ -9,11 +9,11 @@ import pytest
 from bench_tools import FORWARD, STATE, run, start, wait_for
 
 from pinchpoint.bench.journal import machine_lock
-from pinchpoint.diagnose.ceiling import REACH
+from pinchpoint.causes.ceiling import REACH
 from pinchpoint.engine import process
+from pinchpoint.measure.listener import Listener
+from pinchpoint.run import ceiling
 from pinchpoint.scenario import load
-from pinchpoint.sweep import ceiling
-from pinchpoint.sweep.listener import Listener
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 

@@ -8,17 +8,17 @@ import pytest
 from bench_tools import ROOT, kill_lab, run, start_watched, what_is_there
 
 from pinchpoint.dut import registry
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.result import Outcome
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.frames import measuring
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Record, Standing
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 LOW_FPS = 5_000

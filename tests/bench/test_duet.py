@@ -23,15 +23,15 @@ from scenario_text import one_way
 
 from pinchpoint.bench import builder
 from pinchpoint.bench.journal import Journal
+from pinchpoint.dut.setup import prepare
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.listener import Listener
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
+from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.together import frozen
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.together import frozen
 
 REWRITE = 'dut.rules="in_port={left},actions=mod_dl_dst:02:00:00:00:00:99,output:{right}"'
 MEASURING = "measuring  ·  slices"

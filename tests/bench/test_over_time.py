@@ -11,14 +11,14 @@ import pytest
 from bench_tools import STATE, run, start_watched, wait_for, what_is_there, windows_in
 from scenario_text import one_way
 
+from pinchpoint.dut.setup import prepare
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.listener import Listener
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Blocked
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
 
 
 def only_folder(out):

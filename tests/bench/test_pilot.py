@@ -6,13 +6,13 @@ from pathlib import Path
 
 from bench_tools import marked_processes, run
 
+from pinchpoint.dut.setup import prepare
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.listener import Listener
+from pinchpoint.run.pilot import restart_dut
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.pilot import restart_dut
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
 
 # A measure that a busy machine cannot keep from yielding a number: the pilot is tried, not the machine.
 BUILD = """

@@ -11,13 +11,13 @@ import pytest
 from bench_tools import ROOT
 
 from pinchpoint.dut.requirements import require
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.standing import Record, Recorded
 
 STUDIES = ("flow-rules", "io-paths", "bridge-scale")
 GROUPS = [

@@ -10,8 +10,8 @@ import pytest
 from bench_tools import PINCHPOINT, kill_lab, run, start_watched, what_is_there
 
 from pinchpoint.model.result import Outcome, RateStatus
+from pinchpoint.run.budget import agreement
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.budget import agreement
 
 SWEEP = """at = []
 [[sweep.factor]]

@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 from bench_tools import PINCHPOINT, STATE, kill_lab, marked_processes, start, wait_for, what_is_there
 
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.instrument import HIGHEST_FPS
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import preferred
 from pinchpoint.host.processes import freeze, thaw
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario.read import parse
-from pinchpoint.sweep.frames import measuring
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Record, Standing
 
 pytestmark = pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd is not installed")
 

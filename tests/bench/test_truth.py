@@ -14,17 +14,17 @@ from pathlib import Path
 import pytest
 from bench_tools import pid_of
 
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.search.rates import find_rates
-from pinchpoint.sweep.frames import measuring
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Record, Standing
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 TRIAL_S = 0.5

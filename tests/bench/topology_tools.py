@@ -8,15 +8,15 @@ from dataclasses import replace
 
 from pinchpoint.dut.ovs.spec import Bridge, Datapath, OvsHost, Rule
 from pinchpoint.dut.ovs.unixctl import Unixctl
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.frames import measuring
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import standing_bench
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Record, Standing
 
 PLAIN = """
 title = "a topology"

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
-from pinchpoint.sweep.listener import Listener
-from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.standing import Record, Recorded
 
 PINCHPOINT = str(Path(sys.executable).parent / "pinchpoint")
 

@@ -8,9 +8,9 @@ from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import CacheLine, Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Point, Sweep
+from pinchpoint.run.order import in_turns, info
+from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario.plain import to_plain
-from pinchpoint.sweep.order import in_turns, info
-from pinchpoint.sweep.run import unmeasured
 
 NAME = "cycles per packet at 1.00 Mpps"
 

@@ -8,7 +8,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import (
     CacheLine,
@@ -37,6 +36,7 @@ from pinchpoint.model.trial import (
     Witness,
     WorkerWitness,
 )
+from pinchpoint.stats.metrics import of_rates
 
 RUN_ID = "synthetic-sample-20260102T030405Z"
 DURATION_S = 1.0

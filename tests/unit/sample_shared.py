@@ -14,7 +14,6 @@ from statistics import median
 
 import sample
 
-from pinchpoint.diagnose.metrics import of_rates
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import (
     Band,
@@ -32,6 +31,7 @@ from pinchpoint.model.result import (
 )
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
+from pinchpoint.stats.metrics import of_rates
 
 INFO, RESULT, TRIALS = sample.sample_run()
 BEGAN = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

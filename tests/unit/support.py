@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pinchpoint.diagnose.validity import judge
+from pinchpoint.account.validity import judge
 from pinchpoint.engine.instrument import EngineResult, TrialRequest
 from pinchpoint.engine.simulated import SimulatedInstrument, Truth
 from pinchpoint.model.scenario import Range, Scenario, Search, SearchMethod, Stream, Validity

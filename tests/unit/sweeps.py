@@ -7,8 +7,8 @@ from pathlib import Path
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.scenario import Factor, Point, Sweep
+from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario import load_sweep
-from pinchpoint.sweep.run import unmeasured
 
 ROOT = Path(__file__).parents[2]
 

@@ -13,7 +13,7 @@ from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling
-from pinchpoint.sweep.ceiling import CeilingTest
+from pinchpoint.run.ceiling import CeilingTest
 
 
 @click.command(short_help="What the engine itself reaches, without the device.")

@@ -16,11 +16,11 @@ from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Point, Sweep
 from pinchpoint.report import render_comparison
+from pinchpoint.run.compared import compare_folders, require_alike
+from pinchpoint.run.duet_run import require_duet, why_no_duet
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.compared import compare_folders, require_alike
-from pinchpoint.sweep.duet_run import require_duet, why_no_duet
 
 SLICES_S = 60.0  # of alternating slices: a difference of 2 % is found on a shared machine
 BUILDING_S = 20.0  # of a budget: both benches made and removed, warmed up, calibrated

@@ -9,8 +9,8 @@ from rich.console import Console
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.model.comparison import Comparison
 from pinchpoint.report import render_comparison_table
+from pinchpoint.run.compared import comparison_of, worse
 from pinchpoint.store.folder import COMPARISON, RunFolder
-from pinchpoint.sweep.compared import comparison_of, worse
 
 WORSE = 8
 """The exit code of a comparison that --fail-if-worse does not let pass."""

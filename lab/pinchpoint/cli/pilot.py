@@ -22,8 +22,17 @@ from pinchpoint.cli.parameters import Duration, Setting, setting_words
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals, write_report
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.diagnose.estimate import median_interval
-from pinchpoint.diagnose.variance import (
+from pinchpoint.dut import requirements
+from pinchpoint.model import units
+from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
+from pinchpoint.model.result import Outcome
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.run import pilot as piloted
+from pinchpoint.run.pilot import Size
+from pinchpoint.run.run import describe_run
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.stats.estimate import median_interval
+from pinchpoint.stats.variance import (
     Allocation,
     Component,
     Costs,
@@ -32,16 +41,7 @@ from pinchpoint.diagnose.variance import (
     for_time,
     varies_most,
 )
-from pinchpoint.dut import requirements
-from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
-from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import Scenario
-from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep import pilot as piloted
-from pinchpoint.sweep.pilot import Size
-from pinchpoint.sweep.run import describe_run
 
 if TYPE_CHECKING:
     from pinchpoint.model.result import ScenarioResult

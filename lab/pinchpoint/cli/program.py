@@ -14,9 +14,9 @@ from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
+from pinchpoint.run import order
+from pinchpoint.run.estimate import Forecast
 from pinchpoint.scenario import load_study, load_sweep
-from pinchpoint.sweep import order
-from pinchpoint.sweep.estimate import Forecast
 
 STUDY_FILE = "study.toml"
 Changes = Mapping[str, object]  # key path -> value

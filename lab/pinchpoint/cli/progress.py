@@ -15,6 +15,7 @@ from rich.live import Live
 from rich.text import Text
 
 from pinchpoint.engine.instrument import HIGHEST_FPS
+from pinchpoint.measure.listener import Listener
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement, Metric
@@ -22,7 +23,6 @@ from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
-from pinchpoint.sweep.listener import Listener
 
 EVERY_S: Final = 10.0
 """A log gets at most one line in this time, whatever happens, unless LOG_EVERY_S says otherwise."""

@@ -22,27 +22,27 @@ from pinchpoint.cli.program import Program
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import requirements
+from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
+from pinchpoint.measure.standing import Stoppable
+from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest, Method
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError, StoreError
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
+from pinchpoint.run.ceiling import CeilingTest
+from pinchpoint.run.compared import comparison_of
+from pinchpoint.run.duet_run import run_duet
+from pinchpoint.run.relative import References
+from pinchpoint.run.run import describe_run, run_all, so_far
+from pinchpoint.run.same import require_same
+from pinchpoint.run.scenario import run_scenario
+from pinchpoint.run.together import prepare_both
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.ceiling import CeilingTest
-from pinchpoint.sweep.compared import comparison_of
-from pinchpoint.sweep.duet_run import run_duet
-from pinchpoint.sweep.measure import Interrupted
-from pinchpoint.sweep.relative import References
-from pinchpoint.sweep.run import describe_run, run_all, so_far
-from pinchpoint.sweep.same import require_same
-from pinchpoint.sweep.scenario import run_scenario
-from pinchpoint.sweep.setup import prepare
-from pinchpoint.sweep.standing import Stoppable
-from pinchpoint.sweep.together import prepare_both
 
 
 @dataclass(frozen=True)

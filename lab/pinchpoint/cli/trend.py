@@ -46,7 +46,7 @@ def trend(
     if the latest level of a metric is worse than the one before it. At most 2 of 100 series without a change raise
     an alarm; at least 10 runs are needed.
     """
-    from pinchpoint.diagnose.trend import trends  # numpy is not to be imported by `pinchpoint --help`
+    from pinchpoint.findings.trend import trends  # numpy is not to be imported by `pinchpoint --help`
 
     found = trends(list(_read(paths)), scenarios, metrics)
     if junit is not None:

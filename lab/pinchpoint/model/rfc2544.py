@@ -33,7 +33,7 @@ class BurstResult:
 
 @dataclass(frozen=True)
 class LossPoint:
-    """One load of a loss curve; low and high are `interval` (diagnose/loss_curve.py)."""
+    """One load of a loss curve; low and high are `interval` (measure/loss_curve/metrics.py)."""
 
     share: float  # of the highest load
     load_fps: float  # intended

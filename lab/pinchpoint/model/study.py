@@ -116,7 +116,7 @@ class Published:
 
 @dataclass(frozen=True)
 class FindingRequest:
-    """One sentence that a study asks for; what each kind says: diagnose/findings.py."""
+    """One sentence that a study asks for; what each kind says: findings/findings.py."""
 
     kind: str
     group: str

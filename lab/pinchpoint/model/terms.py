@@ -37,7 +37,7 @@ SHARES: Final[Mapping[str, str]] = {
     "megaflow share": "megaflow classifier",
     "upcall share": "upcalls",
 }
-"""The metrics that say which cache answered (diagnose/metrics.py), fastest first."""
+"""The metrics that say which cache answered (stats/metrics.py), fastest first."""
 
 _BAND: Final = ("band low", "band high", "best sustained")
 

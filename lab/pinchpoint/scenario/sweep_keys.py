@@ -145,7 +145,7 @@ FINDING_KINDS: Final = (
     "impossible",
     "limit",
 )
-"""As diagnose/findings.py computes them."""
+"""As findings/findings.py computes them."""
 
 FINDING = Table(
     "finding",

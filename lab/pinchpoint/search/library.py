@@ -87,7 +87,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
             intended_duration=intended_duration,
             intended_load=intended_load,
             # Not the intended count: a shortfall small enough for a valid trial is the engine's, and
-            # would count as the DUT's loss. A larger one never comes here (diagnose/validity.py).
+            # would count as the DUT's loss. A larger one never comes here (account/validity.py).
             offered_count=trial.offered,
             loss_count=trial.lost,
         )

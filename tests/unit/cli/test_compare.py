@@ -12,14 +12,14 @@ from slices import constant, stretch
 from pinchpoint.cli import compare as compare_command
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
+from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.measurement import Metric
+from pinchpoint.run.duet_run import conclude, require_duet
+from pinchpoint.run.run import run_all
 from pinchpoint.store.folder import COMPARISON, RunFolder
-from pinchpoint.sweep.duet_run import conclude, require_duet
-from pinchpoint.sweep.measure import Interrupted
-from pinchpoint.sweep.run import run_all
 
 ROOT = Path(__file__).parents[3]
 FORWARD = ROOT / "studies" / "quickstart" / "1-forward.toml"

@@ -10,10 +10,10 @@ from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import run as command
 from pinchpoint.cli.main import main
 from pinchpoint.model.result import Outcome
+from pinchpoint.run.order import info, units
+from pinchpoint.run.run import describe_run, run_all, unmeasured
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
-from pinchpoint.sweep.order import info, units
-from pinchpoint.sweep.run import describe_run, run_all, unmeasured
 
 
 @pytest.fixture

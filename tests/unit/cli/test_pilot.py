@@ -13,10 +13,10 @@ from pinchpoint.cli import pilot as command
 from pinchpoint.cli.main import main
 from pinchpoint.cli.pilot import Asked
 from pinchpoint.cli.run import run
-from pinchpoint.diagnose.variance import Allocation, Costs
 from pinchpoint.model.result import Outcome
-from pinchpoint.sweep.pilot import unit
-from pinchpoint.sweep.run import unmeasured
+from pinchpoint.run.pilot import unit
+from pinchpoint.run.run import unmeasured
+from pinchpoint.stats.variance import Allocation, Costs
 
 FILE = str(ROOT / "studies" / "quickstart" / "1-forward.toml")
 

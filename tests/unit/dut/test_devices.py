@@ -10,9 +10,9 @@ import msgspec
 import pytest
 from support import OF_A_KIND, REQUIRED, scenario_of
 
+from pinchpoint.account import ledger
 from pinchpoint.bench import actions
 from pinchpoint.bench.resource import AnyResource, Command, MarkedProcesses, RunDirectory, TextFile
-from pinchpoint.diagnose import ledger
 from pinchpoint.dut import registry, softirq
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.nft.counters import conntrack_counters, ip_counters, named

@@ -9,8 +9,8 @@ from comparisons import NAME, paired_run
 from rich.console import Console
 from sweeps import base
 
-from pinchpoint.diagnose.comparing import of_run
-from pinchpoint.diagnose.stored_runs import of_runs
+from pinchpoint.findings.comparing import of_run
+from pinchpoint.findings.stored_runs import of_runs
 from pinchpoint.report import render_comparison, render_comparison_table
 from pinchpoint.report.comparison_page import pairs_figure, ratios_figure
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 from trials import trial
 
-from pinchpoint.diagnose import soak
-from pinchpoint.diagnose.soak import Window
+from pinchpoint.measure.soak import metrics as soak
+from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import Sample, TrialValidity
 from pinchpoint.report.over_time_figure import over_time_figure

@@ -7,7 +7,7 @@ from sample import sample_run
 from support import scenario_of
 from trials import engine_result, port, stream_counts
 
-from pinchpoint.diagnose import ledger
+from pinchpoint.account import ledger
 from pinchpoint.dut import registry
 from pinchpoint.model.hops import PORT, Party
 from pinchpoint.model.result import RunResult

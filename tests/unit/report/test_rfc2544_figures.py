@@ -6,7 +6,7 @@ import pytest
 import trials
 from sample import sample_run
 
-from pinchpoint.diagnose.loss_curve import unknown
+from pinchpoint.measure.loss_curve.metrics import unknown
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report.page import render_html

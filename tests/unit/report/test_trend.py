@@ -4,7 +4,7 @@ from xml.etree import ElementTree
 
 from stored_runs import history
 
-from pinchpoint.diagnose.trend import trends
+from pinchpoint.findings.trend import trends
 from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.report.trend import details, headline, render_junit, sparkline
 

@@ -108,7 +108,7 @@ def test_only_some_files_leave_out_what_rests_on_others(folder: Path) -> None:
 
 
 def test_every_kind_of_finding_can_be_asked_for() -> None:
-    findings = pytest.importorskip("pinchpoint.diagnose.findings")
+    findings = pytest.importorskip("pinchpoint.findings.findings")
     assert set(findings.KINDS) == set(FINDING_KINDS)
 
 

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import Bench, search_with
 
-from pinchpoint.diagnose import facts
-from pinchpoint.diagnose.unexplained import unexplained_share
+from pinchpoint.account import facts
+from pinchpoint.account.unexplained import unexplained_share
 from pinchpoint.engine.simulated import CoreDistance, PortFailure, StallKind, Stalls, Truth
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.result import Rate, RateStatus

@@ -13,7 +13,7 @@ import pytest
 from sample import sample_run
 from sample_study import study_run
 
-from pinchpoint.diagnose.findings import KINDS
+from pinchpoint.findings.findings import KINDS
 from pinchpoint.model import errors
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision
 from pinchpoint.model.measurement import Measurement, Metric

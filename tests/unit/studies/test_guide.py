@@ -4,7 +4,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from pinchpoint.diagnose.findings import KINDS
+from pinchpoint.findings.findings import KINDS
 from pinchpoint.scenario.study import load_study
 
 GUIDE = Path(__file__).parents[3] / "docs" / "studies.md"

@@ -7,14 +7,18 @@ import pytest
 import socket_windows
 import trials
 
-from pinchpoint.diagnose import building, bursts, loss_curve, socket_metrics, windows
-from pinchpoint.diagnose.metrics import of_load, of_rates
 from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.measure.build import metrics as building
+from pinchpoint.measure.burst import metrics as bursts
+from pinchpoint.measure.loss_curve import metrics as loss_curve
+from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.measure.sockets import windows
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.rfc2544 import BurstTest
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
+from pinchpoint.stats.metrics import of_load, of_rates
 
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544")

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from pinchpoint.bench import requirements
+from pinchpoint.dut import setup
 from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.requirements import require
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
-from pinchpoint.sweep import setup
 
 STUDIES = Path(__file__).parents[3] / "studies"
 NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability")

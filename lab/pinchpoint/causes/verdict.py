@@ -1,0 +1,293 @@
+"""What pinched the number: from a search's trials to one sentence with its evidence.
+
+It rests on valid trials, and of those on the ones that lost more than the goal
+allows at or just above the bound that failed: neither on a stray loss far below, which
+the search tolerates, nor on what a flood looks like. Where too many of a search's lost
+frames are named by no counter, the verdict is refused, with the place where they vanish.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from pinchpoint.account import facts, unexplained
+from pinchpoint.account.workers import receivers
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
+
+SATURATED = 0.95  # busy share from which a core has no headroom worth naming
+MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
+NEAR_LIMIT = 1.1  # losing trials up to this multiple of the failed bound are evidence
+
+
+def verdict(
+    rate: Rate, trials: Sequence[Trial], ring: int, neighbour: str = "", unexplained_ratio: float = 1.0
+) -> Verdict:
+    """What limited `rate`, a search's NDR, judged from that search's trials.
+
+    `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed;
+    `unexplained_ratio` is the share of the offered frames that may be lost without a name.
+    """
+    if rate.status is RateStatus.AT_LEAST:
+        return _not_reached(rate, trials)
+    if unexplained.unexplained_share(trials) > unexplained_ratio:
+        return _unexplained(trials, unexplained_ratio)
+    if rate.status is RateStatus.REFUSED:
+        return _refused(rate, trials, neighbour)
+    losing = _losing(rate, trials)
+    if not losing:
+        return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
+    return _from_losses(losing, trials, ring)
+
+
+def _unexplained(trials: Sequence[Trial], limit: float) -> Verdict:
+    """That the account leaves more open than a verdict bears."""
+    open_ended = [trial for trial in _valid(trials) if trial.ledger.unexplained > 0]
+    headline = f"unexplained: {unexplained.words(trials)}"
+    evidence = (
+        f"a verdict bears {units.share(limit)} (validity.unexplained_ratio)",
+        *_named(_by_reason(open_ended)),
+        *_load_evidence(open_ended),
+    )
+    return Verdict(Limit.UNEXPLAINED, headline, evidence, (), tuple(trial.id for trial in open_ended))
+
+
+def _valid(trials: Iterable[Trial]) -> list[Trial]:
+    return [trial for trial in trials if trial.validity is TrialValidity.VALID]
+
+
+def _losing(rate: Rate, trials: Sequence[Trial]) -> list[Trial]:
+    """Valid trials that failed the goal near the bound that failed; the lowest if there is no bound."""
+    losing = [trial for trial in _valid(trials) if trial.loss_ratio > rate.loss_ratio]
+    if not losing:
+        return []
+    at_bound = [trial.load_fps for trial in losing if trial.offered_fps >= (rate.lower_fps or 0.0)]
+    bound_fps = min(at_bound or [trial.load_fps for trial in losing])
+    return [trial for trial in losing if bound_fps <= trial.load_fps <= bound_fps * NEAR_LIMIT]
+
+
+def _refused(rate: Rate, trials: Sequence[Trial], neighbour: str) -> Verdict:
+    invalid = Counter(trial.validity for trial in trials if trial.validity is not TrialValidity.VALID)
+    evidence = tuple(f"{count} trials were discarded: {validity.value}" for validity, count in invalid.most_common())
+    losing = _losing(rate, trials)
+    if losing and (asked := _from_rules(losing)):
+        return Verdict(Limit.NAMED_DROP, f"{asked}; {rate.reason}", evidence, (), tuple(trial.id for trial in losing))
+    noisy = invalid[TrialValidity.NOISY_HOST] > 0 or neighbour
+    evidence = (*evidence, neighbour) if neighbour else evidence
+    return Verdict(Limit.HOST if noisy else Limit.UNEXPLAINED, rate.reason, evidence, (), ())
+
+
+def _from_rules(losing: Sequence[Trial]) -> str:
+    """The drops that the switch's own rules ask for, if most of the frames were lost to them; else empty.
+
+    They come before anything that disturbs the trials: no quieter host would mend it.
+    """
+    lost = sum(trial.lost for trial in losing)
+    asked = [group for group in _by_reason(losing) if group.limits == "rules"]
+    frames = sum(group.frames for group in asked)
+    if frames < MAJORITY * lost or not frames:
+        return ""
+    return f"{asked[0].words()}: the switch's own rules drop {units.frames(frames)} of {units.frames(lost)} lost frames"
+
+
+def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
+    highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
+    evidence = _load_evidence([highest]) if highest else ()
+    limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
+    generator = limited or rate.limited_by is Limit.GENERATOR
+    ids = (highest.id,) if highest else ()
+    if not generator:
+        return Verdict(Limit.SEARCH_MAXIMUM, rate.reason, evidence, (), ids)
+    headroom = _pmd_headroom(highest) if highest else ""
+    return Verdict(Limit.GENERATOR, f"the generator, not the switch{headroom}", evidence, (), ids)
+
+
+def _pmd_headroom(trial: Trial) -> str:
+    busiest = _busiest(trial)
+    if busiest is None or busiest.busy_share is None or busiest.busy_share >= SATURATED:
+        return ""
+    return f": {busiest.name} still had {units.share(1 - busiest.busy_share)} idle"
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Frames lost for one reason, wherever that was."""
+
+    limits: str  # whose doing, as in Drop
+    drops: tuple[Drop, ...]  # of different names, the largest first, each with the frames of all trials
+
+    @property
+    def frames(self) -> int:
+        return sum(drop.frames for drop in self.drops)
+
+    @property
+    def port(self) -> str:
+        """The port at which most were lost; empty if they were lost at none."""
+        return self.drops[0].port
+
+    def words(self) -> str:
+        """The reason, with the place where it met most frames."""
+        first = self.drops[0]
+        if len(self.drops) == 1:
+            return first.name
+        several = first.reason.replace("{port}", f"{len(self.drops)} ports")
+        return f"{several}, {units.share(first.frames / self.frames)} of them: {first.name}"
+
+
+def _by_reason(trials: Sequence[Trial]) -> list[_Group]:
+    """What counters name, added up by reason first and by place second; most frames first."""
+    by_name: dict[str, Drop] = {}
+    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
+        seen = by_name.get(drop.name)
+        by_name[drop.name] = replace(drop, frames=drop.frames + (seen.frames if seen else 0))
+    by_reason: dict[tuple[str, str], list[Drop]] = {}
+    for drop in sorted(by_name.values(), key=lambda drop: -drop.frames):
+        if drop.frames:
+            by_reason.setdefault((drop.reason or drop.name, drop.limits), []).append(drop)
+    groups = [_Group(limits, tuple(drops)) for (_, limits), drops in by_reason.items()]
+    return sorted(groups, key=lambda group: -group.frames)
+
+
+def _named(groups: Sequence[_Group]) -> tuple[str, ...]:
+    """The most frequent drops that counters name, each a sentence."""
+    drops = sorted((drop for group in groups for drop in group.drops), key=lambda drop: -drop.frames)
+    return tuple(f"{units.frames(drop.frames)} of them: {drop.name} ({drop.counter})" for drop in drops[:4])
+
+
+def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) -> Verdict:
+    lost = sum(trial.lost for trial in losing)
+    groups = _by_reason(losing)
+    named = sum(group.frames for group in groups)
+    evidence = (
+        f"first losses at {units.fps(min(trial.load_fps for trial in losing))}: "
+        f"{units.frames(lost)} frames in {len(losing)} trials",
+        *_named(groups),
+        *_load_evidence(losing),
+    )
+    ids = tuple(trial.id for trial in losing)
+    ruled_out = _ruled_out(losing, trials)
+    if not named or named < MAJORITY * lost:
+        missing = units.frames(unexplained.unexplained_frames(losing))
+        headline = (
+            f"unexplained: no counter names {missing} of {units.frames(lost)} lost frames, most of them "
+            f"{unexplained.place(losing)}"
+        )
+        return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
+    if groups[0].frames < MAJORITY * lost:
+        return Verdict(Limit.NAMED_DROP, f"several at once: {_shares(groups, lost)}", evidence, ruled_out, ids)
+    limit, headline = _name_limit(groups[0], losing)
+    if limit is Limit.NAMED_DROP and groups[0].limits == "dut":
+        evidence = (*evidence, _pause(losing, ring))
+    return Verdict(limit, headline, evidence, ruled_out, ids)
+
+
+def _shares(groups: Sequence[_Group], lost: int) -> str:
+    return ", ".join(f"{units.share(group.frames / lost)} {group.words()}" for group in groups[:3])
+
+
+def _pause(losing: Sequence[Trial], ring: int) -> str:
+    """How long the DUT must have stood still to lose what the median losing trial lost, and nothing else."""
+    trial = sorted(losing, key=lambda trial: trial.lost)[len(losing) // 2]
+    holds_ns, pause_ns = (1e9 * frames / trial.load_fps for frames in (ring, ring + trial.lost))
+    return (
+        f"likely pauses, not lack of speed: the ring of {units.frames(ring)} holds {units.nanoseconds(holds_ns)} of "
+        f"this load, and one pause of {units.nanoseconds(pause_ns)} would lose the {units.frames(trial.lost)} frames "
+        "of the median losing trial"
+    )
+
+
+def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
+    engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
+    thread = _busiest_of(losing, lost.port if lost.limits == "dut" else "")
+    pmd_busy = thread.busy_share if thread else None
+    if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
+        return (
+            Limit.GENERATOR,
+            f"the engine receives too slowly: {lost.words()}, its core {units.share(engine_busy)} busy",
+        )
+    if thread and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
+        return Limit.PMD_CORE, _saturated(thread)
+    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
+    if lost.limits == "host":
+        return Limit.HOST, f"the host's kernel: {lost.words()}{headroom}"
+    return Limit.NAMED_DROP, f"{lost.words()}{headroom}"
+
+
+def _receiver_busy(trial: Trial) -> float | None:
+    """Of the busiest engine core that receives: one that only sends overflows no ring behind the switch."""
+    shares = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
+    return max(shares, default=None)
+
+
+def _saturated(load: PmdLoad) -> str:
+    cost = f", {load.cycles_per_packet:.0f} cycles per packet" if load.cycles_per_packet else ""
+    return f"{load.name} is saturated: {units.share(load.busy_share)} busy{cost}"
+
+
+def _load_evidence(trials: Sequence[Trial]) -> tuple[str, ...]:
+    lines = []
+    busiest = _busiest_of(trials)
+    if busiest:
+        lines.append(_load_line(busiest))
+    if engine := _engine_load(trials):
+        lines.append(engine)
+    return tuple(lines)
+
+
+def _engine_load(trials: Sequence[Trial]) -> str:
+    """How busy each of the engine's cores was, on average; empty if none was seen."""
+    by_core: dict[int, list[float]] = {}
+    for trial in trials:
+        for worker in trial.witness.workers:
+            by_core.setdefault(worker.core, []).append(worker.busy_share)
+    busy = {core: units.share(sum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
+    if len(busy) <= 1:
+        return "".join(f"the engine's core was {share} busy" for share in busy.values())
+    return "the engine's cores were " + ", ".join(f"{share} (core {core})" for core, share in busy.items()) + " busy"
+
+
+def _load_line(load: PmdLoad) -> str:
+    line = f"{load.name} was {units.share(load.busy_share)} busy"
+    if load.cycles_per_packet:
+        line += f" at {load.cycles_per_packet:.0f} cycles per packet"
+        if load.clock_hz:
+            capacity = load.clock_hz / load.cycles_per_packet
+            line += f"; at {load.clock_hz / 1e9:.2f} GHz that is room for {units.fps(capacity)}"
+    return line
+
+
+def _ruled_out(losing: Sequence[Trial], trials: Sequence[Trial]) -> tuple[str, ...]:
+    lines = []
+    shortfall = sum(stream.shortfall or 0 for trial in losing for stream in trial.streams)
+    intended = sum(trial.intended for trial in losing)
+    if intended and shortfall <= 0.001 * intended:
+        share = units.share(1 - shortfall / intended)
+        lines.append(f"generator sending: it offered {share} of what was asked for in these trials")
+    seen = [facts.of(trial) for trial in losing]
+    waited_s = [waited_s for one in seen for waited_s in one.waited_s.values()]
+    if waited_s and not any(one.stolen_s for one in seen):
+        discarded = sum(trial.validity is TrialValidity.NOISY_HOST for trial in trials)
+        lines.append(
+            "another process on the switch's core, as far as the kernel can see: its threads waited at most "
+            f"{units.nanoseconds(max(waited_s) * 1e9)} for others in these trials, and no time was stolen "
+            f"({discarded} trials were discarded since the engine's core stood still)"
+        )
+    return tuple(lines)
+
+
+def _busiest(trial: Trial, port: str = "") -> PmdLoad | None:
+    """Of the threads that poll the port, where they are known; else of all."""
+    polling = [load for load in trial.pmds if port in load.ports] or trial.pmds
+    return max(polling, key=lambda load: (load.busy_share or 0.0, load.received), default=None)
+
+
+def _busiest_of(trials: Sequence[Trial], port: str = "") -> PmdLoad | None:
+    """The busiest thread of the trial with the median busy share: one outlier does not speak for all."""
+    loads = [load for trial in trials if (load := _busiest(trial, port)) is not None]
+    loads.sort(key=lambda load: load.busy_share or 0.0)
+    return loads[len(loads) // 2] if loads else None
+
+
+def _mean(values: Sequence[float]) -> float | None:
+    return sum(values) / len(values) if values else None

@@ -1,0 +1,257 @@
+"""Curves: every metric of a sweep against its factors, repeats put together into estimates."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pinchpoint.findings.visibility import with_visibility
+from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Factor, Level, MeasureKind
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Refusal, SweepInfo
+from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval, without_extremes
+from pinchpoint.stats.metrics import BOUNDS
+
+DISTURBED = "disturbed by the host"
+_SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
+_SENT = "five-tuples sent"
+_WORST_FIRST = (Outcome.FAILED, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
+
+
+def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tuple[Curve, ...]:
+    """One curve a sweep, in the order of `sweeps`; points in the order of their levels, as far as there are results."""
+    return tuple(_curve(sweep, [one for one in results if one.group == sweep.group]) for sweep in sweeps)
+
+
+def _curve(sweep: SweepInfo, results: Sequence[ScenarioResult]) -> Curve:
+    by_levels: dict[tuple[Level, ...], list[ScenarioResult]] = {}
+    for one in _of_one_reference(results):
+        by_levels.setdefault(tuple(one.levels.get(factor.name, "") for factor in sweep.factors), []).append(one)
+    ordered = sorted(by_levels, key=lambda levels: _place(sweep.factors, levels))
+    points = [_point(sorted(by_levels[levels], key=lambda one: one.repeat)) for levels in ordered]
+    return Curve(sweep.group, sweep.title, sweep.measure, sweep.factors, with_visibility(sweep.factors, points))
+
+
+def _of_one_reference(results: Sequence[ScenarioResult]) -> list[ScenarioResult]:
+    """The results, relative rates only of one reference: the last one, where an earlier one had to be replaced."""
+    references = [one.reference for one in results if one.reference == one.scenario]
+    last = references[-1] if references else ""
+    return [one if one.reference in ("", last) else replace(one, metrics=_without_ratio(one)) for one in results]
+
+
+def _without_ratio(one: ScenarioResult) -> tuple[Metric, ...]:
+    why = f"relative to {one.reference}, which the engine could not overload"
+    return tuple(
+        replace(metric, value=0.0, low=None, high=None, note=why, bound=Bound.REFUSED)
+        if metric.name == RELATIVE and bound_of(metric) is not Bound.REFUSED
+        else metric
+        for metric in one.metrics
+    )
+
+
+def _place(factors: Sequence[Factor], levels: Sequence[Level]) -> tuple[int, ...]:
+    return tuple(
+        factor.levels.index(level) if level in factor.levels else len(factor.levels)
+        for factor, level in zip(factors, levels, strict=True)
+    )
+
+
+def _point(repeats: Sequence[ScenarioResult]) -> CurvePoint:
+    measured = [one for one in repeats if one.outcome is Outcome.MEASURED]
+    first = measured[0] if measured else _worst(repeats)
+    found = of_repeats(measured)
+    notes, cautions = dict(found.notes), dict(found.cautions)
+    of_all = list(cautions.get(_SENT, ()))  # what was not sent was not measured either
+    if of_all:
+        cautions[""] = tuple(of_all)
+    if measured and (lost := [one for one in repeats if one.outcome is not Outcome.MEASURED]):
+        of_all.append(f"{len(lost)} of {len(repeats)} repeats {lost[0].outcome.value}: {lost[0].reason}")
+    if of_all:
+        notes[""] = "; ".join(of_all)
+    return CurvePoint(
+        levels=first.levels,
+        outcome=first.outcome.value,
+        reason=first.reason,
+        estimates=found.estimates,
+        verdict=first.verdict.headline if first.verdict else "",
+        invisible="",
+        scenarios=tuple(one.scenario for one in repeats),
+        limit=first.verdict.limit.value if first.verdict else "",
+        notes=notes,
+        cautions=cautions,
+        refusals=found.refusals,
+    )
+
+
+def _worst(repeats: Sequence[ScenarioResult]) -> ScenarioResult:
+    return next(one for outcome in _WORST_FIRST for one in repeats if one.outcome is outcome)
+
+
+def metrics_of(one: ScenarioResult) -> list[Metric]:
+    """The result's metrics, and its rates without lower bound, of which no metric tells."""
+    known = {metric.name for metric in one.metrics}
+    silent = [rate for rate in one.rates if rate.name not in known]
+    below = [
+        Metric(rate.name, "fps", rate.upper_fps, None, rate.upper_fps, "below the lowest load tried", Bound.BELOW)
+        for rate in silent
+        if rate.status is RateStatus.BELOW_MINIMUM and rate.upper_fps is not None
+    ]
+    refused = [
+        Metric(rate.name, "fps", 0.0, rate.lower_fps, rate.upper_fps, rate.reason, Bound.REFUSED)
+        for rate in silent
+        if rate.status in (RateStatus.REFUSED, RateStatus.LOSES_ALWAYS)
+    ]
+    return [*below, *refused, *(_typed(metric, one) for metric in one.metrics)]
+
+
+def _typed(metric: Metric, one: ScenarioResult) -> Metric:
+    """The metric with what a run stored before metrics had bounds says of it elsewhere."""
+    if metric.bound is not None:
+        return metric
+    if one.measure in _SOCKETS and 0 < one.trials == sum(one.invalid_trials.values()):
+        return replace(metric, disturbed=True)
+    rate = next((rate for rate in one.rates if rate.name == metric.name), None)
+    if rate is None:
+        return metric
+    bound = BOUNDS[rate.status]
+    return replace(metric, bound=bound, note=rate.reason if bound is Bound.REFUSED else metric.note)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """What the repeats of one point found together, by metric."""
+
+    estimates: dict[str, Estimate]
+    notes: dict[str, str]  # all remarks
+    cautions: dict[str, tuple[str, ...]]  # of these, what to mind
+    refusals: dict[str, Refusal]
+
+
+def of_repeats(measured: Sequence[ScenarioResult]) -> Repeats:
+    """Every metric over the repeats of one point."""
+    by_name: dict[str, list[Metric]] = {}
+    for one in measured:
+        for metric in metrics_of(one):
+            by_name.setdefault(metric.name, []).append(metric)
+    found = Repeats({}, {}, {}, {})
+    for name, metrics in by_name.items():
+        numbers = [metric for metric in metrics if bound_of(metric) is not Bound.REFUSED]
+        usable = [metric for metric in numbers if not metric.disturbed] or numbers
+        contradiction, refusal = _contradiction(usable), _refusal(metrics)
+        if usable and not contradiction:
+            found.estimates[name] = estimate(usable)
+        elif not usable and (within := _between(metrics)):
+            found.estimates[name] = within
+        if refusal is not None:
+            found.refusals[name] = refusal
+        minded = [contradiction, _left_out(numbers, usable), *_cautions(usable if not contradiction else ())]
+        if cautions := tuple(dict.fromkeys(filter(None, minded))):
+            found.cautions[name] = cautions
+        remarks = [str(refusal or ""), *minded[:2]]
+        remarks += _notes(usable, found.estimates[name]) if usable and name in found.estimates else []
+        if note := "; ".join(dict.fromkeys(filter(None, (*remarks, *minded[2:])))):
+            found.notes[name] = note
+    return found
+
+
+def _refusal(metrics: Sequence[Metric]) -> Refusal | None:
+    refused = [metric for metric in metrics if bound_of(metric) is Bound.REFUSED]
+    return Refusal(refused[0].note, len(refused), len(metrics)) if refused else None
+
+
+def _cautions(usable: Sequence[Metric]) -> list[str]:
+    return [caution for metric in usable for caution in metric.cautions]
+
+
+def _between(refused: Sequence[Metric]) -> Estimate | None:
+    """Where numbers lie that all repeats were refused: from the lowest to the highest end; None if one is open."""
+    if any((one.low is None) != (one.high is None) for one in refused):
+        return None
+    ends = [(one.low, one.high) for one in refused if one.low is not None and one.high is not None]
+    if not ends:
+        return None
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    words = f"refused a number: from the lowest to the highest end over {units.counted(len(ends), 'repeat')}"
+    middle = (low * high) ** 0.5
+    return Estimate(refused[0].unit, middle, low, high, n=len(ends), interval=words, bound=Bound.BETWEEN)
+
+
+def _contradiction(usable: Sequence[Metric]) -> str:
+    """A ceiling in one repeat and a floor in another leave no number between them; empty if there are not both."""
+    kinds = {bound: [metric for metric in usable if bound_of(metric) is bound] for bound in Bound}
+    least, below = kinds[Bound.AT_LEAST], kinds[Bound.BELOW]
+    if not least or not below:
+        return ""
+    over, under = min(metric.value for metric in least), max(metric.value for metric in below)
+    return (
+        f"unknown: at least {units.quantity(over, least[0].unit)} in {len(least)} of {len(usable)} repeats, "
+        f"below {units.quantity(under, below[0].unit)} in {len(below)}"
+    )
+
+
+def _notes(usable: Sequence[Metric], found: Estimate) -> list[str]:
+    """Every repeat's own notes, but for what the estimate's interval says already; of several bounds the first."""
+    if found.bound is not Bound.FOUND:
+        return [next(metric.note for metric in usable if bound_of(metric) is not Bound.FOUND)]
+    parts = [part for metric in usable for part in metric.note.split("; ")]
+    return [part for part in parts if part not in found.interval]
+
+
+def _left_out(numbers: Sequence[Metric], usable: Sequence[Metric]) -> str:
+    lost = len(numbers) - len(usable)
+    if not lost:
+        return ""
+    return f"{lost} of {len(numbers)} repeats left out: {DISTURBED}"
+
+
+def bound_of(metric: Metric) -> Bound:
+    """How a metric's value is to be read. One that does not say so and has one end only is a bound."""
+    if metric.bound is not None:
+        return metric.bound
+    if (metric.low is None) == (metric.high is None):
+        return Bound.FOUND
+    return Bound.AT_LEAST if metric.high is None else Bound.BELOW
+
+
+def estimate(metrics: Sequence[Metric]) -> Estimate:
+    """One metric over its repeats, none of them refused.
+
+    The value is the median. The interval is taken at the lower ends for its low and at the
+    upper ends for its high: so it is never narrower than what one search leaves open. A single
+    "at least" leaves it open above, a single "below" open below.
+    """
+    values = [metric.value for metric in metrics]
+    lows = [metric.value if metric.low is None else metric.low for metric in metrics]
+    highs = [metric.value if metric.high is None else metric.high for metric in metrics]
+    bounds = {bound_of(metric) for metric in metrics}
+    bound = next((one for one in (Bound.AT_LEAST, Bound.BELOW) if one in bounds), Bound.FOUND)
+    n = len(values)
+    known = n > 1 or metrics[0].low is not None or metrics[0].high is not None
+    # One repeat with one end only is open at the other, and so is the median of all.
+    open_above = Bound.AT_LEAST in bounds or any(one.high is None and one.low is not None for one in metrics)
+    open_below = Bound.BELOW in bounds or any(one.low is None and one.high is not None for one in metrics)
+    low, high, words = _ends(values, lows, highs, metrics[0].note)
+    if min(lows) >= 0:
+        low = max(low, 0.0)
+    return Estimate(
+        unit=metrics[0].unit,
+        value=median_interval(values).centre,
+        low=low if known and not open_below else None,
+        high=high if known and not open_above else None,
+        n=n,
+        interval=words if known else "",
+        trimmed_mean=without_extremes(values),
+        bound=bound,
+    )
+
+
+def _ends(
+    values: Sequence[float], lows: Sequence[float], highs: Sequence[float], note: str
+) -> tuple[float, float, str]:
+    n = len(values)
+    if n == 1:
+        return lows[0], highs[0], note or "of the one measurement"
+    low, high = median_interval(lows), median_interval(highs)
+    widened = n >= FEWEST_FOR_INTERVAL and list(lows) != list(highs)
+    return low.low, high.high, low.words() + (", widened by each one's own bounds" if widened else "")

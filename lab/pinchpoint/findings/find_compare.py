@@ -1,0 +1,265 @@
+"""Findings that set one thing beside another: compare, cost, method."""
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+
+from pinchpoint.findings.find_shape import refused_rate, said
+from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.scenario import Factor, Level
+from pinchpoint.model.series import Series, along, factor_of, published_for, series
+from pinchpoint.model.study import Bound, Curve, CurvePoint, Estimate, Finding, FindingRequest, Study
+from pinchpoint.model.terms import is_rate
+from pinchpoint.stats.ratio import Ratio, ratio
+
+CYCLES = "cycles per packet"
+
+
+def compare(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """`group` over `against` at their largest common level, series by series."""
+    for mine, other, level in _pairs(curves, request, request.metric):
+        over, under = _estimate(mine, level, request.metric), _estimate(other, level, request.metric)
+        found = ratio(over, under)
+        if over is None or under is None:
+            continue
+        at = f" at {along(mine.factor, level)}" if level is not None else ""
+        label = f" ({mine.label})" if mine.label else ""
+        numbers = f"{said(over)} and {said(under)}"
+        if found is None:
+            of = f"{request.metric} of {request.group} to that of {request.against}{at}{label}"
+            text = f"The ratio of the {of} is unknown: {numbers}."
+            yield Finding(text, warning=True)
+            continue
+        beside = _published_ratio(study, mine, other, level, request.metric)
+        yield Finding(
+            f"The {request.metric} of {request.group} is {found} that of {request.against}{at}{label}: "
+            f"{numbers}{beside}.",
+            warning=False,
+        )
+        yield from _not_compared(request, mine, other, level)
+
+
+def _not_compared(request: FindingRequest, mine: Series, other: Series, level: Level | None) -> Iterator[Finding]:
+    """That both groups have only relative rates at a larger level: no ratio of their references is known."""
+    related = _common(mine, other, RELATIVE) if is_rate(request.metric) else []
+    if level is None or level not in related or related[-1] == level:
+        return
+    yield Finding(
+        f"{request.group} and {request.against} are not compared at {along(mine.factor, related[-1])}: their relative "
+        "rates there are multiples of two references that were not measured beside each other.",
+        warning=True,
+    )
+
+
+def _pairs(
+    curves: Mapping[str, Curve], request: FindingRequest, metric: str
+) -> Iterator[tuple[Series, Series, Level | None]]:
+    """Series of both groups with the same other levels, and the largest level at which both have the metric."""
+    one, two = curves.get(request.group), curves.get(request.against)
+    if one is None or two is None:
+        return
+    if not request.factor and (factor_of(one, "") is None or factor_of(two, "") is None):
+        mine, other = _single(one), _single(two)
+        if mine and other:
+            yield mine, other, None
+        return
+    controls = series(two, request.factor)
+    for mine in series(one, request.factor):
+        for other in controls:
+            if all(mine.others.get(name, level) == level for name, level in other.others.items()):
+                common = _common(mine, other, metric)
+                if common:
+                    yield mine, other, common[-1]
+
+
+def _single(curve: Curve) -> Series | None:
+    factor = factor_of(curve, "")
+    if factor is None and len(curve.points) == 1:
+        return Series(curve, Factor("", "", (), falling=False), {}, curve.points)
+    parts = series(curve) if factor else ()
+    return parts[0] if len(parts) == 1 and len(parts[0].points) == 1 else None
+
+
+def _common(mine: Series, other: Series, metric: str) -> list[Level]:
+    theirs = {level for level, _ in other.having(metric)}
+    return [level for level, _ in mine.having(metric) if level in theirs]
+
+
+def _point(part: Series, level: Level | None) -> CurvePoint | None:
+    return part.points[0] if level is None else part.at(level)
+
+
+def _estimate(part: Series, level: Level | None, metric: str) -> Estimate | None:
+    point = _point(part, level)
+    return point.estimates.get(metric) if point else None
+
+
+def _published_ratio(study: Study, mine: Series, other: Series, level: Level | None, metric: str) -> str:
+    over = _published_at(study, mine, level, metric)
+    under = _published_at(study, other, level, metric)
+    if over is None or under is None or under[1] <= 0:
+        return ""
+    at = "" if level is None or over[0] == level else f" at {units.level(over[0])}"
+    return f"; published: {units.times(over[1] / under[1])}{at}" if over[0] == under[0] else ""
+
+
+def _published_at(study: Study, part: Series, level: Level | None, metric: str) -> tuple[Level, float] | None:
+    """The published point at the level, else the last one; for a curve without factors the only one."""
+    if level is None or not part.factor.name:
+        values = [
+            p.value
+            for one in study.published
+            if one.group == part.curve.group and one.metric == metric
+            for p in one.points
+        ]
+        return ("", values[0]) if len(values) == 1 else None
+    for _, points in published_for(study.published, part, metric):
+        return next(((x, y) for x, y in points if x == level), points[-1])
+    return None
+
+
+def cost(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """What the group's packets cost above the control group's, and how much of its lower rate that explains.
+
+    A core that is saturated carries clock / cycles per packet, so the ratio of rates that
+    the cycles predict is the inverse ratio of cycles; the prediction is compared with the
+    measured ratio of rates.
+    """
+    for mine, other, level in _pairs(curves, request, CYCLES):
+        if refusal := _refusal(mine, level) or _refusal(other, level):
+            where = f" at {along(mine.factor, level)}" if level is not None else ""
+            text = f"The extra cost of a packet of {request.group} over one of {request.against}{where} is unknown"
+            yield Finding(f"{text}, since the cycles belong to no rate: {refusal}.", warning=True)
+            continue
+        over, under = _estimate(mine, level, CYCLES), _estimate(other, level, CYCLES)
+        predicted = ratio(over, under)
+        if over is None or under is None or predicted is None:
+            continue
+        at = f" at {along(mine.factor, level)}" if level is not None else ""
+        more = over.value - under.value
+        words = "more" if more >= 0 else "fewer"
+        text = (
+            f"A packet of {request.group} costs {units.number(round(abs(more)))} cycles {words} "
+            f"than one of {request.against}{at} ({said(over)} against {said(under)})"
+        )
+        yield Finding(text + _explained(mine, other, level, request.metric, predicted) + ".", warning=False)
+
+
+def _refusal(part: Series, level: Level | None) -> str:
+    point = _point(part, level)
+    return refused_rate(point) if point else ""
+
+
+def _explained(mine: Series, other: Series, level: Level | None, metric: str, predicted: Ratio) -> str:
+    """Whether the cycles account for the ratio of the rates."""
+    slow, fast = _estimate(mine, level, metric), _estimate(other, level, metric)
+    measured = ratio(fast, slow)
+    if slow is None or fast is None or measured is None or predicted.value <= 0:
+        return ""
+    text = f"; the cycles predict a {metric} {predicted} lower, measured: {measured} lower"
+    if measured.bound is Bound.BETWEEN:
+        return f"{text} (a rate that was refused a number stays open, and with it how much they explain)"
+    if measured.bound is not Bound.FOUND:
+        return f"{text} (the generator ended first, so how much they explain stays open)"
+    if measured.value <= 1 or predicted.value <= 1:
+        return text
+    part = (1 - 1 / predicted.value) / (1 - 1 / measured.value)
+    return f"{text}: they explain {units.share(min(part, 9.99))} of the loss of rate"
+
+
+def method(study: Study, curves: Mapping[str, Curve], request: FindingRequest) -> Iterator[Finding]:
+    """Methods ordered by the metric, the best first: levels of the factor, or groups named by `against`.
+
+    Every one that was tried counts: one whose number is not known leaves open which is best.
+    """
+    groups = [request.group, *(name.strip() for name in request.against.split(",") if name.strip())]
+    unknown: Sequence[str] = ()
+    if request.against:
+        found, where = _by_group([curves[name] for name in groups if name in curves], request)
+    else:
+        curve = curves.get(request.group)
+        found, unknown, where = _by_level(curve, request) if curve else ([], (), "")
+    if not found or len(found) + len(unknown) < 2:
+        return
+    rising = less_is_better(request.metric, found[0][1].unit)
+    (best, first), *rest = sorted(found, key=lambda pair: pair[1].value, reverse=not rising)
+    level = [f"{name} {said(one)}" for name, one in rest if not _beats(first, one, rising)]
+    if level or unknown:
+        behind = [f"{name} {said(one)}" for name, one in rest if _beats(first, one, rising)]
+        tail = f"; behind: {'; '.join(behind)}" if behind else ""
+        contenders = "; ".join([f"{best} {said(first)}", *level, *unknown])
+        text = f"{request.metric}{where}: the best is unknown, among {contenders}"
+        yield Finding(f"{text}{tail}.", warning=True)
+        return
+    parts = []
+    for name, one in rest:
+        change = ratio(one, first) if rising else ratio(first, one)
+        parts.append(f"{name} {said(one)}" + (f" ({change} {'as much' if rising else 'less'})" if change else ""))
+    yield Finding(f"{request.metric}{where}: {best} is best with {said(first)}; {'; '.join(parts)}.", warning=False)
+
+
+RATES = ("fps", "bit/s", "1/s")
+MORE_IS_BETTER = (
+    *("longest burst", "average burst", "corrected buffer", "implied buffer"),
+    *("longest loss-free", "mean time between losses"),
+)
+
+_COSTS = ("loss", "lost", "windows with loss", "disturbed windows", "failed share", "retransmits", "growth")
+
+
+def less_is_better(metric: str, unit: str) -> bool:
+    """Costs are better small; of shares and counts those that count work, loss or repetition."""
+    name = metric.rpartition(": ")[2]
+    if unit in RATES or name.startswith(MORE_IS_BETTER):
+        return False
+    costs = name.startswith(_COSTS) or "busy" in name
+    return costs or unit in ("s", "ns", "cycles", "bytes")
+
+
+def _beats(one: Estimate, other: Estimate, less: bool) -> bool:
+    """Whether neither a bound nor the intervals leave open which of two is better."""
+    (low, high), (other_low, other_high) = _ends(one), _ends(other)
+    return high < other_low if less else low > other_high
+
+
+def _ends(found: Estimate) -> tuple[float, float]:
+    low = found.value if found.low is None else found.low
+    high = found.value if found.high is None else found.high
+    return (-math.inf if found.bound is Bound.BELOW else low, math.inf if found.bound is Bound.AT_LEAST else high)
+
+
+def _by_group(group_curves: Sequence[Curve], request: FindingRequest) -> tuple[list[tuple[str, Estimate]], str]:
+    """Each group at the largest level that all have; at its only point if it has no factor."""
+    points = [
+        {
+            p.levels.get(request.factor, ""): p.estimates[request.metric]
+            for p in curve.points
+            if request.metric in p.estimates
+        }
+        for curve in group_curves
+    ]
+    if len(points) < 2:
+        return [], ""
+    common = [level for level in points[0] if all(level in other for other in points)]
+    if not common:
+        return [], ""
+    at = f" at {units.level(common[-1])}" if common[-1] != "" else ""
+    return [(curve.group, one[common[-1]]) for curve, one in zip(group_curves, points, strict=True)], at
+
+
+def _by_level(curve: Curve, request: FindingRequest) -> tuple[list[tuple[str, Estimate]], list[str], str]:
+    """Each level with its number, those that were tried and have none with the reason, and where that is."""
+    parts = series(curve, request.factor)
+    if not parts:
+        return [], [], ""
+    # Where most methods have a number; of several such places the last, which has the largest levels.
+    best = max(reversed(parts), key=lambda part: len(part.having(request.metric)))
+    at = f" at {best.label}" if best.label else ""
+    found = [(units.level(level), one) for level, one in best.having(request.metric)]
+    return found, [_unknown(best, point, request.metric) for point in best.without(request.metric)], at
+
+
+def _unknown(part: Series, point: CurvePoint, metric: str) -> str:
+    """A level whose number is not known, with the reason if there is one."""
+    why = point.notes.get(metric, "") or point.reason.partition("\n")[0]
+    return f"{units.level(point.levels[part.factor.name])} unknown" + (f" ({why.rstrip('.')})" if why else "")

@@ -1,0 +1,192 @@
+"""Trends over stored runs: what may be compared, its change points, and what changed there; pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+
+from pinchpoint.findings import differences
+from pinchpoint.findings.curves import DISTURBED, bound_of, metrics_of, of_repeats
+from pinchpoint.findings.find_compare import less_is_better
+from pinchpoint.model.comparison import Difference
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import Outcome, Rate, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.study import Bound, Estimate
+from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
+from pinchpoint.stats.change_points import FEWEST_VALUES
+from pinchpoint.stats.change_points import segments as cut
+from pinchpoint.stats.estimate import median_interval
+
+StoredRun = tuple[RunInfo, RunResult]
+
+_NOT_COMPARED = frozenset({"memory"})  # a MiB more or less
+_MODES_APART = 1.5  # two distances of the cores that differ by more are two modes of the machine
+_MOST_DIFFERENCES = 3  # named of one run
+
+
+@dataclass(frozen=True)
+class _Measured:
+    """One scenario in one run: its repeats, and what they were measured on."""
+
+    info: RunInfo
+    repeats: tuple[ScenarioResult, ...]
+    plain: differences.Plain  # the effective scenario
+    found: Mapping[str, Estimate]  # by metric
+    notes: Mapping[str, str]
+
+    @property
+    def rates(self) -> Mapping[str, Rate]:
+        return {rate.name: rate for one in self.repeats for rate in one.rates}
+
+
+def trends(
+    stored: Sequence[StoredRun], scenarios: Sequence[str] = (), metrics: Sequence[str] = ()
+) -> tuple[Trend, ...]:
+    """The trends of these scenarios and metrics, or of all scenarios and of each one's main metrics.
+
+    Only runs whose scenario and rate have the definition of the newest run's are compared; the others are
+    named with what differs. Raises InputError if nothing was measured, or a scenario or metric is unknown.
+    """
+    by_name = _by_scenario(sorted(stored, key=_started))
+    unknown = [name for name in scenarios if name not in by_name]
+    if unknown or not by_name:
+        what = f"no run has measured {', '.join(unknown)}" if unknown else "no run has measured anything"
+        raise InputError(
+            what, f"measured: {', '.join(by_name)}" if by_name else "pinchpoint run --resume RUN finishes a run"
+        )
+    return tuple(
+        trend
+        for name, runs in by_name.items()
+        if not scenarios or name in scenarios
+        for trend in _trends(name, runs, metrics)
+    )
+
+
+def _started(run: StoredRun) -> datetime:
+    try:
+        return datetime.fromisoformat(run[0].started)
+    except ValueError as error:
+        raise InputError(f"{run[0].run_id}: run.json: started: {run[0].started!r} is no time") from error
+
+
+def _by_scenario(stored: Sequence[StoredRun]) -> dict[str, list[_Measured]]:
+    found: dict[str, list[_Measured]] = {}
+    for info, result in stored:
+        points: dict[str, list[ScenarioResult]] = {}
+        for one in result.scenarios:
+            if one.outcome is Outcome.MEASURED:
+                points.setdefault(_name(one), []).append(one)
+        plains = {str(plain.get("name")): plain for plain in info.scenarios}
+        for name, repeats in points.items():
+            both = of_repeats(repeats)
+            plain = plains.get(repeats[0].scenario, {})
+            found.setdefault(name, []).append(_Measured(info, tuple(repeats), plain, both.estimates, both.notes))
+    return found
+
+
+def _name(one: ScenarioResult) -> str:
+    """The name that all repeats of a point share: that of the first."""
+    return one.scenario.removesuffix(f".r{one.repeat}") if one.repeat > 1 else one.scenario
+
+
+def _trends(name: str, runs: Sequence[_Measured], metrics: Sequence[str]) -> Iterator[Trend]:
+    newest = runs[-1]
+    wanted = metrics or tuple(newest.rates) or tuple(newest.found)[:1]
+    known = dict.fromkeys(metric for run in runs for metric in (*run.rates, *run.found))
+    if unknown := [metric for metric in wanted if metric not in known]:
+        raise InputError(f"{name}: no metric {', '.join(unknown)}", f"its metrics: {', '.join(known)}")
+    for metric in wanted:
+        yield _trend(name, metric, runs)
+
+
+def _trend(name: str, metric: str, runs: Sequence[_Measured]) -> Trend:
+    reasons = [(run, _incomparable(metric, run, runs[-1])) for run in runs]
+    kept = [run for run, reason in reasons if not reason]
+    points = tuple(_run(metric, run, before) for before, run in zip([None, *kept], kept, strict=False))
+    levels = tuple(_segment(points, one.first, one.end) for one in cut([one.value for one in points]) if points)
+    unit = next((run.found[metric].unit for run in kept), "")
+    rate = runs[-1].rates.get(metric)
+    return Trend(
+        scenario=name,
+        metric=metric,
+        unit=unit,
+        definition=rate.definition if rate else "",
+        runs=points,
+        segments=levels,
+        changes=tuple(_change(old, new, points, less_is_better(metric, unit)) for old, new in pairwise(levels)),
+        left_out=tuple(f"{run.info.run_id}: {reason}" for run, reason in reasons if reason),
+        fewest=FEWEST_VALUES,
+    )
+
+
+def _incomparable(metric: str, run: _Measured, newest: _Measured) -> str:
+    """Why this run's number is no point of the newest one's series; empty if it is."""
+    if run.plain != newest.plain:  # seldom, and long to look through
+        if other := differences.defining(run.plain, newest.plain):
+            return f"another definition: {_words(other)}"
+        if other := differences.scenarios(run.plain, newest.plain):
+            return f"another scenario: {_words(other)}"
+    mine, its = run.rates.get(metric), newest.rates.get(metric)
+    if mine and its and mine.definition != its.definition:
+        return f"another definition: {mine.definition}"
+    found = run.found.get(metric)
+    if found is None:
+        return run.notes.get(metric) or "not measured"
+    if found.bound is not Bound.FOUND:
+        return run.notes.get(metric) or str(found.bound).replace("_", " ")
+    return (run.notes.get(metric) or DISTURBED) if _is_disturbed(metric, run) else ""
+
+
+def _is_disturbed(metric: str, run: _Measured) -> bool:
+    """Whether no undisturbed trial is behind any repeat: an estimate rests on such numbers only for want of others."""
+    found = [one for repeat in run.repeats for one in metrics_of(repeat) if one.name == metric]
+    return all(one.disturbed for one in found if bound_of(one) is not Bound.REFUSED)
+
+
+def _words(other: Sequence[Difference]) -> str:
+    lines = [f"{one.what} {one.a}, now {one.b}" for one in other]
+    more = f" and {len(lines) - _MOST_DIFFERENCES} more" if len(lines) > _MOST_DIFFERENCES else ""
+    return "; ".join(lines[:_MOST_DIFFERENCES]) + more
+
+
+def _run(metric: str, run: _Measured, before: _Measured | None) -> TrendRun:
+    found = run.found[metric]
+    changed = _changed(before, run) if before else ()
+    return TrendRun(run.info.run_id, run.info.started, found.value, found.low, found.high, changed)
+
+
+def _changed(before: _Measured, now: _Measured) -> tuple[str, ...]:
+    """What the two runs were measured on, where it differs: `kernel 6.1 -> 6.2`."""
+    old, new = _conditions(before), _conditions(now)
+    lines = [
+        f"{key} {old.get(key, 'none')} -> {new.get(key, 'none')}"
+        for key in {**old, **new}
+        if old.get(key) != new.get(key)
+    ]
+    near, far = sorted((_distance_ns(before), _distance_ns(now)))
+    if near and far / near > _MODES_APART:
+        apart = " -> ".join(f"{_distance_ns(run):.0f} ns" for run in (before, now))
+        lines.append(f"cores apart {apart}")
+    return tuple(lines)
+
+
+def _conditions(run: _Measured) -> dict[str, str]:
+    host = {key: value for key, value in run.info.host.items() if key not in _NOT_COMPARED}
+    return {**host, **run.info.versions}
+
+
+def _distance_ns(run: _Measured) -> float:
+    """Of the cores, the median over repeats; 0 if it was not measured."""
+    known = sorted(one.cache_line.median_ns for one in run.repeats if one.cache_line)
+    return known[len(known) // 2] if known else 0.0
+
+
+def _segment(points: Sequence[TrendRun], first: int, end: int) -> TrendSegment:
+    found = median_interval([point.value for point in points[first:end]])
+    return TrendSegment(first, end, found.centre, found.low, found.high, found.words("runs"))
+
+
+def _change(old: TrendSegment, new: TrendSegment, points: Sequence[TrendRun], less: bool) -> TrendChange:
+    point = points[new.first]
+    ratio = new.value / old.value if old.value else None
+    return TrendChange(point.run_id, point.started, ratio, (new.value > old.value) is less, point.changed)

@@ -1,0 +1,97 @@
+"""How long forwarding stood still while something happened to the DUT. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pinchpoint.measure.build.metrics import Carried, disturbance
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.stats.estimate import median_interval
+
+_MOST_REASONS = 3
+NAMES = ("blocked time", "longest silence", "longest gap", "action time", "lost frames")
+
+
+@dataclass(frozen=True)
+class Happened:
+    """One action under traffic."""
+
+    quiet: Carried  # before it
+    during: Carried  # from a moment before it to a moment after it
+    took_s: float  # the action, until what does it has returned and shows
+
+
+def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
+    """Transmissions that follow each other as one, each with when it began, in seconds of one clock.
+
+    Between two of them there was no link to send to: what fell due then, at the rate of the first, counts as
+    offered and lost. Silence goes on to the first frame of the later one, which is as late as frames before it are
+    missing.
+    """
+    (began_s, whole), *later = parts
+    rate_fps = whole.offered / whole.duration_s if whole.duration_s else 0.0
+    for next_s, part in later:
+        away_s = max(0.0, next_s - began_s - whole.duration_s)
+        silent_s = away_s + (part.duration_s if part.longest_gap_s is None else part.longest_gap_s)
+        whole = Carried(
+            offered=whole.offered + round(rate_fps * away_s) + part.offered,
+            received=whole.received + part.received,
+            duration_s=whole.duration_s + away_s + part.duration_s,
+            longest_gap_s=max(silent_s, whole.longest_gap_s or 0.0),
+            missed=whole.missed + part.missed,
+            engine_gaps_s=whole.engine_gaps_s + part.engine_gaps_s,
+            longest_silence_s=max(silent_s, whole.longest_silence_s or 0.0, part.longest_silence_s or 0.0),
+            engine_longest_s=max(whole.engine_longest_s, part.engine_longest_s),
+            parts=whole.parts + part.parts,
+        )
+    return whole
+
+
+def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:
+    """A repeat's figures, and why its blocked time is unknown; empty if it is known."""
+    found = disturbance(one.quiet, one.during)
+    figures = [Metric("action time", "s", one.took_s, note="until its command has returned and it shows")]
+    figures.append(Metric("lost frames", "count", float(one.during.lost)))
+    if isinstance(found, str):
+        return tuple(figures), found
+    low_s = max(0.0, found.blocked_s - found.engine_s)
+    note = "lost frames / offered rate, less the loss before"
+    figures.insert(0, Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note))
+    if (silence_s := one.during.longest_silence_s) is not None:
+        least_s = max(0.0, silence_s - one.during.engine_longest_s)
+        closed = one.during.parts == 1
+        before = "" if closed else ", what passed before its link went not counted"
+        note = f"in which a port delivered nothing{before}; the interval leaves out the engine's longest pause"
+        figures.append(Metric("longest silence", "s", silence_s, least_s, silence_s if closed else None, note))
+    if found.longest_gap_s is not None:
+        figures.append(Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence"))
+    return tuple(figures), ""
+
+
+def together(made: Sequence[Measurement]) -> tuple[Metric, ...]:
+    """The figures of all valid repeats: medians with their intervals; of the disturbed ones if none was valid."""
+    valid = [one for one in made if one.validity is TrialValidity.VALID] or made
+    values: dict[str, list[float]] = {}
+    notes: dict[str, str] = {}
+    units: dict[str, str] = {}
+    for one in valid:
+        for metric in one.metrics:
+            values.setdefault(metric.name, []).append(metric.value)
+            notes[metric.name], units[metric.name] = metric.note.split(";")[0], metric.unit
+    found = []
+    for name in NAMES:
+        if name in values:
+            middle = median_interval(values[name])
+            note = "; ".join(filter(None, (notes[name], middle.words())))
+            found.append(Metric(name, units[name], middle.centre, middle.low, middle.high, note))
+    return tuple(found)
+
+
+def warnings(made: Sequence[Measurement], asked: int) -> tuple[str, ...]:
+    """What to mind about the figures."""
+    valid = sum(one.validity is TrialValidity.VALID for one in made)
+    if valid >= asked:
+        return ()
+    reasons: Mapping[str, None] = dict.fromkeys(one.reason for one in made if one.reason)
+    shown = "" if valid else " The figures are of disturbed repeats."
+    return (f"{valid} of {asked} repeats valid; {'; '.join(list(reasons)[:_MOST_REASONS])}.{shown}",)

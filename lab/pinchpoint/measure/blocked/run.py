@@ -1,0 +1,141 @@
+"""The measure `blocked`: how long forwarding stands still while something happens to the DUT."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from pinchpoint.dut.device import Action
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.blocked import metrics as blocking
+from pinchpoint.measure.build.metrics import judged
+from pinchpoint.measure.build.run import Stopper
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
+from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Blocked, Scenario
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+from pinchpoint.observe.snapshot import Observation, together
+
+WARM_UP_S = 0.5
+PHASE = "blocked"
+
+
+def measure_blocked(bench: Standing) -> ScenarioResult:
+    """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
+    scenario = bench.scenario
+    blocked = blocked_of(scenario)
+    stopper = Stopper()
+    bench.on_stoppable(stopper)
+    bench.record.note_facts(bench.live.versions())
+    bench.listener.phase(PHASE, blocked.repeats)
+
+    def repeat(number: int) -> Measurement:
+        stopper.check()
+        found = _repeat(bench, blocked, number, stopper)
+        bench.record.keep_measurement(found)
+        bench.listener.measurement_ends(found)
+        return found
+
+    spare = min(blocked.repeats, scenario.search.max_repeats)
+    made = all_repeats(bench.recorded.measurements, blocked.repeats, spare, repeat)
+    metrics, warnings = blocking.together(made), blocking.warnings(made, blocked.repeats)
+    told = any(one.name == blocking.NAMES[0] for one in metrics)
+    failed = "" if told else f"no blocked time: {'; '.join(warnings)}\n  hint: lower blocked.load_fps"
+    return result_of(scenario, (), Found(metrics, warnings, (), failed), time.monotonic() - bench.began)
+
+
+def all_repeats(
+    recorded: Sequence[Measurement], wanted: int, spare: int, repeat: Callable[[int], Measurement]
+) -> list[Measurement]:
+    """All repeats, until `wanted` are valid or `spare` more than are missing have been made; `repeat` makes number n.
+
+    Valid ones of an interrupted run are not made again. Its disturbed ones stay in the record, but use up no
+    spare one: a run that is resumed because of them would end with them at once.
+    """
+    made = list(recorded)
+    most = len(made) + wanted - _valid(made) + spare
+    while _valid(made) < wanted and len(made) < most:
+        made.append(repeat(len(made) + 1))
+    return made
+
+
+def _valid(made: Sequence[Measurement]) -> int:
+    return sum(one.validity is TrialValidity.VALID for one in made)
+
+
+def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) -> Measurement:
+    scenario, check = bench.scenario, stopper.check
+    identity = f"{scenario.name}-{number:04d}"
+    bench.listener.measurement_begins(identity, WARM_UP_S + QUIET_S + blocked.before_s + blocked.after_s)
+    started, began = datetime.now(UTC), time.monotonic()
+    action = bench.live.action(blocked, bench.setup.resources)
+    action.prepare(check)
+    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
+    bracket = Bracket([CpuTime(LOCAL, cpus), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    happened, seen = _under_traffic(bench, blocked, action, bracket, check)
+    action.restore(check)
+    metrics, cannot = blocking.metrics(happened)
+    found = Measurement(
+        id=identity,
+        scenario=scenario.name,
+        kind=str(scenario.measure),
+        repeat=number,
+        started=started.isoformat(),
+        wall_s=time.monotonic() - began,
+        metrics=metrics,
+        account={"blocked": asdict(blocked), **asdict(happened)},
+        observed=seen.flat(),
+        pmds=(),
+        validity=TrialValidity.NOISY_HOST if cannot else TrialValidity.VALID,
+        reason=cannot,
+    )
+    return found if cannot else judged(found, seen.elapsed_s, LOCAL.ticks_per_s())
+
+
+def _under_traffic(
+    bench: Standing, blocked: Blocked, action: Action, bracket: Bracket, check: Callable[[], None]
+) -> tuple[blocking.Happened, Observation]:
+    """Let it happen while frames are sent, and see what the host does meanwhile."""
+    sending = background(bench, None, blocked.load_fps, renewed=action.ends_processes)
+    with sending as traffic, kept_off(_used(bench.scenario)):
+        traffic.warm_up(WARM_UP_S, check)
+        traffic.start(check)
+        bracket.open()
+        _wait(blocked.before_s, check)
+        # Of a process that ends nobody can be asked afterwards what time it took.
+        observed = [bracket.turn()] if action.ends_processes else []
+        began = time.monotonic()
+        action.act(check)
+        took_s = time.monotonic() - began
+        _wait(blocked.after_s, check)
+        seen = traffic.finish(began, check)
+        observed.append(bracket.close())  # while the engine is there, whose time is the bench's
+    if seen.quiet is None or seen.building is None:
+        raise EngineError("nothing was sent", "see engine.log in the run folder")
+    return blocking.Happened(seen.quiet, seen.building, took_s), together(observed)
+
+
+def _used(scenario: Scenario) -> frozenset[int]:
+    """CPUs of what sends and of what forwards: the action's commands stay off them where there are others."""
+    return frozenset({*scenario.engine.cpus, *scenario.dut.cpus})
+
+
+def _wait(for_s: float, check: Callable[[], None]) -> None:
+    until = time.monotonic() + for_s
+    while (left_s := until - time.monotonic()) > 0:
+        check()
+        time.sleep(min(LOOK_S, left_s))
+
+
+def blocked_of(scenario: Scenario) -> Blocked:
+    """The scenario's table. Raises InputError if there is none."""
+    if scenario.blocked is None:
+        raise InputError(f'{scenario.path}: measure = "blocked" needs a table [blocked]', "see docs/scenario.md")
+    return scenario.blocked

@@ -1,0 +1,179 @@
+"""What one build comes to: its figures as metrics, and what to mind about them. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from pinchpoint.account.validity import GAP_MAJORITY
+from pinchpoint.measure.sockets import windows
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.scenario import Build
+from pinchpoint.model.trial import TrialValidity
+
+GROWS = 1.5  # times the first quarter's time per item: more than runs on a shared machine differ
+QUIET_LOSS = 0.001  # share of the load lost before building: more of it is not building's doing
+SHORTEST_S = 1.0  # of what the host's part is a share: of less time, a tick of 10 ms would be a large one
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What making took of the machine; 0 bytes where there is no such process."""
+
+    switch_before_bytes: int  # resident memory of the device's process
+    switch_after_bytes: int
+    lab_peak_bytes: int | None  # while making; None: the kernel cannot tell it of a part of a process's life
+    switch_cpu_s: float
+    commands_cpu_s: float  # of the processes that made the items
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What became of steady traffic, as the engine counted it."""
+
+    offered: int
+    received: int
+    duration_s: float  # of the sending
+    longest_gap_s: float | None  # in the received sequence of any one stream; None: nothing was received
+    missed: int  # frames that came and that the engine's own ports dropped
+    engine_gaps_s: float  # in which cores of the engine stood still, those for longer than their rings absorb
+    longest_silence_s: float | None = None  # in which a port delivered nothing; None: not countable
+    engine_longest_s: float = 0.0  # the longest pause of a core of the engine
+    parts: int = 1  # transmissions that follow each other
+
+    @property
+    def lost(self) -> int:
+        """Frames that did not come back; a duplicate makes up for none."""
+        return max(0, self.offered - self.received)
+
+    @property
+    def loss(self) -> float | None:
+        """Share of the offered; None if nothing was offered."""
+        return self.lost / self.offered if self.offered else None
+
+
+@dataclass(frozen=True)
+class Disturbance:
+    """What making did to traffic."""
+
+    blocked_s: float  # lost frames / offered rate, less what was lost as well while nothing was made
+    engine_s: float  # of it, at most so much is the engine's own doing
+    longest_gap_s: float | None
+
+
+def disturbance(quiet: Carried, building: Carried) -> Disturbance | str:
+    """From the traffic before and while all is made; or why nothing can be said of it."""
+    if quiet.loss is None or not building.offered or building.duration_s <= 0:
+        return "no blocked time: the engine could offer no frame"
+    if quiet.loss > QUIET_LOSS:
+        return (
+            f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything happened; "
+            "see that the rules forward it, or lower load_fps"
+        )
+    rate_fps = building.offered / building.duration_s
+    lost = max(0.0, building.lost - quiet.loss * building.offered)
+    own = min(lost, max(float(building.missed), building.engine_gaps_s * rate_fps))
+    if own and own >= GAP_MAJORITY * lost:
+        return (
+            f"no blocked time: {units.frames(round(lost))} frames were lost, and the engine itself missed "
+            f"{units.frames(building.missed)} and stood still for {units.nanoseconds(building.engine_gaps_s * 1e9)}"
+        )
+    return Disturbance(lost / rate_fps, own / rate_fps, building.longest_gap_s)
+
+
+@dataclass(frozen=True)
+class Built:
+    """One making and removal of all items."""
+
+    build: Build
+    shown_by: str  # whoever says whether all items are there, with the verb
+    returned_s: float
+    visible_s: float
+    growth: float | None
+    removed_s: float  # until none showed any more
+    removal_growth: float | None
+    usage: Usage
+    disturbance: Disturbance | None  # None: no traffic went through, or nothing can be said of it
+    taken_s: tuple[float | None, ...]  # when each probed rule took its first frame; None: not at all
+    taken_within_s: float  # how finely that is known
+    look_s: float = 0.0  # how long looking whether all show took: visible_s may be later by so much
+
+
+def metrics(built: Built) -> tuple[Metric, ...]:
+    """The figures that curves are drawn from."""
+    count, usage = built.build.count, built.usage
+    found = [
+        Metric("build time", "s", built.returned_s, note="until the last command returned"),
+        _visible(built),
+        Metric("build rate", "1/s", count / built.returned_s),
+        Metric("time per item", "s", built.returned_s / count),
+        Metric("removal time", "s", built.removed_s, note=f"until {built.shown_by} none of them"),
+        Metric("commands' processor time", "s", usage.commands_cpu_s),
+    ]
+    if usage.lab_peak_bytes is not None:
+        found.append(Metric("lab peak memory", "bytes", float(usage.lab_peak_bytes), note="while making"))
+    if built.growth is not None:
+        found.append(Metric("growth", "share", built.growth, note="time per item, last quarter / first quarter"))
+    if built.removal_growth is not None:
+        found.append(Metric("removal growth", "share", built.removal_growth))
+    if built.build.what != "veths":  # of which the switch knows nothing
+        each = (usage.switch_after_bytes - usage.switch_before_bytes) / count
+        found.append(Metric("switch memory per item", "bytes", each))
+        found.append(Metric("switch processor time", "s", usage.switch_cpu_s))
+    return (*found, *_traffic(built))
+
+
+def _visible(built: Built) -> Metric:
+    earliest_s = max(built.returned_s, built.visible_s - built.look_s)
+    note = f"until {built.shown_by} all of them; the interval is the last look at it"
+    return Metric("visible time", "s", built.visible_s, earliest_s, built.visible_s, note)
+
+
+def _traffic(built: Built) -> Iterator[Metric]:
+    taken = [seconds for seconds in built.taken_s if seconds is not None]
+    if taken:
+        probed = f"{len(taken)} of {len(built.taken_s)} probed rules, known to {built.taken_within_s * 1e3:.0f} ms"
+        note = f"until the datapath forwarded by it; {probed}"
+        yield Metric("first frame time", "s", max(taken), min(taken), max(taken), note)
+    if built.disturbance is not None:
+        found, note = built.disturbance, "lost frames / offered rate, less the loss before building"
+        low_s = found.blocked_s - found.engine_s
+        if found.engine_s:
+            note += "; the interval is what the engine's own pauses and drops may have cost"
+        yield Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note)
+        if found.longest_gap_s is not None:
+            yield Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence")
+
+
+def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement:
+    """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
+
+    `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
+    place, so its metrics stay, with a caution.
+    """
+    noise = windows.noise(found.observed, max(made_s, SHORTEST_S), ticks_per_s)
+    if not noise:
+        return found
+    metrics = tuple(
+        replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
+        for metric in found.metrics
+    )
+    return replace(found, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
+
+
+def warnings(found: Measurement, why_slower: str) -> tuple[str, ...]:
+    """Sentences about what the figures of `found` do not say by themselves.
+
+    `why_slower` is why time per item may grow with their number; empty if that is not known.
+    """
+    lines = [f"the host disturbed this build: {found.reason}"] if found.reason else []
+    growth = next((metric.value for metric in found.metrics if metric.name == "growth"), None)
+    if growth is not None and growth > GROWS:
+        reason = why_slower or "for a reason that is not known"
+        lines.append(f"time per item grew {growth:.1f} x from the first to the last quarter; likely {reason}")
+    probes, refused = found.account.get("probes"), found.account.get("refused")
+    taken = probes["taken_s"] if isinstance(probes, Mapping) else ()
+    if untaken := sum(seconds is None for seconds in taken):
+        lines.append(f"{untaken} of {len(taken)} probed rules took no frame")
+    if isinstance(refused, str) and refused:
+        lines.append(refused)
+    return tuple(lines)

@@ -1,0 +1,240 @@
+"""The measure `build`: many rules, ports or veth pairs made and removed, on a bench that stands."""
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
+from typing import Any
+
+from pinchpoint.bench.resource import Daemon
+from pinchpoint.bulk import needs
+from pinchpoint.bulk.making import FIRST_ADDRESS, Bulk, Timed, timed_make, timed_removal
+from pinchpoint.bulk.veths import Veths
+from pinchpoint.dut.device import Items, made_by
+from pinchpoint.dut.registry import device_of
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
+from pinchpoint.host.usage import OwnMemory, Process, children_s
+from pinchpoint.measure.build import metrics as building
+from pinchpoint.measure.build.metrics import Built, Disturbance, Usage
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.traffic import Background, Probes, Traffic, background
+from pinchpoint.measure.trial import Interrupted
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.scenario import Build
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+
+GUESS_S = 10.0  # of one build, for the progress display
+
+
+class Stopper:
+    """Turns a signal into Interrupted at the next place where building may stop, a fraction of a second on."""
+
+    def __init__(self) -> None:
+        self._stopping = False
+
+    def stop(self) -> None:
+        """For signal handlers."""
+        self._stopping = True
+
+    def check(self) -> None:
+        """Raises Interrupted once it was asked to stop."""
+        if self._stopping:
+            raise Interrupted("interrupted", "pinchpoint run --resume RUN makes this build again")
+
+
+def measure_build(bench: Standing) -> ScenarioResult:
+    """Make all items, see when they show, remove them. Raises Interrupted, BenchError, DutError or EngineError.
+
+    A build that an interrupted run finished is answered from its record, also one that the host disturbed.
+    """
+    found = next((one for one in bench.recorded.measurements if one.validity is not TrialValidity.ABORTED), None)
+    if found is None:
+        stopper = Stopper()
+        bench.on_stoppable(stopper)
+        found = _measure(bench, stopper)
+        bench.record.keep_measurement(found)
+        bench.listener.measurement_ends(found)
+    return _result(bench, found)
+
+
+def _measure(bench: Standing, stopper: Stopper) -> Measurement:
+    scenario, build = bench.scenario, _build(bench)
+    identity = f"{scenario.name}-0001"
+    bench.record.note_facts(bench.live.versions())
+    bench.listener.measurement_begins(identity, GUESS_S)
+    started, began = datetime.now(UTC), time.monotonic()
+    probes = probes_of(build)
+    with ExitStack() as held:
+        bulk = held.enter_context(items(bench, probes))
+        traffic = None
+        if probes or build.load_fps:
+            traffic = held.enter_context(background(bench, probes, build.load_fps))
+            # What makes the items must not take the CPUs of what sends and forwards; the engine has its own by now.
+            held.enter_context(kept_off(_cpus(bench)))
+        built, account, seen = _make(bench, bulk, traffic, stopper)
+    used = {f"build/{name}": float(value) for name, value in asdict(built.usage).items() if value is not None}
+    found = Measurement(
+        id=identity,
+        scenario=scenario.name,
+        kind=str(scenario.measure),
+        repeat=scenario.point.repeat,
+        started=started.isoformat(),
+        wall_s=time.monotonic() - began,
+        metrics=building.metrics(built),
+        account=account,
+        observed={**seen, **used},
+        pmds=(),
+        validity=TrialValidity.VALID,
+        reason="",
+    )
+    return building.judged(found, built.visible_s, LOCAL.ticks_per_s())
+
+
+def _make(
+    bench: Standing, bulk: Bulk, traffic: Background | None, stopper: Stopper
+) -> tuple[Built, Mapping[str, object], Mapping[str, float]]:
+    """Make all, account for the traffic and the host meanwhile, remove all."""
+    build, check = _build(bench), stopper.check
+    switch = _process(bench)
+    if traffic is not None:
+        traffic.start(check)
+    bracket = Bracket([CpuTime(LOCAL, _cpus(bench)), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    before_bytes, cpu_s, commands_s = switch.resident_bytes(), switch.cpu_s(), children_s()
+    own = OwnMemory()
+    bracket.open()
+    began = time.monotonic()
+    made = timed_make(bulk, build.count, check)
+    observed = bracket.close().flat()
+    usage = Usage(
+        switch_before_bytes=before_bytes,
+        switch_after_bytes=switch.resident_bytes(),
+        lab_peak_bytes=own.peak_bytes(),
+        switch_cpu_s=switch.cpu_s() - cpu_s,
+        commands_cpu_s=children_s() - commands_s,
+    )
+    seen = traffic.finish(began, check) if traffic is not None else None
+    removed = timed_removal(bulk, build.count, check)
+    probes, disturbed = probes_of(build), _disturbance(seen)
+    built = Built(
+        build=build,
+        shown_by=_items(bench).shown_by,
+        returned_s=made.returned_s,
+        visible_s=made.visible_s,
+        growth=made.growth,
+        removed_s=removed.visible_s,
+        removal_growth=removed.growth,
+        look_s=made.look_s,
+        usage=usage,
+        disturbance=disturbed if isinstance(disturbed, Disturbance) else None,
+        taken_s=seen.taken_s if seen else (),
+        taken_within_s=probes.interval_s if probes else 0.0,
+    )
+    return built, _account(built, made, removed, seen), observed
+
+
+def _cpus(bench: Standing) -> tuple[int, ...]:
+    """The bench's own: of what sends and of what forwards."""
+    return tuple(sorted({*bench.scenario.engine.cpus, *bench.scenario.dut.cpus}))
+
+
+def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
+    if seen is None or seen.quiet is None or seen.building is None:
+        return None
+    return building.disturbance(seen.quiet, seen.building)
+
+
+def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) -> dict[str, object]:
+    """Everything that the metrics were made from, as plain data."""
+
+    def plain(timed: Timed) -> dict[str, object]:
+        steps = [[step.items, step.seconds] for step in timed.steps]
+        return {
+            "returned_s": timed.returned_s,
+            "visible_s": timed.visible_s,
+            "look_s": timed.look_s,
+            "steps": steps,
+        }
+
+    account: dict[str, Any] = {"build": asdict(built.build), "making": plain(made), "removal": plain(removed)}
+    if built.taken_s:
+        account["probes"] = {"taken_s": list(built.taken_s), "within_s": built.taken_within_s}
+    if seen is not None and seen.quiet is not None and seen.building is not None:
+        account["load"] = {"quiet": asdict(seen.quiet), "building": asdict(seen.building)}
+        account["quiet_loss"] = seen.quiet.loss
+        disturbed = _disturbance(seen)
+        account["refused"] = disturbed if isinstance(disturbed, str) else ""
+    return account
+
+
+def _result(bench: Standing, found: Measurement) -> ScenarioResult:
+    scenario = bench.scenario
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        rates=(),
+        latency=(),
+        pmds=(),
+        verdict=None,
+        generator_ceiling_fps=None,
+        trials=0,
+        invalid_trials={},
+        traffic_s=0.0,
+        wall_s=time.monotonic() - bench.began,
+        cache_line=None,
+        warnings=building.warnings(found, _items(bench).why_slower.get(_build(bench).method, "")),
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=str(scenario.measure),
+        outcome=Outcome.MEASURED,
+        reason="",
+        metrics=found.metrics,
+    )
+
+
+@contextmanager
+def items(bench: Standing, probes: Probes | None) -> Iterator[Bulk]:
+    """What the scenario's `[build]` asks for, ready to be made; the bench takes away what is left of it."""
+    build = _build(bench)
+    if build.what == "veths":
+        netns = needs.veth_namespaces(bench.setup.places.bench_id)
+        yield Veths(*netns, build.count, build.method, build.concurrency)
+        return
+    with bench.live.items(build, probed=probes is not None) as found:
+        yield found
+
+
+def _items(bench: Standing) -> Items:
+    """What is known of what the scenario makes."""
+    return made_by(device_of(bench.scenario).keys)[_build(bench).what]
+
+
+def probes_of(build: Build) -> Probes | None:
+    """The rules to probe: spread evenly, the first and the last among them."""
+    count = min(build.probe_rules, build.count)
+    if build.what != "flows" or not count:
+        return None
+    step = (build.count - 1) // (count - 1) if count > 1 else 1
+    last = int(IPv4Address(FIRST_ADDRESS)) + build.count - 1
+    return Probes(last - step * (count - 1), step, count)
+
+
+def _build(bench: Standing) -> Build:
+    scenario = bench.scenario
+    if scenario.build is None:
+        raise InputError(f'{scenario.path}: measure = "build" needs a table [build]', "see docs/scenario.md")
+    return scenario.build
+
+
+def _process(bench: Standing) -> Process:
+    """The device's own; one that has none holds no memory and takes no time."""
+    name = device_of(bench.scenario).freezing(bench.scenario).daemon
+    daemons = [one for one in bench.setup.resources if isinstance(one, Daemon) and one.name == name]
+    return Process(LOCAL, name, daemons[0].pidfile if daemons else None)

@@ -1,0 +1,174 @@
+"""What bursts come to: whether one was back to back, the buffer that follows, what lost the first frames. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from statistics import stdev
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.rfc2544 import BurstResult, BurstTest
+from pinchpoint.model.trial import Cause, Drop, Trial, TrialValidity
+from pinchpoint.stats.estimate import FEWEST_FOR_INTERVAL, median_interval
+
+CAUGHT_UP = 0.05  # share of a burst that the DUT may have forwarded while the engine stood still within it
+FIRST_TURN_S = 1e-6  # a pause that begins before is the first turn of the engine's loop
+FASTER = 1.02  # times the DUT's throughput that a burst must at least have: below it nothing need be buffered
+MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
+
+
+def from_first_frame(trial: Trial, *, paced: bool) -> Trial:
+    """The burst, timed from its first frames; discarded if the engine stood still too long after them.
+
+    Frames leave at the end of a turn of the engine's loop, and its first turn, through cold caches, takes as long
+    as several others: before it ends there is no burst. In a later pause the DUT catches up, at most with what was
+    sent before it: what such a burst shows may be longer by as much than the truth. That is judged by the pauses
+    alone, whatever was lost, so that discarding favours neither answer.
+    """
+    length_s = trial.sent_duration_s
+    gaps = [(at_s, ns / 1e9) for worker in trial.witness.workers for at_s, ns in worker.gaps_longest if at_s < length_s]
+    before_s = max((gap_s for at_s, gap_s in gaps if at_s < FIRST_TURN_S), default=0.0)
+    if before_s < length_s:
+        trial = replace(trial, sent_duration_s=length_s - before_s)
+        if not paced:  # nobody intended that load: it is as high as it is
+            trial = replace(trial, load_fps=trial.intended / trial.sent_duration_s)
+    if trial.validity is not TrialValidity.VALID:
+        return trial
+    sent_fps = trial.offered_fps
+    later = [(at_s - before_s, gap_s) for at_s, gap_s in gaps if at_s >= FIRST_TURN_S]
+    caught_up = sum(max(0.0, min(at_s, gap_s)) * sent_fps for at_s, gap_s in later)
+    if caught_up <= CAUGHT_UP * trial.offered:
+        return trial
+    stood = units.seconds(sum(gap_s for _, gap_s in later))
+    reason = f"the engine's core stood still for {stood} within the {units.seconds(length_s)} of the burst"
+    return replace(trial, validity=TrialValidity.NOISY_HOST, cause=Cause.BURST_INTERRUPTED, reason=reason)
+
+
+def not_faster(rate_fps: float, ndr: Rate | None, given_fps: float | None) -> str:
+    """Why frames at this rate would be no burst to the DUT; empty if they are."""
+    if ndr is not None and ndr.status is RateStatus.AT_LEAST:
+        return (
+            f"no burst is faster than the DUT: its NDR is at least {units.fps(ndr.quoted_fps)} ({ndr.reason}), and a "
+            f"burst reaches {units.fps(rate_fps)}"
+        )
+    carried_fps = given_fps if ndr is None else ndr.quoted_fps
+    if carried_fps is None or rate_fps >= FASTER * carried_fps:
+        return ""
+    return (
+        f"no burst is faster than the DUT: a burst reaches {units.fps(rate_fps)}, and the DUT carries "
+        f"{units.fps(carried_fps)} without loss for as long as one likes"
+    )
+
+
+def throughput(ndr: Rate | None, given_fps: float | None) -> tuple[float | None, str]:
+    """The throughput for the correction, and which one it is; None with the reason."""
+    if ndr is None:
+        return given_fps, "as burst.throughput_fps gives it; of what trial length is not known"
+    if ndr.status is not RateStatus.FOUND or ndr.quoted_fps is None:
+        return None, f"no NDR, and so no correction: {ndr.reason}"
+    return ndr.quoted_fps, f"NDR, {ndr.definition}"
+
+
+def burst_result(
+    tests: Sequence[BurstTest], rate_fps: float, rate_words: str, carried: tuple[float | None, str]
+) -> BurstResult:
+    """The tests together, with the buffer times of RFC 9004.
+
+    implied = average burst / rate; corrected = implied x (1 - throughput / rate): the DUT went on
+    forwarding while the burst came in, so only that share of it had to be held.
+    """
+    throughput_fps, words = carried
+    result = BurstResult(tuple(tests), rate_fps, rate_words, throughput_fps, words, None, None)
+    if not tests or not rate_fps:
+        return result
+    implied_s = result.average / rate_fps
+    corrected_s = None if throughput_fps is None else max(0.0, implied_s * (1 - throughput_fps / rate_fps))
+    return replace(result, implied_s=implied_s, corrected_s=corrected_s)
+
+
+def metrics(found: BurstResult, ndr: Rate | None) -> tuple[Metric, ...]:
+    """The figures that curves are drawn from; none without a test."""
+    return tuple(_metrics(found, ndr)) if found.tests else ()
+
+
+def _metrics(found: BurstResult, ndr: Rate | None) -> Iterator[Metric]:
+    lengths = [float(test.longest) for test in found.tests]
+    open_ended = sum(test.lost_at is None for test in found.tests)
+    n = units.counted(len(lengths), "test")
+    if open_ended:
+        yield Metric("longest burst", "count", found.average, min(lengths), None, _open(open_ended, len(lengths)))
+    elif len(lengths) == 1:
+        yield Metric("longest burst", "count", found.average, lengths[0], found.tests[0].lost_at, "frames; one test")
+    else:
+        middle = median_interval(lengths)
+        kind = "its 95 % interval by ranks" if len(lengths) >= FEWEST_FOR_INTERVAL else "their range"
+        note = f"frames; median of {n}, and {kind}"
+        yield Metric("longest burst", "count", middle.centre, middle.low, middle.high, note)
+    yield Metric("average burst", "count", found.average, note="frames; what RFC 9004 corrects")
+    yield Metric("shortest of the tests", "count", min(lengths), note="frames")
+    yield Metric("longest of the tests", "count", max(lengths), note="frames")
+    if len(lengths) > 1:
+        yield Metric("burst standard deviation", "count", stdev(lengths), note=f"frames, over {n}")
+    rates = [test.rate_fps for test in found.tests if test.rate_fps is not None]
+    yield Metric(
+        "burst rate",
+        "fps",
+        found.rate_fps,
+        min(rates, default=None),
+        max(rates, default=None),
+        f"{found.rate_words}; median of {n}",
+    )
+    if found.throughput_fps is not None:
+        bounds = (None, None) if ndr is None else (ndr.lower_fps, ndr.upper_fps)
+        name = "given throughput" if ndr is None else "NDR"
+        yield Metric(name, "fps", found.throughput_fps, *bounds, found.throughput_words)
+    if found.implied_s is not None:
+        yield Metric("implied buffer time", "s", found.implied_s, note="longest burst / burst rate")
+    if found.corrected_s is not None:
+        note = "implied buffer time x (1 - throughput / burst rate), RFC 9004"
+        yield Metric("corrected buffer time", "s", found.corrected_s, note=note)
+        frames = found.corrected_s * found.rate_fps
+        yield Metric("corrected buffer", "count", frames, note="frames; corrected buffer time x burst rate")
+
+
+def _open(open_ended: int, tests: int) -> str:
+    return f"at least: bursts of burst.max_frames lost nothing in {open_ended} of {units.counted(tests, 'test')}"
+
+
+def verdict(found: BurstResult, trials: Sequence[Trial], ring: int) -> Verdict:
+    """What lost the first frames of bursts that were too long; `ring` is the smallest between engine and DUT."""
+    if all(test.lost_at is None for test in found.tests):
+        headline = f"bursts of up to {units.number(found.average)} frames lost nothing; no longer one was tried"
+        return Verdict(Limit.SEARCH_MAXIMUM, headline, (), (), ())
+    valid = [trial for trial in trials if trial.validity is TrialValidity.VALID and trial.burst_frames and trial.lost]
+    lost = sum(trial.lost for trial in valid)
+    drops: dict[str, Drop] = {}
+    by_name: Counter[str] = Counter()
+    for trial in valid:
+        for drop in (drop for hop in trial.ledger.hops for drop in hop.drops):
+            drops[drop.name] = drop
+            by_name[drop.name] += drop.frames
+    evidence = (
+        f"{units.frames(lost)} frames lost in {units.counted(len(valid), 'burst')} that were too long",
+        *(f"{units.frames(count)} of them: {name} ({drops[name].counter})" for name, count in by_name.most_common(4)),
+        *_buffer(found, ring),
+    )
+    ids = tuple(trial.id for trial in valid)
+    longest = f"beyond {units.number(round(found.average))} frames at {units.fps(found.rate_fps)}"
+    name, most = by_name.most_common(1)[0] if by_name else ("", 0)
+    if not lost or most < MAJORITY * lost:
+        return Verdict(
+            Limit.UNEXPLAINED, f"unexplained: no counter names what bursts {longest} lost", evidence, (), ids
+        )
+    return Verdict(Limit.NAMED_DROP, f"bursts {longest} overflow: {name}", evidence, (), ids)
+
+
+def _buffer(found: BurstResult, ring: int) -> Iterator[str]:
+    if found.corrected_s is None:
+        return
+    held = found.corrected_s * found.rate_fps
+    yield (
+        f"the buffer that follows, {units.number(round(held))} frames, is {held / ring:.2f} times the smallest ring "
+        f"between engine and DUT ({units.frames(ring)})"
+    )

@@ -1,0 +1,134 @@
+"""Frame loss rate against offered load (RFC 2544, 26.3): points with intervals, figures, verdict. Pure.
+
+Losses come in bursts, so frames are no independent draws and no binomial interval holds for
+their share; trials are. The number of a point is the median of its trials, and its interval
+rests on their ranks: that covers the median whatever the distribution, modes and zeros
+included (estimate.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from statistics import median
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Limit, Rate, RateStatus
+from pinchpoint.model.rfc2544 import LossPoint
+from pinchpoint.model.trial import Trial
+from pinchpoint.stats.estimate import median_interval
+
+COLLAPSE = 0.95  # of the highest forwarded rate: a DUT that forwards less under more load loses by being overloaded
+
+
+def point(share: float, load_fps: float, trials: Sequence[Trial], reason: str) -> LossPoint:
+    """One load from its valid trials; `reason` says why there are no more of them."""
+    if not trials:
+        return unknown(share, load_fps, load_fps, reason)
+    losses = [max(0.0, trial.loss_ratio) for trial in trials]
+    forwarded = [trial.received / trial.sent_duration_s for trial in trials]
+    loss, through, n = median_interval(losses), median_interval(forwarded), len(trials)
+    covers = units.share(min(loss.coverage, through.coverage))
+    return LossPoint(
+        share=share,
+        load_fps=load_fps,
+        offered_fps=median(trial.offered_fps for trial in trials),
+        loss=loss.centre,
+        loss_low=loss.low,
+        loss_high=loss.high,
+        forwarded_fps=through.centre,
+        forwarded_low=through.low,
+        forwarded_high=through.high,
+        trials=n,
+        lossless=not any(trial.lost > 0 for trial in trials),
+        interval=f"median of {n} trials, and its {covers} interval" if n > 1 else "one trial",
+        reason=reason,
+        generator_limited=False,
+    )
+
+
+def unknown(
+    share: float, load_fps: float, offered_fps: float, reason: str, *, generator_limited: bool = False
+) -> LossPoint:
+    """A load whose loss is unknown."""
+    nothing = (None,) * 6
+    return LossPoint(share, load_fps, offered_fps, *nothing, 0, False, "", reason, generator_limited)
+
+
+def is_over(points: Sequence[LossPoint]) -> bool:
+    """Whether the last two loads, the highest first, lost nothing."""
+    return len(points) > 1 and all(one.lossless for one in points[-2:])
+
+
+def loss_free(points: Sequence[LossPoint]) -> tuple[LossPoint | None, LossPoint | None]:
+    """(the highest load below all that lost, the load above it that lost); None where there is none."""
+    judged = [one for one in points if one.loss is not None]
+    losing = [one for one in judged if not one.lossless]
+    lowest_losing = losing[-1] if losing else None
+    free = [one for one in judged if lowest_losing is None or one.load_fps < lowest_losing.load_fps]
+    return (free[0] if free else None), lowest_losing
+
+
+def as_rate(points: Sequence[LossPoint], duration_s: float) -> Rate:
+    """The loss-free load in the words of a search, for its verdict."""
+    free, losing = loss_free(points)
+    lower = free.offered_fps if free else None
+    if losing is not None:
+        status = RateStatus.FOUND if free else RateStatus.BELOW_MINIMUM
+        reason = "" if free else "lost frames even at the lowest load of the curve"
+        return Rate(0.0, status, lower, losing.offered_fps, duration_s, duration_s, reason)
+    limited = next((one.reason for one in points if one.generator_limited), "")
+    status = RateStatus.AT_LEAST if free else RateStatus.REFUSED
+    reason = limited or ("no load of the curve lost a frame" if free else "no load could be judged")
+    by = Limit.GENERATOR if limited else Limit.SEARCH_MAXIMUM
+    return Rate(0.0, status, lower, None, duration_s, duration_s, reason, limited_by=by if free else None)
+
+
+def metrics(points: Sequence[LossPoint]) -> tuple[Metric, ...]:
+    """The figures that curves of sweeps are drawn from."""
+    judged = [one for one in points if one.loss is not None]
+    return tuple(_metrics(points, judged)) if judged else ()
+
+
+def _metrics(points: Sequence[LossPoint], judged: Sequence[LossPoint]) -> Iterator[Metric]:
+    free, losing = loss_free(points)
+    if free is not None:
+        above = "the interval ends at the next load, which lost" if losing else "at least: no load above it lost"
+        note = f"{above}; {units.counted(free.trials, 'trial')} of it lost nothing"
+        upper = losing.offered_fps if losing else None
+        yield Metric("loss-free load", "fps", free.offered_fps, free.offered_fps, upper, note)
+    elif losing is not None:
+        note = "below the lowest load of the curve, which lost frames"
+        yield Metric("loss-free load", "fps", losing.offered_fps, None, losing.offered_fps, note)
+    top = judged[0]
+    yield Metric("max load", "fps", top.offered_fps, note=f"{top.share:.3g} of 100 % load, as offered")
+    best = max(judged, key=lambda one: one.forwarded_fps or 0.0)
+    if best.forwarded_fps and top.forwarded_fps is not None:
+        low, high, note = best.forwarded_low, best.forwarded_high, f"at {_load(best)}; {best.interval}"
+        yield Metric("highest forwarded", "fps", best.forwarded_fps, low, high, note)
+        note = "forwarded at the highest load / highest forwarded"
+        yield Metric("overload forwarding", "share", top.forwarded_fps / best.forwarded_fps, note=note)
+    for one in judged:
+        assert one.loss is not None
+        assert one.forwarded_fps is not None
+        yield Metric(f"loss at {_load(one)}", "share", one.loss, one.loss_low, one.loss_high, one.interval)
+        forwarded = (one.forwarded_fps, one.forwarded_low, one.forwarded_high)
+        yield Metric(f"forwarded at {_load(one)}", "fps", *forwarded, one.interval)
+
+
+def _load(one: LossPoint) -> str:
+    return f"{one.share * 100:.3g} % load"
+
+
+def warnings(points: Sequence[LossPoint]) -> Iterator[str]:
+    """Sentences about what the figures do not say by themselves."""
+    for one in points:
+        if one.reason:
+            yield f"{_load(one)} ({units.fps(one.load_fps)}): {one.reason}"
+    judged = [one for one in points if one.forwarded_fps is not None]
+    for above, below in pairwise(judged):
+        if above.forwarded_high and below.forwarded_low and above.forwarded_high < COLLAPSE * below.forwarded_low:
+            yield (
+                f"forwarding falls under overload: {units.fps(above.forwarded_fps)} at {_load(above)}, "
+                f"{units.fps(below.forwarded_fps)} at {_load(below)}"
+            )
+            return

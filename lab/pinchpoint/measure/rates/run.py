@@ -1,0 +1,210 @@
+"""The measure `rates`: warm up, search, latency, verdict, on a bench that stands."""
+
+import math
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from pinchpoint.account.cache_line import distance, of_trial
+from pinchpoint.account.neighbour import of_trials
+from pinchpoint.account.rejection import Rejections, held_back, of_search
+from pinchpoint.account.unexplained import unexplained_share
+from pinchpoint.causes.ceiling import held_against, in_mode
+from pinchpoint.causes.modes import explained
+from pinchpoint.causes.verdict import verdict
+from pinchpoint.dut.registry import device_of
+from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
+from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.model import units
+from pinchpoint.model.result import (
+    Ceiling,
+    LatencyPoint,
+    Outcome,
+    Rate,
+    RateStatus,
+    ScenarioResult,
+)
+from pinchpoint.model.scenario import Scenario, SearchMethod
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.search import SearchOutcome, find_rates
+from pinchpoint.search.repeat import until_valid
+from pinchpoint.search.slices import slice_s
+from pinchpoint.stats.metrics import of_rates
+
+MANY_LAPSES = 0.1  # share of the trials from which there is a warning
+MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a search found, and its trials."""
+
+    outcome: SearchOutcome
+    searched: Sequence[Trial]
+    ceiling: Ceiling | None = None  # the generator's highest that is known
+
+    @property
+    def most_offered_fps(self) -> float | None:
+        """By a generator that kept up."""
+        valid = (trial.offered_fps for trial in self.searched if trial.validity is TrialValidity.VALID)
+        return max(valid, default=None)
+
+
+def measure_rates(bench: Standing) -> ScenarioResult:
+    """NDR, PDRs and latency of the bench's scenario. Raises what a trial raises, finished trials kept."""
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+        return measure_scenario(bench.scenario, measurer, bench.listener, bench.began, bench.ceilings)
+
+
+def measure_scenario(
+    scenario: Scenario, measurer: Measurer, listener: Listener, began: float, ceilings: Sequence[Ceiling] = ()
+) -> ScenarioResult:
+    """All trials of one scenario on a bench that stands, and what follows from them.
+
+    `ceilings` are the generator's own on a bench of this shape, one for each mode of the cores that was met.
+    """
+    listener.phase(WARM_UP, 1)
+    not_learnt = warm_up(scenario, measurer)
+    listener.phase("search", expected_trials(scenario))
+    found = _search(scenario, measurer, ceilings)
+    listener.phase("latency", len(scenario.latency.at))
+    latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
+    result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
+    return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
+
+
+def _search(scenario: Scenario, measurer: Measurer, ceilings: Sequence[Ceiling]) -> _Found:
+    """The search's outcome and its trials, its rates compared with the generator's highest known ceiling."""
+    is_sliced = scenario.search.method is SearchMethod.THRESHOLD
+
+    def measure(duration_s: float, load_fps: float) -> Trial:
+        return measurer.trial("search", duration_s, load_fps, OverTime(slice_s(duration_s)) if is_sliced else None)
+
+    first = len(measurer.trials)
+    if scenario.search.method is SearchMethod.MLRSEARCH:  # it never tries a load above a ceiling that is too low
+        here_ns = of_trial(measurer.latest) if measurer.latest else None
+        ceilings = [one for one in ceilings if in_mode([one], here_ns)]
+    outcome = find_rates(measure, scenario.search, time.monotonic, ceilings=ceilings)
+    ceiling = max(ceilings, key=lambda one: one.fps, default=None)
+    found = _Found(outcome, measurer.trials[first:], ceiling)
+    rates = held_against(outcome.rates, ceiling, found.most_offered_fps)
+    return replace(found, outcome=replace(outcome, rates=rates))
+
+
+def searched_ndr(scenario: Scenario, measurer: Measurer) -> Rate:
+    """The NDR alone, for a measure whose loads are shares of it."""
+    return _search(scenario, measurer, ()).outcome.rates[0]
+
+
+def expected_trials(scenario: Scenario) -> int:
+    """About how many trials a search takes, for the time estimate.
+
+    Ours takes all of search.max_traffic_s where the rate moves, and a fraction where it does not: the latter is noticed
+    as soon as one unit has finished. MLRsearch takes 1.7 x its goal's own.
+    """
+    search = scenario.search
+    if search.method is SearchMethod.THRESHOLD:
+        return math.ceil(search.max_traffic_s / search.trial_duration_s)
+    return round(1.7 * search.duration_sum_s / search.trial_duration_s) + 4
+
+
+def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer) -> LatencyPoint:
+    """Latency at a share of the NDR; where the cores were meanwhile stands beside it."""
+    ndr = found.outcome.rates[0]
+    if ndr.quoted_fps is None:
+        return LatencyPoint(share, 0.0, "", None, f"no NDR to take {share:.0%} of")
+    load_fps = share * ndr.quoted_fps
+
+    def measure(duration_s: float, load: float) -> Trial:
+        return measurer.trial("latency", duration_s, load)
+
+    repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
+    trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
+    note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
+    if not note and trial.lost:
+        note = f"lost {units.loss(trial.loss_ratio)} of its frames"
+    return LatencyPoint(
+        share, load_fps, trial.id, trial.latency, note, trial.witness.loopback, of_trial(trial), trial.validity
+    )
+
+
+def _summary(
+    scenario: Scenario, trials: Sequence[Trial], found: _Found, latency: tuple[LatencyPoint, ...], wall_s: float
+) -> ScenarioResult:
+    outcome, searched = found.outcome, found.searched
+    invalid = Counter(str(trial.validity) for trial in trials if trial.validity is not TrialValidity.VALID)
+    cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
+    limit = _at_the_limit(outcome.rates[0], searched)
+    rejections = of_search(searched)
+    figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
+    modes = explained(searched, outcome.track)
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=str(scenario.measure),
+        outcome=Outcome.MEASURED,
+        reason="",
+        metrics=(*figures, *rejections.metrics),
+        rates=outcome.rates,
+        latency=latency,
+        pmds=limit.pmds if limit else (),
+        verdict=verdict(
+            outcome.rates[0],
+            searched,
+            ring=min(port.ring for port in scenario.ports),
+            neighbour=of_trials(searched).sentence,
+            unexplained_ratio=scenario.validity.unexplained_ratio,
+        ),
+        generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
+        trials=len(trials),
+        invalid_trials=dict(invalid),
+        traffic_s=sum(trial.sent_duration_s for trial in trials),
+        wall_s=wall_s,
+        cache_line=cores,
+        warnings=_warnings(found, rejections, scenario),
+        modes=modes,
+        track=outcome.track,
+        unexplained_share=unexplained_share(searched),
+        ceiling=found.ceiling,
+        most_offered_fps=found.most_offered_fps,
+    )
+
+
+def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
+    """What a reader of the rates must know beside them, the gravest first."""
+    quoted_fps = next((rate.quoted_fps for rate in found.outcome.rates if rate.quoted_fps is not None), None)
+    held = held_back(found.searched, quoted_fps, scenario.search.relative_width)
+    every = (*rejections.warnings, _lapses(found.outcome.rates[0]), held, of_trials(found.searched).sentence)
+    return tuple(filter(None, every))
+
+
+def _lapses(ndr: Rate) -> str:
+    """That pauses spoil many trials whatever their load; empty if they do not."""
+    if ndr.lapse is None or ndr.lapse < MANY_LAPSES:
+        return ""
+    return (
+        f"{units.share(ndr.lapse)} of the trials lost frames whatever their load: the switch or its host pauses for "
+        "longer than the rings bear, and the rate is that between the pauses"
+    )
+
+
+def _at_the_limit(ndr: Rate, searched: Sequence[Trial]) -> Trial | None:
+    """The trial without loss whose load was nearest to the NDR; None without an NDR.
+
+    What a DUT does at any other load (it may lose nine frames in ten) is not what it does at its NDR.
+    """
+    quoted_fps = ndr.quoted_fps
+    if quoted_fps is None or ndr.status not in (RateStatus.FOUND, RateStatus.AT_LEAST):
+        return None
+    reached = [
+        trial for trial in searched if trial.validity is TrialValidity.VALID and trial.loss_ratio <= ndr.loss_ratio
+    ]
+    return min(reached, key=lambda trial: abs(trial.offered_fps - quoted_fps), default=None)

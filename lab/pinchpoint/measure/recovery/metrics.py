@@ -1,0 +1,159 @@
+"""How long frames are lost after an overload has ended (RFC 2544, section 26.5). Pure.
+
+A DUT that still loses frames at the end, or has come to forward none, did not recover while it was
+watched: its time is censored, known to be longer than that. All repeats are watched as
+long, so such times stand behind all others and the median needs no model of them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from statistics import median
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.scenario import Recovery
+from pinchpoint.model.study import Bound
+from pinchpoint.model.trial import Sample, Trial
+from pinchpoint.stats.estimate import median_interval
+
+STILL = 0.9  # of the time after the overload: a loss that late means that it did not recover
+
+
+@dataclass(frozen=True)
+class Recovered:
+    """One overload and what came after it."""
+
+    trial_id: str
+    time_s: float  # from the change of load to the last lost frame; 0: none was lost after it
+    within_s: float  # how finely that is known
+    lost_before: int  # by the first sample after the change
+    lost_after: int  # from then on
+    still: bool  # it still lost frames when the trial ended, and time_s is all that it was watched
+    silent: bool = False  # and none came back after the change
+
+
+def recovered(trial: Trial, recovery: Recovery) -> Recovered:
+    """From a trial whose load fell after `recovery.overload_s`.
+
+    A lost frame is timed by the next one of its stream that arrives: later by one interval
+    between frames and by the time on the way.
+    """
+    change_s, shares = recovery.overload_s, _shares(trial)
+    watched_s = max(0.0, trial.sent_duration_s - change_s)
+    time_s = max(0.0, _last_loss_s(trial) - change_s)
+    still = time_s > STILL * watched_s or never_overtaken(trial) > 0
+    at_change = _at(trial.samples, change_s)
+    lost_at_change = at_change.lost if at_change else None
+    lost_before = min(trial.lost, trial.lost if lost_at_change is None else lost_at_change)
+    rate_fps = trial.load_fps * recovery.reduced_share / recovery.overload_share * min(shares)
+    on_the_way_s = trial.latency.p99_ns / 1e9 if trial.latency else 0.0
+    return Recovered(
+        trial_id=trial.id,
+        time_s=watched_s if still else time_s,
+        within_s=1 / rate_fps + on_the_way_s,
+        lost_before=lost_before,
+        lost_after=trial.lost - lost_before,
+        still=still,
+        silent=still and _nothing_came(trial, at_change),
+    )
+
+
+def _nothing_came(trial: Trial, since: Sample | None) -> bool:
+    """Whether no frame came back since then; False if nobody knows."""
+    return since is not None and since.received is not None and trial.received <= since.received
+
+
+def _last_loss_s(trial: Trial) -> float:
+    """When the last frame was lost that a later one overtook; 0 if none was."""
+    return max((stream.last_loss_s or 0.0 for stream in trial.streams), default=0.0)
+
+
+def never_overtaken(trial: Trial) -> int:
+    """Lost frames that none came after: the engine cannot time them, but the last sample did not have them yet."""
+    if not trial.samples or _last_loss_s(trial) >= trial.samples[-1].elapsed_s:
+        return 0
+    return max(0, trial.lost - (trial.samples[-1].lost or 0))
+
+
+def _shares(trial: Trial) -> list[float]:
+    """Of the load, by stream."""
+    return [max(stream.offered, 1) / max(trial.offered, 1) for stream in trial.streams] or [1.0]
+
+
+def _at(samples: Sequence[Sample], change_s: float) -> Sample | None:
+    """The first sample after the change."""
+    return next((sample for sample in samples if sample.elapsed_s >= change_s), None)
+
+
+def host_did_it(trial: Trial, recovery: Recovery, ring: int) -> str:
+    """Whether a pause of the engine's core may have caused the last loss after the change; empty if not."""
+    rate_fps = trial.load_fps * recovery.reduced_share / recovery.overload_share
+    if never_overtaken(trial):
+        pause_s = _longest_pause_s(trial, trial.samples[-1].elapsed_s)
+        pause = units.nanoseconds(pause_s * 1e9)
+        return f"the last frames were lost by a {pause} pause of the engine's core" if pause_s * rate_fps > ring else ""
+    last_s = _last_loss_s(trial)
+    if last_s <= recovery.overload_s:
+        return ""
+    around = next((sample for sample in trial.samples if sample.elapsed_s >= last_s), None)
+    if around is None or around.gap_max_s * rate_fps <= ring:
+        return ""
+    pause = units.nanoseconds(around.gap_max_s * 1e9)
+    return f"the last loss, at {last_s:.3f} s, lies by a {pause} pause of the engine's core"
+
+
+def _longest_pause_s(trial: Trial, from_s: float) -> float:
+    """Of the engine's cores, seconds, from then on."""
+    gaps = (gap for worker in trial.witness.workers for gap in worker.gaps_longest)
+    return max((gap_ns / 1e9 for at_s, gap_ns in gaps if at_s + gap_ns / 1e9 >= from_s), default=0.0)
+
+
+def _time(found: Sequence[Recovered]) -> Metric:
+    """The median time; of a repeat that did not recover it is known only that it took longer than it was watched."""
+    ranked = sorted(found, key=lambda one: (one.still, one.time_s))
+    times = median_interval([inf if one.still else one.time_s for one in ranked])
+    notes = [times.words(), f"each known to {units.nanoseconds(max(one.within_s for one in found) * 1e9)}"]
+    unknown_s = min((one.time_s for one in found if one.still), default=inf)
+    if unknown_s < inf:
+        notes.insert(0, _not_recovered(found))
+    bound = Bound.AT_LEAST if ranked[len(ranked) // 2].still else Bound.FOUND
+    if bound is Bound.AT_LEAST:
+        notes[0] = f"at least: {notes[0]}"
+    centre = median(one.time_s for one in found)
+    low = min(times.low, unknown_s)
+    return Metric("recovery time", "s", centre, low, times.high if times.high < inf else None, "; ".join(notes), bound)
+
+
+def _not_recovered(found: Sequence[Recovered]) -> str:
+    still = [one for one in found if one.still]
+    watched_s = min(one.time_s for one in still)
+    return f"{len(still)} of {len(found)} repeats not recovered within {units.seconds(watched_s)}"
+
+
+def metrics(found: Sequence[Recovered], throughput_fps: float) -> tuple[Metric, ...]:
+    """The measure's figures; none without a repeat."""
+    if not found:
+        return ()
+    after = median_interval([float(one.lost_after) for one in found])
+    before = median_interval([float(one.lost_before) for one in found])
+    return (
+        _time(found),
+        Metric("lost after the overload", "count", after.centre, after.low, after.high, after.words()),
+        Metric("lost in the overload", "count", before.centre, before.low, before.high, before.words()),
+        Metric("throughput", "fps", throughput_fps, note="that the shares are of"),
+    )
+
+
+def warnings(found: Sequence[Recovered]) -> tuple[str, ...]:
+    """What to mind about the figures."""
+    lines = []
+    if any(one.still for one in found):
+        lines.append(f"{_not_recovered(found)}: they still lost frames at their end")
+    if silent := sum(one.silent for one in found):
+        lines.append(f"in {silent} of {len(found)} repeats the switch forwarded nothing after the overload")
+    if calm := sum(not one.lost_before for one in found):
+        lines.append(
+            f"{calm} of {len(found)} overloads lost nothing: raise recovery.overload_share, or the throughput is more"
+        )
+    return tuple(lines)

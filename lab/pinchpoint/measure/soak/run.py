@@ -1,0 +1,236 @@
+"""The measure `soak`: a long time at one load, in windows, on a bench that stands.
+
+It is one transmission, so that no second lies between two windows and every frame is
+accounted for. The engine's samples end the windows; each is kept as it ends. A resumed soak
+is a further transmission for the time that is left. A DUT that no longer answers does not end it:
+whether it still forwards is what a soak is about.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import witnesses
+from pinchpoint.host.priority import kept_off
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.run import expected_trials, searched_ndr
+from pinchpoint.measure.soak import metrics as diagnosis
+from pinchpoint.measure.soak.metrics import Window
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
+from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.model import units
+from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Rate, ScenarioResult
+from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
+from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.host import ticks_to_seconds
+
+PHASE = "soak"
+SHORTEST = 0.5  # of a window: less is not worth a transmission of its own
+
+
+class Windows:
+    """Makes a measurement of each window as its sample comes, and keeps it."""
+
+    def __init__(
+        self, scenario: Scenario, bracket: Bracket, keep: Callable[[Measurement], None], made: Sequence[Measurement]
+    ) -> None:
+        """`made` are those of an interrupted run; `keep` gets every new one."""
+        self._scenario = scenario
+        self._bracket = bracket
+        self._keep = keep
+        self._before = diagnosis.BEGIN
+        self._began = time.monotonic()
+        self._load_fps = 0.0
+        self._most_under_way = 0
+        self.made = list(made)
+        self.span_s = sum(one.span_s for one in self.all)
+        """Of all windows."""
+        self.went_back: dict[str, None] = {}
+        """Counters that were reset within a window."""
+        self.unanswered = ""
+        """When the DUT no longer answered, and what was asked; empty while it does."""
+
+    @property
+    def all(self) -> list[Window]:
+        """Every window so far."""
+        return diagnosis.corrected([diagnosis.read(one) for one in self.made])
+
+    @property
+    def load_fps(self) -> float | None:
+        """That windows were made at; None before the first."""
+        return diagnosis.read(self.made[0]).load_fps if self.made else None
+
+    def begin(self, load_fps: float) -> None:
+        """A transmission is about to start."""
+        self._before, self._began, self._load_fps = diagnosis.BEGIN, time.monotonic(), load_fps
+        self._most_under_way = diagnosis.under_way([port.ring for port in self._scenario.ports], load_fps)
+        self._bracket.open()
+
+    def heard(self, sample: Sample) -> None:
+        """A window has ended."""
+        self._end(diagnosis.settled(sample, self._most_under_way))
+
+    def finish(self, trial: Trial) -> None:
+        """The transmission has ended: what came after the last sample is a short window of its own."""
+        ends_s = max(trial.sent_duration_s, self._before.elapsed_s)
+        if trial.offered > self._before.offered or trial.lost != (self._before.lost or 0):
+            last = trial.samples[-1] if trial.samples else diagnosis.BEGIN
+            last = replace(last, offered=trial.offered, lost=trial.lost, received=trial.received)
+            self._end(replace(last, elapsed_s=ends_s))
+
+    def _end(self, sample: Sample) -> None:
+        seen = self._seen(sample.elapsed_s - self._before.elapsed_s)
+        steal_s = sum(
+            ticks_to_seconds(ticks)
+            for name, ticks in seen.items()
+            if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
+        )
+        ends, apart = (self._before, sample), len(self._scenario.engine.cpus) > 1
+        one = diagnosis.window(
+            self.span_s, self._load_fps, ends, seen, steal_s, device_of(self._scenario).loads, receives_apart=apart
+        )
+        self._before = sample
+        self.span_s += one.span_s
+        found = self._measurement(one, seen)
+        self.made.append(found)
+        self._keep(found)
+
+    def _seen(self, span_s: float) -> Mapping[str, float]:
+        """What changed in the window that ends; nothing once the DUT has not answered: each question takes seconds."""
+        if self.unanswered:
+            return {}
+        try:
+            seen = self._bracket.turn()
+        except DutError as error:
+            ended_s = self.span_s + span_s
+            self.unanswered = f"{ended_s:,.1f} s after the beginning the switch did not answer: {error.message}"
+            return {}
+        self.went_back |= dict.fromkeys(seen.went_back)
+        return seen.flat()
+
+    def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
+        number = len(self.made) + 1
+        began, self._began = self._began, time.monotonic()
+        reason = diagnosis.disturbed(one, smallest_ring(self._scenario))
+        return Measurement(
+            id=f"{self._scenario.name}-w{number:05d}",
+            scenario=self._scenario.name,
+            kind=str(MeasureKind.SOAK),
+            repeat=number,
+            started=datetime.now(UTC).isoformat(),
+            wall_s=self._began - began,
+            metrics=diagnosis.window_metrics(one),
+            account=diagnosis.account(one),
+            observed={name: value for name, value in seen.items() if value},
+            pmds=device_of(self._scenario).loads(seen, one.span_s),
+            validity=TrialValidity.NOISY_HOST if reason else TrialValidity.VALID,
+            reason=reason,
+        )
+
+
+def smallest_ring(scenario: Scenario) -> int:
+    """Between engine and DUT, in frames."""
+    return min(port.ring for port in scenario.ports)
+
+
+def measure_soak(bench: Standing) -> ScenarioResult:
+    """Loss over time at the scenario's load. Raises what a trial raises, finished windows kept."""
+    with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
+
+        def keep(found: Measurement) -> None:
+            bench.record.keep_measurement(found)
+            bench.listener.measurement_ends(found)
+
+        recorded = [one for one in bench.recorded.measurements if one.kind == MeasureKind.SOAK]
+        bracket = Bracket(witnesses(bench.setup, bench.live))
+        windows = Windows(bench.scenario, bracket, keep, recorded)
+        earlier = bench.recorded.trials
+        return soak_scenario(bench.scenario, measurer, windows, bench.listener, bench.began, earlier)
+
+
+def soak_scenario(
+    scenario: Scenario,
+    measurer: Measurer,
+    windows: Windows,
+    listener: Listener,
+    began: float,
+    earlier: Sequence[Trial] = (),
+) -> ScenarioResult:
+    """All of one soak on a bench that stands, and what follows from it; `earlier` are an interrupted run's trials."""
+    soak = soak_of(scenario)
+    listener.phase(WARM_UP, 1)
+    not_learnt = warm_up(scenario, measurer)
+    rates: tuple[Rate, ...] = ()
+    load_fps = soak.load_fps
+    if load_fps is None:
+        listener.phase("search", expected_trials(scenario))
+        rates = (searched_ndr(scenario, measurer),)
+        ndr_fps = rates[0].quoted_fps
+        load_fps = windows.load_fps or (None if ndr_fps is None else soak.share * ndr_fps)
+    if load_fps is None:
+        failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
+        return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
+    _send(soak, measurer, windows, load_fps, listener)
+    ring = smallest_ring(scenario)
+    found = Found(
+        diagnosis.metrics(windows.all, ring),
+        (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
+        rates,
+        "" if windows.made else "no window ended",
+    )
+    return result_of(scenario, measurer.trials, found, time.monotonic() - began)
+
+
+def _send(soak: Soak, measurer: Measurer, windows: Windows, load_fps: float, listener: Listener) -> None:
+    """One transmission of what is left of the time; nothing, if nothing is left.
+
+    Raises DutError if the DUT died and the transmission ended with it; one that is only silent is reported later.
+    """
+    left_s = soak.duration_s - windows.span_s
+    if left_s < SHORTEST * soak.window_s:
+        return
+    listener.phase(PHASE, 1)
+    windows.begin(load_fps)
+    try:
+        windows.finish(measurer.trial(PHASE, left_s, load_fps, OverTime(soak.window_s, windows.heard)))
+    except DutError as error:
+        sent = next((one for one in measurer.trials if one.phase == PHASE), None)
+        if sent is None:
+            raise
+        windows.finish(sent)
+        if soak.duration_s - windows.span_s < SHORTEST * soak.window_s:
+            return
+        for told in diagnosis.ending(windows.all):
+            error.add_note(told)
+        raise
+
+
+def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> Iterator[str]:
+    """What the account of a whole transmission says against it, the host's part left to the windows."""
+    for one in earlier:
+        if one.phase == PHASE and one.validity is TrialValidity.ABORTED and one.cause is not Cause.STOPPED:
+            yield f"{one.id}, before the run was resumed: {one.reason}"
+    if windows.unanswered:
+        yield f"{windows.unanswered}; windows from then on are without counters of switch and host"
+    if windows.went_back:
+        names = ", ".join(windows.went_back)
+        yield f"counters went back: a port or the switch was restarted, and what they counted is not known ({names})"
+    left_to_windows = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
+    for one in measurer.trials:
+        if one.phase == PHASE and one.validity not in left_to_windows:
+            yield f"{one.id}: {one.reason}"
+
+
+def soak_of(scenario: Scenario) -> Soak:
+    """The scenario's table. Raises InputError if there is none."""
+    if scenario.soak is None:
+        raise InputError(f'{scenario.path}: measure = "soak" needs a table [soak]', "see docs/scenario.md")
+    return scenario.soak

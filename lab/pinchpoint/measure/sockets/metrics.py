@@ -1,0 +1,159 @@
+"""The figures of socket workloads: of one window, and of all windows of a scenario together."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from pinchpoint.engine.histogram import merged
+from pinchpoint.findings.curves import estimate
+from pinchpoint.measure.sockets.windows import MOST_FAILED, Window
+from pinchpoint.model import units
+from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
+from pinchpoint.model.result import Limit
+from pinchpoint.model.study import Bound, Estimate
+from pinchpoint.model.trial import PmdLoad
+
+FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
+MANY_ITEMS = 100
+_OF_FLOWS = ("datapath flows", "datapath masks")
+NONE_VALID = "every window was disturbed by the host"
+
+
+def of_window(window: Window, own: Iterable[Metric], handled: int | None) -> tuple[Metric, ...]:
+    """Everything that one window found. What was not counted is absent, never zero.
+
+    `own` are the device's metrics, `handled` the frames that its datapath says it handled where no thread counts them.
+    """
+    return (*_traffic(window), *_threads(window), *_switch(window.pmds), *_datapath(window.pmds, own, handled))
+
+
+def over_repeats(windows: Sequence[Sequence[Metric]], disturbed: bool = False) -> tuple[Metric, ...]:
+    """Each metric that every window has, over the windows as curves take repeats; `disturbed`: none was valid."""
+    if not windows:
+        return ()
+    by_name = [{metric.name: metric for metric in metrics} for metrics in windows]
+    return tuple(
+        _over([each[metric.name] for each in by_name], disturbed)
+        for metric in windows[0]
+        if all(metric.name in each for each in by_name)
+    )
+
+
+def _over(repeats: Sequence[Metric], disturbed: bool) -> Metric:
+    first, several = repeats[0], len(repeats) > 1
+    # Their notes say where a figure comes from, not how wide it is.
+    found = estimate([Metric(one.name, one.unit, one.value) for one in repeats])
+    trimmed = _without_extremes(found)
+    how = found.interval.replace("repeats", "windows") if several else "one window"
+    own = next((one.note for one in repeats if one.low is not None), first.note)
+    words = "; ".join(word for word in (how, trimmed, own) if word)
+    low, high = (found.low, found.high) if several else (None, None)
+    # A window with a range of its own spans at least that.
+    lows = [one for one in (low, *(metric.low for metric in repeats)) if one is not None]
+    highs = [one for one in (high, *(metric.high for metric in repeats)) if one is not None]
+    cautions = next((one.cautions for one in repeats if one.cautions), ())
+    return Metric(
+        first.name,
+        first.unit,
+        found.value,
+        min(lows, default=None),
+        max(highs, default=None),
+        words,
+        Bound.FOUND,
+        (*cautions, NONE_VALID) if disturbed else cautions,
+        disturbed,
+    )
+
+
+def _without_extremes(found: Estimate) -> str:
+    """The mean as some publish it, where it is another than the estimate."""
+    if found.trimmed_mean is None or found.trimmed_mean == found.value:
+        return ""
+    return f"without lowest and highest {units.quantity(found.trimmed_mean, found.unit)}"
+
+
+def invisible(items: Mapping[str, int], flows: int | None, masks: int | None) -> tuple[str, ...]:
+    """Warnings about what was built and the datapath never saw; `items` counts, e.g., rules and extra ports."""
+    if flows is None or masks is None or flows > FEW_FLOWS:
+        return ()
+    carried = f"{flows:,} datapath flow{'s' * (flows != 1)} and {masks:,} mask{'s' * (masks != 1)}"
+    return tuple(
+        f"{count:,} {what}, but {carried} carried the traffic: the datapath did not see them"
+        for what, count in items.items()
+        if count >= MANY_ITEMS
+    )
+
+
+def _traffic(window: Window) -> Iterator[Metric]:
+    if any(run.transactions is not None for run in window.runs):
+        yield _rate("transactions", "1/s", window.transactions_per_s, window.change)
+        yield from _latency(window)
+        limit = (f"RFC 9411 allows less than {units.loss(MOST_FAILED)}",) if window.failed_share >= MOST_FAILED else ()
+        yield Metric("failed share", "share", window.failed_share, cautions=limit)
+    else:
+        yield _rate("goodput", "bit/s", window.goodput_bps, window.change)
+    if window.retransmits is not None:
+        yield Metric("retransmits", "count", window.retransmits)
+    if window.relay_drops is not None:
+        yield Metric("relay drops", "count", sum(window.relay_drops.values()), note="frames, warm-up included")
+
+
+def _rate(name: str, unit: str, mean: float, change: LevelChange | None) -> Metric:
+    """The mean over the window; of a rate that changed its level, the later one, which lasts, with both as its range.
+
+    The mean of two levels is a rate that the bench never had.
+    """
+    if change is None:
+        return Metric(name, unit, mean)
+    before, after = units.quantity(change.before, unit), units.quantity(change.after, unit)
+    caution = f"not stationary: {before} until {change.at_s:.1f} s, then {after}, which is given"
+    low, high = sorted((change.before, change.after))
+    return Metric(name, unit, change.after, low, high, cautions=(caution,))
+
+
+def _latency(window: Window) -> Iterator[Metric]:
+    found = merged([run.latency for run in window.runs if run.latency is not None])
+    if found is None:
+        return
+    planned = any(run.intended is not None for run in window.runs)
+    note = "from the planned instant" if planned else ""
+    for name, value in (
+        ("p50", found.p50_ns),
+        ("p90", found.p90_ns),
+        ("p99", found.p99_ns),
+        ("p99.9", found.p999_ns),
+        ("p99.99", found.p9999_ns),
+    ):
+        yield Metric(f"latency {name}", "ns", value, note=note)
+
+
+def _threads(window: Window) -> Iterator[Metric]:
+    for name, limit in (
+        ("client busy", Limit.SENDER_CORE),
+        ("server busy", Limit.RECEIVER_CORE),
+        ("relay busy", Limit.RELAY_CORE),
+    ):
+        shares = [thread.busy for thread in window.threads if thread.limit is limit]
+        if shares:
+            several = f"mean of {len(shares)} threads, the busiest {units.share(max(shares))}"
+            yield Metric(name, "share", sum(shares) / len(shares), note=several if len(shares) > 1 else "")
+    for cpu, share in window.cpus.items():
+        yield Metric(f"CPU {cpu}: busy", "share", share.busy)
+        yield Metric(f"CPU {cpu}: softirq", "share", share.softirq)
+
+
+def _switch(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:
+    """Named as the measure `rates` names them: without the thread where one forwards."""
+    forwarding = [pmd for pmd in pmds if pmd.received]
+    for pmd in forwarding:
+        prefix = f"{pmd.name}: " if len(forwarding) > 1 else ""
+        note = "" if prefix else pmd.name
+        if pmd.busy_share is not None:
+            yield Metric(f"{prefix}PMD busy", "share", pmd.busy_share, note=note)
+        if pmd.cycles_per_packet is not None:
+            yield Metric(f"{prefix}cycles per packet", "cycles", pmd.cycles_per_packet, note=note)
+
+
+def _datapath(pmds: Sequence[PmdLoad], own: Iterable[Metric], handled: int | None) -> Iterator[Metric]:
+    yield from (one for one in own if one.name in _OF_FLOWS and one.note == CARRIED)
+    packets = sum(pmd.received for pmd in pmds) or handled
+    if packets:
+        yield Metric("packets seen by the datapath", "count", packets, note="warm-up included")

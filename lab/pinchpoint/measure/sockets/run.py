@@ -1,0 +1,306 @@
+"""The measures `bandwidth`, `rr` and `crr`: windows of a socket workload between two hosts of a bench that stands."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median_low
+from typing import Literal
+
+import msgspec
+
+from pinchpoint.dut.device import Device
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import collectors
+from pinchpoint.engine.pairs import Pairs
+from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import kept_off
+from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
+from pinchpoint.measure.sockets.windows import Window
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.trial import Interrupted
+from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.scenario import Host, MeasureKind, Scenario, Sockets
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+from pinchpoint.observe.snapshot import Collector
+
+SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
+SETUP_S = 0.5  # of a window: engines, connections, reading of counters
+_MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
+_KINDS: dict[MeasureKind, Literal["stream", "rr", "crr"]] = {
+    MeasureKind.BANDWIDTH: "stream",
+    MeasureKind.RR: "rr",
+    MeasureKind.CRR: "crr",
+}
+
+
+@dataclass(frozen=True)
+class Ends:
+    """The two hosts of a workload, and what runs between them."""
+
+    scenario: Scenario
+    sockets: Sockets
+    client: Host
+    server: Host
+
+    @classmethod
+    def of(cls, scenario: Scenario) -> "Ends":
+        """Those that the scenario's `[sockets]` names."""
+        assert scenario.sockets is not None, "the scenario's parser asks for [sockets] with these measures"
+        hosts = {one.name: one for one in scenario.hosts}
+        return cls(scenario, scenario.sockets, hosts[scenario.sockets.client], hosts[scenario.sockets.server])
+
+    @property
+    def pairs(self) -> int:
+        """Pairs of threads: as many as either side has CPUs, each with a connection at least."""
+        return min(len(self.client.cpus), len(self.server.cpus), self.sockets.connections)
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """All that take part: of the pairs, of the switch, and of the relay if there is one."""
+        used = (*self.client.cpus[: self.pairs], *self.server.cpus[: self.pairs])
+        relay = self.scenario.engine.cpus[:1] if device_of(self.scenario).relayed(self.scenario) else ()
+        return tuple(sorted({*used, *self.scenario.dut.cpus, *relay}))
+
+
+def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsRequest, ...]:
+    """One workload a pair, the connections dealt evenly; `netns` are the client's and the server's."""
+    workload, pairs = ends.sockets, ends.pairs
+    address = ends.server.address.partition("/")[0]
+    shares = [workload.connections // pairs + (k < workload.connections % pairs) for k in range(pairs)]
+    kind = _KINDS[ends.scenario.measure]
+    rate = None if kind == "stream" else workload.rate_tps
+    return tuple(
+        SocketsRequest(
+            trial=f"{trial}-{k + 1}" if pairs > 1 else trial,
+            kind=kind,
+            transport="tcp",
+            client=Place(netns[0], ends.client.cpus[k]),
+            server=Place(netns[1], ends.server.cpus[k]),
+            sources=(),
+            listen=address,
+            port=0,
+            target=None,
+            connections=share,
+            request_bytes=workload.request_bytes,
+            response_bytes=0 if kind == "stream" else workload.response_bytes,
+            rate_tps=None if rate is None else rate * share / workload.connections,
+            warm_up_s=workload.warm_up_s,
+            duration_s=workload.duration_s,
+            transactions=None,
+            timeout_s=workload.timeout_s,
+            # The server closes: the client's ports are not kept for a minute, and no segment is missing.
+            close="server",
+            wait="block",
+            repeats=1,
+            sample_interval_s=None,  # nobody listens, and writing one wakes a thread on a measuring core
+        )
+        for k, share in enumerate(shares)
+    )
+
+
+class WindowMeasurer:
+    """Makes the windows of one scenario on one bench, and keeps each as it ends."""
+
+    def __init__(self, bench: Standing, ends: Ends, pairs: Pairs, bracket: Bracket) -> None:
+        self._bench = bench
+        self._ends = ends
+        self._pairs = pairs
+        self._bracket = bracket
+        self._count = len(bench.recorded.measurements)
+
+    def stop(self) -> None:
+        """End the running window; `window` then raises Interrupted once its account is kept."""
+        self._pairs.stop()
+
+    def window(self, repeat: int) -> Measurement:
+        """One window, valid or not. Raises Interrupted or DutError after keeping it, else EngineError or BenchError."""
+        self._count += 1
+        name = f"{self._bench.scenario.name}-{self._count:04d}"
+        self._bench.listener.measurement_begins(name, seconds(self._ends.sockets))
+        found, died = self._measured(name, repeat)
+        self._bench.record.keep_measurement(found)
+        self._bench.listener.measurement_ends(found)
+        if died is not None:
+            raise died
+        if self._pairs.stop_requested:
+            raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
+        return found
+
+    def _measured(self, name: str, repeat: int) -> tuple[Measurement, DutError | None]:
+        places, workload = self._bench.setup.places, self._ends.sockets
+        netns = (places.host_netns(self._ends.client.name), places.host_netns(self._ends.server.name))
+        began, began_s = datetime.now(UTC).isoformat(), time.monotonic()
+        self._bracket.open()
+        results = self._run(requests(self._ends, netns, name))
+        died: DutError | None = None
+        seen: dict[str, float] = {}
+        try:
+            seen = self._bracket.close().flat()
+        except DutError as error:
+            died = error
+        window_s = max((run.duration_s for result in results for run in result.runs), default=0.0)
+        traffic_s = workload.warm_up_s + window_s
+        found = Measurement(
+            id=name,
+            scenario=self._bench.scenario.name,
+            kind=str(self._bench.scenario.measure),
+            repeat=repeat,
+            started=began,
+            wall_s=time.monotonic() - began_s,
+            metrics=(),
+            account={
+                "pairs": [msgspec.to_builtins(result) for result in results],
+                "together_share": windows.together(results),
+                "traffic_s": traffic_s,
+                "ticks_per_s": LOCAL.ticks_per_s(),
+            },
+            observed=seen,
+            pmds=device_of(self._bench.scenario).loads(seen, traffic_s),
+            validity=TrialValidity.VALID,
+            reason="",
+        )
+        return _judged(found, died, device_of(self._bench.scenario)), died
+
+    def _run(self, wanted: Sequence[SocketsRequest]) -> list[SocketsResult]:
+        try:
+            return [one.result for one in self._pairs.run(wanted)]
+        except RequirementError:
+            self._bracket.close()  # a switch that has died says so here
+            raise
+        except UnreachableError as error:
+            self._bracket.close()
+            # The hosts exist: what keeps them apart is the bench (rules, bridges), not this machine.
+            client, server = self._ends.client.name, self._ends.server.name
+            hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
+            raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
+
+
+def measure_sockets(bench: Standing) -> ScenarioResult:
+    """All windows of the bench's scenario. Raises what a window raises, finished windows kept.
+
+    Windows of an interrupted run are not made again if they can be judged; the others count for
+    nothing, or a run that is resumed because of them would end with them at once.
+    """
+    ends = Ends.of(bench.scenario)
+    found = [one for one in bench.recorded.measurements if one.validity in _MENDS_ITSELF]
+    bench.listener.phase("windows", ends.sockets.repeats)
+    if not _enough(found, ends):
+        with kept_off(ends.cpus):
+            _measure(bench, ends, found)
+    return summary(bench.scenario, ends, found, time.monotonic() - bench.began)
+
+
+def _measure(bench: Standing, ends: Ends, found: list[Measurement]) -> None:
+    """Adds windows to `found` until they are enough."""
+    places, record = bench.setup.places, bench.record
+    environment = {ENVIRONMENT_MARK: places.bench_id}
+    with Pairs(ends.pairs, bench.engine, environment, record.engine_log) as pairs:
+        facts = {**pairs.open(), **bench.live.versions()}
+        more: list[Collector] = [CpuTime(LOCAL, ends.cpus), BenchProcesses(LOCAL, places.bench_id)]
+        bracket = Bracket([*collectors(bench.setup, bench.live), *more])
+        record.note_facts({**facts, **{f"cannot observe {name}": why for name, why in bracket.cannot.items()}})
+        measurer = WindowMeasurer(bench, ends, pairs, bracket)
+        bench.on_stoppable(measurer)
+        while not _enough(found, ends):
+            found.append(measurer.window(1 + len(_valid(found))))
+
+
+def seconds(sockets: Sockets) -> float:
+    """About how long one window takes, its reading included."""
+    return SETUP_S + sockets.warm_up_s + sockets.duration_s
+
+
+def _enough(found: Sequence[Measurement], ends: Ends) -> bool:
+    """Whether all repeats are there, or so much was invalid that more would not help."""
+    wanted = ends.sockets.repeats
+    in_vain = [one.validity not in _MENDS_ITSELF for one in found[-SAME_TROUBLE:]]
+    stuck = len(in_vain) == SAME_TROUBLE and all(in_vain)
+    return len(_valid(found)) >= wanted or len(found) >= wanted + ends.sockets.max_repeats or stuck
+
+
+def _valid(found: Sequence[Measurement]) -> list[Measurement]:
+    return [one for one in found if one.validity is TrialValidity.VALID]
+
+
+def _judged(found: Measurement, died: DutError | None, device: Device) -> Measurement:
+    window = windows.read(found)
+    validity, reason = windows.judge(window)
+    if died is not None:
+        validity = TrialValidity.ABORTED
+        reason = f"{reason}; {died.message}" if reason else died.message
+    own, handled = device.metrics(found.observed), device.handled(found.observed)
+    metrics = () if validity is TrialValidity.ABORTED else socket_metrics.of_window(window, own, handled)
+    return replace(found, metrics=metrics, validity=validity, reason=reason, change=window.change)
+
+
+def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s: float) -> ScenarioResult:
+    """What the windows say together: the valid ones, or the disturbed ones, named as such, if none was valid."""
+    valid = _valid(found)
+    disturbed = [one for one in found if one.validity is TrialValidity.NOISY_HOST]
+    judged = valid or disturbed
+    read = [windows.read(one) for one in judged]
+    limit = _middle(judged)
+    # Why nothing can be said, in the words of the last window; a generator at its limit gives no rate of the DUT.
+    reason = "" if judged else (found[-1].reason if found else "no window was measured")
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=str(scenario.measure),
+        outcome=Outcome.MEASURED if judged else Outcome.FAILED,
+        reason=reason,
+        metrics=socket_metrics.over_repeats([one.metrics for one in judged], disturbed=not valid),
+        rates=(),
+        latency=(),
+        pmds=limit.pmds if limit else (),
+        verdict=(
+            verdict(read, ends.sockets.rate_tps, ends.sockets.connections)
+            if read
+            else source_ports([windows.read(one) for one in found])
+        ),
+        generator_ceiling_fps=None,
+        trials=len(found),
+        invalid_trials=dict(Counter(str(one.validity) for one in found if one.validity is not TrialValidity.VALID)),
+        traffic_s=sum(ends.sockets.warm_up_s + ends.sockets.duration_s for _ in found),
+        wall_s=wall_s,
+        cache_line=None,
+        warnings=tuple(_warnings(scenario, ends, found, read, limit)),
+    )
+
+
+def _middle(judged: Sequence[Measurement]) -> Measurement | None:
+    if not judged:
+        return None
+    rates = [one.metrics[0].value for one in judged]
+    return judged[rates.index(median_low(rates))]
+
+
+def _warnings(
+    scenario: Scenario, ends: Ends, found: Sequence[Measurement], read: Sequence[Window], limit: Measurement | None
+) -> list[str]:
+    lines = [lost for window in read[:1] if (lost := windows.failures(window))]
+    lines += [f"{window.id}: {lost}" for window in read if (lost := windows.relay_losses(window))]
+    lines += [line for window in read if (line := moved(window))]
+    valid, wanted = len(_valid(found)), ends.sockets.repeats
+    last = next((one.reason for one in reversed(found) if one.validity is not TrialValidity.VALID), "")
+    if valid < wanted:
+        lines.append(f"{valid} of {len(found)} windows were valid, not {wanted}; the last invalid one: {last}")
+    elif len(found) > valid:
+        lines.append(f"{len(found) - valid} of {len(found)} windows discarded and repeated; the last one: {last}")
+    if limit is not None:
+        counts = {metric.name: int(metric.value) for metric in limit.metrics if metric.unit == "count"}
+        built = device_of(scenario).contents(scenario)
+        lines += socket_metrics.invisible(built, counts.get("datapath flows"), counts.get("datapath masks"))
+    return lines

@@ -1,0 +1,230 @@
+"""What pinched a socket workload: a thread, a full CPU, the plan, or the waiting of a round trip.
+
+A thread is known by its own processor time, so a CPU that client, server and switch share is
+recognised where no single thread is saturated. What the kernel does in softirqs belongs to the
+CPU, not always to a thread, and is reported beside it.
+"""
+
+from collections.abc import Iterator, Sequence
+from statistics import median_low
+
+from pinchpoint.measure.sockets.windows import FOREIGN, Thread, Window, exhausted, failures, relay_losses
+from pinchpoint.model import units
+from pinchpoint.model.result import Limit, Verdict
+
+SATURATED = 0.95  # of the window: a thread or CPU has no headroom worth naming
+PLAN_KEPT = 0.99  # of the planned transactions
+CLOSED_LOOP = 0.15  # transactions under way, rate x mean latency, may differ so much from the connections
+TELLING = 0.01  # share of softirq time worth a word
+HEADROOM = 0.8  # a thread less busy than this is ruled out
+_ROLE = {
+    Limit.SENDER_CORE: "the client's thread",
+    Limit.RECEIVER_CORE: "the server's thread",
+    Limit.PMD_CORE: "the switch",
+    Limit.RELAY_CORE: "the relay",
+}
+
+
+def verdict(windows: Sequence[Window], rate_tps: float | None, connections: int) -> Verdict:
+    """What limited the workload, from the window with the median rate; `rate_tps` is the plan, if there was one."""
+    if not windows:
+        return Verdict(Limit.UNEXPLAINED, "no window was measured", (), (), ())
+    window = _middle(windows)
+    limit, headline = (
+        _planned(window, rate_tps)
+        or _saturated(window)
+        or _others(window)
+        or _full_cpu(window)
+        or _waiting(window, connections)
+    )
+    return Verdict(limit, headline, _evidence(window), _ruled_out(window, limit), (window.id,))
+
+
+def source_ports(windows: Sequence[Window]) -> Verdict | None:
+    """That the client ran out of source ports, from the windows in which it did; None: in none of them.
+
+    Such a window has no rate of the device: connections waited for ports that its kernel kept in TIME_WAIT.
+    """
+    short = [window for window in windows if exhausted(window)]
+    if not short:
+        return None
+    failed = sum(exhausted(window) for window in short)
+    ports = next((result.source_ports for window in short for result in window.results if result.source_ports), None)
+    of = "" if ports is None else f" of {ports:,} for each address"
+    headline = f"the client ran out of source ports: {failed:,} connections found none{of}"
+    hints = {result.hint for window in short for result in window.results if result.hint}
+    return Verdict(Limit.SOURCE_PORTS, headline, tuple(sorted(hints)), (), tuple(window.id for window in short))
+
+
+def moved(window: Window) -> str:
+    """That the window's rate was not one rate; empty if no change of level was seen."""
+    if (change := window.change) is None:
+        return ""
+    rate = _per_s if any(run.transactions is not None for run in window.runs) else _bits
+    verb = "fell" if change.after < change.before else "rose"
+    return (
+        f"{window.id}: not stationary: the rate {verb} from {rate(change.before)} to {rate(change.after)} "
+        f"{change.at_s:.1f} s after the window began"
+    )
+
+
+def _middle(windows: Sequence[Window]) -> Window:
+    """Not the best and not the worst: one outlier does not speak for all."""
+    rates = [window.transactions_per_s or window.goodput_bps for window in windows]
+    return windows[rates.index(median_low(rates))]
+
+
+def _planned(window: Window, rate_tps: float | None) -> tuple[Limit, str] | None:
+    if rate_tps is None or window.transactions_per_s < PLAN_KEPT * rate_tps or failures(window):
+        return None
+    return Limit.PLANNED_RATE, f"the plan of {_per_s(rate_tps)} was kept{_busiest_words(window)}"
+
+
+def _saturated(window: Window) -> tuple[Limit, str] | None:
+    full = [thread for thread in window.threads if thread.busy >= SATURATED]
+    if not full:
+        return None
+    thread = max(full, key=lambda one: one.busy)
+    others = [one for one in full if one is not thread]
+    beside = f"; so {'is' if len(others) == 1 else 'are'} {_listed(others)}" if others else ""
+    return thread.limit, f"{_named(thread)} is saturated: {units.share(thread.busy)} busy{_where(thread)}{beside}"
+
+
+def _others(window: Window) -> tuple[Limit, str] | None:
+    """The verdict of a disturbed window: only the disturbance is known."""
+    if window.foreign is None or window.foreign <= FOREIGN:
+        return None
+    return Limit.HOST, f"the host: processes outside the bench took {units.share(window.foreign)} of one CPU"
+
+
+def _full_cpu(window: Window) -> tuple[Limit, str] | None:
+    """A CPU without idle time though no thread of it is saturated alone."""
+    for busy, cpu in sorted(_full_cpus(window), reverse=True):
+        here = sorted((one for one in window.threads if one.cpu == cpu), key=lambda one: -one.busy)
+        shares = ", ".join(f"{one.name} {units.share(one.busy)}" for one in here)
+        softirq = window.cpus[cpu].softirq if cpu in window.cpus else 0.0
+        shares += f"; {units.share(softirq)} of its time was in softirq" if softirq >= TELLING else ""
+        if len({one.limit for one in here}) > 1:
+            return Limit.HOST, f"CPU {cpu} is full ({units.share(busy)}): {_listed(here)} share it ({shares})"
+        return here[0].limit, f"the CPU of {_ROLE[here[0].limit]}, {cpu}, is full ({units.share(busy)}): {shares}"
+    return None
+
+
+def _full_cpus(window: Window) -> Iterator[tuple[float, int]]:
+    """(busy share, CPU) of those that threads of the workload fill, by the CPU's own count or by theirs together."""
+    for cpu in sorted({one.cpu for one in window.threads if one.cpu is not None}):
+        here = [one for one in window.threads if one.cpu == cpu]
+        worked = sum(one.busy for one in here)
+        # A thread that polls leaves no idle time: there only the work of all counts.
+        counted = 0.0 if any(one.polls for one in here) or cpu not in window.cpus else window.cpus[cpu].busy
+        if max(worked, counted) >= SATURATED:
+            yield min(1.0, max(worked, counted)), cpu
+
+
+def _waiting(window: Window, connections: int) -> tuple[Limit, str]:
+    busiest = _busiest_words(window)
+    mean_ns = _mean_latency_ns(window)
+    if mean_ns is None:
+        return Limit.UNEXPLAINED, f"unexplained: no thread and no CPU is saturated{busiest}"
+    under_way = window.transactions_per_s * mean_ns / 1e9
+    if abs(under_way / connections - 1) > CLOSED_LOOP:
+        return Limit.UNEXPLAINED, (
+            f"unexplained: no thread is saturated, and {_per_s(window.transactions_per_s)} x "
+            f"{units.nanoseconds(mean_ns)} keep only {under_way:.1f} of {connections} connections under way{busiest}"
+        )
+    who = "1 connection waits" if connections == 1 else f"{connections} connections wait"
+    return Limit.UNEXPLAINED, (
+        f"latency bound: no thread is saturated; {who} {units.nanoseconds(mean_ns)} (mean) for each answer, "
+        f"which makes {_per_s(window.transactions_per_s)}; work for each: {_work(window)}"
+    )
+
+
+def _mean_latency_ns(window: Window) -> float | None:
+    """Of all transactions, from begin to end; None for a stream."""
+    times = [run.service or run.latency for run in window.runs]
+    known = [time for time in times if time is not None and time.count]
+    count = sum(time.count for time in known)
+    return sum(time.mean_ns * time.count for time in known) / count if count else None
+
+
+def _evidence(window: Window) -> tuple[str, ...]:
+    lines = [_rate_line(window)]
+    if told := moved(window):
+        lines.append(told)
+    lines += [
+        f"{thread.name}{_where(thread)} was {units.share(thread.busy)} busy"
+        for thread in sorted(window.threads, key=lambda one: -one.busy)
+    ]
+    if work := _work(window):
+        lines.append(f"processor time for each transaction: {work}")
+    for cpu, share in window.cpus.items():
+        lines.append(f"CPU {cpu} was {units.share(share.busy)} busy, {units.share(share.softirq)} in softirq")
+    for pmd in window.pmds:
+        if pmd.cycles_per_packet:
+            lines.append(f"{pmd.name} spent {pmd.cycles_per_packet:.0f} cycles per packet")
+    if lost := failures(window):
+        lines.append(lost)
+    if window.retransmits:
+        lines.append(f"{window.retransmits:,} segments were sent again")
+    if drops := relay_losses(window):
+        lines.append(drops)
+    distances = [ns for run in window.runs for ns in run.cache_line_ns if ns is not None]
+    if distances:
+        near, far = units.nanoseconds(min(distances)), units.nanoseconds(max(distances))
+        lines.append(f"a cache line took {near} to {far} between the CPUs of client and server")
+    return tuple(lines)
+
+
+def _rate_line(window: Window) -> str:
+    if any(run.transactions is not None for run in window.runs):
+        return f"{window.id}: {_per_s(window.transactions_per_s)}{_by(window)}"
+    return f"{window.id}: {_bits(window.goodput_bps)}{_by(window)}"
+
+
+def _by(window: Window) -> str:
+    """How many threads of either side made the rate together."""
+    return f" by {len(window.runs)} pairs of threads" if len(window.runs) > 1 else ""
+
+
+def _work(window: Window) -> str:
+    """Processor time of each thread for one transaction, the most first; empty for a stream."""
+    rate = window.transactions_per_s
+    if not rate:
+        return ""
+    threads = sorted(window.threads, key=lambda one: -one.busy)
+    return ", ".join(f"{one.name} {units.nanoseconds(one.busy / rate * 1e9)}" for one in threads)
+
+
+def _ruled_out(window: Window, limit: Limit) -> tuple[str, ...]:
+    idle = [one for one in window.threads if one.busy < HEADROOM and one.limit is not limit]
+    if limit is Limit.HOST:
+        return ()  # what shares a full CPU is not busy, but could not be busier
+    return tuple(f"{_named(one)}: {units.share(1 - one.busy)} of the window idle" for one in idle)
+
+
+def _busiest_words(window: Window) -> str:
+    busiest = max(window.threads, key=lambda one: one.busy, default=None)
+    return "" if busiest is None else f" (the busiest: {busiest.name}, {units.share(busiest.busy)})"
+
+
+def _named(thread: Thread) -> str:
+    role = _ROLE[thread.limit]
+    return thread.name if thread.limit is Limit.PMD_CORE else f"{role} ({thread.name})" if " " in thread.name else role
+
+
+def _listed(threads: Sequence[Thread]) -> str:
+    names = [one.name for one in threads]
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _where(thread: Thread) -> str:
+    # A PMD's name says its CPU already.
+    return "" if thread.cpu is None or thread.name.startswith("PMD") else f" on CPU {thread.cpu}"
+
+
+def _per_s(rate: float) -> str:
+    return f"{rate:,.0f}/s"
+
+
+def _bits(rate: float) -> str:
+    return f"{rate / 1e9:.2f} Gbit/s" if rate >= 1e9 else f"{rate / 1e6:.1f} Mbit/s"

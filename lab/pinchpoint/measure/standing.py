@@ -1,0 +1,79 @@
+"""A bench that stands, and where the findings about its scenario go."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pinchpoint.dut.device import Live
+from pinchpoint.dut.setup import Setup
+from pinchpoint.measure.listener import Listener
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import Ceiling
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Trial
+
+
+class Stoppable(Protocol):
+    """Whatever measures; a signal handler tells it to stop."""
+
+    def stop(self) -> None:
+        """End what runs; the measure then raises Interrupted once its account is kept."""
+
+
+class Undoable:
+    """What a signal finds while something is built or tried that leaves nothing to keep: KeyboardInterrupt ends it."""
+
+    def __init__(self) -> None:
+        self._is_over = False
+
+    def stop(self) -> None:
+        """Raise KeyboardInterrupt from whatever runs; nothing any more once it is over."""
+        if not self._is_over:
+            raise KeyboardInterrupt
+
+    def end(self) -> None:
+        """What follows must not be cut short, such as the storing of a result."""
+        self._is_over = True
+
+
+@dataclass(frozen=True)
+class Record:
+    """Where a scenario's findings go as they are made."""
+
+    keep: Callable[[Trial], None]
+    keep_measurement: Callable[[Measurement], None]
+    note_plan: Callable[[str, tuple[str, ...]], None]
+    note_facts: Callable[[Mapping[str, str]], None]
+    attach: Callable[[str, str], object]
+    engine_log: Path | None
+    note_ceilings: Callable[[str, tuple[Ceiling, ...]], None] = lambda scenario, ceilings: None
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What an interrupted run already knows about a scenario."""
+
+    trials: Sequence[Trial] = ()
+    measurements: Sequence[Measurement] = ()
+    ceilings: tuple[Ceiling, ...] | None = None  # that its search began with; None: that is not recorded
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Everything that a measure needs of a bench that stands."""
+
+    setup: Setup
+    live: Live  # the device
+    engine: Sequence[str]  # the command that starts one
+    record: Record
+    listener: Listener
+    began: float  # on the monotonic clock, building included
+    recorded: Recorded = field(default_factory=Recorded)
+    on_stoppable: Callable[[Stoppable], None] = lambda _: None
+    ceilings: Sequence[Ceiling] = ()  # the generator's own on a bench of this shape, one for each mode of the cores
+
+    @property
+    def scenario(self) -> Scenario:
+        """What is measured."""
+        return self.setup.scenario

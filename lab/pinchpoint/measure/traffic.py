@@ -1,0 +1,318 @@
+"""Traffic through the switch while something is built: what building blocks, and when a rule takes its first frame.
+
+The engine sends two kinds of streams until it is stopped: the scenario's, at a
+steady rate, and one of probes, whose five-tuples are those of sampled rules. A probe
+is dropped until its rule takes it, so the number of a flow's lost probes is
+the time until its first frame came through.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from pinchpoint.dut.setup import await_engine_pages
+from pinchpoint.engine import protocol
+from pinchpoint.engine.process import ProcessInstrument, Progress
+from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
+from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.measure.blocked.metrics import joined
+from pinchpoint.measure.build.metrics import Carried
+from pinchpoint.measure.standing import Standing
+from pinchpoint.model.errors import EngineError, LinkDownError
+from pinchpoint.model.scenario import Range, Scenario, Stream
+
+QUIET_S = 1.0  # the same traffic before anything is built
+LOOK_S = 0.05
+DRAIN_S = 0.2
+SAMPLE_S = 0.1
+STARTS_WITHIN_S = 30.0  # of being asked: links may have to come up
+LONGEST_S = 3600.0  # of a build that traffic goes through
+RENEWED_S = 120.0  # of what is sent once links are up again
+STOPPED_AGAIN_S = 0.2
+PROBE_EACH_FPS = 100.0  # of every probed rule, if they are few
+PROBES_FPS = 10_000.0  # of all together, at most
+PROBE_SOURCE = "198.18.0.1"  # of the block that RFC 2544 reserves for benchmarks
+SETTLE_S = 2.0  # after the command's return, for probes of the last rules: four of the switch's revalidations
+
+
+@dataclass(frozen=True)
+class Probes:
+    """Destinations of sampled rules: `count` addresses from `first`, `step` apart."""
+
+    first: int
+    step: int
+    count: int
+
+    @property
+    def rate_fps(self) -> float:
+        """Of all together."""
+        return min(PROBES_FPS, PROBE_EACH_FPS * self.count)
+
+    @property
+    def interval_s(self) -> float:
+        """Between two probes of one rule: how finely its time is known."""
+        return self.count / self.rate_fps
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """What the engine saw meanwhile, None of what was not sent."""
+
+    quiet: Carried | None  # before anything was built
+    building: Carried | None  # from a moment before building until SETTLE_S after it
+    taken_s: tuple[float | None, ...]  # of each probe, since building began; None: it never came through
+
+
+class Background:
+    """The engine's trial in a thread of its own, while the bench is changed."""
+
+    def __init__(
+        self,
+        bench: Standing,
+        instrument: ProcessInstrument,
+        probes: Probes | None,
+        load_fps: float,
+        *,
+        renewed: bool = False,
+    ) -> None:
+        """`renewed`: what ends because a link went down is sent anew once all links are up."""
+        self._bench = bench
+        self._renewed = renewed
+        self._ended: list[tuple[float, protocol.Result]] = []  # by links, each with its beginning
+        self._ending = False
+        self._instrument = instrument
+        self._probes = probes
+        self._load_fps = load_fps
+        self._pool = ThreadPoolExecutor(1, "engine")
+        self._began_s: float | None = None  # of the trial, on the monotonic clock
+        self._future: Future[protocol.Result] | None = None
+        self._quiet: Carried | None = None
+
+    def warm_up(self, duration_s: float, check: Callable[[], None]) -> None:
+        """The load for a while, not accounted for: so that the switch has learnt its five-tuples."""
+        self._wait(self._send("warm-up", duration_s, with_probes=False), check)
+        self._began_s = None
+
+    def start(self, check: Callable[[], None]) -> None:
+        """Send for a quiet second, then for good; returns when frames flow."""
+        if self._load_fps:
+            self._quiet = self._carried(self._wait(self._send("quiet", QUIET_S, with_probes=False), check))
+        self._began_s = None
+        self._future = self._send("building", LONGEST_S, with_probes=True)
+        deadline = time.monotonic() + STARTS_WITHIN_S
+        while self._began_s is None and not self._ended:  # a link may already have gone down again
+            check()
+            if self._future.done():
+                self._future.result()  # raises what ended it
+            if time.monotonic() > deadline:
+                raise EngineError("the engine was asked to send and did not begin", "see engine.log in the run folder")
+            time.sleep(LOOK_S)
+
+    def finish(self, began_s: float, check: Callable[[], None]) -> Traffic:
+        """End the sending and account for it; `began_s` is when building began, on the monotonic clock."""
+        assert self._future is not None
+        if self._probes:
+            until = time.monotonic() + SETTLE_S
+            while time.monotonic() < until:
+                check()
+                time.sleep(LOOK_S)
+        self._end(self._future, check)
+        result = self._future.result()
+        parts = [*self._ended, (self._beginning(result), result)]
+        taken = first_taken(result.streams[-1], self._probes, parts[-1][0] - began_s) if self._probes else ()
+        carried = [(part_s, self._carried(part)) for part_s, part in parts]
+        return Traffic(self._quiet, joined(carried) if self._load_fps else None, taken)
+
+    def abandon(self) -> None:
+        """End it whatever it does; may be called twice."""
+        if self._future is not None:
+            self._end(self._future, lambda: None)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+
+    def _send(self, trial: str, duration_s: float, *, with_probes: bool) -> "Future[protocol.Result]":
+        scenario = self._bench.scenario
+        streams = load_streams(scenario, self._load_fps) if self._load_fps else []
+        if with_probes and self._probes:
+            streams.append(probe_stream(len(streams), scenario, self._probes))
+        message = run_message(f"{scenario.name}-{trial}", 1 if with_probes else 0, duration_s, streams)
+        work = self._transmit_anew if self._renewed and with_probes else self._instrument.transmit
+        self._future = self._pool.submit(work, message, self._heard)
+        return self._future
+
+    def _transmit_anew(self, message: protocol.Run, heard: Callable[[Progress], None]) -> protocol.Result:
+        """The last of as many transmissions as links allow: before each the engine waits until all are up.
+
+        Raises LinkDownError if they stay down after the traffic was asked to end.
+        """
+        while True:
+            try:
+                result = self._instrument.transmit(message, heard)
+            except LinkDownError:
+                if self._ending:
+                    raise
+                continue  # what happens to the DUT takes longer than the engine waits for a link
+            if result.status != "aborted" or self._ending:
+                return result
+            self._ended.append((self._beginning(result), result))
+            self._began_s = None
+            # Frames of the one before that are left in a ring are recognised by the epoch.
+            message = msgspec.structs.replace(message, epoch=message.epoch + 1, duration_s=RENEWED_S)
+
+    def _beginning(self, result: protocol.Result) -> float:
+        """Of a transmission that has ended, on the monotonic clock; one too short for a sample began so long ago."""
+        if self._began_s is not None:
+            return self._began_s
+        return time.monotonic() - result.drain_s - result.duration_s
+
+    def _heard(self, sample: Progress) -> None:
+        if isinstance(sample, protocol.Sample):
+            began_s = time.monotonic() - sample.elapsed_s
+            self._began_s = began_s if self._began_s is None else min(self._began_s, began_s)
+
+    def _end(self, future: "Future[protocol.Result]", check: Callable[[], None]) -> None:
+        """Stop what is being sent; asked again until it has ended, since what is sent anew may begin just after."""
+        self._ending = True
+        while not future.done():
+            self._instrument.stop()
+            wait([future], timeout=STOPPED_AGAIN_S)
+            check()
+
+    def _wait(self, future: "Future[protocol.Result]", check: Callable[[], None]) -> protocol.Result:
+        while not future.done():
+            check()
+            time.sleep(LOOK_S)
+        return future.result()
+
+    def _carried(self, result: protocol.Result) -> Carried:
+        scenario = self._bench.scenario
+        return carried(result, len(scenario.streams), min(port.ring for port in scenario.ports))
+
+
+@contextmanager
+def background(
+    bench: Standing, probes: Probes | None, load_fps: float, *, renewed: bool = False
+) -> Iterator[Background]:
+    """The engine with its ports open; whatever it sends ends with the block. `renewed`: see Background."""
+    instrument = ProcessInstrument(
+        bench.setup.engine,
+        command=bench.engine,
+        environment={ENVIRONMENT_MARK: bench.setup.places.bench_id},
+        log=bench.record.engine_log,
+    )
+    try:
+        await_engine_pages(bench.setup)
+        bench.record.note_facts(instrument.open())
+        sending = Background(bench, instrument, probes, load_fps, renewed=renewed)
+        try:
+            yield sending
+        finally:
+            sending.abandon()
+    finally:
+        instrument.close()
+
+
+def carried(result: protocol.Result, streams: int, ring: int) -> Carried:
+    """What became of the first `streams` streams, the steady ones; what the engine did is of its whole trial.
+
+    `ring` is the smallest ring between engine and switch, in frames: shorter gaps cost none.
+    """
+    steady = result.streams[:streams]
+    gaps_s = [
+        (stream.largest_jump.frames if stream.largest_jump else 0) * result.duration_s / stream.offered
+        for stream in steady
+        if stream.offered and stream.received
+    ]
+    offered = sum(stream.offered for stream in steady)
+    ends = {stream.rx_port for stream in steady}
+    silences_s = [port.longest_silence.ns / 1e9 for port in result.ports if port.name in ends and port.longest_silence]
+    workers = result.witness.workers
+    gaps_ns = [one.gap_total_ns for one in workers if one.gap_max_ns / 1e9 * offered > ring * result.duration_s]
+    return Carried(
+        offered=offered,
+        received=sum(stream.received or 0 for stream in steady),
+        duration_s=result.duration_s,
+        longest_gap_s=max(gaps_s, default=None),
+        missed=sum(port.rx_missed or 0 for port in result.ports),
+        engine_gaps_s=sum(gaps_ns) / 1e9,
+        longest_silence_s=max(silences_s, default=None),
+        engine_longest_s=max((one.gap_max_ns for one in workers), default=0) / 1e9,
+    )
+
+
+def load_streams(scenario: Scenario, load_fps: float) -> list[StreamRequest]:
+    """The scenario's own streams, `load_fps` divided among them by their shares."""
+    shares = sum(stream.share for stream in scenario.streams)
+    return [
+        stream_request(number, stream, load_fps * stream.share / shares)
+        for number, stream in enumerate(scenario.streams)
+    ]
+
+
+def probe_stream(number: int, scenario: Scenario, probes: Probes) -> StreamRequest:
+    """One five-tuple a probed rule, round robin, each of them counted by itself."""
+    first, last = scenario.ports[0].name, scenario.ports[-1].name
+    template = scenario.streams[0]
+    stream = Stream(
+        tx_port=first,
+        rx_port=last,
+        frame_bytes=template.frame_bytes,
+        share=1.0,
+        eth_src=template.eth_src,
+        eth_dst=template.eth_dst,
+        ipv4_src=Range(_address(PROBE_SOURCE), 1),
+        ipv4_dst=Range(probes.first, 1),
+        udp_src=Range(1025, 1),
+        udp_dst=Range(9, 1),
+        order=("ipv4_dst",),
+        flows=probes.count,
+    )
+    request = stream_request(number, stream, probes.rate_fps)
+    fields = (FieldProgram("ipv4.dst", Op(increment=Increment(probes.step, probes.count))),) if probes.count > 1 else ()
+    return StreamRequest(
+        **{name: getattr(request, name) for name in request.__struct_fields__}
+        | {"fields": fields, "tracked_flows": probes.count}
+    )
+
+
+def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[StreamRequest]) -> protocol.Run:
+    """A trial with samples, so that its start is known on the lab's clock."""
+    return protocol.Run(
+        trial=trial,
+        epoch=epoch,
+        duration_s=duration_s,
+        drain_s=DRAIN_S,
+        sample_interval_s=SAMPLE_S,
+        probe_cores=None,
+        quiet_within_s=0.0,
+        verify_checksums=True,
+        tx_burst=64,
+        latency_every=1,
+        loopback=False,
+        capture=None,
+        slices=None,
+        streams=tuple(streams),
+    )
+
+
+def first_taken(stream: protocol.StreamResult, probes: Probes, offset_s: float) -> tuple[float | None, ...]:
+    """When each probed rule took its first frame; `offset_s` is the trial's start on the clock that is wanted.
+
+    A flow's losses are taken to lie before its first frame: later ones, of a switch that was
+    blocked, make the time longer than it was, by as long as it was blocked.
+    """
+    lossy = {flow: (sent, received) for flow, sent, received in (stream.flows.losses if stream.flows else ())}
+    times: list[float | None] = []
+    for flow in range(probes.count):
+        sent, received = lossy.get(flow, (1, 1))
+        phase_s = flow / probes.rate_fps
+        times.append(offset_s + phase_s + (sent - received) * probes.interval_s if received else None)
+    return tuple(times)
+
+
+def _address(text: str) -> int:
+    octets = [int(octet) for octet in text.split(".")]
+    return int.from_bytes(bytes(octets), "big")

@@ -1,0 +1,343 @@
+"""One trial, whole: observe, send, observe again, account, judge, keep."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import takewhile
+
+from pinchpoint.account import ledger, load
+from pinchpoint.account.neighbour import Widths
+from pinchpoint.account.validity import judge
+from pinchpoint.dut.registry import device_of
+from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
+from pinchpoint.measure.burst.metrics import from_first_frame
+from pinchpoint.measure.listener import Listener
+from pinchpoint.model.errors import DutError, EngineError, PinchpointError
+from pinchpoint.model.hops import HopGraph
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.trial import Cause, Ledger, Sample, Trial, TrialValidity, Witness
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.host import ticks_to_seconds
+from pinchpoint.observe.snapshot import Observation
+
+COUNTERS_SETTLE_S = 1.2  # a device's threads may hand their counters over about once a second
+COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes a few milliseconds
+EPOCHS = 256  # one byte of the signature
+PRIMING_FPS, PRIMING_S = 100_000, 0.001
+WAITING_FPS, WAITING_S = 10_000, 0.001
+_SIBLINGS = "host/sibling/"  # thread by thread; the witness holds their sums
+WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
+
+
+class Interrupted(PinchpointError):
+    """The user asked to stop; what was measured so far is saved."""
+
+    exit_code = 130
+
+
+@dataclass(frozen=True)
+class OverTime:
+    """How a trial is looked at while it runs; its samples stay with it."""
+
+    sample_s: float
+    heard: Heard = lambda _: None
+    step: Step | None = None
+
+
+class Measurer:
+    """Runs the trials of one scenario on one bench, and keeps each as it ends."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        instrument: Instrument,
+        bracket: Bracket,
+        keep: Callable[[Trial], None],
+        listener: Listener,
+        recorded: Sequence[Trial] = (),
+    ) -> None:
+        """`recorded` are trials of an interrupted run: the same question gets the same answer again.
+
+        Aborted ones answer nothing, and a new bench needs its own warm-up.
+        """
+        self._scenario = scenario
+        self._device = device_of(scenario)
+        self._graph = self._device.graph(scenario)
+        self._instrument = instrument
+        self._bracket = bracket
+        self._keep = keep
+        self._listener = listener
+        self._recorded = [trial for trial in recorded if _answers(trial)]
+        self._recorded_warm_up = list(takewhile(lambda trial: trial.phase == WARM_UP, recorded))
+        self._count = len(recorded)
+        self.trials: list[Trial] = []
+        self.stop_requested = False
+        self._sending = False
+        self._widths = Widths()
+        self._is_slowed = False  # the latest trial, by a neighbour
+        self._settled_at_s = 0.0  # on the monotonic clock: when the drops of frames of no trial are handed over
+
+    def stop(self) -> None:
+        """End the running trial and raise Interrupted from it; for signal handlers."""
+        self.stop_requested = True
+        if self._sending:
+            self._instrument.stop()
+
+    def trial(
+        self,
+        phase: str,
+        duration_s: float,
+        load_fps: float,
+        over_time: OverTime | None = None,
+        burst_frames: int | None = None,
+    ) -> Trial:
+        """One trial, valid or not. Raises Interrupted, EngineError or DutError after keeping what there is.
+
+        `burst_frames`: the trial is one burst of that many frames, which is what the load and the duration
+        come to; at HIGHEST_FPS they are sent back to back. See `burst`.
+        """
+        trial = self._replayed(phase, duration_s, load_fps, burst_frames)
+        if trial is None:
+            trial = self._run(phase, duration_s, load_fps, over_time, burst_frames)
+            self._keep(trial)
+        self.trials.append(trial)
+        self._listener.trial_ends(trial)
+        if self.stop_requested:
+            raise Interrupted("interrupted", "pinchpoint run --resume RUN continues where it stopped")
+        return trial
+
+    @property
+    def latest(self) -> Trial | None:
+        """The last trial; after a warm-up, that of the run whose trials are about to be retraced, if there is one."""
+        if self._recorded_warm_up and self._recorded and all(trial.phase == WARM_UP for trial in self.trials):
+            return self._recorded_warm_up[-1]
+        return self.trials[-1] if self.trials else None
+
+    def burst(self, phase: str, frames: int, rate_fps: float | None) -> Trial:
+        """One burst of this many frames, at a rate or (None) back to back; its `load_fps` is what was offered then."""
+        rate_fps = rate_fps or HIGHEST_FPS
+        return self.trial(phase, duration_of(frames, rate_fps), rate_fps, burst_frames=frames)
+
+    def _replayed(self, phase: str, duration_s: float, load_fps: float, burst_frames: int | None) -> Trial | None:
+        for number, trial in enumerate(self._recorded):
+            same = (trial.phase, trial.duration_s, trial.burst_frames) == (phase, duration_s, burst_frames)
+            if same and (trial.load_fps == load_fps or load_fps == HIGHEST_FPS):
+                return self._recorded.pop(number)
+        return None
+
+    def _run(
+        self, phase: str, duration_s: float, load_fps: float, over_time: OverTime | None, burst_frames: int | None
+    ) -> Trial:
+        self._count += 1
+        trial_id = f"{self._scenario.name}-{self._count:04d}"
+        self._listener.trial_begins(trial_id, duration_s, load_fps)
+        if self._is_slowed and self._scenario.validity.quiet_within_s:
+            self._await_quiet()
+        if burst_frames is not None:
+            self._prime()
+        time.sleep(max(0.0, self._settled_at_s - time.monotonic()))
+        started, began = datetime.now(UTC), time.monotonic()
+        self._bracket.open()
+        samples = list[Sample]()
+        result = self._send(self._request(trial_id, duration_s, load_fps, burst_frames), over_time, samples)
+        died: DutError | None = None
+        seen = Observation(0.0, {}, {})
+        try:
+            seen = self._bracket.close()
+            seen = self._wait_for_counters(result, seen)
+        except DutError as error:
+            died = error
+        unpaced = load_fps == HIGHEST_FPS
+        if unpaced and result.sent_duration_s:  # nobody intends that: the burst is as fast as it is
+            load_fps = sum(stream.intended or 0 for stream in result.streams) / result.sent_duration_s
+        trial = self._assemble(trial_id, phase, duration_s, load_fps, result, seen)
+        wall_s = time.monotonic() - began
+        trial = replace(trial, started=started.isoformat(), wall_s=wall_s, samples=tuple(samples))
+        self._is_slowed = self._widths.is_slowed(trial)
+        if burst_frames is not None:
+            trial = from_first_frame(replace(trial, burst_frames=burst_frames), paced=not unpaced)
+        if died is not None:
+            # What the engine saw of it, if it saw something, and what the switch's silence says.
+            reason = died.message if result.reason is None else f"{trial.reason}; {died.message}"
+            trial = replace(trial, validity=TrialValidity.ABORTED, reason=reason, cause=Cause.DEVICE_DIED)
+            self._keep(trial)
+            self.trials.append(trial)
+            raise died
+        return trial
+
+    def _wait_for_counters(self, result: EngineResult, seen: Observation) -> Observation:
+        """What was seen, with the account's counters as they are once every frame is explained.
+
+        Or after COUNTERS_SETTLE_S: then no counter names what became of the rest.
+        """
+        until_s = time.monotonic() + COUNTERS_SETTLE_S
+        first, is_last = seen, False
+        while self._ledger(result, seen).unexplained and not is_last:
+            is_last = time.monotonic() + COUNTERS_POLL_S >= until_s
+            time.sleep(min(COUNTERS_POLL_S, max(0.0, until_s - time.monotonic())))
+            seen = _settled(first, self._bracket.close(), self._graph)
+        return seen
+
+    def _prime(self) -> None:
+        """A few frames, of no trial, before a burst.
+
+        A virtio port frees what the switch has taken of earlier frames when it sends the next ones: up to
+        0.1 ms in which the engine's core would stand still at the beginning of the burst.
+        """
+        request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
+        self._run_aside(replace(request, probe_cores=None))
+
+    def _await_quiet(self) -> None:
+        """Wait for the neighbour to leave, which slowed the trial before: neighbours stay for a while.
+
+        In a run of its own, so that nothing that happens meanwhile is taken for a disturbance of the trial.
+        """
+        request = self._request("waiting", WAITING_S, WAITING_FPS, None)
+        patience_s = self._scenario.validity.quiet_within_s
+        self._run_aside(replace(request, quiet_within_s=patience_s))  # drained: its frames are in no account
+
+    def _run_aside(self, request: TrialRequest) -> None:
+        """Some frames of no trial, distinguished from the next trial's by the epoch.
+
+        The drops of those that are lost may be counted up to COUNTERS_SETTLE_S later: the trial begins after that,
+        since its own account must not contain them.
+        """
+        self._sending = True
+        try:
+            result = self._instrument.run(replace(request, epoch=(request.epoch + EPOCHS // 2) % EPOCHS))
+            if any(stream.received is None or stream.received < stream.offered for stream in result.streams):
+                self._settled_at_s = time.monotonic() + COUNTERS_SETTLE_S
+        except EngineError:
+            self._bracket.open()  # a switch that died says so here
+            raise
+        finally:
+            self._sending = False
+
+    def _send(self, request: TrialRequest, over_time: OverTime | None, samples: list[Sample]) -> EngineResult:
+        """The engine's account; its samples go to `samples`.
+
+        Raises EngineError, or DutError if the engine stopped because the DUT died.
+        """
+        self._sending = True
+        try:
+            if over_time is None:
+                return self._instrument.run(request)
+
+            def heard(sample: Sample) -> None:
+                samples.append(sample)
+                over_time.heard(sample)
+
+            return self._instrument.run(replace(request, sample_s=over_time.sample_s, step=over_time.step), heard)
+        except EngineError:
+            self._bracket.close()  # a switch that died before its links were up again says so here
+            raise
+        finally:
+            self._sending = False
+
+    def _request(self, trial_id: str, duration_s: float, load_fps: float, burst_frames: int | None) -> TrialRequest:
+        scenario = self._scenario
+        return TrialRequest(
+            trial_id=trial_id,
+            epoch=self._count % EPOCHS,
+            duration_s=duration_s,
+            drain_s=scenario.search.drain_s,
+            load_fps=load_fps,
+            streams=scenario.streams,
+            probe_cores=(scenario.engine.cpus[0], scenario.dut.cpus[0]),
+            burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
+        )
+
+    def _ledger(self, result: EngineResult, seen: Observation) -> Ledger:
+        ports = [port.name for port in self._scenario.ports]
+        return ledger.build(result, seen.flat(), ports, self._graph, seen.went_back)
+
+    def _assemble(
+        self,
+        trial_id: str,
+        phase: str,
+        duration_s: float,
+        load_fps: float,
+        result: EngineResult,
+        observed: Observation,
+    ) -> Trial:
+        scenario, seen = self._scenario, observed.flat()
+        account = self._ledger(result, observed)
+        witness = _witness(result, seen)
+        judgement = judge(
+            completed=result.completed,
+            aborted=result.reason,
+            streams=result.streams,
+            ledger=account,
+            witness=witness,
+            load_fps=load_fps,
+            duration_s=result.sent_duration_s,
+            ring=min(port.ring for port in scenario.ports),
+            rules=scenario.validity,
+        )
+        return Trial(
+            id=trial_id,
+            scenario=scenario.name,
+            phase=phase,
+            repeat=sum(t.phase == phase and t.load_fps == load_fps for t in self.trials),
+            started="",
+            duration_s=duration_s,
+            load_fps=load_fps,
+            sent_duration_s=result.sent_duration_s,
+            wall_s=0.0,
+            intended=sum(stream.intended or 0 for stream in result.streams),
+            offered=account.offered,
+            received=account.received,
+            streams=result.streams,
+            ledger=account,
+            witness=witness,
+            pmds=self._device.loads(seen, result.sent_duration_s),
+            observed={name: value for name, value in seen.items() if not name.startswith(_SIBLINGS)}
+            | _engine_facts(result),
+            validity=judgement.validity,
+            reason=judgement.reason,
+            cause=judgement.cause,
+        )
+
+
+def _answers(trial: Trial) -> bool:
+    return trial.validity is not TrialValidity.ABORTED and trial.phase != WARM_UP
+
+
+def _settled(seen: Observation, late: Observation, graph: HopGraph) -> Observation:
+    """The account's counters as read late; what the host did as read when the frames ended.
+
+    So a trial that lost frames is watched for disturbances no longer than one that lost none.
+    """
+    changes = ledger.settled(seen.differences, late.differences, graph)
+    return replace(seen, differences=changes, went_back=tuple(dict.fromkeys((*seen.went_back, *late.went_back))))
+
+
+def _witness(result: EngineResult, seen: Mapping[str, float]) -> Witness:
+    steal = {
+        int(name.split("/")[2]): ticks_to_seconds(ticks)
+        for name, ticks in seen.items()
+        if name.startswith("host/cpu/") and name.endswith("/steal_ticks")
+    }
+    return Witness(
+        workers=result.workers,
+        dut_threads=load.dut_threads(seen, result.probe_occupied_ns),
+        steal_s=steal,
+        cache_line_before_ns=result.cache_line_before_ns,
+        cache_line_after_ns=result.cache_line_after_ns,
+        loopback=result.loopback,
+        ipc=result.ipc,
+        siblings_s=load.siblings_s(seen),
+    )
+
+
+def _engine_facts(result: EngineResult) -> dict[str, float]:
+    facts = {f"engine/pacing/{name}": value for name, value in result.pacing.items()}
+    for port in result.ports:
+        own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
+        counts: dict[str, int | None] = own | dict(port.stats)
+        facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
+        if port.longest_silence_s is not None:
+            facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s
+            facts[f"engine/port/{port.name}/longest_silence_at_s"] = port.longest_silence_at_s or 0.0
+    return facts

@@ -1,0 +1,118 @@
+"""A reference bench that stands, frozen, while the other points of its group are built and measured beside it."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import partial
+
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.findings.relative import is_enough, relative_metrics
+from pinchpoint.host.priority import preferred
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.run import measure_rates
+from pinchpoint.measure.standing import Record, Recorded, Standing
+from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.duet import Stretch
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.run.duet import measure_duet
+from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.together import frozen, thawed
+from pinchpoint.stats.metrics import Own, of_trial
+
+MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
+OVERLOAD = "overload"
+OVERLOAD_S = 0.5
+
+RunOne = Callable[..., ScenarioResult]
+
+
+class ReferenceBench:
+    """The bench of one reference, until `drop`."""
+
+    def __init__(self, reference: Scenario, listener: Listener, record: Record) -> None:
+        """Build it. Raises what building raises, nothing left behind.
+
+        Its warm-ups are of no result, so that nothing of them is kept in `record`; what is known of programs is.
+        """
+        self._stack = ExitStack()
+        silent = replace(record, keep=lambda _: None, keep_measurement=lambda _: None, attach=lambda name, text: None)
+        with ExitStack() as made:
+            engine = [find_engine()]
+            setup = prepare(reference)
+            made.enter_context(preferred())
+            made.enter_context(standing_bench(setup, listener))
+            live = setup.bench.open()
+            made.callback(live.close)
+            made.enter_context(frozen(setup))
+            self._standing = Standing(setup, live, engine, silent, listener, time.monotonic())
+            self._stack = made.pop_all()
+
+    @property
+    def scenario(self) -> Scenario:
+        """What stands."""
+        return self._standing.scenario
+
+    def drop(self) -> None:
+        """Remove it. Raises BenchError for what remains."""
+        self._stack.close()
+
+    def measured(
+        self,
+        run_one: RunOne,
+        unit: Scenario,
+        recorded: Sequence[Stretch],
+        keep: Callable[[Stretch], None],
+        arguments: tuple[Record, Listener, Recorded, Callable[..., None]],
+    ) -> ScenarioResult:
+        """A point beside it, its own rates included where the point wants them. Raises what measuring raises."""
+        planned = partial(prepare, beside=self._standing.setup, stands=True)
+        measure = partial(self._measure, stretches=list(recorded), keep=keep)
+        found = run_one(unit, *arguments, planned=planned, measure=measure)
+        return replace(found, reference=self.scenario.name)
+
+    def _measure(self, bench: Standing, stretches: list[Stretch], keep: Callable[[Stretch], None]) -> ScenarioResult:
+        began = time.monotonic()
+        alone = bench.scenario.point.relative is Relative.ALONE
+        searched = None if alone else measure_rates(bench)
+        trials = list[Trial]()
+
+        def overloaded(measurer: Measurer) -> None:
+            if not alone:  # its search has shown the same
+                return
+            measurer.trial(OVERLOAD, OVERLOAD_S, bench.scenario.search.max_load_fps)
+            trials.extend(measurer.trials)
+
+        def kept(one: Stretch) -> None:
+            name = bench.scenario.name
+            named = replace(one, scenario=name, id=f"{name}-{one.id}")
+            stretches.append(named)
+            keep(named)
+
+        first = replace(self._standing, on_stoppable=bench.on_stoppable)
+        with thawed(self._standing.setup):
+            warnings = measure_duet(first, bench, MOST_S, kept, tuple(stretches), is_enough, overloaded)
+        metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
+        if searched is None:
+            metrics += _explaining(trials, device_of(bench.scenario).metrics)
+            return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s, _overloaded(trials))
+        return replace(
+            searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
+        )
+
+
+def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
+    """Cycles, lookups and tables of the overloaded trial: of the point alone, since slices do not measure them."""
+    seen = _overloaded(trials)
+    found = of_trial(seen[-1], own) if seen else ()
+    return tuple(replace(one, note="; ".join(filter(None, (one.note, "under overload")))) for one in found)
+
+
+def _overloaded(trials: Sequence[Trial]) -> list[Trial]:
+    return [one for one in trials if one.phase == OVERLOAD and one.validity is not TrialValidity.ABORTED]

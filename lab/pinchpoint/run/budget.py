@@ -1,0 +1,164 @@
+"""What a run leaves out: points that their neighbours make needless, and what a budget has no time for; pure.
+
+A factor marked `falling` never raises the rate. Then a point between two measured ones that
+agree can only lie between them, and measuring it would add nothing. The ends come first and
+the middle of what is left next (run/order.py), so that as much as possible is told early.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+from pinchpoint.model import units
+from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Factor, Level, MeasureKind, Scenario
+from pinchpoint.model.study import SweepInfo
+from pinchpoint.run.estimate import Forecast
+from pinchpoint.run.order import ordered
+
+AGREE = 0.02  # between values nearer than this nothing is measured
+AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
+
+# What a measure other than rates is about: its metric's name, or how it begins.
+_MAIN: Mapping[MeasureKind, str] = {
+    MeasureKind.LOAD: "cycles per packet at ",
+    MeasureKind.BANDWIDTH: "goodput",
+    MeasureKind.RR: "transactions",
+    MeasureKind.CRR: "transactions",
+    MeasureKind.BUILD: "time per item",
+    MeasureKind.BURST: "longest burst",
+    MeasureKind.LOSS_CURVE: "loss-free load",
+    MeasureKind.SOAK: "windows with loss",
+    MeasureKind.RECOVERY: "recovery time",
+    MeasureKind.BLOCKED: "blocked time",
+}
+
+Done = Mapping[str, ScenarioResult]
+"""What is known so far, by the unit's name."""
+
+
+class Budget:
+    """Decides, unit by unit, what a limited time is spent on."""
+
+    def __init__(
+        self, all_units: Sequence[Scenario], sweeps: Sequence[SweepInfo], limit_s: float, in_pairs: bool = False
+    ) -> None:
+        """`in_pairs`: one repeat of all groups is one pass, which is measured whole or not at all."""
+        self._factors = {sweep.group: sweep.factors for sweep in sweeps}
+        self._in_pairs = in_pairs
+        self._limit_s = limit_s
+        self._passes: dict[tuple[str, int], list[Scenario]] = defaultdict(list)
+        for unit in all_units:
+            self._passes[self._pass_of(unit)].append(unit)
+        self._first = {_place(unit): unit.name for unit in all_units if unit.point.repeat == 1}
+
+    def left_out(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
+        """Why this unit is not measured; empty if it is."""
+        return self._needless(unit, done) or self._no_time(unit, done, spent_s, forecast)
+
+    def _needless(self, unit: Scenario, done: Done) -> str:
+        if unit.point.repeat > 1:
+            first = done.get(self._first.get(_place(unit), ""))
+            return "" if first is None or first.outcome is not Outcome.SKIPPED else first.reason
+        for factor in self._factors.get(unit.point.group, ()):
+            if factor.falling and ordered(factor):
+                reason = self._between(unit, factor, done)
+                if reason:
+                    return reason
+        return ""
+
+    def _between(self, unit: Scenario, factor: Factor, done: Done) -> str:
+        """Why the point is needless along this factor."""
+        line = dict(self._line(unit, factor, done))
+        place = factor.levels.index(unit.point.levels[factor.name])
+        below = max((index for index in line if index < place), default=None)
+        above = min((index for index in line if index > place), default=None)
+        if below is None or above is None:
+            return ""
+        how = agreement(line[below], line[above])
+        ends = " and ".join(f"{units.level(factor.levels[place])} {factor.unit}".rstrip() for place in (below, above))
+        return f"between {ends}, which agree {how}: monotone" if how else ""
+
+    def _line(self, unit: Scenario, factor: Factor, done: Done) -> Iterator[tuple[int, Metric]]:
+        """Measured points that differ from this one in the factor alone: (place of the level, its main metric)."""
+        for other in self._passes[unit.point.group, 1]:
+            if _without(other.point.levels, factor.name) != _without(unit.point.levels, factor.name):
+                continue
+            metric = _judged(done.get(other.name))
+            if metric is not None and other.point.levels[factor.name] in factor.levels:
+                yield factor.levels.index(other.point.levels[factor.name]), metric
+
+    def _no_time(self, unit: Scenario, done: Done, spent_s: float, forecast: Forecast) -> str:
+        if not any(found.outcome is Outcome.MEASURED for found in done.values()):
+            return ""  # a run measures something, however small its budget
+        if self._in_pairs and (unit.point.repeat == 1 or self._begun(unit, done)):
+            return ""  # half a pair has no ratio
+        left_s = self._limit_s - spent_s
+        needed, what = forecast.unit_s(unit), "this"
+        if unit.point.repeat > 1 and not self._begun(unit, done):
+            # A repeat of some points only would leave intervals of unequal meaning: all or none.
+            whole = "pair" if self._in_pairs else "repeat"
+            needed = forecast.left_s(self._rest_of_pass(unit, done))
+            what = f"{whole} {unit.point.repeat}" + ("" if self._in_pairs else " of its group")
+        if needed <= left_s:
+            return ""
+        used = f"budget of {units.duration(self._limit_s)} used"
+        return used if left_s <= 0 else f"{used}: {units.duration(left_s)} left, {what} needs {units.duration(needed)}"
+
+    def _pass_of(self, unit: Scenario) -> tuple[str, int]:
+        return "" if self._in_pairs else unit.point.group, unit.point.repeat
+
+    def _begun(self, unit: Scenario, done: Done) -> bool:
+        """Whether this repeat of the group has measured something already."""
+        found = (done.get(other.name) for other in self._passes[self._pass_of(unit)])
+        return any(one is not None and one.outcome is Outcome.MEASURED for one in found)
+
+    def _rest_of_pass(self, unit: Scenario, done: Done) -> list[Scenario]:
+        """What a repeat that has measured nothing yet still has to try, also what had no time before this unit."""
+        tried = {name for name, found in done.items() if found.outcome is not Outcome.SKIPPED}
+        whole = self._passes[self._pass_of(unit)]
+        return [other for other in whole if other.name not in tried and not self._needless(other, done)]
+
+
+def agreement(one: Metric, other: Metric) -> str:
+    """How two figures agree, e.g. `within 1.3 %`; empty if they do not, or are not the same metric."""
+    if one.name != other.name:
+        return ""
+    largest = max(abs(one.value), abs(other.value))
+    difference = abs(one.value - other.value) / largest if largest else 0.0
+    if difference <= AGREE:
+        return f"within {units.share(difference)}"
+    bounds = [bound for metric in (one, other) for bound in (metric.low, metric.high)]
+    known = [bound for bound in bounds if bound is not None]
+    if len(known) < len(bounds):
+        return ""
+    overlap = max(known[0], known[2]) <= min(known[1], known[3])
+    if overlap and (max(known) - min(known)) / largest <= AGREE_WITHIN_INTERVALS:
+        return f"within their intervals ({units.share(difference)} apart)"
+    return ""
+
+
+def _judged(found: ScenarioResult | None) -> Metric | None:
+    """The figure that a measured point is judged by, None if there is none.
+
+    A rate that was not found is a bound of it only, and two bounds agree about nothing.
+    """
+    if found is None or found.outcome is not Outcome.MEASURED:
+        return None
+    if relative := next((one for one in found.metrics if one.name == RELATIVE and one.value), None):
+        return relative
+    if found.measure == MeasureKind.RATES:
+        searched = found.rates[0] if found.rates else None
+        name = searched.name if searched and searched.status is RateStatus.FOUND else None
+        return next((metric for metric in found.metrics if metric.name == name), None)
+    main = _MAIN[MeasureKind(found.measure)]
+    return next((metric for metric in found.metrics if metric.name.startswith(main)), None)
+
+
+def _place(unit: Scenario) -> tuple[str, frozenset[tuple[str, Level]]]:
+    return unit.point.group, frozenset(unit.point.levels.items())
+
+
+def _without(levels: Mapping[str, Level], name: str) -> dict[str, Level]:
+    return {key: level for key, level in levels.items() if key != name}

@@ -1,0 +1,375 @@
+"""The ceiling test: how much the generator itself can offer on a bench of this shape, back to back without the DUT.
+
+It costs at most ten trials of 0.2 s. A load is kept up with if no more frames were missing than fell due
+while the engine's core stood still: a busy host delays this test without lowering its result. So the
+ceiling is the highest load that the engine can *offer*. What comes back may be less, where the relay in
+the DUT's place is the slower one; then what came back (`received_fps`, per second in which the core ran)
+is a lower bound for sending and receiving together.
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from pinchpoint.account.cache_line import differ
+from pinchpoint.account.validity import frames_in_gaps
+from pinchpoint.bench.builder import Builder
+from pinchpoint.causes.ceiling import REACH, held_against, in_mode, surpassed
+from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
+from pinchpoint.dut.wire import without_device
+from pinchpoint.engine.instrument import EngineResult, Instrument, TrialRequest
+from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.host import facts
+from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Stoppable, Undoable
+from pinchpoint.model import units
+from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
+from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
+from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
+from pinchpoint.stats.metrics import of_the_rates_alone
+from pinchpoint.store import ceilings as kept
+
+PHASE = "ceiling"
+TRIAL_S = 0.2
+DRAIN_S = 0.05
+MOST_TRIALS = 10
+MOST_FPS = 100e6  # the first load: no engine offers more from one core
+A_LITTLE_LESS = 0.97  # than what was offered of too high a load
+FURTHER = 1.5  # than what was kept up with, if nothing was too high so far
+STANDING_STILL = 0.5  # of a trial's frames; beyond, not even sending is measured
+
+
+class TooNoisyError(EngineError):
+    """No trial of the ceiling test could be judged."""
+
+
+@dataclass
+class _Mode:
+    """What one mode of the cores has shown."""
+
+    distance_ns: float | None
+    kept_fps: float = 0.0  # the highest load that was kept up with
+    received_fps: float = 0.0
+    too_high_fps: float = math.inf  # the lowest load that was not
+
+    @property
+    def done(self) -> bool:
+        return self.kept_fps >= MOST_FPS * (1 - REACH) or self.too_high_fps <= self.kept_fps * (1 + REACH)
+
+    @property
+    def is_met(self) -> bool:
+        """Whether it was seen to fall short, too: what it kept up with alone shows no ceiling."""
+        return bool(self.kept_fps) and (self.done or self.too_high_fps < math.inf)
+
+    def fits(self, distance_ns: float | None) -> bool:
+        """Whether a trial at that distance belongs to this mode."""
+        if self.distance_ns is None or distance_ns is None:
+            return self.distance_ns is distance_ns
+        return not differ(self.distance_ns, distance_ns)
+
+
+def find_ceilings(
+    run: Callable[[float], EngineResult], rules: Validity, key: str, now: Callable[[], datetime]
+) -> tuple[Ceiling, ...]:
+    """The ceiling in each mode of the cores that was met long enough; `run` is one trial at a load.
+
+    Raises TooNoisyError if none was.
+    """
+    modes: list[_Mode] = []
+    load_fps, noise = MOST_FPS, ""
+    for _ in range(MOST_TRIALS):
+        result = run(load_fps)
+        probes = [one for one in (result.cache_line_before_ns, result.cache_line_after_ns) if one is not None]
+        if len(probes) == 2 and differ(*probes):
+            noise = "the distance of the cores changed"
+            continue
+        distance_ns = sum(probes) / len(probes) if probes else None
+        mode = next((one for one in modes if one.fits(distance_ns)), None)
+        if mode is None:
+            mode = _Mode(distance_ns)
+            modes.append(mode)
+        noise = _learn(mode, result, load_fps, rules) or noise
+        if mode.done:
+            break
+        load_fps = _next(mode, result, load_fps)
+    found = [_ceiling(mode, key, now()) for mode in modes if mode.is_met]
+    if not found:
+        raise TooNoisyError(
+            f"no load could be judged in {MOST_TRIALS} trials; last: {noise or 'the engine kept up with none'}",
+            "--no-ceiling, or pinchpoint ceiling SCENARIO once other programs have ended",
+        )
+    return tuple(found)
+
+
+def _learn(mode: _Mode, result: EngineResult, load_fps: float, rules: Validity) -> str:
+    """Note what a trial shows of its mode; returns why it shows nothing, empty if it does."""
+    still = _standing_still(result, load_fps)
+    if still > STANDING_STILL:
+        return f"the engine's core stood still for {units.share(still)} of a trial"
+    intended = sum(stream.intended or 0 for stream in result.streams)
+    missing = sum(stream.shortfall or 0 for stream in result.streams)
+    if missing - still * intended > rules.shortfall_ratio * intended:
+        mode.too_high_fps = min(mode.too_high_fps, load_fps)
+    elif load_fps > mode.kept_fps:
+        received = sum(stream.received or 0 for stream in result.streams)
+        mode.kept_fps, mode.received_fps = load_fps, received / result.sent_duration_s / (1 - still)
+    return ""
+
+
+def _next(mode: _Mode, result: EngineResult, load_fps: float) -> float:
+    """Between what was kept up with and what was not; before there is the former, a little less than was offered."""
+    still = _standing_still(result, load_fps)
+    if still > STANDING_STILL:
+        return load_fps
+    if not mode.kept_fps:
+        offered_fps = sum(stream.offered for stream in result.streams) / result.sent_duration_s / (1 - still)
+        return max(1.0, A_LITTLE_LESS * min(offered_fps, mode.too_high_fps))
+    if math.isinf(mode.too_high_fps):
+        return min(MOST_FPS, FURTHER * mode.kept_fps)
+    return math.sqrt(mode.kept_fps * mode.too_high_fps)
+
+
+def _standing_still(result: EngineResult, load_fps: float) -> float:
+    """The share of a trial's frames that fell due while the core to send them stood still, 0..1."""
+    intended = sum(stream.intended or 0 for stream in result.streams)
+    return min(1.0, frames_in_gaps(result.streams, result.workers, load_fps) / intended) if intended else 1.0
+
+
+def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
+    return Ceiling(mode.kept_fps, measured.isoformat(), key, mode.distance_ns, mode.received_fps)
+
+
+def key_of(scenario: Scenario, engine_version: str) -> str:
+    """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
+    machine, backends = facts.host_facts(), _backends(scenario)
+    ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
+    parts = (
+        f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
+        "streams " + ", ".join(_stream(stream) for stream in scenario.streams),
+        f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.cpus[0]}",
+        f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}",
+    )
+    return "; ".join(parts)
+
+
+def _backends(scenario: Scenario) -> str:
+    """How the engine drives the scenario's ports."""
+    return ", ".join(sorted({end.backend for end in planned_ends(scenario)}))
+
+
+def _stream(stream: Stream) -> str:
+    """What writing a frame costs: its size, and which fields change; not how many values they take."""
+    fields = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
+    moving = [name for name in fields if getattr(stream, name).count > 1 and stream.flows > 1]
+    changing = f" varying {'+'.join(moving)}" if moving else ""
+    return f"{stream.tx_port} to {stream.rx_port} {stream.frame_bytes} B x {stream.share:g}{changing}"
+
+
+def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:
+    """Build the bench without the DUT, measure, and take it down.
+
+    Raises RequirementError where it cannot be built, TooNoisyError, BenchError, EngineError.
+    """
+    command = [find_engine()]
+    setup = prepare(without_device(scenario, over_dpdk=_backends(scenario) == "dpdk"))
+    builder = Builder(setup.places.bench_id)
+    builder.apply(setup.resources, listener.building)
+    try:
+        listener.phase(PHASE, MOST_TRIALS)
+        instrument = ProcessInstrument(
+            setup.engine, command=command, environment={ENVIRONMENT_MARK: setup.places.bench_id}
+        )
+        try:
+            await_engine_pages(setup)
+            instrument.open()
+            found = find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
+        finally:
+            instrument.close()
+    except BaseException as error:
+        try:
+            builder.undo()
+        except PinchpointError as left:
+            error.add_note(str(left))  # what failed first is what the user must know first
+        raise
+    builder.undo()
+    return found
+
+
+def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> Callable[[float], EngineResult]:
+    """One trial at a load, numbered."""
+    numbers = iter(range(1, MOST_TRIALS + 1))
+
+    def run(load_fps: float) -> EngineResult:
+        number = next(numbers)
+        trial_id = f"{PHASE}-{number:02d}"
+        listener.trial_begins(trial_id, TRIAL_S, load_fps)
+        cores = (scenario.engine.cpus[0], scenario.dut.cpus[0])
+        result = instrument.run(
+            TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
+        )
+        if not result.completed:
+            raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}", "--no-ceiling")
+        return result
+
+    return run
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class CeilingTest:
+    """Knows the ceilings of this machine, and measures what is not known."""
+
+    def __init__(
+        self,
+        engine_version: Callable[[], str],
+        path: Path | None = None,
+        measure: Callable[[Scenario, str, Listener], tuple[Ceiling, ...]] = measure_ceilings,
+        now: Callable[[], datetime] = _now,
+    ) -> None:
+        """`engine_version` asks the engine; `path` is the file that keeps them between runs, None: the user's cache."""
+        self._engine_version = cache(engine_version)
+        self._path = path or kept.default_path()
+        self._measure = measure
+        self._now = now
+        self._unwritten: list[Ceiling] = []  # that the file did not take
+        self._failed: dict[str, str] = {}  # by key: not tried again in this run
+        self._surpassed: set[Ceiling] = set()  # that the engine was seen to surpass: not believed, wherever they stand
+
+    def known(self, scenario: Scenario) -> tuple[Ceiling, ...]:
+        """Those of the scenario's shape, of any mode, not older than a day; a file that cannot be read holds none."""
+        key = key_of(scenario, self._engine_version())
+        found = (*self._kept(), *self._unwritten)
+        return tuple(one for one in found if one.key == key and one not in self._surpassed)
+
+    def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
+        """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
+        if scenario.measure is not MeasureKind.RATES:
+            return (), ""
+        known = self.known(scenario)
+        return (known, "") if known else self.anew(scenario, listener)
+
+    def after(
+        self,
+        scenario: Scenario,
+        result: ScenarioResult,
+        listener: Listener,
+        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    ) -> ScenarioResult:
+        """The result compared with the ceiling of its own mode, if that was not known before.
+
+        What the result has surpassed is forgotten. `on_stoppable` is handed what ends this test by KeyboardInterrupt.
+        """
+        known = self.known(scenario)
+        self._forget([one for one in known if _is_surpassed(one, known, result)])
+        found = [rate for rate in result.rates if rate.status is RateStatus.FOUND]
+        if result.ceiling is not None or not found or not self.known(scenario):
+            return result
+        undoable = Undoable()
+        on_stoppable(undoable)
+        ceilings, why = self.anew(scenario, listener)
+        undoable.end()
+        held = held_result(result, ceilings)
+        if held.ceiling is not None:
+            return held
+        why = why or "the generator's ceiling was measured in other modes of the cores: no rate was compared with it"
+        return replace(result, warnings=(*result.warnings, why))
+
+    def measured_now(self, scenario: Scenario, listener: Listener) -> tuple[Ceiling, ...]:
+        """Everything known after a new measurement. Raises what `measure_ceilings` raises."""
+        key = key_of(scenario, self._engine_version())
+        self._keep(key, self._measure(scenario, key, listener))
+        return self.known(scenario)
+
+    def anew(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
+        """The same, and why nothing was measured, empty if something was: no reason for a run to end."""
+        key = key_of(scenario, self._engine_version())
+        if key not in self._failed:
+            try:
+                return self.measured_now(scenario, listener), ""
+            except PinchpointError as error:
+                self._failed[key] = f"no ceiling of the generator is known: {error.message}"
+        return self.known(scenario), self._failed[key]
+
+    def _kept(self) -> tuple[Ceiling, ...]:
+        try:
+            return kept.read(self._path, self._now())
+        except InputError:
+            return ()  # it is only a cache, and is written anew
+
+    def _forget(self, surpassed: Sequence[Ceiling]) -> None:
+        """No more of these. What is surpassed a second time in a run shows that the test finds too little here."""
+        for one in surpassed:
+            if any(one.key == other.key for other in self._surpassed):
+                self._failed[one.key] = (
+                    "no ceiling of the generator is known: twice the engine offered more than its test had found"
+                )
+        self._surpassed.update(surpassed)
+        if surpassed:
+            with suppress(StoreError):  # then it is only this run that knows
+                kept.write(self._path, [one for one in self._kept() if one not in self._surpassed])
+
+    def _keep(self, key: str, found: Sequence[Ceiling]) -> None:
+        """Those replace what was known of their modes."""
+
+        def replaced(one: Ceiling) -> bool:
+            return one.key == key and in_mode(found, one.distance_ns) is not None
+
+        self._unwritten = [one for one in self._unwritten if not replaced(one)]
+        try:
+            kept.write(self._path, [*(one for one in self._kept() if not replaced(one)), *found])
+        except StoreError:
+            self._unwritten += found
+
+
+def _verdict(result: ScenarioResult, rates: Sequence[Rate]) -> Verdict | None:
+    """The generator's, if the first rate was found and is within its reach: what was seen at it is no limit then."""
+    if not rates or rates[0].status == result.rates[0].status:
+        return result.verdict
+    trials = result.verdict.trial_ids if result.verdict else ()
+    return Verdict(Limit.GENERATOR, "the generator, not the switch", (rates[0].reason,), (), trials)
+
+
+def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
+    """The same result, the rates of every mode compared with the ceiling in that mode."""
+
+    def held(rates: Sequence[Rate], distance_ns: float | None, seen_fps: float | None) -> tuple[Rate, ...]:
+        return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
+
+    rates = held(result.rates, _distance_ns(result), result.most_offered_fps)
+    anew = {metric.name: metric for metric in of_the_rates_alone(rates)}
+    return replace(
+        result,
+        rates=rates,
+        metrics=tuple(anew.get(metric.name, metric) for metric in result.metrics),
+        verdict=_verdict(result, rates),
+        ceiling=in_mode(ceilings, _distance_ns(result)),
+    )
+
+
+def _distance_ns(result: ScenarioResult) -> float | None:
+    """Of the cores, in the mode that a result's rates are of."""
+    if result.modes:
+        return result.modes[0].distance_ns
+    return result.cache_line.median_ns if result.cache_line else None
+
+
+def _is_surpassed(ceiling: Ceiling, known: Sequence[Ceiling], result: ScenarioResult) -> bool:
+    """Whether the engine was seen to offer more than this, in the mode of the cores in which it was measured.
+
+    Trials that nobody probed say nothing of a ceiling whose mode is known.
+    """
+    met = [(_distance_ns(result), result.most_offered_fps)]
+    met += [(mode.distance_ns, mode.most_offered_fps) for mode in result.modes]
+    return any(
+        in_mode(known, distance_ns) == ceiling
+        and (distance_ns is not None or ceiling.distance_ns is None)
+        and surpassed(ceiling, seen_fps)
+        for distance_ns, seen_fps in met
+    )

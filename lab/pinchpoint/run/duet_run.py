@@ -1,0 +1,164 @@
+"""A comparison in alternating slices, from both scenarios to the run folder; resumable at any stretch."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from types import MappingProxyType
+
+from pinchpoint.bench.plan import describe, plan
+from pinchpoint.dut import requirements
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import Setup
+from pinchpoint.engine.process import find_engine
+from pinchpoint.findings.comparing_slices import rate_metric
+from pinchpoint.findings.curves import curves
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Recorded, Standing, Stoppable, Undoable
+from pinchpoint.model.duet import MEASURED, Stretch
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
+from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.run.duet import measure_duet
+from pinchpoint.run.growing import Growing, RunContext
+from pinchpoint.run.run import so_far, unmeasured
+from pinchpoint.run.together import SIDES, prepare_both, standing_both
+from pinchpoint.stats.duet import compare_slices
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import RunFolder
+
+
+def why_no_duet(a: Scenario, b: Scenario) -> str:
+    """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
+    others = sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES})
+    nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
+    unfrozen = [why for one in (a, b) if (why := device_of(one).freezing(one).why_not)]
+    reasons = {
+        f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
+        next(iter(unfrozen), ""): bool(unfrozen),
+        "both benches need the same NIC": bool(nics[0] & nics[1]),
+        "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
+        "the engine of one bench would run on a CPU of the other's switch": bool(
+            set(a.engine.cpus) & {*a.dut.cpus, *b.dut.cpus}
+        ),
+        "what arrives at a port with several queues cannot be counted by slices": any(
+            port.queues > 1 for one in (a, b) for port in one.ports
+        ),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def require_duet(a: Scenario, b: Scenario) -> None:
+    """Raises InputError where A and B cannot be measured at once, RequirementError where this machine lacks memory."""
+    if why := why_no_duet(a, b):
+        raise InputError(f"no duet of {a.path} and {b.path}: {why}", "--method turns")
+    requirements.require_together(a, b)
+
+
+def run_duet(
+    units: Sequence[Scenario], folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+) -> RunResult:
+    """Measure `units`, A and B, until the folder holds as many seconds of slices as were asked for.
+
+    Whatever is measured when it ends is kept and becomes the result, however it ends. Raises what building and
+    measuring raise.
+    """
+    run = _Run(units, RunContext(folder, listener, on_stoppable))
+    if not so_far(folder).finished:
+        run.whole()
+    return so_far(folder)
+
+
+class _Run:
+    """One run between its first action and its last."""
+
+    def __init__(self, units: Sequence[Scenario], context: RunContext) -> None:
+        self._units = units
+        self._context = context
+        self._files = Growing(context.folder, units, {})
+        self._settings: dict[str, Mapping[str, str]] = {}
+        self._stretches = list(context.folder.read_stretches())
+        self._warnings: tuple[str, ...] = ()
+        self._began = time.monotonic()
+
+    def whole(self) -> None:
+        self._context.on_stoppable(Undoable())
+        try:
+            self._both()
+        except BaseException as error:
+            try:
+                self._conclude(False)
+            except StoreError as unwritten:
+                error.add_note(str(unwritten))  # what failed first is what the user must know first
+            raise
+        self._conclude(True)
+
+    def _both(self) -> None:
+        a, b = self._units
+        engine = [find_engine()]  # before anything is built
+        self._context.listener.scenario_begins(a, 1, 1)
+        setups = prepare_both(a, b)
+        for unit, setup in zip(self._units, setups, strict=True):
+            self._files.note_plan(unit.name, describe(plan((), setup.resources)))
+            self._files.note_facts({**setup.facts, **setup.bench.facts()})
+        with standing_both(setups, self._context.listener):
+            first, second = (self._standing(setup, engine) for setup in setups)
+            try:
+                self._measured(first, second)
+            finally:
+                first.live.close()
+                second.live.close()
+
+    def _measured(self, a: Standing, b: Standing) -> None:
+        for bench in (a, b):
+            self._settings[bench.scenario.name] = bench.live.settings()
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
+
+    def _keep(self, found: Stretch) -> None:
+        self._context.folder.append_stretch(found)
+        self._stretches.append(found)
+
+    def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
+        context, record = self._context, self._files.record()
+        trials = tuple(one for one in context.folder.read_trials() if one.scenario == setup.scenario.name)
+        return Standing(
+            setup,
+            setup.bench.open(),
+            engine,
+            record,
+            context.listener,
+            self._began,
+            Recorded(trials),
+            context.on_stoppable,
+        )
+
+    def _conclude(self, is_finished: bool) -> None:
+        self._files.flush()  # run.json
+        conclude(self._units, self._context.folder, is_finished, self._settings, self._warnings)
+
+
+def conclude(
+    units: Sequence[Scenario],
+    folder: RunFolder,
+    is_finished: bool,
+    settings: Mapping[str, Mapping[str, str]] = MappingProxyType({}),
+    warnings: tuple[str, ...] = (),
+) -> None:
+    """Write what the folder's slices say of A and of B as the run's result; `settings` in force, by the unit's name."""
+    stretches = folder.read_stretches()
+    measured = [one for one in stretches if one.phase == MEASURED and one.slices]
+    found = list[ScenarioResult]()
+    quads = compare_slices(measured).quads if measured else ()
+    for side, unit in zip(SIDES, units, strict=True) if measured else ():
+        found.append(
+            replace(
+                unmeasured(unit, Outcome.MEASURED, "", sum(one.wall_s for one in stretches)),
+                metrics=(rate_metric(quads, side),) if quads else (),
+                settings=settings.get(unit.name, {}),
+                traffic_s=sum(part.length_s for one in measured for part in one.slices if part.side == side),
+                warnings=warnings if side == SIDES[0] else (),
+            )
+        )
+    drawn = tuple(curves(folder.read_info().sweeps, found))
+    folder.write_result(RunResult(SCHEMA, folder.run_id, is_finished, tuple(found), drawn, ()))

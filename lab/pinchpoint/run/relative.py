@@ -1,0 +1,185 @@
+"""Which points of a run are measured as ratios, to which reference; the others are measured alone.
+
+The reference of a group is the first of its points that is measured and that the engine can overload. Its bench stands,
+frozen, from the first point that is measured beside it to the group's last one, or until something is measured that
+needs the machine alone. Where slices show that the engine cannot overload it, and no point is relative to it yet, the
+point beside it becomes the reference.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from types import TracebackType
+
+from pinchpoint.dut import requirements
+from pinchpoint.findings.curves import bound_of
+from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Recorded, Stoppable
+from pinchpoint.model.duet import RELATIVE, Stretch
+from pinchpoint.model.errors import BenchError, DutError, EngineError, PinchpointError, RequirementError
+from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
+from pinchpoint.model.scenario import Relative, Scenario
+from pinchpoint.model.study import Bound
+from pinchpoint.run.beside import ReferenceBench, RunOne
+from pinchpoint.run.duet_run import why_no_duet
+
+
+class References:
+    """Runs one unit after the other; inside the `with` block a reference may stand between them."""
+
+    def __init__(
+        self,
+        units: Sequence[Scenario],
+        done: Iterable[ScenarioResult],
+        stretches: Sequence[Stretch],
+        keep: Callable[[Stretch], None],
+        run_one: RunOne,
+        run_alone: RunOne,
+        stand: Callable[[Scenario, Listener, Record], ReferenceBench] = ReferenceBench,
+        require: Callable[[Scenario], None] = requirements.require,
+        lacking: Callable[[Scenario, Scenario], PinchpointError | None] = requirements.lacking_together,
+    ) -> None:
+        """`done` and `stretches`: what an interrupted run has found. `run_one` runs a unit with its own search and
+        the engine's ceiling, `run_alone` without the ceiling.
+        """
+        self._by_name = {unit.name: unit for unit in units}
+        self._reference = dict[str, Scenario]()  # by group
+        self._stretches = stretches
+        self._keep = keep
+        self._run_one, self._run_alone = run_one, run_alone
+        self._stand, self._require, self._lacking = stand, require, lacking
+        self._standing: ReferenceBench | None = None
+        self._related = set[str]()  # names of references that a point is a multiple of
+        for found in done:
+            if found.outcome is not Outcome.MEASURED or not _ratio_of(found):
+                continue
+            if found.reference == found.scenario in self._by_name:
+                self._reference[found.group] = self._by_name[found.scenario]
+            else:
+                self._related.add(found.reference)
+
+    def __enter__(self) -> "References":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._drop()
+        except PinchpointError as left:
+            if error is None:
+                raise
+            error.add_note(str(left))  # what failed first is what the user must know first
+
+    def require(self, unit: Scenario) -> None:
+        """Raises RequirementError if the machine cannot run the unit, not even with nothing else standing."""
+        if self._standing is not None and self._standing.scenario.point.group != unit.point.group:
+            self._drop()
+        try:
+            self._require(unit)
+        except RequirementError:
+            if self._standing is None:
+                raise
+            self._drop()
+            self._require(unit)
+
+    def run(
+        self,
+        unit: Scenario,
+        record: Record,
+        listener: Listener,
+        recorded: Recorded,
+        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    ) -> ScenarioResult:
+        """One unit, as `run_scenario` does; beside its reference where it is to be measured so and can be."""
+        arguments = record, listener, recorded, on_stoppable
+        if unit.point.relative is Relative.NO:
+            self._drop()
+            return self._run_one(unit, *arguments)
+        reference = self._reference.get(unit.point.group)
+        if reference is None or reference.point.levels == unit.point.levels:
+            return self._as_reference(unit, reference, arguments)
+        why = self._why_not_beside(reference, unit, listener, record)
+        if why:
+            self._drop()
+            found = self._run_one(unit, *arguments)
+            return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
+        assert self._standing is not None
+        runs = self._run_alone if unit.point.relative is Relative.ALONE else self._run_one
+        mine = [one for one in self._stretches if one.scenario == unit.name]
+
+        def keep(one: Stretch) -> None:
+            mine.append(one)
+            self._keep(one)
+
+        try:
+            found = self._standing.measured(runs, unit, tuple(mine), keep, arguments)
+        except (BenchError, DutError, EngineError) as error:
+            self._drop_after(error)  # either of the two benches may be the broken one
+            raise
+        return self._beside(found, unit, reference, mine)
+
+    def _beside(
+        self, found: ScenarioResult, unit: Scenario, reference: Scenario, stretches: Sequence[Stretch]
+    ) -> ScenarioResult:
+        """A point's result; or that of a new reference, where the engine cannot overload the old one but the point."""
+        if _ratio_of(found):
+            self._related.add(reference.name)
+        if reference.name in self._related or not surely_not_overloaded(stretches, "A"):
+            return found
+        self._drop()
+        if surely_not_overloaded(stretches, "B"):
+            del self._reference[unit.point.group]
+            return found
+        self._reference[unit.point.group] = unit
+        kept = tuple(one for one in found.metrics if one.name != RELATIVE)
+        return replace(found, metrics=(of_reference(), *kept), reference=unit.name)
+
+    def _as_reference(
+        self,
+        unit: Scenario,
+        reference: Scenario | None,
+        arguments: tuple[Record, Listener, Recorded, Callable[[Stoppable], None]],
+    ) -> ScenarioResult:
+        """The group's first point, or a repeat of it; only the former may turn out to be none."""
+        self._drop()
+        found = self._run_one(unit, *arguments)
+        if found.outcome is not Outcome.MEASURED:
+            return found
+        if why := why_no_duet(unit, unit):
+            return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
+        if reference is None and any(one.status is RateStatus.AT_LEAST for one in found.rates):
+            return replace(found, metrics=(not_overloaded(found.most_offered_fps), *found.metrics))
+        reference = self._reference.setdefault(unit.point.group, reference or unit)
+        return replace(found, metrics=(of_reference(), *found.metrics), reference=reference.name)
+
+    def _why_not_beside(self, reference: Scenario, unit: Scenario, listener: Listener, record: Record) -> str:
+        """Why the unit cannot be measured beside its reference; empty if it can, and the reference then stands."""
+        if why := why_no_duet(reference, unit):
+            return why
+        if self._standing is not None and self._standing.scenario.name == reference.name:
+            return ""
+        self._drop()
+        if lacking := self._lacking(reference, unit):
+            return f"{lacking.message} (hint: {lacking.hint})"
+        try:
+            self._standing = self._stand(reference, listener, record)
+        except (BenchError, DutError, EngineError) as error:
+            return f"its reference {reference.name} cannot stand: {error.message}"
+        return ""
+
+    def _drop(self) -> None:
+        standing, self._standing = self._standing, None
+        if standing is not None:
+            standing.drop()
+
+    def _drop_after(self, error: PinchpointError) -> None:
+        try:
+            self._drop()
+        except PinchpointError as left:
+            error.add_note(str(left))
+
+
+def _ratio_of(found: ScenarioResult) -> bool:
+    """Whether it has a relative rate."""
+    return any(one.name == RELATIVE and bound_of(one) is not Bound.REFUSED for one in found.metrics)

@@ -1,0 +1,147 @@
+"""One scenario from its file to its result: build, measure, take down."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+
+from pinchpoint.bench.builder import Builder
+from pinchpoint.bench.plan import describe, plan
+from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.priority import preferred
+from pinchpoint.measure.blocked.run import measure_blocked
+from pinchpoint.measure.build.run import measure_build
+from pinchpoint.measure.burst.run import measure_burst
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.load.run import measure_load
+from pinchpoint.measure.loss_curve.run import measure_loss_curve
+from pinchpoint.measure.rates.run import measure_rates
+from pinchpoint.measure.recovery.run import measure_recovery
+from pinchpoint.measure.soak.run import measure_soak
+from pinchpoint.measure.sockets.run import measure_sockets
+from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.result import Ceiling, ScenarioResult
+from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.run.ceiling import CeilingTest
+
+MOST_ATTACHED = 1_000_000  # characters
+
+MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
+    MeasureKind.RATES: measure_rates,
+    MeasureKind.LOAD: measure_load,
+    MeasureKind.BANDWIDTH: measure_sockets,
+    MeasureKind.RR: measure_sockets,
+    MeasureKind.CRR: measure_sockets,
+    MeasureKind.BUILD: measure_build,
+    MeasureKind.SOAK: measure_soak,
+    MeasureKind.RECOVERY: measure_recovery,
+    MeasureKind.BLOCKED: measure_blocked,
+    MeasureKind.BURST: measure_burst,
+    MeasureKind.LOSS_CURVE: measure_loss_curve,
+}
+
+
+@contextmanager
+def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
+    """The bench stands inside the block, and is gone after it, however the block ends."""
+    builder = Builder(setup.places.bench_id)
+    try:
+        builder.apply(setup.resources, listener.building)
+    except CommandFailed as error:
+        if refusal := setup.bench.refusal(error):
+            raise refusal from error
+        raise
+    try:
+        yield builder
+    except BaseException as error:
+        try:
+            builder.undo()
+        except PinchpointError as left:
+            error.add_note(str(left))  # what failed first is what the user must know first
+        raise
+    builder.undo()
+
+
+def run_scenario(
+    scenario: Scenario,
+    record: Record,
+    listener: Listener,
+    recorded: Recorded,
+    on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+    ceiling_test: CeilingTest | None = None,
+    planned: Callable[[Scenario], Setup] = prepare,
+    measure: Callable[[Standing], ScenarioResult] | None = None,
+) -> ScenarioResult:
+    """Everything about one scenario. Whatever goes wrong, finished trials are kept and the bench is removed.
+
+    `recorded` is what an interrupted run found of it. `on_stoppable` is handed what
+    measures as soon as there is something, so that a signal handler can stop it. With a
+    `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
+    """
+    began = time.monotonic()
+    engine = [find_engine()]  # before anything is built
+    setup = planned(scenario)
+    ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
+    if scenario.measure is MeasureKind.RATES:
+        record.note_ceilings(scenario.name, ceilings)
+    record.note_plan(scenario.name, describe(plan((), setup.resources)))
+    record.note_facts({**setup.facts, **setup.bench.facts()})
+    with preferred(), standing_bench(setup, listener):
+        live = setup.bench.open()
+        bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
+        try:
+            settings = live.settings()
+            result = replace((measure or MEASURES[scenario.measure])(bench), settings=settings)
+            _attach_dumps(bench)
+        except PinchpointError:
+            _attach_log(bench)
+            raise
+        finally:
+            live.close()
+    if ceiling_test:
+        result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
+    if no_ceiling:
+        result = replace(result, warnings=(*result.warnings, no_ceiling))
+    listener.scenario_ends(result)
+    return result
+
+
+def ceilings_of(
+    scenario: Scenario, recorded: Recorded, ceiling_test: CeilingTest | None, listener: Listener
+) -> tuple[tuple[Ceiling, ...], str]:
+    """What is known of the generator as the search begins; and why nothing is, empty if something is.
+
+    A search that an earlier run began continues with what it knew then: its recorded trials answer
+    no other questions than it asked with that.
+    """
+    if recorded.trials and recorded.ceilings is not None:
+        unknown = ceiling_test is not None and scenario.measure is MeasureKind.RATES and not recorded.ceilings
+        return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
+    return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
+
+
+def _attach_dumps(bench: Standing) -> None:
+    """What the device shows of itself as it stands; the result does not depend on it."""
+    with suppress(PinchpointError):
+        for name, text in bench.live.dumps().items():
+            bench.record.attach(f"{bench.scenario.name}.{name}", first_lines(text, MOST_ATTACHED))
+
+
+def first_lines(text: str, most: int) -> str:
+    """The whole lines among the first `most` characters; where some are left out, a last line says how much."""
+    if len(text) <= most:
+        return text
+    kept = text[: text.rfind("\n", 0, most) + 1]
+    left_out = text[len(kept) :]
+    return f"{kept}(cut here: {len(left_out.splitlines()):,} more lines, {len(left_out):,} characters)\n"
+
+
+def _attach_log(bench: Standing) -> None:
+    """The device's log, which is removed with the bench; what failed is reported either way."""
+    with suppress(PinchpointError, OSError):
+        if log := bench.live.log():
+            name, text = log
+            bench.record.attach(f"{bench.scenario.name}.{name}", text[-MOST_ATTACHED:])

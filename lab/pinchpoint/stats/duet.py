@@ -1,0 +1,274 @@
+"""What alternating slices say about two benches: quads A B B A, and the interval of their ratio; pure.
+
+Each of A B B A is a part: one slice, or several in a row where caches need longer to fill after a thaw. A quad's value
+is half of ln(B B / A A): whatever drifts linearly on the host during its four parts is in none of them. Neighbouring
+quads are alike, because the host is slow for seconds at a time, and their values have heavy tails. So quads are not
+taken for independent: they are put together in blocks of time, each block yields the pseudomedian of its quads, and the
+blocks are compared by Wilcoxon's signed ranks (paired.py). The test assumes that blocks are independent and lie
+symmetrically about the truth, nothing about the shape of the noise.
+
+A slice is discarded for what disturbed it and never for its rate: a rule that looked at rates would move them. Once
+slices were found too short for the caches of a bench, only the longer ones after them are compared.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from pinchpoint.model.duet import MEASURED, DuetMoment, DuetSummary, Slice, Slicing, Stretch, Thaw
+from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+
+STOOD_STILL = "the engine's core stood still"
+NOT_OVERLOADED = "the engine offered too little for an overload"
+LATE = "the engine froze and thawed too late"
+NOTHING = "nothing was forwarded"
+ABORTED = "the quad was not completed"
+NEIGHBOUR = "another slice of its quad was discarded"
+WARMING = "caches were filling after a thaw"
+TOO_SHORT = "slices turned out too short for the caches to fill"
+
+BEST = 0.95  # of a stretch's slices forward less than what counts as the most
+OVERLOAD = 0.97  # of what is offered: a bench that forwards more may be able to carry all of it
+MOST_BLOCKS = 16  # longer blocks depend less on each other; twice as many would narrow an interval by 4 %
+FEWEST_QUADS = 4  # of a block; fewer have no pseudomedian that tails do not move
+SHORTEST_BLOCK_S = 0.5  # quads of one such time are alike on hosts whose cores move or are shared
+MOST_TURNS = 64  # whose losses after a thaw are compared one by one; an exact test of more takes seconds
+
+
+@dataclass(frozen=True)
+class Part:
+    """One of A B B A: slices in a row of one bench."""
+
+    side: str
+    slices: Sequence[Slice]
+    reasons: tuple[str, ...]  # why each slice is not used; empty if it is
+    is_usable: bool  # enough of them are, and all of those overloaded the bench
+
+    @property
+    def thawed(self) -> bool:
+        """Whether the slices before it were of the other bench."""
+        return self.slices[0].thawed
+
+    @property
+    def log_fps(self) -> float:
+        """Of what a usable part forwarded in the slices that are used."""
+        used = [one for one, reason in zip(self.slices, self.reasons, strict=True) if not reason]
+        return math.log(sum(one.received for one in used) / sum(one.length_s for one in used))
+
+
+@dataclass(frozen=True)
+class Quad:
+    """Four neighbouring parts, A B B A, all of them usable."""
+
+    at_s: float  # of measured time
+    length_s: float
+    log_ratio: float  # of B to A
+    a_fps: float
+    b_fps: float
+    slices: int  # used
+
+
+@dataclass(frozen=True)
+class Duet:
+    """What all measured stretches say together."""
+
+    quads: tuple[Quad, ...]
+    blocks: tuple[float, ...]  # log ratios, in the order of time
+    difference: PairedDifference | None  # None: there is no quad
+    summary: DuetSummary
+
+
+def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Duet:
+    """The ratio of B to A by the slices of all measured stretches. Raises ValueError without a measured stretch."""
+    measured = counted(stretches)
+    if not measured:
+        raise ValueError("no stretch of slices was measured")
+    found, reasons, made = list[Quad](), Counter[str](), 0
+    at_s = 0.0
+    for stretch in measured:
+        for parts in in_quads(stretch):
+            made += 1
+            reasons += _reasons(parts)
+            if _is_whole(parts):
+                found.append(_quad(parts, at_s))
+        at_s += length_of(stretch)
+    if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
+        reasons[TOO_SHORT] = too_short
+    blocks = tuple(pseudomedian([one.log_ratio for one in block]) for block in in_blocks(found))
+    difference = None
+    if blocks:
+        difference = compare_pairs([1.0] * len(blocks), [math.exp(one) for one in blocks], confidence=confidence)
+    last = measured[-1]
+    return Duet(
+        tuple(found),
+        blocks,
+        difference,
+        DuetSummary(
+            slicing=last.slicing,
+            load_fps=last.load_fps,
+            slices=sum(len(one.slices) for one in stretches if one.phase == MEASURED),
+            used=sum(one.slices for one in found),
+            discarded=dict(reasons),
+            quads=made,
+            quads_used=len(found),
+            thaw=thaw_of(stretches),
+            series=tuple(_moment(block) for block in in_blocks(found)),
+        ),
+    )
+
+
+def counted(stretches: Sequence[Stretch]) -> list[Stretch]:
+    """The measured stretches whose slices are compared: those cut as the last one is."""
+    measured = [one for one in stretches if one.phase == MEASURED]
+    return [one for one in measured if one.slicing == measured[-1].slicing]
+
+
+def in_parts(stretch: Stretch) -> list[Part]:
+    """The parts of a stretch in the order of time; the last one may have fewer slices."""
+    row, limit_s = stretch.slicing.in_a_row, absorbed_s(stretch)
+    rows = (stretch.slices[first : first + row] for first in range(0, len(stretch.slices), row))
+    return [_part(one, stretch.slicing, limit_s) for one in rows]
+
+
+def in_quads(stretch: Stretch) -> Iterator[Sequence[Part]]:
+    """The parts of a stretch by fours; the last ones may be fewer."""
+    parts = in_parts(stretch)
+    for first in range(0, len(parts), 4):
+        yield parts[first : first + 4]
+
+
+def length_of(stretch: Stretch) -> float:
+    """Seconds from the first slice's begin to the end of the last."""
+    return stretch.slices[-1].at_s + stretch.slices[-1].length_s if stretch.slices else 0.0
+
+
+def absorbed_s(stretch: Stretch) -> float:
+    """How long a pause of the engine's core may be without any device going short of frames, or losing its own.
+
+    The rings hold that much of what the faster bench forwards at its best, while the engine's core runs. The slower one
+    would bear more, but of a long pause its arrivals may be counted beyond the end of the slice. The rate of a single
+    slice plays no part.
+    """
+    awake = ((one.received, one.length_s - one.gap_s) for one in stretch.slices)
+    rates = sorted(received / awake_s for received, awake_s in awake if awake_s > 0)
+    best_fps = rates[int(BEST * (len(rates) - 1))] if rates else 0.0
+    return stretch.ring / (best_fps or stretch.load_fps)
+
+
+def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float) -> str:
+    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb."""
+    if one.length_s <= 0 or one.gap_s > absorbed_s:
+        return STOOD_STILL
+    if one.switch_s is not None and one.switch_s > slicing.settle_s:
+        return LATE
+    if not one.received:
+        return NOTHING
+    return "" if one.received < OVERLOAD * one.offered else NOT_OVERLOADED
+
+
+def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float) -> Part:
+    """A part needs half of the slices that are to be compared: what is left speaks for the same time."""
+    warming = slicing.warming if slices[0].thawed else 0
+    reasons = [WARMING] * min(warming, len(slices))
+    reasons += [why_discarded(one, slicing, limit_s) for one in slices[warming:]]
+    is_usable = len(slices) == slicing.in_a_row and not {NOT_OVERLOADED, NOTHING} & set(reasons)
+    is_usable = is_usable and 2 * reasons.count("") >= slicing.in_a_row - warming
+    return Part(slices[0].side, slices, tuple(reasons), is_usable)
+
+
+def _is_whole(parts: Sequence[Part]) -> bool:
+    return len(parts) == 4 and all(one.is_usable for one in parts)
+
+
+def _reasons(parts: Sequence[Part]) -> Counter[str]:
+    """Why slices of a quad are not used."""
+    every = [reason for one in parts for reason in one.reasons]
+    if _is_whole(parts):
+        return Counter(filter(None, every))
+    was_aborted = len(parts) < 4 or len(parts[-1].slices) < len(parts[0].slices)
+    return Counter({ABORTED: len(every)}) if was_aborted else Counter(reason or NEIGHBOUR for reason in every)
+
+
+def _quad(parts: Sequence[Part], began_s: float) -> Quad:
+    """Of four usable parts."""
+    rates = {side: [one.log_fps for one in parts if one.side == side] for side in "AB"}
+    a, b = (sum(rates[side]) / len(rates[side]) for side in "AB")
+    begin_s, last = parts[0].slices[0].at_s, parts[-1].slices[-1]
+    used = sum(one.reasons.count("") for one in parts)
+    return Quad(began_s + begin_s, last.at_s + last.length_s - begin_s, b - a, math.exp(a), math.exp(b), used)
+
+
+def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
+    """The quads in at most MOST_BLOCKS blocks of neighbours, of as equal numbers as there may be.
+
+    Each lasts for SHORTEST_BLOCK_S at least and has FEWEST_QUADS, so that few quads make few blocks.
+    """
+    if not quads:
+        return []
+    lasting_s = sum(one.length_s for one in quads)
+    number = max(1, min(MOST_BLOCKS, len(quads) // FEWEST_QUADS, int(lasting_s / SHORTEST_BLOCK_S)))
+    ends = [round(place * len(quads) / number) for place in range(number + 1)]
+    return [quads[first:end] for first, end in pairwise(ends)]
+
+
+def pseudomedian(values: Sequence[float]) -> float:
+    """The median of the means of all pairs, each value with itself included (Hodges and Lehmann 1963)."""
+    n = len(values)
+    return median((values[i] + values[j]) / 2 for i in range(n) for j in range(i, n))
+
+
+def _moment(block: Sequence[Quad]) -> DuetMoment:
+    at_s = (block[0].at_s + block[-1].at_s + block[-1].length_s) / 2
+    return DuetMoment(at_s, median(one.a_fps for one in block), median(one.b_fps for one in block))
+
+
+def thaw_of(stretches: Sequence[Stretch]) -> Thaw:
+    """What a thaw costs: right after it by the calibration that discards nothing, later by what is counted."""
+    switches = [one.switch_s for stretch in stretches for one in stretch.slices if one.switch_s is not None]
+    early = [one for one in stretches if one.slicing.discard_s == 0]
+    late = counted(stretches)
+    return Thaw(median(switches) if switches else None, loss_after_thaw(early), loss_after_thaw(late))
+
+
+def loss_after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> float | None:
+    """The share by which a part after a thaw forwards less than the part after it, which is of the same bench.
+
+    Of these sides alone. None without such a pair of parts.
+    """
+    ratios = _after_thaw(stretches, sides)
+    return 1 - math.exp(median(ratios)) if ratios else None
+
+
+def steady(stretches: Sequence[Stretch], tolerance: float) -> bool | None:
+    """Whether parts after a thaw forward as much as those after them, of A and of B, within `tolerance` (a share).
+
+    Scatter alone never makes a bench unsteady: the interval of the difference must leave the tolerance out. None:
+    too few slices could be used to say.
+    """
+    verdicts = [_is_steady(_after_thaw(stretches, side), tolerance) for side in "AB"]
+    if False in verdicts:
+        return False
+    return None if None in verdicts else True
+
+
+def _is_steady(ratios: Sequence[float], tolerance: float) -> bool | None:
+    if len(ratios) < fewest_pairs():
+        return None
+    number = min(MOST_TURNS, len(ratios))
+    ends = [round(place * len(ratios) / number) for place in range(number + 1)]
+    values = [pseudomedian(ratios[first:end]) for first, end in pairwise(ends)]
+    found = compare_pairs([1.0] * number, [math.exp(one) for one in values])
+    return found.high >= 1 - tolerance and found.low <= 1 + tolerance
+
+
+def _after_thaw(stretches: Sequence[Stretch], sides: str = "AB") -> list[float]:
+    """Logarithms of the ratio of a part after a thaw to the next one, which is of the same bench."""
+    found: list[float] = []
+    for stretch in stretches:
+        for one, other in pairwise(in_parts(stretch)):
+            if one.thawed and one.side in sides and one.side == other.side and one.is_usable and other.is_usable:
+                found.append(one.log_fps - other.log_fps)
+    return found

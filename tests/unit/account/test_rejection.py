@@ -1,0 +1,48 @@
+"""Which trials of a search were discarded and why, and what the engine's gaps held back."""
+
+from dataclasses import replace
+
+import pytest
+from trials import stream_counts, trial
+
+from pinchpoint.account.rejection import held_back, of_search
+from pinchpoint.model.terms import CAUSES
+from pinchpoint.model.trial import Cause, TrialValidity
+
+
+def discarded(cause, validity=TrialValidity.NOISY_HOST):
+    return replace(trial(validity=validity), cause=cause, reason="a sentence that nothing depends on")
+
+
+def test_the_share_and_its_causes_are_reported_from_a_quarter_on():
+    still = [discarded(Cause.SENDER_STOOD_STILL)] * 2
+    few = of_search([trial() for _ in range(9)] + still)
+    assert few.warnings == ()
+    others = [discarded(Cause.RECEIVER_STOOD_STILL), discarded(Cause.CONTRADICTION, TrialValidity.COUNTER_MISMATCH)]
+    many = of_search([trial() for _ in range(6)] + still + others)
+    assert many.share == pytest.approx(0.4)
+    (warning,) = many.warnings
+    assert warning == (
+        "40.0 % of 10 trials discarded: 2 the engine's core stood still, "
+        "1 the engine's core stood still while others sent, 1 counters saw more frames than were sent"
+    )
+    (metric,) = many.metrics
+    assert (metric.name, metric.unit, metric.value) == ("trials discarded", "share", pytest.approx(0.4))
+    assert of_search([]).metrics == ()
+
+
+def test_trials_stored_without_a_cause_are_counted_by_their_validity():
+    assert of_search([discarded(None)]).by_cause == {"noisy host": 1}
+
+
+def test_every_cause_has_its_words():
+    assert set(CAUSES) == set(Cause)
+
+
+def test_loads_near_the_rate_that_gaps_held_back_by_more_than_a_search_distinguishes_are_reported():
+    near = [trial(counts=stream_counts(offered=1000 - short, shortfall=short)) for short in (40, 20, 30)]
+    far = [trial(2000.0, counts=stream_counts(offered=500, shortfall=500))] * 9
+    assert "for 3.00 % of the trials near the rate (median)" in held_back(near + far, 1000.0, 0.005)
+    assert held_back(near + far, 1000.0, 0.05) == ""
+    assert held_back(far, 1000.0, 0.005) == ""
+    assert held_back(near, None, 0.005) == ""

@@ -1,0 +1,231 @@
+"""What pinched the number, and on which evidence."""
+
+from dataclasses import replace
+
+from trials import pmd, stream_counts, trial, worker
+
+from pinchpoint.causes import verdict as diagnosis
+from pinchpoint.model.result import Limit, Rate, RateStatus
+from pinchpoint.model.trial import Drop, Hop, TrialValidity
+
+RING = 505
+
+
+def verdict(rate, trials):
+    return diagnosis.verdict(rate, trials, RING)
+
+
+FOUND = Rate(0.0, RateStatus.FOUND, 1000.0, 1010.0, 1.0, 21.0, "")
+
+
+RECEIVE_RING = "receive ring of left full"
+
+
+def losing(name=RECEIVE_RING, limits="dut", lost=100, named=None, number=2, load_fps=1010.0, offered=1010, **options):
+    drop = Drop(name, lost if named is None else named, "a counter", limits)
+    counts = stream_counts(offered=offered, received=offered - lost)
+    return trial(load_fps, hops=[Hop("h", None, None, (drop,))], counts=counts, number=number, **options)
+
+
+def test_a_full_receive_ring_before_a_busy_pmd_is_the_pmd():
+    found = verdict(FOUND, [trial(1000.0), losing(pmds=[pmd(0.99, 640.0)])])
+    assert found.limit is Limit.PMD_CORE
+    assert "99.0 % busy, 640 cycles per packet" in found.headline
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_a_full_receive_ring_before_an_idle_pmd_is_only_the_ring():
+    found = verdict(FOUND, [losing(pmds=[pmd(0.6)])])
+    assert found.limit is Limit.NAMED_DROP
+    assert "receive ring of left full" in found.headline
+    assert "60.0 % busy" in found.headline
+    assert "holds 500 ms" in found.evidence[-1], "505 frames at 1,010 frames per second"
+    assert "one pause of 599 ms would lose the 100 frames" in found.evidence[-1]
+
+
+def test_of_two_pmds_the_one_that_polls_the_losing_port_is_asked():
+    busy = replace(pmd(0.99, 640.0), name="PMD core 1", ports=("left",))
+    idle = replace(pmd(0.6), name="PMD core 2", ports=("right",))
+    drop = Drop("receive ring of right full", 100, "a counter", "dut", port="right")
+    lost = losing(pmds=[busy, idle])
+    at_right = replace(lost, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
+    found = verdict(FOUND, [at_right])
+    assert found.limit is Limit.NAMED_DROP
+    assert "PMD core 2 only 60.0 % busy" in found.headline
+    unknown = [replace(busy, ports=()), replace(idle, ports=())]
+    assert verdict(FOUND, [replace(at_right, pmds=tuple(unknown))]).limit is Limit.PMD_CORE
+
+
+def test_a_full_transmit_ring_before_a_busy_engine_is_the_generator():
+    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.99, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.GENERATOR
+    assert "99.0 % busy" in found.headline
+
+
+def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
+    found = verdict(FOUND, [losing("transmit ring of right full", "engine", engine_busy=0.3, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.NAMED_DROP
+
+
+def engine_of_two(sender_busy, receiver_busy):
+    """A losing trial whose left port is driven by core 0, its right one by core 2."""
+    lost = losing("transmit ring of right full", "engine", pmds=[pmd(0.7)])
+    sender, receiver = (
+        replace(worker(busy), core=core, ports=(port,))
+        for busy, core, port in ((sender_busy, 0, "left"), (receiver_busy, 2, "right"))
+    )
+    return replace(lost, witness=replace(lost.witness, workers=(sender, receiver)))
+
+
+def test_of_two_engine_cores_the_one_that_receives_is_asked():
+    slow = verdict(FOUND, [engine_of_two(sender_busy=0.2, receiver_busy=0.99)])
+    assert slow.limit is Limit.GENERATOR
+    assert "99.0 % busy" in slow.headline
+    idle = verdict(FOUND, [engine_of_two(sender_busy=0.99, receiver_busy=0.2)])
+    assert idle.limit is Limit.NAMED_DROP
+    assert "the engine's cores were 99.0 % (core 0), 20.0 % (core 2) busy" in idle.evidence
+
+
+def test_losses_that_mostly_no_counter_names_are_unexplained_however_few_they_are():
+    found = verdict(FOUND, [losing(lost=100, named=40, pmds=[pmd(0.99)])])
+    assert found.limit is Limit.UNEXPLAINED
+    assert "60 of 100 lost frames" in found.headline
+
+
+def losing_at(drops, lost=90):
+    """A losing trial with these drops: (name, frames, whose doing, reason)."""
+    hop = Hop("h", None, None, tuple(Drop(name, frames, "c", limits, reason) for name, frames, limits, reason in drops))
+    return trial(1010.0, hops=[hop], counts=stream_counts(offered=1010, received=1010 - lost), number=2)
+
+
+def rings(*frames, limits="engine"):
+    """Full transmit rings of as many ports."""
+    return [
+        (f"transmit ring of {port} full", one, limits, "transmit ring of {port} full")
+        for port, one in zip("abcd", frames, strict=False)
+    ]
+
+
+def test_one_reason_at_three_ports_is_one_limit_that_names_the_worst_port():
+    found = verdict(FOUND, [losing_at(rings(30, 25, 35))])
+    assert found.limit is Limit.NAMED_DROP
+    assert found.headline == "transmit ring of 3 ports full, 38.9 % of them: transmit ring of c full"
+    assert [line.split(" of them")[0] for line in found.evidence[1:4]] == ["35", "30", "25"]
+
+
+def test_three_reasons_at_once_are_named_with_their_shares():
+    drops = [
+        ("receive ring of left full", 40, "dut", "receive ring of {port} full"),
+        ("dropped by meter", 30, "rules", "dropped by meter"),
+        ("transmit ring of right full", 20, "engine", "transmit ring of {port} full"),
+    ]
+    found = verdict(FOUND, [losing_at(drops)])
+    assert found.limit is Limit.NAMED_DROP
+    assert found.headline == (
+        "several at once: 44.4 % receive ring of left full, 33.3 % dropped by meter, 22.2 % transmit ring of right full"
+    )
+
+
+def test_drops_of_runs_that_recorded_no_reason_are_told_apart_by_name():
+    found = verdict(FOUND, [losing_at([(name, frames, limits, "") for name, frames, limits, _ in rings(50, 40)])])
+    assert found.headline == "transmit ring of a full"
+
+
+def of_a_search(rate, trials, limit=1e-4):
+    return diagnosis.verdict(rate, trials, RING, unexplained_ratio=limit)
+
+
+def test_more_unnamed_losses_than_a_search_bears_refuse_the_verdict_and_name_the_place():
+    """At the bound everything is named; 6 % of what the search offered in all is not."""
+    at_bound, flood = losing(pmds=[pmd(0.99)]), losing(lost=500, named=300, number=3, load_fps=2000.0, offered=2000)
+    quiet = trial(1000.0)
+    assert verdict(FOUND, [quiet, at_bound, flood]).limit is Limit.PMD_CORE
+    found = of_a_search(FOUND, [quiet, at_bound, flood])
+    assert found.limit is Limit.UNEXPLAINED
+    assert "no counter names 200 of 4,010 offered frames (4.99 %)" in found.headline
+    assert "at a place that no counter shows" in found.headline
+    assert "validity.unexplained_ratio" in found.evidence[0]
+    assert found.trial_ids == ("t-0003",)
+
+
+def test_as_many_unnamed_losses_as_a_search_bears_leave_the_verdict_as_it_is():
+    few = losing(lost=100, named=99, pmds=[pmd(0.99)])
+    assert of_a_search(FOUND, [trial(9000.0), few], limit=1e-4).limit is Limit.PMD_CORE
+    assert of_a_search(FOUND, [trial(8000.0), few], limit=1e-4).limit is Limit.UNEXPLAINED
+
+
+def test_the_generators_limit_comes_before_anything_about_unexplained_frames():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "reached", limited_by=Limit.GENERATOR)
+    assert of_a_search(rate, [losing(named=0)]).limit is Limit.GENERATOR
+
+
+def test_only_the_first_losses_are_evidence():
+    flood = losing("transmit ring of right full", "engine", number=3, load_fps=5000.0, engine_busy=1.0)
+    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), flood])
+    assert found.limit is Limit.PMD_CORE
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_a_stray_loss_far_below_the_bound_is_no_evidence():
+    stray = losing(number=5, load_fps=500.0, pmds=[pmd(0.4)], offered=500, lost=1)
+    found = verdict(FOUND, [losing(pmds=[pmd(0.99)]), stray])
+    assert found.limit is Limit.PMD_CORE
+    assert found.trial_ids == ("t-0002",)
+
+
+def test_invalid_trials_are_no_evidence():
+    noisy = losing("transmit ring of right full", "engine", number=4, validity=TrialValidity.NOISY_HOST)
+    assert verdict(FOUND, [losing(pmds=[pmd(0.99)]), noisy]).trial_ids == ("t-0002",)
+
+
+def test_a_generators_ceiling_is_told_with_the_switchs_headroom():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "...", limited_by=Limit.GENERATOR)
+    found = verdict(rate, [trial(1000.0, pmds=[pmd(0.7)])])
+    assert found.limit is Limit.GENERATOR
+    assert "PMD core 1 still had 30.0 % idle" in found.headline
+
+
+def test_the_searchs_own_maximum_is_told_as_such():
+    rate = Rate(0.0, RateStatus.AT_LEAST, 1000.0, None, 1.0, 21.0, "generator-limited: no")
+    assert verdict(replace(rate, limited_by=Limit.SEARCH_MAXIMUM), [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+    assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM, "sentences decide nothing"
+
+
+def test_a_refused_rate_on_a_noisy_host_names_the_host():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "no valid trial at 1 Mpps in 9 tries")
+    found = verdict(rate, [trial(validity=TrialValidity.NOISY_HOST)])
+    assert found.limit is Limit.HOST
+    assert found.headline == rate.reason
+
+
+def test_a_refused_rate_beside_a_neighbour_names_the_host():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "the trials contradict each other")
+    found = diagnosis.verdict(rate, [trial(1000.0)], RING, "a neighbour slowed the switch's core in 60 % of 50 trials")
+    assert found.limit is Limit.HOST
+    assert found.evidence == ("a neighbour slowed the switch's core in 60 % of 50 trials",)
+    assert diagnosis.verdict(rate, [trial(1000.0)], RING).limit is Limit.UNEXPLAINED
+
+
+def test_frames_that_the_rules_drop_are_told_so_whatever_the_host_does():
+    rate = Rate(0.0, RateStatus.REFUSED, None, None, 1.0, 21.0, "100% of 1 s trials at 10% load lose frames")
+    trials = [losing("drop action of pipeline", "rules", lost=5), trial(validity=TrialValidity.NOISY_HOST)]
+    found = verdict(rate, trials)
+    assert found.limit is Limit.NAMED_DROP
+    assert "drop action of pipeline: the switch's own rules drop 5 of 5 lost frames" in found.headline
+    assert rate.reason in found.headline
+    mixed = [losing("drop action of pipeline", "rules", lost=5, named=2), trials[1]]
+    assert verdict(rate, mixed).limit is Limit.HOST
+
+
+def test_frames_that_the_rules_drop_are_no_pauses():
+    found = verdict(FOUND, [losing("drop action of pipeline", "rules", pmds=[pmd(0.6)])])
+    assert found.limit is Limit.NAMED_DROP
+    assert not any("pause" in line for line in found.evidence)
+
+
+def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():
+    quiet = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000)])
+    stolen = verdict(FOUND, [losing(pmds=[pmd(0.99)], run_delay_ns=40_000, steal_s={1: 0.02})])
+    unseen = verdict(FOUND, [losing(pmds=[pmd(0.99)])])
+    assert any("waited at most 40.0 us" in line for line in quiet.ruled_out)
+    assert not any("waited" in line for line in (*stolen.ruled_out, *unseen.ruled_out))

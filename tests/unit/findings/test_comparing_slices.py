@@ -1,0 +1,70 @@
+"""A comparison out of slices: what it says, and when it says that there is no ratio."""
+
+from dataclasses import replace
+
+import pytest
+from comparisons import paired_run
+from slices import constant, stretch
+
+from pinchpoint.findings.comparing_slices import of_duet
+from pinchpoint.model.comparison import ComparisonKind, Decision, Method
+from pinchpoint.model.duet import FORWARDED
+
+
+def compared(*stretches, **request):
+    info, result = paired_run([1.0], [1.0], method=Method.DUET, slices_s=30.0, **request)
+    found = of_duet(info, result, stretches)
+    (part,) = found.scenarios
+    (metric,) = part.metrics
+    return found, part, metric
+
+
+def changed(whole, side="", **fields):
+    return replace(whole, slices=tuple(replace(one, **fields) if side in one.side else one for one in whole.slices))
+
+
+def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time():
+    found, part, metric = compared(stretch(constant(2e6), ratio=0.98, scatter=0.02))
+    assert found.kind is ComparisonKind.DUET
+    assert (metric.metric, metric.unit, metric.decision) == (FORWARDED, "fps", Decision.LOWER)
+    assert metric.better is False
+    assert metric.n == part.duet.quads_used == 750
+    assert "16 blocks of 750 quads" in metric.method
+    assert metric.a.value == pytest.approx(2e6, rel=0.01)
+    assert metric.a.low < metric.a.value < metric.a.high
+    assert "cycles per packet are unknown" in part.notes[-1]
+    assert "forwarded rate under overload, not the loss-free rate" in part.notes[-2]
+
+
+def test_a_margin_is_judged_in_quads():
+    _, _, metric = compared(stretch(constant(), length_s=10), margin=0.001)
+    assert "quads would decide" in metric.sentence
+
+
+@pytest.mark.parametrize(
+    ("stretches", "why"),
+    [
+        ([], "no slice was measured"),
+        ([stretch(constant(), length_s=2, gaps=1.0)], "every slice was discarded (the engine's core stood still"),
+        ([changed(stretch(constant(), length_s=2), "B", received=0)], "A or B forwarded nothing"),
+        ([stretch(constant(20e6), length_s=2, scatter=0, ratio=1.0)], ""),
+    ],
+)
+def test_without_a_ratio_it_says_why(stretches, why):
+    _, _, metric = compared(*stretches)
+    assert (metric.decision is Decision.REFUSED) is bool(why)
+    assert why in metric.sentence
+
+
+def test_a_generator_that_does_not_overload_is_the_limit_and_no_ratio_is_given():
+    whole = stretch(constant(), length_s=10)
+    kept = [replace(one, received=one.offered) if place % 9 == 0 else one for place, one in enumerate(whole.slices)]
+    _, _, metric = compared(replace(whole, slices=tuple(kept)))
+    assert metric.decision is Decision.REFUSED
+    assert "could not overload" in metric.sentence
+
+
+def test_few_slices_claim_nothing_and_say_so():
+    _, _, metric = compared(stretch(constant(), ratio=0.5, length_s=2))
+    assert metric.decision is Decision.TOO_FEW
+    assert "an interval at 95 % needs 6" in metric.sentence

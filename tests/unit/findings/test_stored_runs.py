@@ -1,0 +1,111 @@
+"""Two stored runs: numbers of one definition and one mode are compared, unpaired, and everything else is reported."""
+
+from dataclasses import replace
+
+import pytest
+from comparisons import found, run_info
+from sweeps import base, factor, sweep
+
+from pinchpoint.findings.stored_runs import of_runs
+from pinchpoint.model.comparison import ComparisonKind, Decision
+from pinchpoint.model.result import Rate, RateStatus, RunResult
+from pinchpoint.run.order import units
+
+
+def run(values, run_id="run", scenario=None, trial_s=1.0, **cores):
+    """A run of one scenario, repeated: its NDRs."""
+    plain = scenario or base()
+    repeats = [
+        replace(plain, name=f"{plain.name}.r{n}", point=replace(plain.point, repeat=n)) for n in range(len(values))
+    ]
+    results = []
+    for unit, value in zip(repeats, values, strict=True):
+        rate = Rate(0.0, RateStatus.FOUND, value, value, trial_s, 21.0, "")
+        results.append(replace(found(unit, value, name="NDR", **cores), rates=(rate,)))
+    return run_info(repeats, run_id=run_id), RunResult(1, run_id, True, tuple(results))
+
+
+A = run([8.0e6, 8.1e6, 7.9e6, 8.05e6])
+
+
+def main(comparison):
+    return comparison.scenarios[0].metrics[0]
+
+
+def test_ratio_has_the_worst_ends_of_both_intervals_and_says_that_it_is_unpaired():
+    comparison = of_runs(A, run([6.0e6, 6.1e6, 5.9e6, 6.05e6], "other"))
+    one = main(comparison)
+    assert comparison.kind is ComparisonKind.UNPAIRED
+    assert one.decision is Decision.LOWER
+    assert one.better is False
+    assert one.low < 6.0 / 8.0 < one.high
+    assert one.low == pytest.approx(one.b.low / one.a.high)
+    assert any(note.startswith("unpaired") for note in comparison.scenarios[0].notes)
+
+
+def test_no_difference_says_what_could_hide():
+    one = main(of_runs(A, run([8.02e6, 8.1e6, 7.95e6, 8.0e6])))
+    assert one.decision is Decision.NOT_FOUND
+    assert "none larger than" in one.sentence
+
+
+def test_rates_of_different_trial_lengths_are_refused_with_both_definitions():
+    longer = replace(base(), search=replace(base().search, trial_duration_s=10.0))
+    one = main(of_runs(A, run([8e6] * 3, scenario=longer, trial_s=10.0)))
+    assert one.decision is Decision.REFUSED
+    assert one.ratio is None
+    assert "search.trial_duration_s is" in one.sentence
+
+
+def test_a_definition_is_read_from_the_results_where_the_scenarios_do_not_tell_it():
+    one = main(of_runs(A, run([8e6] * 3, trial_s=10.0)))
+    assert one.decision is Decision.REFUSED
+    assert "10 s trials" in one.sentence
+
+
+def test_numbers_of_different_modes_of_the_cores_are_not_compared():
+    one = main(of_runs(run([8e6] * 3, distance_ns=25.0), run([4e6] * 3, distance_ns=150.0)))
+    assert one.decision is Decision.REFUSED
+    assert "different modes" in one.sentence
+
+
+def test_single_measurements_without_interval_decide_nothing():
+    a, b = run([8e6]), run([4e6])
+    assert main(of_runs(a, b)).decision is Decision.TOO_FEW
+    assert main(of_runs(a, b)).sentence == "B is 50.0 % lower: no interval is known"
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "decided"), [(2, 2, False), (3, 3, False), (3, 5, True), (4, 4, True), (2, 4, False)]
+)
+def test_ranges_of_few_repeats_decide_only_where_chance_seldom_parts_them(a, b, decided):
+    higher, lower = ([base * (1 + n / 1000) for n in range(count)] for base, count in ((8e6, a), (4e6, b)))
+    one = main(of_runs(run(higher), run(lower)))
+    assert (one.decision is Decision.LOWER) is decided
+    assert ("too few to decide" in one.sentence) is not decided
+
+
+def test_points_are_found_by_group_and_levels_and_the_others_are_named():
+    def swept(levels):
+        made = units([sweep(factor(levels))])
+        return run_info(made), RunResult(1, "run", True, tuple(found(unit, 500.0) for unit in made))
+
+    comparison = of_runs(swept([1, 2, 3]), swept([2, 3, 4]))
+    assert [dict(part.levels) for part in comparison.scenarios] == [{"rules": 2}, {"rules": 3}]
+    assert (comparison.only_a, comparison.only_b) == (("g-rules-1",), ("g-rules-4",))
+
+
+def test_two_runs_of_one_scenario_each_are_compared_whatever_they_are_called():
+    other = replace(base(), name="mine", point=replace(base().point, group="mine"))
+    comparison = of_runs(A, run([8e6] * 3, scenario=other))
+    assert len(comparison.scenarios) == 1
+
+
+def test_a_setting_that_only_one_run_has_is_told_with_the_scenario():
+    tuned = base(dut__other_config={"pmd-auto-lb": "true"})
+    for one, two, words in (
+        (A, run([8e6] * 3, scenario=tuned), ("none", "true")),
+        (run([8e6] * 3, scenario=tuned), A, ("true", "none")),
+    ):
+        (told,) = of_runs(one, two).scenarios[0].differences.scenario
+        assert (told.what, told.a, told.b) == ("dut.other_config.pmd-auto-lb", *words)

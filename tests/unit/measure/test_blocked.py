@@ -1,0 +1,91 @@
+"""How often an action is repeated, also by a run that is resumed, and what a restart of the switch consists of."""
+
+from pathlib import PurePosixPath
+
+import pytest
+from support import scenario_text
+
+from pinchpoint.bench.resource import Command, Daemon, TextFile
+from pinchpoint.dut.ovs import actions
+from pinchpoint.dut.setup import prepare
+from pinchpoint.measure.blocked.run import all_repeats
+from pinchpoint.measure.build.run import Stopper
+from pinchpoint.measure.trial import Interrupted
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.scenario import parse
+
+VALID, NOISY = TrialValidity.VALID, TrialValidity.NOISY_HOST
+
+
+def made(number, validity):
+    return Measurement(f"b-{number:04d}", "b", "blocked", number, "", 1.0, (), {}, {}, (), validity, "")
+
+
+def repeats(outcomes, recorded=(), wanted=3, spare=2):
+    """The ids of all repeats and of those made now, whose outcomes are `outcomes` in turn."""
+    now = []
+    outcome = iter(outcomes)
+
+    def repeat(number):
+        found = made(number, next(outcome))
+        now.append(found.id)
+        return found
+
+    found = all_repeats([made(n, one) for n, one in enumerate(recorded, 1)], wanted, spare, repeat)
+    return [one.id for one in found], now
+
+
+def test_a_disturbed_repeat_is_made_again_up_to_a_bound():
+    assert len(repeats([VALID] * 3)[0]) == 3
+    assert len(repeats([VALID, NOISY, VALID, NOISY, VALID])[0]) == 5
+    assert len(repeats([NOISY] * 9)[0]) == 5
+
+
+@pytest.mark.parametrize(
+    ("recorded", "outcomes", "more"),
+    [
+        ([VALID, VALID], [VALID], 1),
+        ([VALID, NOISY], [VALID, VALID], 2),
+        ([NOISY] * 5, [NOISY, VALID, VALID, VALID], 4),
+        ([VALID, NOISY, NOISY, NOISY, NOISY], [NOISY, NOISY, NOISY, NOISY], 4),
+        ([VALID] * 3, [], 0),
+    ],
+    ids=["nothing disturbed", "one disturbed", "all were", "all are", "all there"],
+)
+def test_a_resumed_run_repeats_what_was_disturbed_as_one_that_was_not_interrupted(recorded, outcomes, more):
+    found, now = repeats(outcomes, recorded)
+    assert len(now) == more
+    assert found == [f"b-{number:04d}" for number in range(1, len(recorded) + more + 1)], "no number twice"
+
+
+@pytest.fixture
+def restart(tmp_path, monkeypatch):
+    """A restart of a switch over veth, and what it does instead of doing it."""
+    setup = prepare(parse(scenario_text("blocked", '[blocked]\naction = "restart"', "af_packet"), "a.toml"), tmp_path)
+    done = []
+    monkeypatch.setattr(actions, "create", lambda one, _host: done.append(("create", one)))
+    monkeypatch.setattr(actions, "remove", lambda one, _host: done.append(("remove", one)))
+    return setup, setup.bench.open().action(setup.scenario.blocked, setup.resources), done
+
+
+def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):
+    setup, action, done = restart
+    action.act(lambda: None)
+    created = [one for what, one in done if what == "create"]
+    assert [type(one) for one in created] == [Daemon, TextFile, Command]
+    assert created[0].pidfile == setup.places.pidfile("vswitchd")
+    assert created[1].path == setup.places.rules_of("br0")
+    assert "add-flows" in created[2].argv
+    assert done == [*(("remove", one) for one in reversed(created)), *(("create", one) for one in created)]
+    assert not [one for one in created if one not in setup.resources], "the journal names all of it"
+    assert PurePosixPath(created[0].log).parent == setup.places.directory
+
+
+def test_a_restart_can_be_interrupted_between_its_steps(restart):
+    _, action, done = restart
+    stopper = Stopper()
+    stopper.stop()
+    with pytest.raises(Interrupted):
+        action.act(stopper.check)
+    assert {what for what, _ in done} == {"remove"}

@@ -1,0 +1,157 @@
+"""What the measure rates tells of the switch: at its NDR, or nothing; and in which mode of the cores."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+import trials
+from support import TWO_PORTS as SCENARIO
+from support import Truth, search_with
+
+from pinchpoint.account.cache_line import of_trial
+from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates import run as rates
+from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.result import Ceiling, Rate, RateStatus
+from pinchpoint.model.scenario import Latency, SearchMethod
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.run.scenario import first_lines
+from pinchpoint.search import SearchOutcome
+
+DROWNED = trials.trial(
+    5000.0, counts=trials.stream_counts(offered=5000, received=400), pmds=[trials.pmd(1.0, 900.0)], number=1
+)
+CLEAN = trials.trial(1000.0, pmds=[trials.pmd(0.4, 300.0)], number=2)
+SLOWER = trials.trial(500.0, pmds=[trials.pmd(0.2, 310.0)], number=3)
+
+
+def summary(ndr, *searched):
+    outcome = SearchOutcome((ndr,), None)
+    return rates._summary(SCENARIO, searched, rates._Found(outcome, searched), (), 1.0)
+
+
+def named(result):
+    """The metrics of the switch: which trials were set aside is the host's."""
+    return {metric.name: metric.value for metric in result.metrics if metric.name != "trials discarded"}
+
+
+def test_without_an_ndr_no_other_trial_speaks_for_the_switch():
+    for status, upper in ((RateStatus.REFUSED, None), (RateStatus.BELOW_MINIMUM, 5000.0)):
+        result = summary(Rate(0.0, status, None, upper, 1.0, 3.0, "noisy"), DROWNED)
+        assert result.pmds == ()
+        assert named(result) == {}
+
+
+def test_at_the_ndr_the_trial_of_the_highest_load_that_kept_the_goal_speaks():
+    for status, upper in ((RateStatus.FOUND, 5000.0), (RateStatus.AT_LEAST, None)):
+        result = summary(Rate(0.0, status, 1000.0, upper, 1.0, 3.0, ""), DROWNED, SLOWER, CLEAN)
+        assert result.pmds == CLEAN.pmds
+        assert named(result)["cycles per packet"] == 300
+
+
+def test_an_attached_text_that_is_cut_says_how_much():
+    text = "".join(f"flow {number}\n" for number in range(10))
+    assert first_lines(text, len(text)) == text
+    assert first_lines(text, 15) == "flow 0\nflow 1\n(cut here: 8 more lines, 56 characters)\n"
+    assert first_lines("x" * 20, 15) == "(cut here: 1 more lines, 20 characters)\n"
+
+
+TWO_MODES = CoreDistance(near_ns=30.0, far_ns=160.0, dwell_s=1.0, far_capacity=0.5)
+NEAR_FPS = 5e6
+
+
+def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
+    """The measure over a simulated bench, in virtual time; `recorded` are trials of an interrupted run."""
+    length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0}
+    changes = {**length, "relative_width": 0.02, "max_repeats": 15} | search
+    scenario = replace(SCENARIO, search=search_with(**changes), latency=Latency((0.5,), 0.2))
+    instrument = SimulatedInstrument(truth)
+    instrument.open()
+    monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))
+    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener(), recorded)
+    return rates.measure_scenario(scenario, measurer, Listener(), 0.0, ceilings), measurer.trials
+
+
+def test_on_a_machine_with_two_modes_the_band_holds_both_and_the_modes_explain_it(monkeypatch):
+    truth = Truth(NEAR_FPS, noise=0.002, core_distance=TWO_MODES, seed=1)
+    result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
+    ndr = result.rates[0]
+    assert ndr.status is RateStatus.FOUND
+    assert {of_trial(one) for one in trials_made} >= {30.0, 160.0}
+    assert all(one.validity is TrialValidity.VALID for one in trials_made)
+    assert ndr.band.low_fps <= NEAR_FPS / 2 * 1.05 and ndr.band.high_fps >= NEAR_FPS * 0.95
+    assert sum(mode.share for mode in result.modes) == pytest.approx(1.0)
+    for mode in result.modes:
+        true_fps = NEAR_FPS if mode.distance_ns < 60 else NEAR_FPS / 2
+        assert (
+            mode.median_fps is None
+            or mode.distance_ns not in (30.0, 160.0)
+            or mode.median_fps == pytest.approx(true_fps, rel=0.05)
+        )
+
+
+def test_latency_says_how_far_apart_the_cores_were_meanwhile(monkeypatch):
+    truth = Truth(NEAR_FPS, noise=0.002, core_distance=TWO_MODES, seed=5)
+    result, trials_made = measured(monkeypatch, truth, method=SearchMethod.THRESHOLD)
+    (point,) = result.latency
+    (made,) = [one for one in trials_made if one.phase == "latency"]
+    assert (point.distance_ns, point.trial_id, point.note) == (of_trial(made), made.id, "")
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_no_trial_is_discarded_or_repeated_since_the_cores_moved(monkeypatch, method):
+    truth = Truth(NEAR_FPS, noise=0.0, core_distance=TWO_MODES, seed=1)
+    _, trials_made = measured(monkeypatch, truth, method=method)
+    assert {of_trial(one) for one in trials_made} >= {30.0, 160.0}
+    assert all(one.validity is TrialValidity.VALID for one in trials_made)
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_rate_within_reach_of_the_generators_ceiling_is_at_least(monkeypatch, method):
+    ceiling = Ceiling(NEAR_FPS * 1.01, "2026-01-02T03:00:00+00:00", "a key", None)
+    truth = Truth(NEAR_FPS, ceiling_fps=ceiling.fps)
+    result, _ = measured(monkeypatch, truth, (ceiling,), method=method)
+    assert {rate.status for rate in result.rates} == {RateStatus.AT_LEAST}
+    assert all(rate.reason.startswith("generator-limited") for rate in result.rates)
+    assert result.ceiling == ceiling
+    assert result.verdict.limit == "generator"
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_rate_well_below_the_ceiling_is_found(monkeypatch, method):
+    ceiling = Ceiling(NEAR_FPS * 2, "2026-01-02T03:00:00+00:00", "a key", None)
+    result, trials_made = measured(monkeypatch, Truth(NEAR_FPS), (ceiling,), method=method)
+    assert {rate.status for rate in result.rates} == {RateStatus.FOUND}
+    assert max(one.load_fps for one in trials_made if one.phase == "search") <= ceiling.fps * 1.1
+
+
+FAR = Ceiling(NEAR_FPS / 2, "2026-01-02T03:00:00+00:00", "a key", 160.0)
+
+
+def always(distance_ns):
+    """Cores that never move."""
+    return CoreDistance(distance_ns, distance_ns, dwell_s=1e6, far_capacity=1.0)
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+def test_a_ceiling_of_another_mode_bounds_nothing(monkeypatch, method):
+    truth = Truth(NEAR_FPS, core_distance=always(30.0))
+    result, _ = measured(monkeypatch, truth, (FAR,), method=method)
+    assert result.rates[0].status is RateStatus.FOUND
+    assert result.rates[0].quoted_fps == pytest.approx(NEAR_FPS, rel=0.02)
+
+
+@pytest.mark.parametrize("method", list(SearchMethod))
+@pytest.mark.parametrize("count", [1, 3, 6])
+def test_a_resumed_search_retraces_its_trials_in_whatever_mode_the_cores_are_now(monkeypatch, method, count):
+    near = Truth(NEAR_FPS, core_distance=always(30.0))
+    _, made = measured(monkeypatch, near, (FAR,), method=method)
+    first = next(number for number, one in enumerate(made) if one.phase == "search")
+    count = min(count, sum(one.phase == "search" for one in made) - 1)
+    far = Truth(NEAR_FPS, core_distance=always(160.0))
+    _, again = measured(monkeypatch, far, (FAR,), made[: first + count], method=method)
+    searched = [one for one in again if one.phase == "search"]
+    assert searched[:count] == made[first : first + count]
+    assert of_trial(searched[count]) == 160.0, "from there on trials are new"

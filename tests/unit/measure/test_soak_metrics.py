@@ -1,0 +1,172 @@
+"""Windows of a soak: whose loss it was, and how often the DUT loses frames."""
+
+import math
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from pinchpoint.dut.ovs.load import loads
+from pinchpoint.measure.soak import metrics as soak
+from pinchpoint.measure.soak.metrics import Stop, Window
+from pinchpoint.model.trial import Sample
+
+RING = 1000
+QUIET = Window(0.0, 10.0, 1e6, 10_000_000, 0, 0.0, 0.0, 0.0, 0.0, 0.5)
+
+
+def metrics(windows):
+    return {one.name: one for one in soak.metrics(windows, RING)}
+
+
+def test_a_window_is_what_lies_between_two_samples():
+    ends = (Sample(10.0, 1000, 5, 0.2, 0.1), Sample(20.0, 3000, 25, 0.5, 0.3))
+    seen = {"host/thread/pmd-c01/id:9/run_delay_ns": 2e6, "host/thread/pmd-c01/id:9/cpu": 1.0}
+    one = soak.window(40.0, 200.0, ends, seen, 0.03, loads)
+    assert (one.at_s, one.span_s, one.offered, one.lost) == (40.0, 10.0, 2000, 20)
+    assert (one.gaps_s, one.gap_max_s, one.steal_s) == (pytest.approx(0.3), 0.3, 0.03)
+    assert one.delay_s == pytest.approx(2e-3)
+
+
+def test_frames_that_are_out_are_lost_once_there_is_no_room_for_as_many():
+    most = soak.under_way((1024, 1024), 1e6)
+    assert most == 2 * 2 * 1024 + soak.KERNEL_FRAMES + 10_000
+    forwarding = Sample(1.0, 1_000_000, 5, received=999_995 - most)
+    stopped = replace(forwarding, received=forwarding.received - 1)
+    assert soak.settled(forwarding, most) == forwarding
+    assert soak.settled(stopped, most).lost == 5 + most + 1
+    assert soak.settled(replace(stopped, received=None), most).lost == 5, "a record that does not tell"
+
+
+def test_at_a_low_load_a_second_is_longer_than_any_frame_takes():
+    assert soak.under_way((4096, 4096), 100.0) == 101
+
+
+def test_frames_that_came_late_are_taken_off_the_loss_before_them_the_nearest_first():
+    windows = [replace(QUIET, lost=n) for n in (5, 30, 20)]
+    found = soak.corrected([*windows, replace(QUIET, late=25), QUIET])
+    assert [one.lost for one in found] == [5, 25, 0, 0, 0]
+    assert "25 frames came so late" in soak.warnings(found, RING, 50.0)[0]
+
+
+def row(*losses):
+    """Windows of 10 s, one after the other, of which these shares were lost."""
+    return [
+        replace(QUIET, at_s=10.0 * n, lost=round(share * QUIET.offered), received=round((1 - share) * QUIET.offered))
+        for n, share in enumerate(losses)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("losses", "found"),
+    [
+        ((0, 0, 0), []),
+        ((0, 0.9, 0), []),
+        ((0, 0.25, 1, 1), [Stop(17.5, None)]),
+        ((1, 1, 1), [Stop(0.0, None)]),
+        ((0, 0.25, 1, 0.5, 0, 0, 1, 0), [Stop(17.5, 35.0), Stop(60.0, 70.0)]),
+    ],
+    ids=["none", "shorter than a window", "for good", "from the beginning", "twice"],
+)
+def test_a_stop_begins_within_the_window_before_it_and_ends_within_the_one_behind(losses, found):
+    assert soak.stops(row(*losses)) == found
+
+
+def test_a_stop_is_told_with_its_time_and_whether_it_ended():
+    for_good, once = row(0, 0.25, 1, 1), row(0, 0.25, 1, 0.5)
+    assert soak.warnings(for_good, RING, 40.0) == (
+        "forwarding stopped 17.5 s after the beginning, and did not come back",
+    )
+    assert soak.warnings(once, RING, 40.0) == ("forwarding stood still from 17.5 s to 35.0 s after the beginning",)
+    open_ended, closed = metrics(for_good)["longest stop"], metrics(once)["longest stop"]
+    assert (open_ended.value, open_ended.high) == (22.5, None)
+    assert open_ended.note.startswith("at least")
+    assert (closed.low, closed.value, closed.high) == (17.5, 17.5, 17.5)
+    assert "longest stop" not in metrics(row(0, 0.9, 0))
+
+
+def test_a_few_frames_that_are_on_their_way_are_no_stop():
+    tail = replace(QUIET, at_s=10.0, span_s=0.001, offered=soak.SILENT - 1, received=0)
+    assert soak.stops([QUIET, tail]) == []
+
+
+STOOD = "a core of the engine stood still for 2.00 ms, longer than its rings absorb"
+
+
+@pytest.mark.parametrize("lost", [0, 500, 5_000_000], ids=["none", "some", "more than the pause explains"])
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ""),
+        ({"gaps_s": 0.1, "gap_max_s": 0.0009}, ""),
+        ({"gaps_s": 0.1, "gap_max_s": 0.002}, STOOD),
+        ({"gaps_s": 0.1, "gap_max_s": 0.002, "receives_apart": False}, ""),
+        ({"delay_s": 0.5}, ""),
+        ({"steal_s": 0.5}, ""),
+    ],
+    ids=["quiet", "rings absorb each pause", "a pause", "the one core sends nothing meanwhile", "waiting", "stolen"],
+)
+def test_only_a_pause_of_a_core_that_receives_discards_a_window_whatever_was_lost(changes, words, lost):
+    assert soak.disturbed(replace(QUIET, lost=lost, **changes), RING) == words
+
+
+def test_losses_of_discarded_windows_are_not_judged():
+    lossy, noisy = replace(QUIET, lost=100), replace(QUIET, lost=700, gaps_s=0.01, gap_max_s=0.01)
+    found = metrics([QUIET, lossy, QUIET, QUIET, noisy, QUIET])
+    assert found["windows with loss"].value == pytest.approx(1 / 5)
+    assert found["lost frames"].value == 800
+    assert found["disturbed windows"].value == pytest.approx(1 / 6)
+    assert found["longest loss-free stretch"].value == 20.0
+
+
+def test_losses_while_the_host_took_time_from_the_device_count_and_are_a_figure_of_their_own():
+    waited, stolen = replace(QUIET, lost=30, delay_s=0.002), replace(QUIET, lost=4, steal_s=0.01)
+    found = metrics([QUIET, replace(QUIET, lost=100), waited, stolen, replace(QUIET, lost=7, delay_s=0.0009)])
+    assert found["windows with loss"].value == pytest.approx(4 / 5)
+    assert found["lost frames beside the host"].value == 34
+    assert "in 2 windows" in found["lost frames beside the host"].note
+
+
+def test_a_short_rest_at_the_end_counts_in_the_totals_and_not_as_a_window():
+    found = metrics([QUIET, QUIET, replace(QUIET, span_s=0.1, lost=3)])
+    assert found["windows with loss"].value == 0
+    assert found["lost frames"].value == 3
+
+
+def test_no_loss_gives_a_bound_and_no_estimate():
+    found = metrics([QUIET] * 30)["mean time between losses"]
+    assert found.value == found.low == pytest.approx(300 / math.log(20))
+    assert found.high is None
+    assert found.note.startswith("at least")
+
+
+def test_loss_in_every_window_gives_a_bound_the_other_way():
+    found = metrics([replace(QUIET, lost=1)] * 30)["mean time between losses"]
+    assert found.low is None
+    assert found.value == found.high < 10.0
+
+
+def test_nothing_is_judged_where_every_window_was_discarded():
+    noisy = replace(QUIET, gaps_s=0.01, gap_max_s=0.01)
+    assert not {"windows with loss", "mean time between losses"} & metrics([noisy]).keys()
+    assert "every window was discarded: a core of the engine" in soak.warnings([noisy], RING, 10.0)[0]
+
+
+@pytest.mark.parametrize("mean_s", [5.0, 100.0])
+def test_the_interval_of_the_mean_time_covers_the_truth(mean_s):
+    random, covered, runs = Random(11), 0, 400
+    for _ in range(runs):
+        windows = [replace(QUIET, lost=int(random.random() < -math.expm1(-10.0 / mean_s))) for _ in range(60)]
+        found = metrics(windows)["mean time between losses"]
+        covered += (found.low or 0.0) <= mean_s <= (found.high or math.inf)
+    assert covered / runs >= 0.93
+
+
+def test_a_share_has_its_exact_interval():
+    assert soak.share_interval(0, 10) == (0.0, pytest.approx(1 - 0.025**0.1))
+    low, high = soak.share_interval(3, 10)
+    assert (low, high) == (pytest.approx(0.0667, abs=1e-4), pytest.approx(0.6525, abs=1e-4))
+
+
+def test_a_soak_that_ended_early_says_so():
+    assert soak.warnings([QUIET], RING, 100.0) == ("10.0 of 100.0 s were measured",)

@@ -1,0 +1,221 @@
+"""Windows of a socket workload: how they are dealt, repeated, resumed and summed up, without a bench."""
+
+from dataclasses import replace
+
+import pytest
+from socket_windows import cpu, measurement, pair
+
+from pinchpoint.dut.ovs.metrics import handled
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.dut.ovs.spec import Datapath, RuleSeries
+from pinchpoint.dut.registry import default, device
+from pinchpoint.measure.sockets import metrics as socket_metrics
+from pinchpoint.measure.sockets import run as sockets
+from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.metrics import NONE_VALID
+from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
+from pinchpoint.model.measurement import LevelChange, Measurement
+from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.scenario import parse
+from pinchpoint.store.codec import Codec
+
+TEXT = """
+title = "two hosts"
+measure = "rr"
+dut = { datapath = "af_packet", pmd_cpus = [3], rules = "actions=NORMAL" }
+engine = { cpus = [0] }
+host = [
+  { name = "a", address = "10.0.0.1/24", cpus = [0, 1, 2] },
+  { name = "b", address = "10.0.0.2/24", cpus = [4, 5] },
+]
+sockets = { client = "a", server = "b", connections = 5, rate_tps = 1000, repeats = 2 }
+"""
+SCENARIO = parse(TEXT, "hosts.toml")
+VALID, NOISY, ABORTED = TrialValidity.VALID, TrialValidity.NOISY_HOST, TrialValidity.ABORTED
+LIMITED = TrialValidity.GENERATOR_LIMITED
+
+
+def ends(measure=MeasureKind.RR, **changes):
+    workload = replace(SCENARIO.sockets, **changes)
+    return Ends.of(replace(SCENARIO, measure=measure, sockets=workload))
+
+
+def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
+    found = measurement(pair(transactions_per_s=per_s), number=number, seen=seen, validity=validity, reason=reason)
+    metrics = (
+        ()
+        if validity is ABORTED
+        else socket_metrics.of_window(windows.read(found), own_metrics(found.observed), handled(found.observed))
+    )
+    return replace(found, metrics=metrics)
+
+
+def test_connections_and_the_plan_are_dealt_over_pairs_of_cpus():
+    asked = requests(ends(), ("ns-a", "ns-b"), "m-0001")
+    assert [(one.client.core, one.server.core, one.connections) for one in asked] == [(0, 4, 3), (1, 5, 2)]
+    assert [one.rate_tps for one in asked] == [600, 400]
+    assert [one.trial for one in asked] == ["m-0001-1", "m-0001-2"]
+    assert {(one.client.netns, one.server.netns, one.listen) for one in asked} == {("ns-a", "ns-b", "10.0.0.2")}
+
+
+def test_one_connection_is_one_pair():
+    (asked,) = requests(ends(connections=1), ("ns-a", "ns-b"), "m-0001")
+    assert (asked.trial, asked.connections, asked.rate_tps) == ("m-0001", 1, 1000)
+
+
+def test_a_stream_has_neither_plan_nor_answer():
+    asked = requests(ends(MeasureKind.BANDWIDTH, connections=1), ("ns-a", "ns-b"), "m")[0]
+    assert (asked.kind, asked.rate_tps, asked.response_bytes) == ("stream", None, 0)
+
+
+def test_only_cpus_that_take_part_are_watched():
+    assert ends().cpus == (0, 1, 3, 4, 5)
+    assert ends(connections=1).cpus == (0, 3, 4)
+    relayed = replace(
+        SCENARIO,
+        dut=replace(SCENARIO.dut, datapath=Datapath.DPDK),
+        engine=replace(SCENARIO.engine, cpus=(7, 8)),
+        sockets=replace(SCENARIO.sockets, connections=1),
+    )
+    assert Ends.of(relayed).cpus == (0, 3, 4, 7), "the relay has the engine's first"
+
+
+def test_what_the_relay_lost_is_a_warning_and_evidence():
+    lost = {"host/relay/a/dut/dropped": 2.0, "host/relay/a/dut/too_long": 0.0}
+    found = summary(SCENARIO, ends(), [window(1), window(2, seen=lost)], 9.0)
+    told = "the relay lost 2 frames between host and switch: 2 from a to dut (taken too late by the port)"
+    assert found.warnings == (f"m-0002: {told}",)
+    assert told in summary(SCENARIO, ends(repeats=1), [window(seen=lost)], 9.0).verdict.evidence
+
+
+@pytest.mark.parametrize(
+    ("made", "enough"),
+    [
+        ([], False),
+        ([VALID], False),
+        ([VALID, VALID], True),
+        ([NOISY, VALID, NOISY, VALID], True),
+        ([NOISY] * 4, False),
+        ([NOISY] * 5, True),
+        ([NOISY, NOISY, NOISY, VALID], False),
+        ([NOISY, NOISY, NOISY, NOISY, VALID], True),
+        ([LIMITED], False),
+        ([VALID, LIMITED, LIMITED], True),
+        ([ABORTED, VALID], False),
+    ],
+)
+def test_windows_are_repeated_until_enough_are_valid_or_more_would_not_help(made, enough):
+    found = [window(number, validity) for number, validity in enumerate(made, start=1)]
+    assert sockets._enough(found, ends(repeats=2, max_repeats=3)) is enough
+
+
+def test_valid_windows_speak_and_disturbed_ones_are_counted():
+    made = [window(1, NOISY, "stolen", per_s=1.0), window(2, per_s=9000.0), window(3, per_s=11_000.0)]
+    found = summary(SCENARIO, ends(rate_tps=None), made, 9.0)
+    assert (found.outcome, found.metrics[0].value, found.trials) == (Outcome.MEASURED, 10_000, 3)
+    assert found.invalid_trials == {"noisy_host": 1}
+    assert found.warnings == ("1 of 3 windows discarded and repeated; the last one: stolen",)
+    assert found.verdict is not None
+
+
+def test_if_all_were_disturbed_the_figures_say_so():
+    found = summary(SCENARIO, ends(), [window(n, NOISY, "a compiler ran") for n in (1, 2)], 9.0)
+    assert found.outcome is Outcome.MEASURED
+    assert all(metric.disturbed and metric.cautions == (NONE_VALID,) for metric in found.metrics)
+    assert found.warnings == ("0 of 2 windows were valid, not 2; the last invalid one: a compiler ran",)
+
+
+def test_if_none_can_be_judged_the_scenario_failed_with_the_reason():
+    found = summary(SCENARIO, ends(), [window(1, LIMITED, "no source port"), window(2, LIMITED, "no source port")], 9.0)
+    assert (found.outcome, found.reason, found.verdict, found.metrics) == (Outcome.FAILED, "no source port", None, ())
+
+
+def fallen(number, before=14_000.0, after=300.0):
+    change = {"at_s": 1.0, "before_per_s": before, "after_per_s": after}
+    trend = {"first_third_per_s": before, "last_third_per_s": after, "change": change}
+    return sockets._judged(
+        measurement(pair(transactions_per_s=2000.0, trend=trend), number=number), None, device(default())
+    )
+
+
+def test_a_rate_that_fell_within_its_windows_is_a_range_with_the_level_that_lasts():
+    found = [fallen(number, after=after) for number, after in enumerate((290.0, 300.0, 320.0), start=1)]
+    assert found[1].change == LevelChange(1.0, 14_000.0, 300.0)
+    assert found[1].validity is VALID
+    told = summary(SCENARIO, ends(), found, 9.0)
+    rate = next(metric for metric in told.metrics if metric.name == "transactions")
+    assert (rate.value, rate.low, rate.high) == (300.0, 290.0, 14_000.0)
+    assert any(part.startswith("not stationary: ") for part in rate.cautions)
+    assert sum("not stationary: the rate fell" in line for line in told.warnings) == 3
+
+
+def test_the_levels_of_pairs_add_up_and_one_without_a_change_keeps_its_rate():
+    change = {"at_s": 1.5, "before_per_s": 5000.0, "after_per_s": 100.0}
+    trend = {"first_third_per_s": 5000.0, "last_third_per_s": 100.0, "change": change}
+    both = measurement(pair(transactions_per_s=2500.0, trend=trend), pair(transactions_per_s=4000.0))
+    assert windows.read(both).change == LevelChange(1.5, 9000.0, 4100.0)
+
+
+def test_a_window_stored_before_engines_told_a_trend_has_no_change():
+    stored = measurement(pair())
+    for run in stored.account["pairs"][0]["runs"]:
+        del run["trend"]
+    assert windows.read(stored).change is None
+
+
+def test_ports_that_run_out_are_the_verdict_of_a_scenario_that_has_no_rate():
+    none = dict.fromkeys(("refused", "timeout", "reset", "short", "unreachable", "other"), 0)
+    failures = {**none, "address_unavailable": 2794, "first": "no source port left (EADDRNOTAVAIL)"}
+    for status in ("completed", "aborted"):
+        short = measurement(pair("crr", status=status, failures=failures))
+        judged = sockets._judged(short, None, device(default()))
+        assert judged.validity is LIMITED
+        found = summary(SCENARIO, ends(), [judged], 3.0)
+        assert (found.outcome, found.verdict.limit) == (Outcome.FAILED, Limit.SOURCE_PORTS)
+        assert found.metrics == (), "no low number stands for it"
+
+
+def test_rules_that_the_datapath_did_not_see_are_a_warning():
+    bridge = replace(SCENARIO.dut.bridges[0], rule_series=(RuleSeries("drop", 499_999),))
+    scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, bridges=(bridge,)))
+    seen = {"ovs/exercised/flows": 2.0, "ovs/exercised/masks": 1.0}
+    found = summary(scenario, ends(repeats=1), [window(seen=seen)], 9.0)
+    assert found.warnings[0].startswith("500,000 OpenFlow rules, but 2 datapath flows and 1 mask carried the traffic")
+
+
+def test_a_verdict_survives_the_disk():
+    codec = Codec.of(Measurement)
+    stored = [codec.decode(codec.encode(window(n, seen=cpu(0, 0.5)), "m"), "m") for n in (1, 2)]
+    fresh = [window(n, seen=cpu(0, 0.5)) for n in (1, 2)]
+    assert summary(SCENARIO, ends(), stored, 9.0) == summary(SCENARIO, ends(), fresh, 9.0)
+    assert summary(SCENARIO, ends(), stored, 9.0).verdict.limit is Limit.PLANNED_RATE
+
+
+class Bench:
+    """A bench whose windows were all made before it was interrupted; whoever starts an engine on it fails."""
+
+    def __init__(self, *made):
+        self.scenario = SCENARIO
+        self.recorded = type("Recorded", (), {"measurements": made})
+        self.listener = type("Silent", (), {"phase": lambda *_: None})()
+        self.began = 0.0
+
+
+def test_recorded_windows_that_gave_nothing_do_not_end_a_resumed_run(monkeypatch):
+    made = []
+
+    def fresh(_bench, _ends, found):
+        made.extend(found)
+        found += [window(5), window(6)]
+
+    monkeypatch.setattr(sockets, "_measure", fresh)
+    found = measure_sockets(Bench(window(1), window(2, ABORTED), window(3, LIMITED), window(4, LIMITED)))
+    assert [one.id for one in made] == ["m-0001"]
+    assert (found.outcome, found.trials) == (Outcome.MEASURED, 3)
+
+
+def test_recorded_windows_are_not_made_again():
+    found = measure_sockets(Bench(window(1), window(2, NOISY), window(3)))
+    assert (found.trials, found.invalid_trials) == (3, {"noisy_host": 1})

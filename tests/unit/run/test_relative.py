@@ -1,0 +1,358 @@
+"""Points measured relative to a reference that stands: which is the reference, and what becomes of one that cannot."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from slices import stretch, wandering
+from sweeps import factor, measured, sweep
+
+from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.findings.curves import curves
+from pinchpoint.findings.relative import (
+    NARROW,
+    UNIT,
+    is_enough,
+    of_reference,
+    relative_metrics,
+    surely_not_overloaded,
+)
+from pinchpoint.measure.listener import Listener
+from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RateStatus
+from pinchpoint.model.scenario import Relative
+from pinchpoint.model.study import Bound, SweepInfo
+from pinchpoint.run.beside import MOST_S
+from pinchpoint.run.duet import SLICINGS, STRETCH_S
+from pinchpoint.run.estimate import expected_s
+from pinchpoint.run.order import units
+from pinchpoint.run.relative import References
+from pinchpoint.run.run import unmeasured
+
+
+def related(found, relative=Relative.ALONE):
+    """The same sweep, its points measured relative to the first."""
+    first = found.scenarios[0].name
+    points = (replace(one, point=replace(one.point, relative=relative, reference=first)) for one in found.scenarios)
+    return replace(found, scenarios=tuple(points))
+
+
+THREE = related(sweep(factor([1, 2, 3])))
+
+
+class Lab:
+    """In place of benches: what was done in which order; `wrong` is what happens with a scenario."""
+
+    def __init__(self, lacking=(), cannot_stand=(), broken=(), lost=(), too_little=(), fast=(), slices=None):
+        self.did = []
+        self.fast, self.slices = fast, slices or {}  # not overloaded by a search; what slices beside the reference show
+        self.lacking, self.cannot_stand, self.broken, self.lost = lacking, cannot_stand, broken, lost
+        self.too_little = too_little  # memory, while a reference stands
+        self.standing = None
+
+    def references(self, every, done=(), stretches=()):
+        return References(
+            every, done, stretches, lambda one: None, self.run_one, self.run_alone, self.stand, self.require, self.lacks
+        )
+
+    def run_one(self, unit, *arguments):
+        self.did.append(f"search {unit.name}")
+        if unit.name in self.lost:
+            return unmeasured(unit, Outcome.FAILED, "no window", 1.0)
+        found = measured(unit, 1e6)
+        if unit.name in self.fast:
+            rates = tuple(replace(one, status=RateStatus.AT_LEAST) for one in found.rates)
+            return replace(found, rates=rates, most_offered_fps=1e6)
+        return found
+
+    def run_alone(self, unit, *arguments):
+        raise AssertionError("a bench calls it")
+
+    def stand(self, reference, listener, record):
+        if reference.name in self.cannot_stand:
+            raise BenchError("no hugepages")
+        assert self.standing is None
+        self.standing = reference.name
+        self.did.append(f"stand {reference.name}")
+
+        def drop():
+            self.standing = None
+            self.did.append(f"drop {reference.name}")
+
+        def beside(runs, unit, recorded, keep, arguments):
+            self.did.append(f"beside {unit.name} {'search' if runs == self.run_one else 'alone'} {len(recorded)}")
+            if unit.name in self.broken:
+                raise BenchError("the switch died")
+            told = (Metric(RELATIVE, UNIT, 0.5),)
+            if one := self.slices.get(unit.name):
+                keep(replace(one, scenario=unit.name))
+                told = relative_metrics([one], reference.name)
+            return replace(measured(unit, 5e5), metrics=told, reference=reference.name)
+
+        return SimpleNamespace(scenario=reference, drop=drop, measured=beside)
+
+    def require(self, unit):
+        if self.standing and unit.name in self.too_little:
+            raise RequirementError("too little memory")
+
+    def lacks(self, a, b):
+        return RequirementError("no memory for both", "free some") if b.name in self.lacking else None
+
+
+def run(lab, *sweeps, done=(), stretches=()):
+    every, found = units(sweeps), list(done)
+    with lab.references(every, done, stretches) as references:
+        for unit in every[len(found) :]:
+            references.require(unit)
+            found.append(references.run(unit, None, Listener(), None))
+    return found
+
+
+def relative_of(found):
+    return [next((one.value for one in result.metrics if one.name == RELATIVE), None) for result in found]
+
+
+def points_of(found):
+    """Of the curve that the results make."""
+    (curve,) = curves([SweepInfo(THREE.group, "", "rates", THREE.factors, 1, "interleaved", 1)], found)
+    return curve.points
+
+
+def test_the_first_point_is_searched_and_then_stands_for_all_others():
+    lab = Lab()
+    found = run(lab, THREE)
+    assert lab.did == [
+        "search g-rules-1", "stand g-rules-1", "beside g-rules-2 alone 0", "beside g-rules-3 alone 0",
+        "drop g-rules-1",
+    ]  # fmt: skip
+    assert relative_of(found) == [1.0, 0.5, 0.5]
+    assert {one.reference for one in found} == {"g-rules-1"}
+
+
+def test_with_rates_of_their_own_points_are_searched_beside_the_reference():
+    lab = Lab()
+    run(lab, related(sweep(factor([1, 2])), Relative.BESIDE))
+    assert "beside g-rules-2 search 0" in lab.did
+
+
+def test_each_group_has_its_own_reference_and_a_plain_group_has_the_machine_alone():
+    lab = Lab()
+    other, plain = related(sweep(factor([1, 2]), group="h")), sweep(factor([1, 2]), group="p")
+    run(lab, THREE, other, plain)
+    assert lab.did[4:] == [
+        "drop g-rules-1", "search h-rules-1", "stand h-rules-1", "beside h-rules-2 alone 0", "drop h-rules-1",
+        "search p-rules-1", "search p-rules-2",
+    ]  # fmt: skip
+
+
+def test_after_a_reference_that_was_not_measured_the_next_point_is_it():
+    lab = Lab(lost=["g-rules-1"])
+    found = run(lab, THREE)
+    assert lab.did[:3] == ["search g-rules-1", "search g-rules-2", "stand g-rules-2"]
+    assert relative_of(found) == [None, 1.0, 0.5]
+    assert found[2].reference == "g-rules-2"
+
+
+def test_a_point_whose_search_ends_at_the_highest_load_is_no_reference():
+    lab = Lab(fast=["g-rules-1"])
+    found = run(lab, THREE)
+    assert lab.did[:3] == ["search g-rules-1", "search g-rules-2", "stand g-rules-2"]
+    assert found[0].reference == ""
+    assert "cannot overload it with 1.00 Mpps" in found[0].metrics[0].note
+    first, *others = points_of(found)
+    assert RELATIVE not in first.estimates
+    assert [point.estimates[RELATIVE].value for point in others] == [1.0, 0.5]
+
+
+def test_where_slices_do_not_overload_the_reference_the_point_beside_it_is_the_next_reference():
+    lab = Lab(slices={"g-rules-2": carrying_all("A")})
+    found = run(lab, THREE)
+    assert lab.did[-3:] == ["stand g-rules-2", "beside g-rules-3 alone 0", "drop g-rules-2"]
+    assert [one.reference for one in found] == ["g-rules-1", "g-rules-2", "g-rules-2"]
+    first, *others = points_of(found)
+    assert RELATIVE not in first.estimates
+    assert "relative to g-rules-1, which the engine could not overload" in first.notes[RELATIVE]
+    assert [point.estimates[RELATIVE].value for point in others] == [1.0, 0.5]
+
+
+def test_where_neither_is_overloaded_the_next_point_is_searched():
+    both = carrying_all("A")
+    both = replace(both, slices=tuple(replace(one, offered=one.received) for one in both.slices))
+    lab = Lab(slices={"g-rules-2": both})
+    found = run(lab, THREE)
+    assert lab.did[-2:] == ["drop g-rules-1", "search g-rules-3"]
+    assert found[2].reference == "g-rules-3"
+
+
+def test_a_reference_that_points_are_relative_to_stays():
+    lab = Lab(slices={"g-rules-3": carrying_all("A")})
+    found = run(lab, THREE)
+    assert {one.reference for one in found} == {"g-rules-1"}
+    assert lab.did.count("stand g-rules-1") == 1
+
+
+@pytest.mark.parametrize(
+    ("lab", "why"),
+    [
+        (Lab(lacking=["g-rules-2"]), "no memory for both"),
+        (Lab(cannot_stand=["g-rules-1"]), "g-rules-1 cannot stand: no hugepages"),
+    ],
+)
+def test_a_point_that_cannot_stand_beside_its_reference_has_its_own_rates_and_the_reason(lab, why):
+    found = run(lab, THREE)
+    assert "search g-rules-2" in lab.did
+    (warning,) = found[1].warnings
+    assert warning.startswith("no relative rate: ") and why in warning
+    assert found[1].reference == ""
+
+
+def test_memory_that_suffices_for_one_bench_is_no_reason_to_call_a_point_impossible():
+    lab = Lab(too_little=["g-rules-3"], lacking=["g-rules-3"])
+    run(lab, THREE)
+    assert lab.did[-2:] == ["drop g-rules-1", "search g-rules-3"]
+
+
+def test_a_datapath_of_which_there_is_one_is_measured_as_ever():
+    kernel = (replace(one, dut=replace(one.dut, datapath=Datapath.KERNEL)) for one in THREE.scenarios)
+    lab = Lab()
+    found = run(lab, replace(THREE, scenarios=tuple(kernel)))
+    assert lab.did == [f"search g-rules-{level}" for level in (1, 2, 3)]
+    assert all("one datapath" in one.warnings[0] for one in found)
+
+
+def test_after_a_failure_beside_it_the_reference_is_built_anew():
+    lab = Lab(broken=["g-rules-2"])
+    every = units([THREE])
+    with lab.references(every) as references:
+        references.run(every[0], None, Listener(), None)
+        with pytest.raises(BenchError):
+            references.run(every[1], None, Listener(), None)
+        assert lab.standing is None
+        references.run(every[2], None, Listener(), None)
+    assert lab.did.count("stand g-rules-1") == 2
+    assert lab.standing is None
+
+
+def test_whatever_ends_the_run_the_reference_is_removed():
+    lab, every = Lab(), units([THREE])
+    with pytest.raises(KeyboardInterrupt), lab.references(every) as references:
+        for unit in every[:2]:
+            references.run(unit, None, Listener(), None)
+        raise KeyboardInterrupt
+    assert lab.standing is None
+
+
+def test_a_resumed_run_stands_the_same_reference_and_goes_on_with_recorded_slices():
+    first = replace(measured(units([THREE])[0], 1e6), metrics=(of_reference(),), reference="g-rules-1")
+    mine = replace(stretch(wandering(1), length_s=1.0), scenario="g-rules-2")
+    lab = Lab()
+    run(lab, THREE, done=[first], stretches=[mine])
+    assert lab.did[:3] == ["stand g-rules-1", "beside g-rules-2 alone 1", "beside g-rules-3 alone 0"]
+
+
+def test_a_repeat_of_the_reference_is_searched_and_is_no_other_reference():
+    lab = Lab()
+    found = run(lab, related(sweep(factor([1, 2]), repeats=2), Relative.BESIDE))
+    assert relative_of(found) == [1.0, 0.5, 1.0, 0.5]
+    assert {one.reference for one in found} == {"g-rules-1"}
+
+
+def test_a_shuffled_group_begins_with_its_reference():
+    for seed in range(5):
+        shuffled = related(sweep(factor(range(1, 9)), order="random", seed=seed))
+        assert units([shuffled])[0].name == "g-rules-1"
+
+
+def test_a_ratio_alone_takes_less_time_than_a_search_and_both_take_more():
+    plain = expected_s(sweep(factor([1, 2])).scenarios[1])
+    alone, beside = (
+        expected_s(related(sweep(factor([1, 2])), relative).scenarios[1])
+        for relative in (Relative.ALONE, Relative.BESIDE)
+    )
+    assert beside > plain
+    assert beside > alone
+    assert expected_s(THREE.scenarios[0]) == plain
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_ratio_is_told_with_its_interval_and_reference(seed):
+    relative, forwarded = relative_metrics([stretch(wandering(seed), ratio=0.32, length_s=15.0, seed=seed)], "first")
+    assert (relative.name, relative.unit) == (RELATIVE, "x")
+    assert relative.low < 0.32 < relative.high
+    assert relative.high - relative.low < 0.1 * relative.value
+    assert "of the forwarded rate under overload, relative to first" in relative.note
+    assert forwarded.name == "forwarded rate under overload"
+
+
+def test_slices_are_enough_once_the_interval_is_narrow():
+    short, long = (stretch(wandering(1), length_s=length_s, scatter=0.2) for length_s in (0.4, 60.0))
+    assert not is_enough([])
+    assert not is_enough([short])
+    assert is_enough([long])
+    wide = stretch(wandering(1), length_s=40.0, scatter=2.0)
+    found = relative_metrics([wide], "first")[0]
+    assert found.high - found.low > 2 * NARROW * found.value
+    assert is_enough([wide]), "30 s of it could be used"
+    assert not is_enough([stretch(wandering(1), length_s=40.0, scatter=2.0, gaps=0.2)])
+    assert 0 < NARROW < 0.05
+
+
+@pytest.mark.parametrize("slicing", [SLICINGS[0], SLICINGS[-1]])
+def test_points_that_end_once_they_are_narrow_hold_the_ratio_and_are_within_five_per_cent(slicing):
+    """Pauses of the engine's core disturb a tenth of the slices."""
+    found = []
+    for seed in range(20):
+        host, made = wandering(seed), []
+        while not is_enough(made) and len(made) * STRETCH_S < MOST_S:
+            begin_s, number = STRETCH_S * len(made), 100 * seed + len(made)
+            made.append(
+                stretch(
+                    lambda at_s, host=host, begin_s=begin_s: host(begin_s + at_s),
+                    ratio=0.2, gaps=0.1, length_s=STRETCH_S, slicing=slicing, seed=number,
+                )
+            )  # fmt: skip
+        found.append(relative_metrics(made, "first")[0])
+    assert sum(one.low <= 0.2 <= one.high for one in found) >= 17, "chance allows 3 of 20"
+    assert all(one.high - one.low <= 2 * 0.05 * one.value for one in found)
+
+
+def carrying_all(side, share=1.0):
+    """Slices of which a share of one bench forwards all that it is offered."""
+    every = stretch(wandering(1), length_s=2.5)
+    slices = (
+        replace(one, offered=one.received) if one.side == side and number % 10 < 10 * share else one
+        for number, one in enumerate(every.slices)
+    )
+    return replace(every, slices=tuple(slices))
+
+
+@pytest.mark.parametrize(("side", "which"), [("A", "its reference first"), ("B", "it, which")])
+def test_without_an_overload_there_is_no_ratio_and_the_bench_is_named(side, which):
+    (found,) = relative_metrics([carrying_all(side, 0.4)], "first")
+    assert found.bound is Bound.REFUSED and found.note.startswith(f"the engine could not overload {which}")
+    assert "Mpps" in found.note
+    (found,) = relative_metrics([], "first")
+    assert found.bound is Bound.REFUSED and found.note == "no slice was measured"
+
+
+def test_slices_are_enough_once_one_bench_surely_cannot_be_overloaded():
+    assert is_enough([carrying_all("A")])
+    assert surely_not_overloaded([carrying_all("A")], "A")
+    assert not surely_not_overloaded([carrying_all("A")], "B")
+    assert not surely_not_overloaded([stretch(wandering(1))], "A")
+
+
+def test_the_interval_holds_what_a_thaw_costs_the_point_more_than_its_reference():
+    """B forwards a tenth less in each slice after a thaw: its caches are cold."""
+    made = stretch(wandering(2), ratio=0.5, length_s=15.0, scatter=0.02)
+    cold = (
+        replace(one, received=round(0.9 * one.received)) if one.side == "B" and one.thawed else one
+        for one in made.slices
+    )
+    (found, _), (warm, _) = relative_metrics([replace(made, slices=tuple(cold))], "r"), relative_metrics([made], "r")
+    assert found.value < 0.49
+    assert found.low < found.value < 0.5 < found.high
+    assert warm.high - warm.low < 0.7 * (found.high - found.low)
+    assert "widened by 5" in found.note

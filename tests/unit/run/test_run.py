@@ -1,0 +1,91 @@
+"""A whole run over the simulated engine: stored as it goes, resumed where it stopped."""
+
+from pathlib import Path
+
+import pytest
+from support import Truth
+
+from pinchpoint.engine.simulated import SimulatedInstrument
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.run import measure_scenario
+from pinchpoint.measure.trial import Interrupted, Measurer
+from pinchpoint.model.result import RateStatus
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.run.run import describe_run, run_all
+from pinchpoint.scenario import load
+from pinchpoint.scenario.plain import to_plain
+from pinchpoint.store.folder import RunFolder
+
+QUICKSTART = sorted((Path(__file__).parents[3] / "studies" / "quickstart").glob("*.toml"))
+CAPACITY_FPS = 4e6
+
+
+@pytest.fixture
+def scenarios():
+    return [load(path) for path in QUICKSTART[:2]]
+
+
+@pytest.fixture
+def folder(tmp_path, scenarios):
+    made = RunFolder.create(tmp_path, "quickstart")
+    made.write_info(describe_run(made.run_id, ["pinchpoint"], [to_plain(s) for s in scenarios], {}))
+    return made
+
+
+def simulated(stop_after=None, truth=None):
+    """A `run_one` without a bench; after `stop_after` trials in all the user presses Ctrl-C."""
+    made = {"trials": 0}
+
+    def run_one(scenario, record, listener, recorded, on_measurer):
+        instrument = SimulatedInstrument(truth or Truth(CAPACITY_FPS))
+        instrument.open()
+
+        def keep(trial):
+            record.keep(trial)
+            made["trials"] += 1
+            if made["trials"] == stop_after:
+                measurer.stop()
+
+        measurer = Measurer(scenario, instrument, Bracket([]), keep, listener, recorded.trials)
+        on_measurer(measurer)
+        return measure_scenario(scenario, measurer, listener, began=0.0)
+
+    return run_one
+
+
+def ignore(_measurer):
+    return
+
+
+def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
+    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    assert result.finished
+    assert folder.read_result() == result
+    for found, scenario in zip(result.scenarios, scenarios, strict=True):
+        ndr, pdr = found.rates
+        assert ndr.status is RateStatus.FOUND
+        assert ndr.lower_fps == pytest.approx(CAPACITY_FPS, rel=0.02)
+        assert pdr.lower_fps >= ndr.lower_fps
+        assert [point.share for point in found.latency] == list(scenario.latency.at)
+        assert all(point.latency for point in found.latency)
+        assert found.verdict is not None
+        assert found.trials == sum(trial.scenario == scenario.name for trial in folder.read_trials())
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 5, 12])
+def test_an_interrupted_run_resumes_to_the_same_result(tmp_path, folder, scenarios, stop_after):
+    with pytest.raises(Interrupted):
+        run_all(scenarios, folder, Listener(), ignore, simulated(stop_after))
+    before = folder.read_trials()
+    assert len(before) == stop_after
+    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    assert result.finished
+    assert folder.read_trials()[: len(before)] == before, "nothing was measured twice or lost"
+    assert len({trial.id for trial in folder.read_trials()}) == len(folder.read_trials())
+
+
+def test_a_finished_run_measures_nothing_more(folder, scenarios):
+    result = run_all(scenarios, folder, Listener(), ignore, simulated())
+    trials = folder.read_trials()
+    assert run_all(scenarios, folder, Listener(), ignore, simulated(stop_after=1)) == result
+    assert folder.read_trials() == trials

@@ -1,0 +1,181 @@
+"""Metrics: what a trial's counters say, under names that line up from machine to machine."""
+
+from dataclasses import replace
+
+import pytest
+import support
+import trials
+
+from pinchpoint.dut.ovs.metrics import metrics as own_metrics
+from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.stats.metrics import of_load, of_rates, of_trial
+
+CORE_1 = PmdLoad("PMD core 1", 1, 1000, 1000, 0.8, 600.0, 0, 1500, 100, 380, 15, 5, 2.6e9)
+CORE_2 = PmdLoad("PMD core 2", 2, 3000, 0, 0.4, 200.0, 0, 3000, 0, 0, 0, 0, 2.6e9)
+IDLE = PmdLoad("PMD core 3", 3, 0, 0, 0.0, None, 0, 0, 0, 0, 0, 0, 2.6e9)
+
+
+def found(metrics):
+    assert len({one.name for one in metrics}) == len(metrics), "no name twice"
+    return {one.name: one for one in metrics}
+
+
+def seen_with(observed, pmds=(CORE_1,), **more):
+    return found(of_trial(replace(trials.trial(pmds=pmds, **more), observed=observed), own_metrics))
+
+
+def test_a_rate_with_a_band_has_its_ends_as_figures_of_their_own():
+    rate = Rate(0.0, RateStatus.FOUND, 2.0e6, 2.4e6, 0.2, 0.0, "", estimate_fps=2.2e6, confidence=0.95)
+    metrics = found(of_rates((replace(rate, band=Band(1.5e6, 3.6e6, 3.4e6)),), (), None, own_metrics))
+    assert {name: one.value for name, one in metrics.items()} == {
+        "NDR": 2.2e6, "NDR band low": 1.5e6, "NDR band high": 3.6e6, "NDR best sustained": 3.4e6,
+    }  # fmt: skip
+    assert (metrics["NDR"].low, metrics["NDR"].high, metrics["NDR"].note) == (
+        2.0e6,
+        2.4e6,
+        "95 % interval of its search",
+    )
+
+
+def test_a_device_that_loses_at_any_load_has_the_share_as_its_figure_and_no_rate():
+    floor = LossFloor(0.0012, 0.0010, 0.0014, 10e3, 12)
+    always = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 0.2, 0.0, "", floor=floor)
+    metrics = found(of_rates((always, replace(always, loss_ratio=0.0005)), (), None, own_metrics))
+    assert list(metrics) == ["loss at any load"]
+    loss = metrics["loss at any load"]
+    assert (loss.unit, loss.value, loss.low, loss.high) == ("share", 0.0012, 0.0010, 0.0014)
+    assert always.quoted_fps is None
+
+
+def test_one_forwarding_thread_is_not_named_so_that_curves_line_up():
+    metrics = seen_with({}, (CORE_1, IDLE))
+    assert metrics["cycles per packet"].value == 600
+    assert metrics["PMD busy"].value == 0.8
+    assert metrics["PMD busy"].note == "PMD core 1"
+    assert not any(":" in name for name in metrics)
+
+
+def test_several_threads_have_their_own_figures_beside_those_of_all():
+    metrics = seen_with({}, (CORE_1, CORE_2))
+    assert metrics["cycles per packet"].value == (600 * 1000 + 200 * 3000) / 4000
+    assert metrics["PMD busy"].value == 0.8
+    assert metrics["PMD busy"].note == "PMD core 1, the busiest of 2"
+    assert metrics["PMD core 2: cycles per packet"].value == 200
+    assert metrics["PMD core 1: PMD busy"].value == 0.8
+
+
+def test_shares_are_of_all_lookups_and_add_up_to_one():
+    metrics = seen_with({})
+    shares = {name: one.value for name, one in metrics.items() if name.endswith(" share")}
+    assert shares == {
+        "simple match share": 0,
+        "EMC share": 0.75,
+        "SMC share": 0.05,
+        "megaflow share": 0.19,
+        "upcall share": pytest.approx(0.01),
+    }
+    assert metrics["passes per packet"].value == 2
+
+
+def test_what_was_not_counted_is_absent():
+    blind = PmdLoad("main thread", None, 500, None, None, None, None, 10, None, 490, None, None)
+    assert set(seen_with({}, (blind,))) == {"EMC share", "megaflow share"}
+    assert seen_with({}, ()) == {}
+    assert seen_with({}, (IDLE,)) == {}
+
+
+def test_the_tables_at_the_end_are_counts():
+    metrics = seen_with(
+        {
+            "ovs/conntrack/connections": 512,
+            "ovs/flows/megaflows": 3,
+            "ovs/flows/masks": 2,
+            "ovs/offload/yes": 4,
+            "ovs/offload/partial": 1,
+        }
+    )
+    assert metrics["conntrack entries"].value == 512
+    assert metrics["datapath flows in the table"].value == 3
+    assert metrics["datapath masks in the table"].value == 2
+    assert (metrics["offloaded flows"].value, metrics["offloaded flows"].note) == (5, "1 of them in part")
+
+
+def test_datapath_flows_are_those_that_carried_packets_not_all_in_the_table():
+    table = {"ovs/flows/megaflows": 900, "ovs/flows/masks": 7}
+    metrics = seen_with(table | {"ovs/exercised/flows": 3, "ovs/exercised/masks": 2})
+    flows, masks = metrics["datapath flows"], metrics["datapath masks"]
+    assert (flows.value, masks.value) == (3, 2)
+    assert flows.note == masks.note == "that carried packets"
+    assert metrics["datapath flows in the table"].value == 900
+
+
+def test_where_flows_are_too_many_to_list_the_tables_total_says_so():
+    metrics = seen_with({"ovs/flows/megaflows": 65_537})
+    assert metrics["datapath flows"].value == 65_537
+    assert metrics["datapath flows"].note.startswith("in the table")
+    assert not [name for name in metrics if "masks" in name]
+
+
+def test_subtable_lookups_carry_the_rounding_of_the_printed_average():
+    metrics = seen_with(
+        {
+            "ovs/pmd/core1/subtable_lookups": 3000,
+            "ovs/pmd/core1/megaflow_hits": 1000,
+            "ovs/pmd/core1/megaflow_hits_since_start": 20_000,
+        }
+    )
+    one = metrics["subtable lookups per megaflow hit"]
+    assert (one.value, one.low, one.high) == (3.0, pytest.approx(2.8), pytest.approx(3.2))
+    assert "subtable lookups per megaflow hit" not in seen_with({"ovs/pmd/core1/subtable_lookups": 0})
+
+
+def test_receive_queues_show_their_usage_and_how_a_ports_frames_spread():
+    metrics = seen_with(
+        {
+            "ovs/rxq/core1/left/0/usage_percent": 40.0,
+            "ovs/rxq/core2/left/1/enabled": 1.0,
+            "ovs/port/left/rx_q0_good_packets": 300.0,
+            "ovs/port/left/rx_q1_good_packets": 100.0,
+            "ovs/port/right/rx_q0_good_packets": 7.0,
+        }
+    )
+    assert metrics["queue usage left:0"].value == 0.4
+    assert "queue usage left:1" not in metrics, "not yet known is not zero"
+    assert metrics["queue share left:0"].value == 0.75
+    assert metrics["queue share left:1"].value == 0.25
+    assert "queue share right:0" not in metrics, "one queue takes everything"
+
+
+def test_a_rate_keeps_its_bounds_and_how_it_is_to_be_read():
+    rates = [
+        Rate(0.0, RateStatus.FOUND, 3.0e6, 3.1e6, 1.0, 21.0, ""),
+        Rate(0.005, RateStatus.AT_LEAST, 4.0e6, None, 1.0, 21.0, "search.max_load_fps reached"),
+        Rate(0.01, RateStatus.BELOW_MINIMUM, None, 10.0, 1.0, 21.0, "lost"),
+    ]
+    metrics = found(of_rates(rates, (), None, own_metrics))
+    assert (metrics["NDR"].value, metrics["NDR"].low, metrics["NDR"].high) == (3.0e6, 3.0e6, 3.1e6)
+    assert metrics["PDR 0.5 %"].note == "at least: search.max_load_fps reached"
+    assert set(metrics) == {"NDR", "PDR 0.5 %"}
+
+
+def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent():
+    limit = trials.trial(counts=trials.stream_counts(offered=1000))
+    asked = replace(support.stream(), flows=65_536)
+    one = found(of_rates((), (), limit, own_metrics, (asked,)))["five-tuples sent"]
+    assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
+    one = found(of_rates((), (), limit, own_metrics, (replace(asked, flows=512),)))["five-tuples sent"]
+    assert (one.value, one.cautions) == (512, ())
+
+
+def test_load_is_the_median_of_the_trials_with_their_extremes():
+    ran = [
+        replace(trials.trial(pmds=[trials.pmd(busy, cycles)]))
+        for busy, cycles in ((0.5, 400.0), (0.2, 300.0), (0.3, 350.0))
+    ]
+    metrics = found(of_load(200_000, ran))
+    busy = metrics["PMD busy at 200 kpps"]
+    assert (busy.value, busy.low, busy.high) == (0.3, 0.2, 0.5)
+    assert metrics["cycles per packet at 200 kpps"].value == 350
+    assert metrics["loss at 200 kpps"].value == 0
+    assert of_load(200_000, []) == ()
