@@ -32,12 +32,13 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.rates.run import measure_scenario
 from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
-from pinchpoint.model.scenario import Latency, Scenario, SearchMethod
+from pinchpoint.model.scenario import Scenario, SearchMethod
 from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
 
@@ -248,7 +249,7 @@ def main() -> int:
     given = options.parse_args()
     longest_s = SMOKE_LONGEST_S if given.smoke else LONGEST_S
     given.rounds = 1 if given.smoke else given.rounds
-    scenario = replace(load(given.scenario), latency=Latency((), 1.0))
+    scenario = replace(load(given.scenario), measure=Rates((), 1.0))
     requirements.require(scenario)
     with machine_lock():
         found = measure(scenario, given.rounds, given.seconds_budget, given.duty, longest_s)

@@ -22,12 +22,12 @@ from pinchpoint.dut.ovs import bulk_ports as ports
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.host import netlink
 from pinchpoint.measure.build import run as build
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.measure.traffic import Background
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError
-from pinchpoint.model.scenario import Build, MeasureKind
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario import parse
 
@@ -40,7 +40,7 @@ def building(**changes):
     scenario = parse(text.replace("{max_load_fps}", "1e6").replace("{trial_s}", "0.2"), "build.toml")
     wanted = Build(**{"what": "flows", "method": "file", "count": 100, "concurrency": 8, "probe_rules": 0,
                      "load_fps": 0.0} | changes)  # fmt: skip
-    return replace(scenario, measure=MeasureKind.BUILD, build=wanted)
+    return replace(scenario, measure=wanted)
 
 
 def measured(scenario, on_stoppable=lambda _: None):

@@ -13,9 +13,9 @@ from scenario_text import one_way
 
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.priority import preferred
+from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import Blocked
 from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder

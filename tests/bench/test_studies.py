@@ -11,11 +11,14 @@ import pytest
 from bench_tools import ROOT
 
 from pinchpoint.dut.requirements import require
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.load.keys import Load
+from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.sockets.keys import Bandwidth, Sockets
 from pinchpoint.measure.standing import Record, Recorded
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.run.scenario import run_scenario
 from pinchpoint.scenario.study import load_study
 
@@ -56,15 +59,14 @@ def small(scenario):
         max_duration_s=1.0,
         max_repeats=1,
     )
-    scenario = replace(scenario, search=search, latency=replace(scenario.latency, at=()))
-    if scenario.load:
-        scenario = replace(scenario, load=replace(scenario.load, at_fps=(5_000.0,), duration_s=0.1, repeats=1))
-    if scenario.sockets:
-        sockets = replace(scenario.sockets, connections=2, warm_up_s=0.1, duration_s=0.3, repeats=1)
-        scenario = replace(scenario, sockets=sockets)
-    if scenario.build:
-        scenario = replace(scenario, build=replace(scenario.build, count=20))
-    return scenario
+    small = {
+        Rates: {"at": ()},
+        Load: {"at_fps": (5_000.0,), "duration_s": 0.1, "repeats": 1},
+        Build: {"count": 20},
+    }
+    window = {"connections": 2, "warm_up_s": 0.1, "duration_s": 0.3, "repeats": 1}
+    changes = window if isinstance(scenario.measure, Sockets) else small.get(type(scenario.measure), {})
+    return replace(scenario, search=search, measure=replace(scenario.measure, **changes))
 
 
 def ran(scenario):
@@ -93,15 +95,15 @@ def test_the_smallest_level_of_every_group_is_built_and_measured(nothing_left, s
         return
     result, kept = ran(scenario)
     assert result.outcome is Outcome.MEASURED
-    assert (result.group, result.measure) == (sweep.group, str(scenario.measure))
-    if scenario.measure in (MeasureKind.RATES, MeasureKind.LOAD):
+    assert (result.group, result.measure) == (sweep.group, scenario.measure.kind)
+    if isinstance(scenario.measure, Rates | Load):
         assert sum(trial.received for trial in kept.trials) > 0, "the pipeline forwards"
         assert all(trial.observed["ovs/flows/megaflows"] >= 1 for trial in kept.trials)
     else:
         figures = {one.name: one.value for one in result.metrics}
-        wanted = {MeasureKind.BANDWIDTH: "goodput", MeasureKind.BUILD: "build time"}
-        assert figures[wanted.get(scenario.measure, "transactions")] > 0
-        if scenario.build and scenario.build.load_fps:
+        wanted = {Bandwidth: "goodput", Build: "build time"}
+        assert figures[wanted.get(type(scenario.measure), "transactions")] > 0
+        if isinstance(scenario.measure, Build) and scenario.measure.load_fps:
             assert figures["first frame time"] > 0
             # On a machine that runs tests the engine itself may stand still; then it is told so.
             assert "blocked time" in figures or [words for words in result.warnings if "no blocked time" in words]

@@ -6,9 +6,7 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.host.numa import Topology
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Host, MeasureKind, NumaPlacement, Point, Scenario
-
-_SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
+from pinchpoint.model.scenario import Between, Host, NumaPlacement, Point, Scenario
 
 Moved = Callable[[Scenario, tuple[int, ...]], Scenario]
 """Puts a scenario's device on other CPUs."""
@@ -84,8 +82,8 @@ def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -
     """
     if scenario.numa is NumaPlacement.ANY:
         return scenario, {}
-    if scenario.measure in _SOCKETS and scenario.sockets is not None:
-        return _placed_hosts(scenario, topology, moved, relays)
+    if isinstance(scenario.measure, Between):
+        return _placed_hosts(scenario, scenario.measure, topology, moved, relays)
     found = place(scenario.numa, topology, Ends(scenario.engine.cpus, scenario.dut.cpus))
     _refuse_shared(scenario, topology, found.second, {"engine": (scenario.engine.cpus, found.first)})
     changed = _with_cpus(moved(scenario, found.second), found.first)
@@ -93,18 +91,17 @@ def placed(scenario: Scenario, topology: Topology, moved: Moved, relays: bool) -
 
 
 def _placed_hosts(
-    scenario: Scenario, topology: Topology, moved: Moved, relays: bool
+    scenario: Scenario, ends: Between, topology: Topology, moved: Moved, relays: bool
 ) -> tuple[Scenario, dict[str, str]]:
-    sockets, dut, engine = scenario.sockets, scenario.dut, scenario.engine
-    assert sockets is not None
+    dut, engine = scenario.dut, scenario.engine
     hosts = {one.name: one for one in scenario.hosts}
-    client, server = hosts[sockets.client], hosts[sockets.server]
+    client, server = hosts[ends.client], hosts[ends.server]
     found = place(scenario.numa, topology, Ends(client.cpus, server.cpus), dut.cpus)
     taken, node = (*found.first, *found.second), found.second_nodes[0]
     pmds = _on(topology, node, dut.cpus, taken)
     relay = _on(topology, node, engine.cpus, (*(cpu for cpu in taken if cpu not in pmds), *pmds))
-    ends = {"client": (client.cpus, found.first), "server": (server.cpus, found.second)}
-    _refuse_shared(scenario, topology, pmds, {**ends, "engine": (engine.cpus, relay)})
+    shared = {"client": (client.cpus, found.first), "server": (server.cpus, found.second)}
+    _refuse_shared(scenario, topology, pmds, {**shared, "engine": (engine.cpus, relay)})
     now = {client.name: found.first, server.name: found.second}
     changed = replace(_with_cpus(moved(scenario, pmds), relay), hosts=tuple(_moved(one, now) for one in scenario.hosts))
     fourth = "relay" if relays else "engine"

@@ -1,7 +1,7 @@
 """What a build needs of the bench beside the switch, as resources: so it is planned, journalled and undone with it."""
 
 from pinchpoint.bench.resource import AnyResource, Namespace
-from pinchpoint.model.scenario import Build
+from pinchpoint.model.scenario import Batch, Measure
 
 
 def veth_namespaces(bench_id: str) -> tuple[str, str]:
@@ -9,8 +9,8 @@ def veth_namespaces(bench_id: str) -> tuple[str, str]:
     return f"pp-{bench_id}-near", f"pp-{bench_id}-far"
 
 
-def resources(build: Build | None, bench_id: str) -> tuple[AnyResource, ...]:
+def resources(measure: Measure, bench_id: str) -> tuple[AnyResource, ...]:
     """To be built after the device, hence removed before it; nothing for a scenario that makes no pairs."""
-    if build is None or build.what != "veths":
+    if not isinstance(measure, Batch) or measure.what != "veths":
         return ()
     return tuple(Namespace(name) for name in veth_namespaces(bench_id))

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from pinchpoint.dut.device import Given
 from pinchpoint.keys.reader import Element
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import SPLIT, MeasureKind
-
-SOCKETS = (MeasureKind.BANDWIDTH, MeasureKind.RR, MeasureKind.CRR)
+from pinchpoint.model.scenario import SPLIT, Batch, Between
 
 
 def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
     """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
-    if not polls and (given.measure is MeasureKind.BUILD or given.measure in SOCKETS):
+    if not polls and given.measure and issubclass(given.measure, Batch | Between):
         return
     shared = sorted(set(given.dut.get(key, ())) & set(given.tables["engine"].get("cpus", ())))
     if shared:

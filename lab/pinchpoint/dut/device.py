@@ -32,7 +32,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.scenario import Blocked, Build, Dut, Host, MeasureKind, Port, Scenario
+from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -133,7 +133,7 @@ class Types:
 class Given:
     """What a scenario file gives for a device, each value already of its key's kind."""
 
-    measure: MeasureKind | None  # None: the file's is wrong
+    measure: type[Measure] | None  # None: the file's is wrong
     dut: Values
     ports: Sequence[Element]
     hosts: Sequence[Element]
@@ -207,10 +207,10 @@ class Live(Protocol):
     def log(self) -> tuple[str, str] | None:
         """The name and the text of its log, which ends with the bench."""
 
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """What the scenario wants to happen to it."""
 
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+    def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
         """What the scenario wants to be made in bulk; `probed`: each item forwards frames once it is there."""
 
     def close(self) -> None:
@@ -246,13 +246,13 @@ class PlainLive:
         """None."""
         return None
 
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """None. Raises InputError."""
-        raise InputError(f"nothing can happen to {self.words}: {blocked.action}")
+        raise InputError(f"nothing can happen to {self.words}: {change.action}")
 
-    def items(self, build: Build, probed: bool) -> AbstractContextManager[Bulk]:
+    def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
         """None. Raises InputError."""
-        raise InputError(f"{self.words} has no {build.what}")
+        raise InputError(f"{self.words} has no {batch.what}")
 
     def close(self) -> None:
         """Nothing is open."""

@@ -64,7 +64,7 @@ def prepare(
     pages = Pages(*hugepages.pool(LOCAL)) if beside is None else _left_by(beside, stands)
     nodes = numa.daemon_nodes(scenario, topology)
     engine = [find_engine()] if device.relayed(scenario) or scenario.dut.polls else []
-    wanted = (*bench.resources(pages, engine), *needs.resources(scenario.build, bench_id))
+    wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(one, nodes) for one in wanted)
     return Setup(scenario, bench, resources, engine_request(bench, scenario), facts)
 

@@ -2,6 +2,6 @@
 
 `curves`       every metric of a sweep against its factors; `visibility`: whether the device saw the factor
 `findings`     the sentences that a study asks for; `find_shape`, `find_compare`, `find_state` compute them
-`comparing`, `comparing_slices`, `relative`, `stored_runs`  A against B: in turns, in slices, beside a reference, as stored
+`comparing`    A against B in turns; `comparing_slices`, `relative`: in slices; `stored_runs`: as stored
 `differences`  what differs between two benches; `trend`: change points over stored runs; `wording`: their sentences
 """

@@ -11,7 +11,7 @@ from statistics import median
 
 from pinchpoint.account.cache_line import TWO_MODES, differ
 from pinchpoint.findings import differences, wording
-from pinchpoint.findings.curves import DISTURBED, bound_of, estimate, metrics_of
+from pinchpoint.findings.curves import DISTURBED, metrics_of
 from pinchpoint.model import units
 from pinchpoint.model.comparison import (
     Compared,
@@ -30,6 +30,7 @@ from pinchpoint.model.result import ModeRates, Outcome, Rate, RateStatus, RunInf
 from pinchpoint.model.study import Bound
 from pinchpoint.stats.metrics import BOUNDS
 from pinchpoint.stats.paired import PairedDifference, compare_pairs, fewest_pairs
+from pinchpoint.stats.repeats import bound_of, estimate
 
 CONFIDENCE = 0.95
 SCHEMA = 1

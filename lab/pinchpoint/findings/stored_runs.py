@@ -20,7 +20,7 @@ from pinchpoint.findings.comparing import (
     modes_of,
     readings,
 )
-from pinchpoint.findings.curves import estimate, metrics_of
+from pinchpoint.findings.curves import metrics_of
 from pinchpoint.model.comparison import (
     Compared,
     Comparison,
@@ -33,6 +33,7 @@ from pinchpoint.model.comparison import (
 )
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.stats.ratio import ratio
+from pinchpoint.stats.repeats import estimate
 
 Run = tuple[RunInfo, RunResult]
 METHOD = "unpaired: the worst ends of both intervals"

@@ -6,7 +6,7 @@ from datetime import datetime
 from itertools import pairwise
 
 from pinchpoint.findings import differences
-from pinchpoint.findings.curves import DISTURBED, bound_of, metrics_of, of_repeats
+from pinchpoint.findings.curves import DISTURBED, metrics_of, of_repeats
 from pinchpoint.findings.find_compare import less_is_better
 from pinchpoint.model.comparison import Difference
 from pinchpoint.model.errors import InputError
@@ -16,6 +16,7 @@ from pinchpoint.model.trend import Trend, TrendChange, TrendRun, TrendSegment
 from pinchpoint.stats.change_points import FEWEST_VALUES
 from pinchpoint.stats.change_points import segments as cut
 from pinchpoint.stats.estimate import median_interval
+from pinchpoint.stats.repeats import bound_of
 
 StoredRun = tuple[RunInfo, RunResult]
 

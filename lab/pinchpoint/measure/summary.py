@@ -36,7 +36,7 @@ def result_of(
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
+        measure=scenario.measure.kind,
         outcome=Outcome.FAILED if found.failed else Outcome.MEASURED,
         reason=found.failed,
         metrics=found.metrics,

@@ -19,8 +19,7 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.process import ProcessInstrument, Progress
 from pinchpoint.engine.streams import FieldProgram, Increment, Op, StreamRequest, stream_request
 from pinchpoint.host.processes import ENVIRONMENT_MARK
-from pinchpoint.measure.blocked.metrics import joined
-from pinchpoint.measure.build.metrics import Carried
+from pinchpoint.measure.carried import Carried, joined
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.errors import EngineError, LinkDownError
 from pinchpoint.model.scenario import Range, Scenario, Stream
@@ -189,7 +188,7 @@ class Background:
 
     def _carried(self, result: protocol.Result) -> Carried:
         scenario = self._bench.scenario
-        return carried(result, len(scenario.streams), min(port.ring for port in scenario.ports))
+        return carried(result, len(scenario.streams), scenario.smallest_ring)
 
 
 @contextmanager

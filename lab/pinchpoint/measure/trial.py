@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from itertools import takewhile
 
 from pinchpoint.account import ledger, load
+from pinchpoint.account.bursts import from_first_frame
 from pinchpoint.account.neighbour import Widths
 from pinchpoint.account.validity import judge
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.instrument import HIGHEST_FPS, EngineResult, Heard, Instrument, Step, TrialRequest, duration_of
-from pinchpoint.measure.burst.metrics import from_first_frame
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.hops import HopGraph
@@ -272,7 +272,7 @@ class Measurer:
             witness=witness,
             load_fps=load_fps,
             duration_s=result.sent_duration_s,
-            ring=min(port.ring for port in scenario.ports),
+            ring=scenario.smallest_ring,
             rules=scenario.validity,
         )
         return Trial(

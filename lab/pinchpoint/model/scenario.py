@@ -7,22 +7,6 @@ from ipaddress import IPv4Address
 from typing import Protocol, runtime_checkable
 
 
-class MeasureKind(StrEnum):
-    """What a scenario finds out."""
-
-    RATES = "rates"  # NDR and PDRs, then latency
-    LOAD = "load"  # what given rates cost the DUT
-    BANDWIDTH = "bandwidth"  # TCP goodput between two hosts
-    RR = "rr"  # requests and responses over standing connections
-    CRR = "crr"  # a connection for each request
-    BUILD = "build"  # time to make rules, ports or links
-    SOAK = "soak"  # loss over a long time
-    RECOVERY = "recovery"  # how long frames are lost after an overload
-    BLOCKED = "blocked"  # how long forwarding stands still while the DUT is changed
-    BURST = "burst"  # the longest burst without loss (RFC 2544, 26.4; RFC 9004)
-    LOSS_CURVE = "loss_curve"  # frame loss rate against offered load (RFC 2544, 26.3)
-
-
 class NumaPlacement(StrEnum):
     """Where the two ends of the traffic run, by NUMA node."""
 
@@ -160,106 +144,40 @@ class Validity:
     quiet_within_s: float  # at most, waited before a trial for a moment in which no neighbour slows the DUT's core
 
 
-@dataclass(frozen=True)
-class Latency:
-    """At which shares of the NDR latency is measured."""
+@runtime_checkable
+class Measure(Protocol):
+    """What a scenario finds out. Every measure has a frozen dataclass of its own, in its folder."""
 
-    at: tuple[float, ...]
-    duration_s: float
-
-
-@dataclass(frozen=True)
-class Load:
-    """The rates at which the DUT's load is measured (measure = "load")."""
-
-    at_fps: tuple[float, ...]
-    duration_s: float
-    repeats: int
+    @property
+    def kind(self) -> str:
+        """The value of `measure`."""
 
 
 @dataclass(frozen=True)
-class Sockets:
-    """A workload over kernel sockets between two hosts (measure = "bandwidth", "rr" or "crr")."""
+class Between:
+    """Of a measure whose traffic runs between two hosts, by their names; of others it enters and leaves at ports."""
 
-    client: str  # a host
+    client: str
     server: str
-    connections: int
-    request_bytes: int
-    response_bytes: int
-    rate_tps: float | None  # planned transactions per second; None: as fast as they come
-    warm_up_s: float
-    duration_s: float
-    repeats: int
-    timeout_s: float
-    max_repeats: int = 3  # windows made beyond `repeats`, in place of invalid ones
 
 
 @dataclass(frozen=True)
-class Build:
-    """What is made, and how (measure = "build")."""
+class Batch:
+    """Of a measure that makes items in bulk."""
 
-    what: str  # "flows", "ports" or "veths"
-    method: str  # e.g. "process", "file", "bundle", "transaction", "netlink"
+    what: str  # a word of the device or of the bench, e.g. "flows", "veths"
+    method: str  # e.g. "process", "file", "netlink"
     count: int
     concurrency: int  # of method "process"
-    probe_rules: int  # rules whose first frame is timed (flows only)
-    load_fps: float  # forwarded meanwhile, to see what building blocks; 0: nothing is sent
 
 
 @dataclass(frozen=True)
-class Soak:
-    """A long time at one load, seen in windows (measure = "soak")."""
+class Change:
+    """Of a measure in which something happens to the device."""
 
-    load_fps: float | None  # None: `share` of the NDR, which is searched first
-    share: float
-    duration_s: float
-    window_s: float
-
-
-@dataclass(frozen=True)
-class Recovery:
-    """An overload that ends, and the loss after it (measure = "recovery"; RFC 2544, section 26.5)."""
-
-    throughput_fps: float | None  # None: the NDR, which is searched first
-    overload_share: float  # of the throughput
-    overload_s: float
-    reduced_share: float  # of the throughput, from then on
-    reduced_s: float
-    repeats: int
-
-
-@dataclass(frozen=True)
-class Blocked:
-    """What happens to the DUT while frames are sent (measure = "blocked")."""
-
-    action: str  # a word of scenario/over_time_keys.py: ACTIONS
-    count: int  # rules or ports
-    settings: Mapping[str, str]  # Open_vSwitch other_config (action "settings" only)
-    load_fps: float
-    before_s: float
-    after_s: float
-    repeats: int
-
-
-@dataclass(frozen=True)
-class Burst:
-    """How the longest burst without loss is looked for (measure = "burst")."""
-
-    repeats: int  # searches, each from a burst of its own to its end
-    rate_fps: float | None  # within a burst; None: back to back, as fast as the engine goes
-    throughput_fps: float | None  # of the DUT, for the correction; None: its NDR is searched first
-    max_frames: int  # longest burst tried
-    relative_width: float  # a search ends when its bounds are this close, relative to the upper one
-
-
-@dataclass(frozen=True)
-class LossCurve:
-    """At which loads the frame loss rate is measured (measure = "loss_curve")."""
-
-    max_load_fps: float | None  # 100 % load; None: the highest that the generator offers in full
-    step: float  # from one load to the next, as a share of the highest
-    repeats: int  # trials at each load
-    duration_s: float  # of each
+    action: str  # a word of the device's actions
+    count: int  # of an action that has many
+    settings: Mapping[str, str]  # those to change; of an action that changes some
 
 
 Level = bool | int | float | str
@@ -291,7 +209,7 @@ class Scenario:
     name: str  # the file's stem, with the point's levels if it is one of a sweep
     title: str
     path: str
-    measure: MeasureKind
+    measure: Measure
     numa: NumaPlacement
     dut: Dut
     ports: tuple[Port, ...]
@@ -300,17 +218,13 @@ class Scenario:
     streams: tuple[Stream, ...]
     search: Search
     validity: Validity
-    latency: Latency
-    load: Load
-    sockets: Sockets | None
-    build: Build | None
     point: Point
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
-    soak: Soak | None = None
-    recovery: Recovery | None = None
-    blocked: Blocked | None = None
-    burst: Burst | None = None
-    loss_curve: LossCurve | None = None
+
+    @property
+    def smallest_ring(self) -> int:
+        """Between engine and DUT, in frames."""
+        return min(port.ring for port in self.ports)
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import ScenarioResult
@@ -11,25 +12,6 @@ from pinchpoint.model.trial import TrialValidity
 from pinchpoint.report import words
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 
-_BUSY: Final = ("client busy", "server busy", "relay busy", "PMD busy", "cycles per packet")
-_TRANSACTIONS: Final = ("transactions", "latency p50", "latency p99", "latency p99.9", "failed share", *_BUSY)
-_MAIN: Final = {
-    "bandwidth": ("goodput", "retransmits", *_BUSY),
-    "rr": _TRANSACTIONS,
-    "crr": _TRANSACTIONS,
-    "load": ("cycles per packet at ", "PMD busy at ", "loss at "),
-    "soak": ("windows with loss", "mean time between losses", "longest stop", "longest loss-free stretch", "loss",
-             "lost frames beside the host", "disturbed windows", "window loss", "lost frames", "offered load",
-             "PMD busy"),
-    "recovery": ("recovery time", "lost after the overload", "lost in the overload", "throughput"),
-    "blocked": ("blocked time", "longest silence", "longest gap", "action time"),
-    "burst": ("longest burst", "corrected buffer time", "corrected buffer", "burst rate", "NDR", "given throughput",
-              "implied buffer time", "shortest of the tests", "longest of the tests", "burst standard deviation"),
-    "loss_curve": ("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
-    "build": ("build time", "visible time", "build rate", "first frame time", "blocked time", "longest gap",
-              "removal time"),
-}  # fmt: skip
-"""What each measure is about, the first most; a name that ends in a space begins the name of several."""
 _FEW: Final = 4  # metrics of a measure that is not listed, and columns of measurements
 
 
@@ -107,7 +89,10 @@ def metric_table(result: ScenarioResult, view: MetricsView) -> Table:
 
 def main_metrics(measure: str, metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     """The metrics that the measure is about, the most important first."""
-    found = [metric for wanted in _MAIN.get(measure, ()) for metric in metrics if _named(metric.name, wanted)]
+    declared = registry.find(measure)
+    found = [
+        metric for wanted in (declared.main if declared else ()) for metric in metrics if _named(metric.name, wanted)
+    ]
     return tuple(found or metrics[:_FEW])
 
 

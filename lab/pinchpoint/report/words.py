@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from pinchpoint.measure import registry
 from pinchpoint.model import units
 from pinchpoint.model.result import (
     CacheLine,
@@ -48,9 +49,6 @@ SIDES: Final[Mapping[str, str]] = {
     "rules": "the DUT's rules ask for it",
 }
 
-UNLIMITED: Final = ("load", "build", "soak", "recovery", "blocked")
-"""Measures that look for no limit, so that nothing pinches them."""
-_MADE: Final = {"bandwidth": "window", "rr": "window", "crr": "window", "build": "build", "blocked": "repeat"}
 
 # Below these a reader should look twice; they mark, they do not judge.
 ENOUGH_HEADROOM: Final = 1.1
@@ -191,7 +189,7 @@ def pinched_by(result: ScenarioResult) -> str:
     if result.outcome is not Outcome.MEASURED:
         return OUTCOMES[result.outcome]
     if result.verdict is None:
-        return "" if result.measure in UNLIMITED else NOT_DIAGNOSED
+        return NOT_DIAGNOSED if _has_limit(result) else ""
     return LIMITS[result.verdict.limit]
 
 
@@ -200,7 +198,7 @@ def verdict_sentence(result: ScenarioResult) -> str:
     if result.outcome is not Outcome.MEASURED:
         return f"{OUTCOMES[result.outcome].capitalize()}: {plain_reason(result.reason)}"
     if result.verdict is None:
-        return "" if result.measure in UNLIMITED else "No verdict: the evidence was not collected."
+        return "No verdict: the evidence was not collected." if _has_limit(result) else ""
     return result.verdict.headline
 
 
@@ -302,7 +300,13 @@ def _validity(result: ScenarioResult) -> Check:
 
 def _made(result: ScenarioResult) -> str:
     """What the measure is made of."""
-    return _MADE.get(result.measure, "trial")
+    measure = registry.find(result.measure)
+    return measure.made_of if measure else "trial"
+
+
+def _has_limit(result: ScenarioResult) -> bool:
+    measure = registry.find(result.measure)
+    return measure is None or measure.has_limit
 
 
 def _cores(result: ScenarioResult) -> Check:

@@ -8,31 +8,19 @@ the middle of what is left next (run/order.py), so that as much as possible is t
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 
+from pinchpoint.measure import registry
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.model import units
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Factor, Level, MeasureKind, Scenario
+from pinchpoint.model.scenario import Factor, Level, Scenario
 from pinchpoint.model.study import SweepInfo
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.run.order import ordered
 
 AGREE = 0.02  # between values nearer than this nothing is measured
 AGREE_WITHIN_INTERVALS = 0.05  # and these, where the measurements cannot tell them apart
-
-# What a measure other than rates is about: its metric's name, or how it begins.
-_MAIN: Mapping[MeasureKind, str] = {
-    MeasureKind.LOAD: "cycles per packet at ",
-    MeasureKind.BANDWIDTH: "goodput",
-    MeasureKind.RR: "transactions",
-    MeasureKind.CRR: "transactions",
-    MeasureKind.BUILD: "time per item",
-    MeasureKind.BURST: "longest burst",
-    MeasureKind.LOSS_CURVE: "loss-free load",
-    MeasureKind.SOAK: "windows with loss",
-    MeasureKind.RECOVERY: "recovery time",
-    MeasureKind.BLOCKED: "blocked time",
-}
 
 Done = Mapping[str, ScenarioResult]
 """What is known so far, by the unit's name."""
@@ -148,11 +136,12 @@ def _judged(found: ScenarioResult | None) -> Metric | None:
         return None
     if relative := next((one for one in found.metrics if one.name == RELATIVE and one.value), None):
         return relative
-    if found.measure == MeasureKind.RATES:
+    if found.measure == Rates.kind:
         searched = found.rates[0] if found.rates else None
         name = searched.name if searched and searched.status is RateStatus.FOUND else None
         return next((metric for metric in found.metrics if metric.name == name), None)
-    main = _MAIN[MeasureKind(found.measure)]
+    measure = registry.measure(found.measure)
+    main = measure.judged_by or measure.main[0]
     return next((metric for metric in found.metrics if metric.name.startswith(main)), None)
 
 

@@ -26,11 +26,12 @@ from pinchpoint.engine.process import ProcessInstrument, find_engine
 from pinchpoint.host import facts
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Stoppable, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
-from pinchpoint.model.scenario import MeasureKind, Scenario, Stream, Validity
+from pinchpoint.model.scenario import Scenario, Stream, Validity
 from pinchpoint.stats.metrics import of_the_rates_alone
 from pinchpoint.store import ceilings as kept
 
@@ -250,7 +251,7 @@ class CeilingTest:
 
     def before(self, scenario: Scenario, listener: Listener) -> tuple[tuple[Ceiling, ...], str]:
         """What is known, or measured now; and why nothing is, empty if something is. Raises only on signals."""
-        if scenario.measure is not MeasureKind.RATES:
+        if not isinstance(scenario.measure, Rates):
             return (), ""
         known = self.known(scenario)
         return (known, "") if known else self.anew(scenario, listener)

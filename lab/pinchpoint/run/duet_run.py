@@ -13,11 +13,12 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.comparing_slices import rate_metric
 from pinchpoint.findings.curves import curves
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Recorded, Standing, Stoppable, Undoable
 from pinchpoint.model.duet import MEASURED, Stretch
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.result import Outcome, RunResult, ScenarioResult
-from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.run.duet import measure_duet
 from pinchpoint.run.growing import Growing, RunContext
 from pinchpoint.run.run import so_far, unmeasured
@@ -29,7 +30,7 @@ from pinchpoint.store.folder import RunFolder
 
 def why_no_duet(a: Scenario, b: Scenario) -> str:
     """Why two scenarios cannot be measured at once, whatever the machine; empty if they can."""
-    others = sorted({str(one.measure) for one in (a, b) if one.measure is not MeasureKind.RATES})
+    others = sorted({one.measure.kind for one in (a, b) if not isinstance(one.measure, Rates)})
     nics = [{address for port in one.ports for address in (port.pci, port.engine_pci)} - {None} for one in (a, b)]
     unfrozen = [why for one in (a, b) if (why := device_of(one).freezing(one).why_not)]
     reasons = {

@@ -16,7 +16,7 @@ def info(sweep: Sweep) -> SweepInfo:
     return SweepInfo(
         group=sweep.group,
         title=sweep.title,
-        measure=str(sweep.scenarios[0].measure),
+        measure=sweep.scenarios[0].measure.kind,
         factors=sweep.factors,
         repeats=sweep.repeats,
         order=sweep.order,

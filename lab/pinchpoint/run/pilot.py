@@ -12,12 +12,13 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.findings.curves import of_repeats
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Point, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.growing import Growing, RunContext
-from pinchpoint.run.scenario import MEASURES, standing_bench
+from pinchpoint.run.scenario import standing_bench
 from pinchpoint.stats.variance import Costs
 from pinchpoint.store.folder import RunFolder
 
@@ -129,7 +130,7 @@ class _Pilot:
         bench = Standing(setup, live, self._engine, record, listener, began, Recorded(), on_stoppable)
         try:
             settings = live.settings()
-            return replace(MEASURES[setup.scenario.measure](bench), settings=settings)
+            return replace(measure_of(setup.scenario).run(bench), settings=settings)
         finally:
             live.close()
 

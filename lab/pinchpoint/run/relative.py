@@ -11,7 +11,6 @@ from dataclasses import replace
 from types import TracebackType
 
 from pinchpoint.dut import requirements
-from pinchpoint.findings.curves import bound_of
 from pinchpoint.findings.relative import not_overloaded, of_reference, surely_not_overloaded
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Stoppable
@@ -22,6 +21,7 @@ from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.study import Bound
 from pinchpoint.run.beside import ReferenceBench, RunOne
 from pinchpoint.run.duet_run import why_no_duet
+from pinchpoint.stats.repeats import bound_of
 
 
 class References:

@@ -224,7 +224,7 @@ def unmeasured(unit: Scenario, outcome: Outcome, reason: str, wall_s: float) -> 
         group=unit.point.group,
         levels=unit.point.levels,
         repeat=unit.point.repeat,
-        measure=str(unit.measure),
+        measure=unit.measure.kind,
         outcome=outcome,
         reason=reason,
     )

@@ -1,7 +1,7 @@
 """One scenario from its file to its result: build, measure, take down."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 
@@ -11,37 +11,16 @@ from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.priority import preferred
-from pinchpoint.measure.blocked.run import measure_blocked
-from pinchpoint.measure.build.run import measure_build
-from pinchpoint.measure.burst.run import measure_burst
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.load.run import measure_load
-from pinchpoint.measure.loss_curve.run import measure_loss_curve
-from pinchpoint.measure.rates.run import measure_rates
-from pinchpoint.measure.recovery.run import measure_recovery
-from pinchpoint.measure.soak.run import measure_soak
-from pinchpoint.measure.sockets.run import measure_sockets
+from pinchpoint.measure.rates.keys import Rates
+from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.run.ceiling import CeilingTest
 
 MOST_ATTACHED = 1_000_000  # characters
-
-MEASURES: Mapping[MeasureKind, Callable[[Standing], ScenarioResult]] = {
-    MeasureKind.RATES: measure_rates,
-    MeasureKind.LOAD: measure_load,
-    MeasureKind.BANDWIDTH: measure_sockets,
-    MeasureKind.RR: measure_sockets,
-    MeasureKind.CRR: measure_sockets,
-    MeasureKind.BUILD: measure_build,
-    MeasureKind.SOAK: measure_soak,
-    MeasureKind.RECOVERY: measure_recovery,
-    MeasureKind.BLOCKED: measure_blocked,
-    MeasureKind.BURST: measure_burst,
-    MeasureKind.LOSS_CURVE: measure_loss_curve,
-}
 
 
 @contextmanager
@@ -85,7 +64,7 @@ def run_scenario(
     engine = [find_engine()]  # before anything is built
     setup = planned(scenario)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
-    if scenario.measure is MeasureKind.RATES:
+    if isinstance(scenario.measure, Rates):
         record.note_ceilings(scenario.name, ceilings)
     record.note_plan(scenario.name, describe(plan((), setup.resources)))
     record.note_facts({**setup.facts, **setup.bench.facts()})
@@ -94,7 +73,7 @@ def run_scenario(
         bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
             settings = live.settings()
-            result = replace((measure or MEASURES[scenario.measure])(bench), settings=settings)
+            result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
@@ -118,7 +97,7 @@ def ceilings_of(
     no other questions than it asked with that.
     """
     if recorded.trials and recorded.ceilings is not None:
-        unknown = ceiling_test is not None and scenario.measure is MeasureKind.RATES and not recorded.ceilings
+        unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not recorded.ceilings
         return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
     return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 

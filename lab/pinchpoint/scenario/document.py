@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from pinchpoint.dut import registry
 from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
+from pinchpoint.measure import registry as measures
 from pinchpoint.scenario import bench_keys, keys, sweep_keys
 
 INTRODUCTION = """\
@@ -15,19 +16,8 @@ A scenario is one TOML file that says what to build, what to send and what to
 find. Every scenario needs a device under test. Measures that send frames also
 need two ports with a stream between them; socket workloads need two hosts.
 Everything else has a default; the effective values are stored with every run.
-
-| `measure` | finds | needs |
-|---|---|---|
-| `rates` | the highest rates with no loss and with little, then latency | `[[port]]`, `[[stream]]` |
-| `load` | the switch's CPU load at given rates | `[[port]]`, `[[stream]]`, `[load]` |
-| `bandwidth`, `rr`, `crr` | TCP goodput, transactions, connections | `[[host]]`, `[sockets]` |
-| `build` | time to make rules, ports or links | `[build]`; with `load_fps`, `probe_rules`: `[[port]]`, `[[stream]]` |
-| `soak` | loss over hours, window by window | `[[port]]`, `[[stream]]` |
-| `recovery` | how long frames are lost after an overload | `[[port]]`, `[[stream]]` |
-| `blocked` | how long forwarding stands still while the switch is changed | `[[port]]`, `[[stream]]`, `[blocked]` |
-| `burst` | the longest burst without loss, and the buffer that follows from it | `[[port]]`, `[[stream]]` |
-| `loss_curve` | frame loss rate and forwarded rate against offered load | `[[port]]`, `[[stream]]` |
-
+"""
+RULES = """\
 A table that the measure does not use is an error.
 
 * Sizes, times and rates carry their unit in the key's name: `_mb` (MiB), `_s`
@@ -232,6 +222,8 @@ def page() -> str:
     return "\n".join(
         [
             INTRODUCTION,
+            *_measures(),
+            RULES,
             "## Example",
             "",
             "```toml",
@@ -255,6 +247,18 @@ def page() -> str:
             *(line for table in sweep_keys.STUDY_TABLES for line in _table(table, "`study.toml`")),
         ]
     )
+
+
+def _measures() -> Iterator[str]:
+    """What there is to measure, the default first."""
+    yield "| `measure` | finds | needs |"
+    yield "|---|---|---|"
+    for measure in sorted(measures.measures(), key=lambda one: one.name != measures.DEFAULT):
+        table = measure.table(registry.device(registry.default()).keys)
+        needs = [f"`[[{name}]]`" for name in measure.needs]
+        needs += [f"`{table.header}`"] if any(isinstance(key.default, Required) for key in table.keys) else []
+        yield f"| `{measure.name}` | {measure.finds} | {', '.join(needs)} |"
+    yield ""
 
 
 def _devices() -> Iterator[str]:

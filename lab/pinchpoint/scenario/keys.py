@@ -8,12 +8,11 @@ from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import MeasureKind, Scenario
+from pinchpoint.measure import registry as measures
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario import bench_keys, sweep_keys
 from pinchpoint.scenario.bench_keys import ENGINE
-from pinchpoint.scenario.measure_keys import LATENCY, LOAD, SEARCH, SOCKETS, STREAM, VALIDITY, build
-from pinchpoint.scenario.over_time_keys import RECOVERY, SOAK, blocked
-from pinchpoint.scenario.rfc2544_keys import BURST, LOSS_CURVE
+from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
 
 TOP = Table(
     "",
@@ -22,13 +21,9 @@ TOP = Table(
         Key("title", kinds.text(), "What the scenario shows, in a few words.", Computed("the file's name")),
         Key(
             "measure",
-            kinds.word(*MeasureKind),
-            '"rates": NDR and PDRs, then latency; "load": CPU load of the DUT at given rates; "bandwidth": TCP goodput '
-            'between two hosts; "rr": requests over standing connections; "crr": a connection for each request; '
-            '"build": time to make rules, ports or links; "soak": loss over a long time; "recovery": how long '
-            'frames are lost after an overload; "blocked": how long forwarding stands still while the DUT is changed; '
-            '"burst": the longest burst without loss; "loss_curve": frame loss rate against offered load.',
-            "rates",
+            kinds.word(*(one.name for one in measures.measures())),
+            "; ".join(f'"{one.name}": {one.finds}' for one in measures.measures()) + ".",
+            measures.DEFAULT,
         ),
         Key(
             "numa",
@@ -55,11 +50,11 @@ def of_kind(kind: str) -> Tables:
     """Those of a kind that there is. Raises InputError where its device cannot be used."""
     declared = device(kind).keys
     dut, own = bench_keys.dut(kind), declared.arrays
-    frames = (SEARCH, VALIDITY, LATENCY, LOAD, SOCKETS)
-    measures = (*frames, build(declared), SOAK, RECOVERY, blocked(declared), BURST, LOSS_CURVE)
+    of_measures = {table.name: table for table in (one.table(declared) for one in measures.measures())}
+    own_tables = (SEARCH, VALIDITY, *of_measures.values())
     arrays = (*own, bench_keys.port(kind), bench_keys.host(kind), STREAM)
-    every = (TOP, dut, *own, *arrays[len(own) : -1], ENGINE, STREAM, *measures, *sweep_keys.TABLES)
-    return Tables((TOP, dut, ENGINE, *measures), arrays, every)
+    every = (TOP, dut, *own, *arrays[len(own) : -1], ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
+    return Tables((TOP, dut, ENGINE, *own_tables), arrays, every)
 
 
 def kind_of(source: Source) -> str:

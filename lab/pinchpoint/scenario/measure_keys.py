@@ -1,16 +1,14 @@
-"""The keys that say what is sent, and how it is measured."""
+"""The keys that say what is sent, how rates are searched, and which trials count."""
 
 from typing import Final
 
-from pinchpoint.dut.device import Keys, made_by
 from pinchpoint.keys import kinds
-from pinchpoint.keys.key import Computed, Key, Table, Unset
-from pinchpoint.model.scenario import SearchMethod
+from pinchpoint.keys.key import Computed, Key, Table
+from pinchpoint.measure import registry
+from pinchpoint.model.scenario import Between, SearchMethod
 
-FRAMES: Final = ("rates", "load", "build", "soak", "recovery", "blocked", "burst", "loss_curve")
+FRAMES: Final = tuple(one.name for one in registry.measures() if not issubclass(one.made, Between))
 """The measures that send frames."""
-SOCKETS_MEASURES: Final = ("bandwidth", "rr", "crr")
-"""The measures of kernel sockets between two hosts."""
 RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
 MOST_FLOWS: Final = 16_777_216
 STREAM = Table(
@@ -152,116 +150,3 @@ VALIDITY = Table(
         "frames that no counter names no longer discard a trial",
     },
 )
-
-LATENCY = Table(
-    "latency",
-    "Where latency is measured, once the NDR is known.",
-    (
-        Key(
-            "at",
-            kinds.numbers(0.001, 1, may_be_empty=True),
-            "Shares of the NDR; [] measures none.",
-            [0.5, 0.9],
-        ),
-        Key("duration_s", kinds.number(0.05, 3600), "Length of each, seconds.", 2.0),
-    ),
-    measures=("rates",),
-)
-
-LOAD = Table(
-    "load",
-    "The rates at which the DUT's load is measured.",
-    (
-        Key("at_fps", kinds.numbers(1, 1e9), "Frames per second, all streams together."),
-        Key("duration_s", kinds.number(0.05, 3600), "Length of each trial, seconds.", 1.0),
-        Key("repeats", kinds.integer(1, 100), "Trials at each rate.", 3),
-    ),
-    measures=("load",),
-)
-
-SOCKETS = Table(
-    "sockets",
-    "A workload over kernel sockets between two hosts. `bandwidth`: bytes from client to server as fast as they "
-    "go. `rr`: requests and responses over standing connections. `crr`: a connection for each request.",
-    (
-        Key("client", kinds.port_name(), "The host that connects."),
-        Key("server", kinds.port_name(), "The host that accepts."),
-        Key("connections", kinds.integer(1, 16_384), "Connections, or transactions under way at once.", 1),
-        Key(
-            "request_bytes",
-            kinds.integer(1, 1_048_576),
-            "Bytes of a request; with bandwidth, of one write.",
-            Computed("1; 131,072 with bandwidth"),
-        ),
-        Key(
-            "response_bytes",
-            kinds.integer(0, 1_048_576),
-            "Bytes of a response; with bandwidth there is none.",
-            Computed("1; 0 with bandwidth"),
-        ),
-        Key(
-            "rate_tps",
-            kinds.number(0.1, 1e8),
-            "Planned transactions per second.",
-            Unset("each begins when one ends"),
-        ),
-        Key("warm_up_s", kinds.number(0, 3600), "Time before the window, not counted, seconds.", 0.5),
-        Key("duration_s", kinds.number(0.05, 86_400), "Time counted, the window, seconds.", 10.0),
-        Key("repeats", kinds.integer(1, 100), "How often it is all done, each time on new connections.", 3),
-        Key(
-            "timeout_s",
-            kinds.number(0.1, 60),
-            "A transaction that takes longer has failed, seconds.",
-            10.0,
-        ),
-        Key(
-            "max_repeats",
-            kinds.integer(0, 100),
-            "Windows made beyond `repeats` in place of those that were disturbed, all together.",
-            3,
-        ),
-    ),
-    measures=SOCKETS_MEASURES,
-)
-
-_HOW: Final = {
-    "process": "one process for each item",
-    "file": "one process that reads all from a file",
-    "bundle": "one atomic OpenFlow bundle",
-    "transaction": "one transaction of the database",
-    "netlink": "one socket",
-}
-
-
-def build(keys: Keys) -> Table:
-    """`[build]` of a device with these keys."""
-    made = made_by(keys)
-    methods = tuple(dict.fromkeys(method for one in made.values() for method in one.methods))
-    how = "; ".join(f'"{method}": {_HOW.get(method, method)}' for method in methods)
-    return Table(
-        "build",
-        "What is created, and how. The time that this takes is measured.",
-        (
-            Key("what", kinds.word(*made), "; ".join(f'"{word}": {one.words}' for word, one in made.items()) + "."),
-            Key(
-                "method",
-                kinds.word(*methods),
-                f"{how}. " + " ".join(f"For {word}: {', '.join(one.methods)}." for word, one in made.items()),
-            ),
-            Key("count", kinds.integer(1, 5_000_000), "How many are made."),
-            Key("concurrency", kinds.integer(1, 1024), "Processes at a time (method process only).", 40),
-            Key(
-                "probe_rules",
-                kinds.integer(0, 1000),
-                "Rules, spread over all, for which the first frame that takes them is timed (flows only).",
-                0,
-            ),
-            Key(
-                "load_fps",
-                kinds.number(0, 1e9),
-                "Frames per second sent meanwhile, to see how long forwarding is blocked; 0 sends none.",
-                0.0,
-            ),
-        ),
-        measures=("build",),
-    )

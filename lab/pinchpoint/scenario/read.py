@@ -9,30 +9,21 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
 from pinchpoint.keys.reader import Element, Reader, Values, lookup
 from pinchpoint.keys.source import Source, read_text
+from pinchpoint.measure import registry as measures
+from pinchpoint.measure.checks import needed
 from pinchpoint.model.scenario import (
-    Blocked,
-    Build,
-    Burst,
     Engine,
-    Latency,
-    Load,
-    LossCurve,
-    MeasureKind,
+    Measure,
     NumaPlacement,
     Point,
-    Recovery,
     Scenario,
     Search,
     SearchMethod,
-    Soak,
-    Sockets,
     Stream,
     Validity,
 )
 from pinchpoint.scenario import checks, keys
-from pinchpoint.scenario.measure_keys import LATENCY, SEARCH
-
-NO_LOAD = Load((), 1.0, 1)
+from pinchpoint.scenario.measure_keys import SEARCH
 
 
 def load(path: FilePath) -> Scenario:
@@ -61,26 +52,26 @@ def scenario_of(source: Source) -> Scenario | None:
     known, device = keys.of_kind(kind), registry.device(kind)
     reader = Reader(source, known.every, keys.foreign(kind))
     reader.refuse_unknown_keys()
-    measure = reader.table(keys.TOP).get("measure")
-    tables = {table.name: _single(reader, table, measure) for table in known.single}
-    arrays = {table.name: _array(reader, table, measure) for table in known.arrays}
+    word = reader.table(keys.TOP).get("measure")
+    measure = measures.find(word) if word else None
+    tables = {table.name: _single(reader, table, word) for table in known.single}
+    arrays = {table.name: _array(reader, table, word) for table in known.arrays}
     dut = tables["dut"]
     checks.check_name(source, source.path)
-    checks.check_needs(source, measure, tables["build"], arrays)
     checks.check_engine(source, tables["engine"], arrays["port"])
     checks.check_search(source, tables["search"])
     checks.check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
-    checks.check_burst(source, measure, arrays)
     checks.check_hosts(source, arrays["host"])
-    if tables["sockets"]:
-        checks.check_sockets(source, tables["sockets"], arrays["host"], measure)
-    checks.check_build(source, tables["build"], device.keys)
-    checks.check_over_time(source, tables)
-    wanted = MeasureKind(measure) if measure else None
-    made = device.read(Given(wanted, dut, arrays["port"], arrays["host"], arrays, tables), source)
+    if measure:
+        needed(source, measure.needs, arrays)
+        measure.check(source, tables[measure.table(device.keys).name], arrays, device.keys)
+    asked = measure.made if measure else None
+    made = device.read(Given(asked, dut, arrays["port"], arrays["host"], arrays, tables), source)
     if source.problems:
         return None
-    return _scenario(source.path, tables, arrays, made(), frozenset(reader.defaulted))
+    assert measure is not None, "a wrong one is a problem"
+    own = tables[measure.table(device.keys).name]
+    return _scenario(source.path, measure.made(**own), tables, arrays, made(), frozenset(reader.defaulted))
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:
@@ -103,6 +94,7 @@ def _is_read(source: Source, table: Table, measure: str | None) -> bool:
 
 def _scenario(
     path: str,
+    measure: Measure,
     tables: Mapping[str, Values],
     arrays: Mapping[str, Sequence[Element]],
     read: Read,
@@ -114,7 +106,7 @@ def _scenario(
         name=name,
         title=top.get("title", name),
         path=path,
-        measure=MeasureKind(top["measure"]),
+        measure=measure,
         numa=NumaPlacement(top["numa"]),
         dut=read.dut,
         ports=read.ports,
@@ -123,17 +115,8 @@ def _scenario(
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
         search=_search(tables["search"] or _defaults(SEARCH)),
         validity=Validity(**tables["validity"]),
-        latency=Latency(**(tables["latency"] or _defaults(LATENCY))),
-        load=Load(**tables["load"]) if tables["load"] else NO_LOAD,
-        sockets=Sockets(**tables["sockets"]) if tables["sockets"] else None,
-        build=Build(**tables["build"]) if tables["build"] else None,
         point=Point(name, {}),
         defaulted=defaulted,
-        soak=Soak(**tables["soak"]) if tables["soak"] else None,
-        recovery=Recovery(**tables["recovery"]) if tables["recovery"] else None,
-        blocked=Blocked(**tables["blocked"]) if tables["blocked"] else None,
-        burst=Burst(**tables["burst"]) if top["measure"] == MeasureKind.BURST else None,
-        loss_curve=LossCurve(**tables["loss_curve"]) if top["measure"] == MeasureKind.LOSS_CURVE else None,
     )
 
 

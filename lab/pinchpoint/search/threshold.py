@@ -34,7 +34,7 @@ from pinchpoint.search.track import OverTime, Track
 
 LEVELS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95)  # quantiles of a threshold: loads worth comparing
 FLOOR_AFTER = 6  # usable trials: then there is an estimate whose half can be tried
-ENOUGH = 0.8  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
+ENOUGH = 0.55  # of the width that was asked for: a search that ends as soon as it is reached ends rather by luck
 OVERLOADED = 0.02  # loss ratio from which a trial shows what an overloaded DUT forwards
 ANEW = 2.0  # factor by which an estimate of the capacity may move before it is another one
 LONGEST_PAUSE = 20.0  # trials

@@ -14,8 +14,8 @@ from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.ovsdb import Ovsdb
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.model.errors import DutError
-from pinchpoint.model.scenario import Build
 
 PLACES = OvsPlaces("b1", PurePosixPath("/run/pinchpoint/b1"))
 

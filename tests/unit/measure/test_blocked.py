@@ -9,7 +9,7 @@ from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut.ovs import actions
 from pinchpoint.dut.setup import prepare
 from pinchpoint.measure.blocked.run import all_repeats
-from pinchpoint.measure.build.run import Stopper
+from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
@@ -66,7 +66,7 @@ def restart(tmp_path, monkeypatch):
     done = []
     monkeypatch.setattr(actions, "create", lambda one, _host: done.append(("create", one)))
     monkeypatch.setattr(actions, "remove", lambda one, _host: done.append(("remove", one)))
-    return setup, setup.bench.open().action(setup.scenario.blocked, setup.resources), done
+    return setup, setup.bench.open().action(setup.scenario.measure, setup.resources), done
 
 
 def test_a_restart_ends_the_switch_starts_it_and_gives_it_its_rules(restart):

@@ -6,7 +6,7 @@ import pytest
 
 from pinchpoint.measure.blocked import metrics as blocking
 from pinchpoint.measure.blocked.metrics import Happened
-from pinchpoint.measure.build.metrics import Carried
+from pinchpoint.measure.carried import Carried, joined
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.trial import TrialValidity
 
@@ -68,7 +68,7 @@ def test_disturbed_repeats_are_shown_where_there_are_no_others_and_told_as_such(
 def test_what_fell_due_while_no_link_was_up_counts_as_offered_and_lost():
     first = replace(QUIET, offered=50_000, received=49_000, duration_s=0.5, longest_silence_s=0.002)
     second = replace(QUIET, offered=100_000, received=80_000, longest_gap_s=0.2, engine_longest_s=0.01)
-    found = blocking.joined([(10.0, first), (12.0, second)])
+    found = joined([(10.0, first), (12.0, second)])
     assert found.duration_s == pytest.approx(3.0)
     assert found.offered == 50_000 + 150_000 + 100_000
     assert found.lost == 1_000 + 150_000 + 20_000
@@ -78,5 +78,5 @@ def test_what_fell_due_while_no_link_was_up_counts_as_offered_and_lost():
 
 def test_a_link_that_comes_up_to_nothing_is_silent_to_the_end():
     nothing = replace(QUIET, received=0, longest_gap_s=None, longest_silence_s=None)
-    assert blocking.joined([(0.0, QUIET), (1.5, nothing)]).longest_silence_s == pytest.approx(1.5)
-    assert blocking.joined([(0.0, QUIET)]) == QUIET
+    assert joined([(0.0, QUIET), (1.5, nothing)]).longest_silence_s == pytest.approx(1.5)
+    assert joined([(0.0, QUIET)]) == QUIET

@@ -5,9 +5,9 @@ import pytest
 from engine_accounts import EMPTY, result, worker
 
 from pinchpoint.engine import protocol
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.build.run import OwnMemory, probes_of
 from pinchpoint.measure.traffic import Probes, carried, first_taken
-from pinchpoint.model.scenario import Build
 
 FIRST = 0xF0000001  # 240.0.0.1
 

@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 
+from pinchpoint.account import cpus
 from pinchpoint.measure.build import run as build
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Standing
 from pinchpoint.measure.traffic import Traffic
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario.study import load_study
 
@@ -81,18 +82,18 @@ def test_commands_keep_off_the_cpus_of_engine_and_pmd_while_traffic_runs(made):
 
 
 def test_commands_run_anywhere_without_traffic(made):
-    quiet = replace(UNDER_TRAFFIC, build=replace(UNDER_TRAFFIC.build, probe_rules=0, load_fps=0.0))
+    quiet = replace(UNDER_TRAFFIC, measure=replace(UNDER_TRAFFIC.measure, probe_rules=0, load_fps=0.0))
     build.measure_build(standing(quiet)[0])
     assert made.made_beside == ()
 
 
 def test_a_disturbed_build_is_told_and_not_made_again_by_resume(made, monkeypatch):
-    monkeypatch.setattr(build.building.windows, "noise", lambda *_: "7 % of the window were stolen from CPU 1")
+    monkeypatch.setattr(cpus, "noise", lambda *_: "7 % of the window were stolen from CPU 1")
     bench, kept = standing(UNDER_TRAFFIC)
     result = build.measure_build(bench)
     assert kept[0].validity is TrialValidity.NOISY_HOST
     assert any("stolen from CPU 1" in words for words in result.warnings)
-    assert result.measure == str(MeasureKind.BUILD)
+    assert result.measure == Build.kind
     made.made_beside = None
     again, more = standing(UNDER_TRAFFIC, Recorded(measurements=kept))
     assert build.measure_build(again).metrics == result.metrics

@@ -4,18 +4,10 @@ import pytest
 
 from pinchpoint.dut.device import made_by
 from pinchpoint.dut.registry import default, device
-from pinchpoint.measure.build.metrics import (
-    Built,
-    Carried,
-    Disturbance,
-    Usage,
-    disturbance,
-    judged,
-    metrics,
-    warnings,
-)
+from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build.metrics import Built, Usage, metrics, warnings
+from pinchpoint.measure.carried import Carried, Disturbance, disturbance, judged
 from pinchpoint.model.measurement import Measurement
-from pinchpoint.model.scenario import Build
 from pinchpoint.model.trial import TrialValidity
 
 

@@ -7,11 +7,11 @@ from support import TWO_PORTS as SCENARIO
 from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument, StallKind, Stalls
+from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.burst.run import expected_bursts, measure_bursts
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.trial import Interrupted, Measurer
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import Burst, MeasureKind
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 
@@ -25,7 +25,7 @@ def measured(truth=TRUTH, recorded=(), stop_after=None, **changes):
     burst = Burst(**({"repeats": 4, "rate_fps": None, "throughput_fps": None, "max_frames": 100_000,
                       "relative_width": 0.002} | changes))  # fmt: skip
     ports = tuple(replace(port, ring=RING) for port in SCENARIO.ports)
-    scenario = replace(SCENARIO, measure=MeasureKind.BURST, burst=burst, search=TIGHT, ports=ports)
+    scenario = replace(SCENARIO, measure=burst, search=TIGHT, ports=ports)
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []

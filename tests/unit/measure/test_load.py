@@ -8,15 +8,15 @@ from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.load.run import measure_rates_given
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import Load, MeasureKind
 from pinchpoint.observe.bracket import Bracket
 
 
 def measured(at_fps, truth=None, repeats=3, recorded=()):
-    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load(at_fps, 0.2, repeats))
+    scenario = replace(SCENARIO, measure=Load(at_fps, 0.2, repeats))
     instrument = SimulatedInstrument(truth or Truth(2e6))
     instrument.open()
     kept = []
@@ -77,7 +77,7 @@ class BesideANeighbour(SimulatedInstrument):
 
 def beside(slowed, repeats=3):
     patient = replace(SCENARIO.validity, quiet_within_s=0.3)
-    scenario = replace(SCENARIO, measure=MeasureKind.LOAD, load=Load((100_000.0,), 0.2, repeats), validity=patient)
+    scenario = replace(SCENARIO, measure=Load((100_000.0,), 0.2, repeats), validity=patient)
     instrument = BesideANeighbour(Truth(2e6), slowed)
     instrument.open()
     kept = []

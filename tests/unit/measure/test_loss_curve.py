@@ -8,18 +8,18 @@ from support import Truth
 
 from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.loss_curve.run import measure_curve
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import LossCurve, MeasureKind
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.stats.estimate import median_interval
 
 
 def measured(truth, recorded=(), **changes):
     curve = LossCurve(**({"max_load_fps": 4e6, "step": 0.1, "repeats": 6, "duration_s": 0.5} | changes))
-    scenario = replace(SCENARIO, measure=MeasureKind.LOSS_CURVE, loss_curve=curve)
+    scenario = replace(SCENARIO, measure=curve)
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []

@@ -12,9 +12,10 @@ from pinchpoint.account.cache_line import of_trial
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates import run as rates
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
-from pinchpoint.model.scenario import Latency, SearchMethod
+from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.run.scenario import first_lines
@@ -66,7 +67,7 @@ def measured(monkeypatch, truth, ceilings=(), recorded=(), **search):
     """The measure over a simulated bench, in virtual time; `recorded` are trials of an interrupted run."""
     length = {"trial_duration_s": 0.2, "initial_trial_duration_s": 0.2, "duration_sum_s": 2.0}
     changes = {**length, "relative_width": 0.02, "max_repeats": 15} | search
-    scenario = replace(SCENARIO, search=search_with(**changes), latency=Latency((0.5,), 0.2))
+    scenario = replace(SCENARIO, search=search_with(**changes), measure=Rates((0.5,), 0.2))
     instrument = SimulatedInstrument(truth)
     instrument.open()
     monkeypatch.setattr(rates, "time", SimpleNamespace(monotonic=instrument.now_s))

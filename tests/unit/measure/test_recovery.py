@@ -8,10 +8,10 @@ from support import TWO_PORTS, Truth
 from pinchpoint.engine.simulated import SimulatedInstrument, Stop
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.run import recover_scenario
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import MeasureKind, Recovery
 from pinchpoint.observe.bracket import Bracket
 
 SHORT = Recovery(1e6, 1.1, 2.0, 0.5, 1.0, 3)
@@ -24,7 +24,7 @@ def no_settling(monkeypatch):
 
 
 def recovered(truth, recovery=SHORT, trials=()):
-    scenario = replace(TWO_PORTS, measure=MeasureKind.RECOVERY, recovery=recovery)
+    scenario = replace(TWO_PORTS, measure=recovery)
     instrument = SimulatedInstrument(truth)
     instrument.open()
     kept = []

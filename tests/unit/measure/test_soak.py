@@ -8,11 +8,11 @@ from support import TWO_PORTS, Truth
 from pinchpoint.engine.simulated import PortFailure, SimulatedInstrument, StallKind, Stalls, Stop
 from pinchpoint.measure import trial as measure
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.run import Windows, soak_scenario
 from pinchpoint.measure.trial import Interrupted, Measurer
 from pinchpoint.model.errors import DutError, EngineError
 from pinchpoint.model.result import Outcome
-from pinchpoint.model.scenario import MeasureKind, Soak
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.snapshot import Snapshot
@@ -73,7 +73,7 @@ def soaked(truth, soak, trials=(), made=(), instrument=None, answers=(10**9, 10*
            cpus=(0,)):  # fmt: skip
     """`answers`: how many times the DUT answers about windows, and about trials; `cpus` are the engine's."""
     engine = replace(TWO_PORTS.engine, cpus=cpus)
-    scenario = replace(TWO_PORTS, measure=MeasureKind.SOAK, soak=soak, engine=engine)
+    scenario = replace(TWO_PORTS, measure=soak, engine=engine)
     instrument = instrument or SimulatedInstrument(truth)
     instrument.open()
     kept, windows = [] if kept is None else kept, [] if windows is None else windows

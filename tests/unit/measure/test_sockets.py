@@ -1,6 +1,6 @@
 """Windows of a socket workload: how they are dealt, repeated, resumed and summed up, without a bench."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 from socket_windows import cpu, measurement, pair
@@ -12,11 +12,11 @@ from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import run as sockets
 from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.keys import Bandwidth, RequestResponse
 from pinchpoint.measure.sockets.metrics import NONE_VALID
 from pinchpoint.measure.sockets.run import Ends, measure_sockets, requests, summary
 from pinchpoint.model.measurement import LevelChange, Measurement
 from pinchpoint.model.result import Limit, Outcome
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.scenario import parse
 from pinchpoint.store.codec import Codec
@@ -37,9 +37,9 @@ VALID, NOISY, ABORTED = TrialValidity.VALID, TrialValidity.NOISY_HOST, TrialVali
 LIMITED = TrialValidity.GENERATOR_LIMITED
 
 
-def ends(measure=MeasureKind.RR, **changes):
-    workload = replace(SCENARIO.sockets, **changes)
-    return Ends.of(replace(SCENARIO, measure=measure, sockets=workload))
+def ends(measure=RequestResponse, **changes):
+    workload = measure(**{**asdict(SCENARIO.measure), **changes})
+    return Ends.of(replace(SCENARIO, measure=workload))
 
 
 def window(number=1, validity=VALID, reason="", per_s=10_000.0, seen=None):
@@ -66,7 +66,7 @@ def test_one_connection_is_one_pair():
 
 
 def test_a_stream_has_neither_plan_nor_answer():
-    asked = requests(ends(MeasureKind.BANDWIDTH, connections=1), ("ns-a", "ns-b"), "m")[0]
+    asked = requests(ends(Bandwidth, connections=1), ("ns-a", "ns-b"), "m")[0]
     assert (asked.kind, asked.rate_tps, asked.response_bytes) == ("stream", None, 0)
 
 
@@ -77,7 +77,7 @@ def test_only_cpus_that_take_part_are_watched():
         SCENARIO,
         dut=replace(SCENARIO.dut, datapath=Datapath.DPDK),
         engine=replace(SCENARIO.engine, cpus=(7, 8)),
-        sockets=replace(SCENARIO.sockets, connections=1),
+        measure=replace(SCENARIO.measure, connections=1),
     )
     assert Ends.of(relayed).cpus == (0, 3, 4, 7), "the relay has the engine's first"
 

@@ -11,10 +11,10 @@ from pinchpoint.account.cache_line import distance
 from pinchpoint.cli.run import _Stopper
 from pinchpoint.engine.simulated import CoreDistance, SimulatedInstrument, StallKind, Stalls, Truth
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.standing import Recorded, Undoable
 from pinchpoint.model.errors import BenchError, RequirementError, StoreError
 from pinchpoint.model.result import Ceiling, Outcome, Rate, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.run.ceiling import MOST_TRIALS, CeilingTest, TooNoisyError, find_ceilings, held_result, key_of
 from pinchpoint.run.run import unmeasured
 from pinchpoint.run.scenario import ceilings_of
@@ -144,7 +144,7 @@ def test_a_broken_cache_is_measured_anew_and_one_that_cannot_be_written_lasts_fo
 
 def test_measures_without_a_search_have_none(path):
     measure = Measuring()
-    loads = replace(TWO_PORTS, measure=MeasureKind.LOAD)
+    loads = replace(TWO_PORTS, measure=Load((1e5,), 1.0, 1))
     assert CeilingTest(lambda: "1.0", path, measure, lambda: NOW).before(loads, Listener()) == ((), "")
     assert measure.calls == 0
 

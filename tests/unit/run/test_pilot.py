@@ -1,6 +1,7 @@
 """What a pilot makes of its measurements, without a bench."""
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 from comparisons import run_info
 from sweeps import base, measured
@@ -75,7 +76,8 @@ def test_the_record_says_which_program_forwarded(monkeypatch, tmp_path):
     monkeypatch.setattr(pilot, "standing_bench", lambda *_: nullcontext())
     monkeypatch.setattr(OvsLive, "settings", lambda _: {})
     monkeypatch.setattr(OvsBench, "facts", lambda _: program)
-    monkeypatch.setattr(pilot, "MEASURES", {base().measure: lambda bench: measured(bench.setup.scenario, 3e6)})
+    found = SimpleNamespace(run=lambda bench: measured(bench.setup.scenario, 3e6))
+    monkeypatch.setattr(pilot, "measure_of", lambda _: found)
     size = Size(benches=1, starts=1, measurements=2)
     folder = RunFolder.create(tmp_path, "pilot")
     folder.write_info(run_info([unit(base(), *place) for place in size.every]))

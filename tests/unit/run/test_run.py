@@ -66,7 +66,7 @@ def test_every_scenario_gets_its_rates_latency_and_verdict(folder, scenarios):
         assert ndr.status is RateStatus.FOUND
         assert ndr.lower_fps == pytest.approx(CAPACITY_FPS, rel=0.02)
         assert pdr.lower_fps >= ndr.lower_fps
-        assert [point.share for point in found.latency] == list(scenario.latency.at)
+        assert [point.share for point in found.latency] == list(scenario.measure.at)
         assert all(point.latency for point in found.latency)
         assert found.verdict is not None
         assert found.trials == sum(trial.scenario == scenario.name for trial in folder.read_trials())

@@ -7,8 +7,11 @@ from pinchpoint.dut.ovs.extra_ports import extra_port
 from pinchpoint.dut.ovs.ports import patch_name
 from pinchpoint.dut.ovs.spec import Datapath, Patch, Tuning
 from pinchpoint.dut.ovs.tunnels import ends
+from pinchpoint.measure.burst.keys import Burst
+from pinchpoint.measure.loss_curve.keys import LossCurve
+from pinchpoint.measure.sockets.keys import RequestResponse
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Burst, LossCurve, MeasureKind, NumaPlacement
+from pinchpoint.model.scenario import NumaPlacement
 from pinchpoint.scenario import parse
 
 HOSTS = """\
@@ -168,16 +171,15 @@ def test_settings_left_out_are_the_switchs_own() -> None:
 
 def test_what_sockets_exchange_depends_on_the_measure() -> None:
     scenario = parse(HOSTS, "x.toml")
-    assert (scenario.measure, scenario.numa) == (MeasureKind.RR, NumaPlacement.SAME)
-    assert scenario.sockets is not None
-    assert (scenario.sockets.request_bytes, scenario.sockets.response_bytes, scenario.sockets.rate_tps) == (1, 1, None)
-    stream = parse(changed(HOSTS, '"rr"', '"bandwidth"'), "x.toml").sockets
+    assert (type(scenario.measure), scenario.numa) == (RequestResponse, NumaPlacement.SAME)
+    assert (scenario.measure.request_bytes, scenario.measure.response_bytes, scenario.measure.rate_tps) == (1, 1, None)
+    stream = parse(changed(HOSTS, '"rr"', '"bandwidth"'), "x.toml").measure
     assert stream is not None
     assert (stream.request_bytes, stream.response_bytes) == (131_072, 0)
 
 
 def test_a_build_needs_no_ports_and_no_rules() -> None:
-    build = parse(BUILD, "x.toml").build
+    build = parse(BUILD, "x.toml").measure
     assert build is not None
     assert (build.what, build.method, build.count, build.concurrency, build.load_fps) == (
         "flows",
@@ -189,7 +191,7 @@ def test_a_build_needs_no_ports_and_no_rules() -> None:
 
 
 def test_loads_are_read_in_rising_order() -> None:
-    load = parse(f'measure = "load"\n{FRAMES}[load]\nat_fps = [2e6, 1e5]\n', "x.toml").load
+    load = parse(f'measure = "load"\n{FRAMES}[load]\nat_fps = [2e6, 1e5]\n', "x.toml").measure
     assert (load.at_fps, load.duration_s, load.repeats) == ((1e5, 2e6), 1.0, 3)
 
 
@@ -205,15 +207,15 @@ def test_queues_affinity_and_nics_of_a_port_are_read() -> None:
 
 
 def test_bursts_are_back_to_back_and_corrected_by_the_ndr_unless_the_file_says_otherwise() -> None:
-    assert parse(BURST, "x.toml").burst == Burst(7, None, None, 1_000_000, 0.01)
-    stated = parse(f"{BURST}rate_fps = 14.88e6\nthroughput_fps = 4e6\nmax_frames = 5000\n", "x.toml").burst
+    assert parse(BURST, "x.toml").measure == Burst(7, None, None, 1_000_000, 0.01)
+    stated = parse(f"{BURST}rate_fps = 14.88e6\nthroughput_fps = 4e6\nmax_frames = 5000\n", "x.toml").measure
     assert stated == Burst(7, 14.88e6, 4e6, 5000, 0.01)
-    assert parse(FRAMES, "x.toml").burst is None
+    assert not isinstance(parse(FRAMES, "x.toml").measure, Burst)
 
 
 def test_a_loss_curve_begins_at_what_the_generator_reaches_unless_the_file_says_otherwise() -> None:
-    assert parse(CURVE, "x.toml").loss_curve == LossCurve(None, 0.05, 6, 1.0)
-    assert parse(f'measure = "loss_curve"\n{FRAMES}', "x.toml").loss_curve == LossCurve(None, 0.1, 6, 1.0)
+    assert parse(CURVE, "x.toml").measure == LossCurve(None, 0.05, 6, 1.0)
+    assert parse(f'measure = "loss_curve"\n{FRAMES}', "x.toml").measure == LossCurve(None, 0.1, 6, 1.0)
 
 
 @pytest.mark.parametrize("measure", ["bandwidth", "rr", "crr"])
@@ -243,9 +245,14 @@ def test_engine_and_main_thread_may_share_a_cpu_where_no_frames_are_sent(measure
         (HOSTS, "192.168.7.2/24", "192.168.7.0/24", "host[2].address: expected the address of a host"),
         (HOSTS, "192.168.7.2/24", "192.168.7.2", "host[2].address: expected the address of a host"),
         (HOSTS, "192.168.7.2/24", "192.168.7.2/031", "host[2].address: expected the address of a host"),
-        (HOSTS, "[sockets]", "[sockets]\nresponse_bytes = 0", "sockets.response_bytes: expected 1 or more with rr"),
+        (
+            HOSTS,
+            "[sockets]",
+            "[sockets]\nresponse_bytes = 0",
+            "sockets.response_bytes: expected 1 or more where requests are answered",
+        ),
         (HOSTS, '"rr"', '"rates"', 'sockets: expected measure = "bandwidth" or "rr" or "crr" where there is [sockets]'),
-        (HOSTS, '"rr"', '"r"', 'x.toml:1: measure: expected "rates" or "load"'),
+        (HOSTS, '"rr"', '"r"', 'x.toml:1: measure: expected "blocked" or "build"'),
         (HOSTS, "[sockets]", "[build]", 'build: expected measure = "build" where there is [build], found "rr"'),
         (HOSTS, "cascade = 3", "cascade = 65", "dut.cascade: expected a whole number from 1 to 64"),
         (HOSTS, "[dut]", '[dut]\ntransit_rules = ""', "dut.transit_rules: expected at least one rule"),

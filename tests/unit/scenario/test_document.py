@@ -5,18 +5,9 @@ from pathlib import Path
 
 from pinchpoint.dut.ovs.keys import TUNING
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, OvsHost, OvsPort, Patch, RuleSeries, Tuning, Tunnel
-from pinchpoint.dut.registry import default
-from pinchpoint.model.scenario import (
-    Build,
-    Engine,
-    Latency,
-    Load,
-    Scenario,
-    Search,
-    Sockets,
-    Stream,
-    Validity,
-)
+from pinchpoint.dut.registry import default, device
+from pinchpoint.measure.registry import measures
+from pinchpoint.model.scenario import Engine, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, parse
 from pinchpoint.scenario.document import EXAMPLE, page
 
@@ -41,16 +32,15 @@ def test_every_field_of_the_model_has_a_key() -> None:
         ("tunnel", Tunnel),
         ("arp_responder", ArpResponder),
         ("host", OvsHost),
-        ("load", Load),
-        ("sockets", Sockets),
-        ("build", Build),
         ("engine", Engine),
         ("stream", Stream),
         ("search", Search),
         ("validity", Validity),
-        ("latency", Latency),
     ):
         assert {key.model_field for key in tables[name].keys} == {field.name for field in fields(model)}
+    for measure in measures():
+        table = measure.table(device(default()).keys)
+        assert {key.model_field for key in table.keys} == {field.name for field in fields(measure.made)}, measure.name
     assert {key.model_field for key in tables["dut.rule_series"].keys} | {"line"} == {
         field.name for field in fields(RuleSeries)
     }

@@ -3,8 +3,10 @@
 import pytest
 from support import scenario_text
 
+from pinchpoint.measure.blocked.keys import Blocked
+from pinchpoint.measure.recovery.keys import Recovery
+from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Blocked, MeasureKind, Recovery, Soak
 from pinchpoint.scenario import parse
 
 
@@ -13,11 +15,10 @@ def read(measure, more="", datapath="dpdk"):
 
 
 def test_defaults_are_those_of_the_standard():
-    assert read("soak").soak == Soak(None, 0.9, 3600.0, 10.0)
-    assert read("recovery").recovery == Recovery(None, 1.1, 60.0, 0.5, 10.0, 5)
+    assert read("soak").measure == Soak(None, 0.9, 3600.0, 10.0)
+    assert read("recovery").measure == Recovery(None, 1.1, 60.0, 0.5, 10.0, 5)
     found = read("blocked", '[blocked]\naction = "add-flows"')
-    assert found.measure is MeasureKind.BLOCKED
-    assert found.blocked == Blocked("add-flows", 1000, {}, 100_000.0, 1.0, 2.0, 5)
+    assert found.measure == Blocked("add-flows", 1000, {}, 100_000.0, 1.0, 2.0, 5)
 
 
 @pytest.mark.parametrize(
@@ -41,4 +42,4 @@ def test_what_cannot_be_is_refused_with_its_key(measure, more, datapath, words):
 
 def test_a_core_of_the_switch_may_change_while_it_runs():
     more = '[blocked]\naction = "settings"\nsettings = {pmd-cpu-mask = "0x6"}'
-    assert read("blocked", more).blocked.settings == {"pmd-cpu-mask": "0x6"}
+    assert read("blocked", more).measure.settings == {"pmd-cpu-mask": "0x6"}

@@ -56,7 +56,7 @@ def test_a_minimal_file_gets_every_default() -> None:
     search = scenario.search
     assert (search.loss_ratios, search.duration_sum_s, search.exceed_ratio) == ((0.0, 0.005), 21.0, 0.5)
     assert (search.relative_width, search.min_load_fps, search.max_load_fps) == (0.01, 10_000, 20e6)
-    assert (scenario.latency.at, scenario.latency.duration_s) == ((0.5, 0.9), 2.0)
+    assert (scenario.measure.at, scenario.measure.duration_s) == ((0.5, 0.9), 2.0)
 
 
 def test_keys_left_to_their_default_are_named() -> None:

@@ -14,11 +14,11 @@ from sample import sample_run
 from sample_study import study_run
 
 from pinchpoint.findings.findings import KINDS
+from pinchpoint.measure.registry import measures
 from pinchpoint.model import errors
 from pinchpoint.model.comparison import Comparison, ComparisonKind, Decision
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Limit, Outcome, RateStatus, RunInfo, RunResult
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.store.folder import INFO, MEASUREMENT, RESULT, TRIAL, RunFolder
@@ -162,8 +162,10 @@ def test_every_exit_code_is_documented() -> None:
 def test_every_word_of_an_enum_is_documented() -> None:
 
     text = (ROOT / "docs/results.md").read_text()
-    for kind in (TrialValidity, RateStatus, Limit, Outcome, MeasureKind, Bound, ComparisonKind, Decision):
+    for kind in (TrialValidity, RateStatus, Limit, Outcome, Bound, ComparisonKind, Decision):
         for word in kind:
             assert f"`{word.value}`" in text
+    for measure in measures():
+        assert f"`{measure.name}`" in text
     for request in KINDS:
         assert f"`{request}`" in text

@@ -10,13 +10,18 @@ import trials
 from pinchpoint.dut.ovs.metrics import handled
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.measure.build import metrics as building
+from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.burst import metrics as bursts
+from pinchpoint.measure.burst.keys import Burst
+from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.loss_curve import metrics as loss_curve
+from pinchpoint.measure.loss_curve.keys import LossCurve
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
 from pinchpoint.model.result import LatencyPoint, Rate, RateStatus
 from pinchpoint.model.rfc2544 import BurstTest
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
 from pinchpoint.stats.metrics import of_load, of_rates
 
@@ -32,23 +37,23 @@ SEEN = {
 
 def of_frames(scenario):
     trial = replace(trials.trial(pmds=[trials.pmd()]), observed=SEEN)
-    if scenario.measure is MeasureKind.LOAD:
-        return [metric for at_fps in scenario.load.at_fps for metric in of_load(at_fps, [trial])]
+    if isinstance(scenario.measure, Load):
+        return [metric for at_fps in scenario.measure.at_fps for metric in of_load(at_fps, [trial])]
     ratios = scenario.search.loss_ratios
     rates = [Rate(ratio, RateStatus.FOUND, 1e6, 1.1e6, 1.0, 3.0, "") for ratio in ratios]
-    latency = [LatencyPoint(share, 1e5, "t-0001", None, "") for share in scenario.latency.at]
+    latency = [LatencyPoint(share, 1e5, "t-0001", None, "") for share in scenario.measure.at]
     return of_rates(rates, latency, trial, own_metrics)
 
 
 def of_sockets(scenario):
-    kind = "stream" if scenario.measure is MeasureKind.BANDWIDTH else "rr"
+    kind = "stream" if isinstance(scenario.measure, Bandwidth) else "rr"
     found = socket_windows.measurement(socket_windows.pair(kind), seen=SEEN)
     return socket_metrics.of_window(windows.read(found), own_metrics(SEEN), handled(SEEN))
 
 
 def of_build(scenario):
     usage = building.Usage(1, 2, 3, 0.1, 0.1)
-    return building.metrics(building.Built(scenario.build, "", 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
+    return building.metrics(building.Built(scenario.measure, "", 2.0, 2.5, 1.0, 4.0, 1.0, usage, None, (0.1,), 0.01))
 
 
 def of_bursts(_scenario):
@@ -61,20 +66,20 @@ def of_loss_curve(_scenario):
 
 
 PRODUCERS = {
-    MeasureKind.RATES: of_frames,
-    MeasureKind.LOAD: of_frames,
-    MeasureKind.BANDWIDTH: of_sockets,
-    MeasureKind.RR: of_sockets,
-    MeasureKind.CRR: of_sockets,
-    MeasureKind.BUILD: of_build,
-    MeasureKind.BURST: of_bursts,
-    MeasureKind.LOSS_CURVE: of_loss_curve,
+    Rates: of_frames,
+    Load: of_frames,
+    Bandwidth: of_sockets,
+    RequestResponse: of_sockets,
+    ConnectRequestResponse: of_sockets,
+    Build: of_build,
+    Burst: of_bursts,
+    LossCurve: of_loss_curve,
 }
 
 
 def produced(sweep):
     scenario = sweep.scenarios[0]
-    return {metric.name: metric.unit for metric in PRODUCERS[scenario.measure](scenario)}
+    return {metric.name: metric.unit for metric in PRODUCERS[type(scenario.measure)](scenario)}
 
 
 @pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])

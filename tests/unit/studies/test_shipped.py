@@ -8,8 +8,8 @@ from pinchpoint.bench import requirements
 from pinchpoint.dut import setup
 from pinchpoint.dut.ovs import needs
 from pinchpoint.dut.requirements import require
+from pinchpoint.measure.registry import measures
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import MeasureKind
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"
@@ -161,10 +161,10 @@ def test_bridge_scale_names_its_datapath_once_in_each_file():
 def test_building_under_traffic_asks_when_frames_take_a_rule_and_what_was_blocked():
     for quick in (False, True):
         for scenario in groups("bridge-scale", quick)["build-traffic"].scenarios:
-            assert scenario.build.probe_rules > 1
-            assert scenario.build.load_fps > 0
+            assert scenario.measure.probe_rules > 1
+            assert scenario.measure.load_fps > 0
 
 
 def test_the_studies_use_every_measure():
-    used = {scenario.measure for name in NAMES for sweep in loaded(name)[1] for scenario in sweep.scenarios}
-    assert used == set(MeasureKind)
+    used = {scenario.measure.kind for name in NAMES for sweep in loaded(name)[1] for scenario in sweep.scenarios}
+    assert used == {one.name for one in measures()}

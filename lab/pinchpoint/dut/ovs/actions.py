@@ -14,7 +14,7 @@ from pinchpoint.dut.ovs.bulk_ports import Ports
 from pinchpoint.dut.ovs.daemons import vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.unixctl import Unixctl
-from pinchpoint.model.scenario import Blocked, Scenario
+from pinchpoint.model.scenario import Change, Scenario
 
 
 class Called:
@@ -141,10 +141,10 @@ class Restarted:
 
 
 def action_of(
-    blocked: Blocked, scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource], control: Unixctl
+    change: Change, scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource], control: Unixctl
 ) -> Action:
     """What the scenario wants to happen; `resources` are those of its bench."""
-    count = blocked.count
+    count = change.count
     rules = Flows(places, control, count, "bundle", 1, "drop")
     ports = Ports(places, control, count, "transaction", 1)
     actions: Mapping[str, Action] = {
@@ -155,7 +155,7 @@ def action_of(
         "del-ports": Removed(ports, count),
         "flush-flows": Called(control, "dpctl/del-flows"),
         "rebalance": Called(control, "dpif-netdev/pmd-rxq-rebalance"),
-        "settings": Set(places, blocked.settings),
+        "settings": Set(places, change.settings),
         "restart": Restarted(scenario, places, resources, control),
     }
-    return actions[blocked.action]
+    return actions[change.action]

@@ -25,7 +25,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.scenario import Host, Port, Scenario
+from pinchpoint.model.scenario import Batch, Host, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
@@ -42,8 +42,8 @@ class OvsBench:
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
         """Everything to build; the taps of ports made in bulk are removed before the switch ends."""
-        build = self.scenario.build
-        taps = [TapLinks(self.places.dut_netns)] if build is not None and build.what == "ports" else []
+        asked = self.scenario.measure
+        taps = [TapLinks(self.places.dut_netns)] if isinstance(asked, Batch) and asked.what == "ports" else []
         return [*made.bench(self.scenario, self.places, pages, engine), *taps]
 
     def attachment(self, number: int, port: Port) -> Attachment:

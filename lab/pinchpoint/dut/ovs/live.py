@@ -27,7 +27,7 @@ from pinchpoint.dut.ovs.spec import Datapath, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError
-from pinchpoint.model.scenario import Blocked, Build, Scenario
+from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links, PacketSockets
@@ -95,18 +95,18 @@ class OvsLive:
         except OSError:
             return None
 
-    def action(self, blocked: Blocked, resources: Sequence[AnyResource]) -> Action:
+    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
         """What happens to the switch."""
-        return action_of(blocked, self._scenario, self._places, resources, self.control)
+        return action_of(change, self._scenario, self._places, resources, self.control)
 
     @contextmanager
-    def items(self, build: Build, probed: bool) -> Iterator[Bulk]:
+    def items(self, batch: Batch, probed: bool) -> Iterator[Bulk]:
         """Rules or ports; while rules are made, frames that none of them matches are dropped."""
-        if build.what == "ports":
-            yield BulkPorts(self._places, self.control, build.count, build.method, build.concurrency)
+        if batch.what == "ports":
+            yield BulkPorts(self._places, self.control, batch.count, batch.method, batch.concurrency)
             return
         actions = f"output:{self._number(self._scenario.ports[-1].name)}" if probed else "drop"
-        flows = Flows(self._places, self.control, build.count, build.method, build.concurrency, actions)
+        flows = Flows(self._places, self.control, batch.count, batch.method, batch.concurrency, actions)
         with flows.unmatched_dropped():
             yield flows
 

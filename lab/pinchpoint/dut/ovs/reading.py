@@ -21,7 +21,7 @@ from pinchpoint.dut.ovs.spec import (
 )
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import MeasureKind
+from pinchpoint.model.scenario import Batch
 
 _OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
 # Extra ports and their peers, ports made in bulk, underlays of tunnels, patch ports between bridges, the kernel's own.
@@ -43,7 +43,9 @@ def read(given: Given, source: Source) -> Callable[[], Read]:
     action = given.tables["blocked"].get("action")
     if action in NEEDS_PMD and datapath and datapath not in POLLED:
         source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
-    made = bridges.Rules(source, dut, arrays).bridges(needs_rules=given.measure is not MeasureKind.BUILD)
+    made = bridges.Rules(source, dut, arrays).bridges(
+        needs_rules=not (given.measure and issubclass(given.measure, Batch))
+    )
     return lambda: Read(
         _dut(dut, arrays, made),
         tuple(OvsPort(**port.values) for port in given.ports),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.measure.build.metrics import Carried, disturbance
+from pinchpoint.measure.carried import Carried, disturbance
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.stats.estimate import median_interval
@@ -19,32 +19,6 @@ class Happened:
     quiet: Carried  # before it
     during: Carried  # from a moment before it to a moment after it
     took_s: float  # the action, until what does it has returned and shows
-
-
-def joined(parts: Sequence[tuple[float, Carried]]) -> Carried:
-    """Transmissions that follow each other as one, each with when it began, in seconds of one clock.
-
-    Between two of them there was no link to send to: what fell due then, at the rate of the first, counts as
-    offered and lost. Silence goes on to the first frame of the later one, which is as late as frames before it are
-    missing.
-    """
-    (began_s, whole), *later = parts
-    rate_fps = whole.offered / whole.duration_s if whole.duration_s else 0.0
-    for next_s, part in later:
-        away_s = max(0.0, next_s - began_s - whole.duration_s)
-        silent_s = away_s + (part.duration_s if part.longest_gap_s is None else part.longest_gap_s)
-        whole = Carried(
-            offered=whole.offered + round(rate_fps * away_s) + part.offered,
-            received=whole.received + part.received,
-            duration_s=whole.duration_s + away_s + part.duration_s,
-            longest_gap_s=max(silent_s, whole.longest_gap_s or 0.0),
-            missed=whole.missed + part.missed,
-            engine_gaps_s=whole.engine_gaps_s + part.engine_gaps_s,
-            longest_silence_s=max(silent_s, whole.longest_silence_s or 0.0, part.longest_silence_s or 0.0),
-            engine_longest_s=max(whole.engine_longest_s, part.engine_longest_s),
-            parts=whole.parts + part.parts,
-        )
-    return whole
 
 
 def metrics(one: Happened) -> tuple[tuple[Metric, ...], str]:

@@ -9,15 +9,17 @@ from pinchpoint.dut.device import Action
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.blocked import metrics as blocking
-from pinchpoint.measure.build.metrics import judged
-from pinchpoint.measure.build.run import Stopper
+from pinchpoint.measure.blocked.keys import Blocked
+from pinchpoint.measure.carried import judged
+from pinchpoint.measure.kind import asked
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.measure.traffic import LOOK_S, QUIET_S, background
-from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.errors import EngineError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Blocked, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
@@ -26,11 +28,23 @@ from pinchpoint.observe.snapshot import Observation, together
 WARM_UP_S = 0.5
 PHASE = "blocked"
 
+# For estimates, which their own ratio to the time spent corrects.
+REPEAT_S = 4.0  # around an action under traffic: the engine's start, a warm-up, a quiet second
+ACTION_S = 1.0
+MANY, ITEM_S = ("-flows", "-ports"), 1e-3  # actions that have `count` items; of each
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    blocked = asked(scenario, Blocked)
+    acting_s = ITEM_S * blocked.count if blocked.action.endswith(MANY) else ACTION_S
+    return blocked.repeats * (REPEAT_S + blocked.before_s + acting_s + blocked.after_s)
+
 
 def measure_blocked(bench: Standing) -> ScenarioResult:
     """Every repeat of the action, and what follows. Raises Interrupted, BenchError, DutError or EngineError."""
     scenario = bench.scenario
-    blocked = blocked_of(scenario)
+    blocked = asked(scenario, Blocked)
     stopper = Stopper()
     bench.on_stoppable(stopper)
     bench.record.note_facts(bench.live.versions())
@@ -85,7 +99,7 @@ def _repeat(bench: Standing, blocked: Blocked, number: int, stopper: Stopper) ->
     found = Measurement(
         id=identity,
         scenario=scenario.name,
-        kind=str(scenario.measure),
+        kind=scenario.measure.kind,
         repeat=number,
         started=started.isoformat(),
         wall_s=time.monotonic() - began,
@@ -132,10 +146,3 @@ def _wait(for_s: float, check: Callable[[], None]) -> None:
     while (left_s := until - time.monotonic()) > 0:
         check()
         time.sleep(min(LOOK_S, left_s))
-
-
-def blocked_of(scenario: Scenario) -> Blocked:
-    """The scenario's table. Raises InputError if there is none."""
-    if scenario.blocked is None:
-        raise InputError(f'{scenario.path}: measure = "blocked" needs a table [blocked]', "see docs/scenario.md")
-    return scenario.blocked

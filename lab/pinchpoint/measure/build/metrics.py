@@ -1,18 +1,13 @@
 """What one build comes to: its figures as metrics, and what to mind about them. Pure."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from pinchpoint.account.validity import GAP_MAJORITY
-from pinchpoint.measure.sockets import windows
-from pinchpoint.model import units
+from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.carried import Disturbance
 from pinchpoint.model.measurement import Measurement, Metric
-from pinchpoint.model.scenario import Build
-from pinchpoint.model.trial import TrialValidity
 
 GROWS = 1.5  # times the first quarter's time per item: more than runs on a shared machine differ
-QUIET_LOSS = 0.001  # share of the load lost before building: more of it is not building's doing
-SHORTEST_S = 1.0  # of what the host's part is a share: of less time, a tick of 10 ms would be a large one
 
 
 @dataclass(frozen=True)
@@ -24,60 +19,6 @@ class Usage:
     lab_peak_bytes: int | None  # while making; None: the kernel cannot tell it of a part of a process's life
     switch_cpu_s: float
     commands_cpu_s: float  # of the processes that made the items
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What became of steady traffic, as the engine counted it."""
-
-    offered: int
-    received: int
-    duration_s: float  # of the sending
-    longest_gap_s: float | None  # in the received sequence of any one stream; None: nothing was received
-    missed: int  # frames that came and that the engine's own ports dropped
-    engine_gaps_s: float  # in which cores of the engine stood still, those for longer than their rings absorb
-    longest_silence_s: float | None = None  # in which a port delivered nothing; None: not countable
-    engine_longest_s: float = 0.0  # the longest pause of a core of the engine
-    parts: int = 1  # transmissions that follow each other
-
-    @property
-    def lost(self) -> int:
-        """Frames that did not come back; a duplicate makes up for none."""
-        return max(0, self.offered - self.received)
-
-    @property
-    def loss(self) -> float | None:
-        """Share of the offered; None if nothing was offered."""
-        return self.lost / self.offered if self.offered else None
-
-
-@dataclass(frozen=True)
-class Disturbance:
-    """What making did to traffic."""
-
-    blocked_s: float  # lost frames / offered rate, less what was lost as well while nothing was made
-    engine_s: float  # of it, at most so much is the engine's own doing
-    longest_gap_s: float | None
-
-
-def disturbance(quiet: Carried, building: Carried) -> Disturbance | str:
-    """From the traffic before and while all is made; or why nothing can be said of it."""
-    if quiet.loss is None or not building.offered or building.duration_s <= 0:
-        return "no blocked time: the engine could offer no frame"
-    if quiet.loss > QUIET_LOSS:
-        return (
-            f"no blocked time: {units.loss(quiet.loss)} of the load was lost before anything happened; "
-            "see that the rules forward it, or lower load_fps"
-        )
-    rate_fps = building.offered / building.duration_s
-    lost = max(0.0, building.lost - quiet.loss * building.offered)
-    own = min(lost, max(float(building.missed), building.engine_gaps_s * rate_fps))
-    if own and own >= GAP_MAJORITY * lost:
-        return (
-            f"no blocked time: {units.frames(round(lost))} frames were lost, and the engine itself missed "
-            f"{units.frames(building.missed)} and stood still for {units.nanoseconds(building.engine_gaps_s * 1e9)}"
-        )
-    return Disturbance(lost / rate_fps, own / rate_fps, building.longest_gap_s)
 
 
 @dataclass(frozen=True)
@@ -142,22 +83,6 @@ def _traffic(built: Built) -> Iterator[Metric]:
         yield Metric("blocked time", "s", found.blocked_s, low_s, found.blocked_s, note)
         if found.longest_gap_s is not None:
             yield Metric("longest gap", "s", found.longest_gap_s, note="in the received sequence")
-
-
-def judged(found: Measurement, made_s: float, ticks_per_s: float) -> Measurement:
-    """The measurement with its validity: noisy if the host disturbed the making, as windows of sockets are.
-
-    `made_s` is the time over which `found.observed` was read; there is no repeat to put in its
-    place, so its metrics stay, with a caution.
-    """
-    noise = windows.noise(found.observed, max(made_s, SHORTEST_S), ticks_per_s)
-    if not noise:
-        return found
-    metrics = tuple(
-        replace(metric, cautions=(*metric.cautions, "the host was disturbed"), disturbed=True)
-        for metric in found.metrics
-    )
-    return replace(found, metrics=metrics, validity=TrialValidity.NOISY_HOST, reason=noise)
 
 
 def warnings(found: Measurement, why_slower: str) -> tuple[str, ...]:

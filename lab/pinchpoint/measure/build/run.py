@@ -18,35 +18,41 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.usage import OwnMemory, Process, children_s
 from pinchpoint.measure.build import metrics as building
-from pinchpoint.measure.build.metrics import Built, Disturbance, Usage
+from pinchpoint.measure.build.keys import Build
+from pinchpoint.measure.build.metrics import Built, Usage
+from pinchpoint.measure.carried import Disturbance, disturbance, judged
+from pinchpoint.measure.kind import asked
 from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.stopper import Stopper
 from pinchpoint.measure.traffic import Background, Probes, Traffic, background
-from pinchpoint.measure.trial import Interrupted
-from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Build
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
 
 GUESS_S = 10.0  # of one build, for the progress display
 
+# Per item made, its removal included, for estimates, which their own ratio to the time spent corrects.
+ITEM_S: Mapping[tuple[str, str], float] = {
+    ("flows", "process"): 10e-3,
+    ("flows", "file"): 20e-6,
+    ("flows", "bundle"): 40e-6,
+    ("ports", "process"): 60e-3,
+    ("ports", "transaction"): 10e-3,
+    ("veths", "process"): 10e-3,
+    ("veths", "file"): 2e-3,
+    ("veths", "netlink"): 2e-3,
+}
+UNKNOWN_ITEM_S = 5e-3
 
-class Stopper:
-    """Turns a signal into Interrupted at the next place where building may stop, a fraction of a second on."""
 
-    def __init__(self) -> None:
-        self._stopping = False
-
-    def stop(self) -> None:
-        """For signal handlers."""
-        self._stopping = True
-
-    def check(self) -> None:
-        """Raises Interrupted once it was asked to stop."""
-        if self._stopping:
-            raise Interrupted("interrupted", "pinchpoint run --resume RUN makes this build again")
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands. Processes start side by side but end at one device: a few gain all there is."""
+    build = asked(scenario, Build)
+    item_s = ITEM_S.get((build.what, build.method), UNKNOWN_ITEM_S)
+    return build.count * (item_s / min(2, build.concurrency) if build.method == "process" else item_s)
 
 
 def measure_build(bench: Standing) -> ScenarioResult:
@@ -83,7 +89,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
     found = Measurement(
         id=identity,
         scenario=scenario.name,
-        kind=str(scenario.measure),
+        kind=scenario.measure.kind,
         repeat=scenario.point.repeat,
         started=started.isoformat(),
         wall_s=time.monotonic() - began,
@@ -94,7 +100,7 @@ def _measure(bench: Standing, stopper: Stopper) -> Measurement:
         validity=TrialValidity.VALID,
         reason="",
     )
-    return building.judged(found, built.visible_s, LOCAL.ticks_per_s())
+    return judged(found, built.visible_s, LOCAL.ticks_per_s())
 
 
 def _make(
@@ -147,7 +153,7 @@ def _cpus(bench: Standing) -> tuple[int, ...]:
 def _disturbance(seen: Traffic | None) -> Disturbance | str | None:
     if seen is None or seen.quiet is None or seen.building is None:
         return None
-    return building.disturbance(seen.quiet, seen.building)
+    return disturbance(seen.quiet, seen.building)
 
 
 def _account(built: Built, made: Timed, removed: Timed, seen: Traffic | None) -> dict[str, object]:
@@ -192,7 +198,7 @@ def _result(bench: Standing, found: Measurement) -> ScenarioResult:
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
+        measure=scenario.measure.kind,
         outcome=Outcome.MEASURED,
         reason="",
         metrics=found.metrics,
@@ -227,10 +233,7 @@ def probes_of(build: Build) -> Probes | None:
 
 
 def _build(bench: Standing) -> Build:
-    scenario = bench.scenario
-    if scenario.build is None:
-        raise InputError(f'{scenario.path}: measure = "build" needs a table [build]', "see docs/scenario.md")
-    return scenario.build
+    return asked(bench.scenario, Build)
 
 
 def _process(bench: Standing) -> Process:

@@ -7,16 +7,19 @@ from statistics import median
 
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.burst import metrics as bursts
+from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.run import searching_s
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
-from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.result import Outcome, Rate, ScenarioResult
 from pinchpoint.model.rfc2544 import BurstResult, BurstTest
-from pinchpoint.model.scenario import Burst, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search import find_rates
 from pinchpoint.search.burst import GALLOP, longest_burst
@@ -33,6 +36,14 @@ _OF_FIRST, _OF_OTHERS = 12, 5.5  # bursts of a test, as seen on quiet DUTs
 def expected_bursts(burst: Burst) -> int:
     """About how many bursts all tests take, for the time estimate."""
     return round(TRIED + _OF_FIRST + _OF_OTHERS * (burst.repeats - 1))
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    burst = asked(scenario, Burst)
+    searched_s = 0.0 if burst.throughput_fps else searching_s(scenario)
+    bursts_s = expected_bursts(burst) * (scenario.search.drain_s + TRIAL_S)
+    return first_round(scenario)[0] + searched_s + bursts_s
 
 
 def measure_burst(bench: Standing) -> ScenarioResult:
@@ -58,11 +69,10 @@ class _Found:
 
 def measure_bursts(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    assert scenario.burst is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     first = len(measurer.trials)
-    found = _Tests(scenario, scenario.burst, measurer, listener).found()
+    found = _Tests(scenario, asked(scenario, Burst), measurer, listener).found()
     judged = measurer.trials[first:]
     return _summary(scenario, measurer.trials, judged, found, not_learnt, time.monotonic() - began)
 
@@ -73,7 +83,7 @@ class _Tests:
     def __init__(self, scenario: Scenario, burst: Burst, measurer: Measurer, listener: Listener) -> None:
         self._scenario, self._burst = scenario, burst
         self._measurer, self._listener = measurer, listener
-        self._ring = min(port.ring for port in scenario.ports)
+        self._ring = scenario.smallest_ring
 
     def found(self) -> _Found:
         """Everything; no test where none is possible."""
@@ -176,7 +186,7 @@ def _summary(
     wall_s: float,
 ) -> ScenarioResult:
     result, reason = found.result, found.slow or found.unjudged
-    ring = min(port.ring for port in scenario.ports)
+    ring = scenario.smallest_ring
     carried = "" if result.throughput_fps or reason else result.throughput_words
     told = Found(bursts.metrics(result, found.ndr), (not_learnt, found.missing, carried), failed=reason)
     base = result_of(scenario, trials, told, wall_s, of=judged)

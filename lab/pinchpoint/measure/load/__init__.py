@@ -1,0 +1,19 @@
+"""What given rates cost the DUT."""
+
+from typing import Final
+
+from pinchpoint.measure.kind import MeasureKind
+from pinchpoint.measure.load.keys import LOAD, Load
+from pinchpoint.measure.load.run import expected_s, measure_load
+
+MEASURES: Final = (
+    MeasureKind(
+        made=Load,
+        finds="CPU load of the DUT at given rates",
+        table=lambda _: LOAD,
+        run=measure_load,
+        expected_s=expected_s,
+        main=("cycles per packet at ", "PMD busy at ", "loss at "),
+        has_limit=False,
+    ),
+)

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
-from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Scenario
@@ -30,6 +32,12 @@ class _Rate:
     why_not: str  # empty if there are as many as the scenario asks for
 
 
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    load = asked(scenario, Load)
+    return first_round(scenario)[0] + len(load.at_fps) * load.repeats * (load.duration_s + TRIAL_S)
+
+
 def measure_load(bench: Standing) -> ScenarioResult:
     """The DUT's load at each of the scenario's rates. Raises what a trial raises, finished trials kept."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
@@ -38,7 +46,7 @@ def measure_load(bench: Standing) -> ScenarioResult:
 
 def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    load = scenario.load
+    load = asked(scenario, Load)
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     listener.phase(PHASE, len(load.at_fps) * load.repeats)
@@ -48,7 +56,7 @@ def measure_rates_given(scenario: Scenario, measurer: Measurer, listener: Listen
 
 def _at(at_fps: float, scenario: Scenario, measurer: Measurer) -> _Rate:
     """As many valid trials as asked for; fewer if one stays invalid however often it is repeated."""
-    load, valid = scenario.load, list[Trial]()
+    load, valid = asked(scenario, Load), list[Trial]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         return measurer.trial(PHASE, duration_s, load_fps)

@@ -8,16 +8,18 @@ from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.loss_curve import metrics as loss_curve
+from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, most_offered, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer
-from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.result import Rate, ScenarioResult, Verdict
 from pinchpoint.model.rfc2544 import LossPoint
-from pinchpoint.model.scenario import LossCurve, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 from pinchpoint.stats.metrics import of_trial
@@ -36,6 +38,13 @@ def expected_trials(curve: LossCurve) -> int:
     return round(USUAL_SHARE * curve.repeats / curve.step) + 2 * curve.repeats
 
 
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    curve = asked(scenario, LossCurve)
+    trial_s = curve.duration_s + scenario.search.drain_s + TRIAL_S
+    return first_round(scenario)[0] + expected_trials(curve) * trial_s
+
+
 def measure_loss_curve(bench: Standing) -> ScenarioResult:
     """The loss curve of the bench's scenario. Raises what a trial raises, finished trials kept."""
     with measuring(bench) as measurer, kept_off(bench.scenario.dut.cpus):
@@ -44,11 +53,10 @@ def measure_loss_curve(bench: Standing) -> ScenarioResult:
 
 def measure_curve(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All trials of one scenario on a bench that stands, and what follows from them."""
-    assert scenario.loss_curve is not None
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     first = len(measurer.trials)
-    points = _Curve(scenario, scenario.loss_curve, measurer, listener).points()
+    points = _Curve(scenario, asked(scenario, LossCurve), measurer, listener).points()
     return _summary(scenario, measurer, measurer.trials[first:], points, not_learnt, time.monotonic() - began)
 
 
@@ -139,5 +147,5 @@ def _summary(
 
 
 def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
-    ring = min(port.ring for port in scenario.ports)
+    ring = scenario.smallest_ring
     return verdict(rate, curve, ring, unexplained_ratio=scenario.validity.unexplained_ratio)

@@ -16,10 +16,12 @@ from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
-from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
 from pinchpoint.model.result import (
     Ceiling,
@@ -37,6 +39,7 @@ from pinchpoint.search.slices import slice_s
 from pinchpoint.stats.metrics import of_rates
 
 MANY_LAPSES = 0.1  # share of the trials from which there is a warning
+LATENCY_REPEATS = 1.5  # trials made for each latency, for estimates
 MOST_LATENCY_REPEATS = 3  # the last one is reported even if it is invalid, with a note
 
 
@@ -53,6 +56,20 @@ class _Found:
         """By a generator that kept up."""
         valid = (trial.offered_fps for trial in self.searched if trial.validity is TrialValidity.VALID)
         return max(valid, default=None)
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    rates, drain_s = asked(scenario, Rates), scenario.search.drain_s
+    latencies = len(rates.at) * LATENCY_REPEATS * (rates.duration_s + drain_s + TRIAL_S)
+    return first_round(scenario)[0] + searching_s(scenario) + latencies
+
+
+def searching_s(scenario: Scenario) -> float:
+    """Seconds that one search takes at most."""
+    search = scenario.search
+    trials_s = expected_trials(scenario) * (search.trial_duration_s + search.drain_s + TRIAL_S)
+    return min(trials_s, search.max_duration_s)
 
 
 def measure_rates(bench: Standing) -> ScenarioResult:
@@ -72,8 +89,9 @@ def measure_scenario(
     not_learnt = warm_up(scenario, measurer)
     listener.phase("search", expected_trials(scenario))
     found = _search(scenario, measurer, ceilings)
-    listener.phase("latency", len(scenario.latency.at))
-    latency = tuple(_latency(share, found, scenario, measurer) for share in scenario.latency.at)
+    rates = asked(scenario, Rates)
+    listener.phase("latency", len(rates.at))
+    latency = tuple(_latency(share, found, scenario, measurer) for share in rates.at)
     result = _summary(scenario, measurer.trials, found, latency, time.monotonic() - began)
     return replace(result, warnings=(not_learnt, *result.warnings)) if not_learnt else result
 
@@ -124,7 +142,7 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
         return measurer.trial("latency", duration_s, load)
 
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
-    trial = until_valid(measure, scenario.latency.duration_s, load_fps, repeats)
+    trial = until_valid(measure, asked(scenario, Rates).duration_s, load_fps, repeats)
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
@@ -149,7 +167,7 @@ def _summary(
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
+        measure=scenario.measure.kind,
         outcome=Outcome.MEASURED,
         reason="",
         metrics=(*figures, *rejections.metrics),
@@ -159,7 +177,7 @@ def _summary(
         verdict=verdict(
             outcome.rates[0],
             searched,
-            ring=min(port.ring for port in scenario.ports),
+            ring=scenario.smallest_ring,
             neighbour=of_trials(searched).sentence,
             unexplained_ratio=scenario.validity.unexplained_ratio,
         ),

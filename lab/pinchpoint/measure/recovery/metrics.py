@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from math import inf
 from statistics import median
 
+from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.model import units
 from pinchpoint.model.measurement import Metric
-from pinchpoint.model.scenario import Recovery
 from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Sample, Trial
 from pinchpoint.stats.estimate import median_interval

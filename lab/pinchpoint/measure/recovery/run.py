@@ -10,23 +10,31 @@ from dataclasses import replace
 from pinchpoint.engine.instrument import Step
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import TRIAL_S, asked
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.rates.run import expected_trials, searched_ndr
+from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.recovery import metrics as diagnosis
+from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.recovery.metrics import Recovered
-from pinchpoint.measure.soak.run import smallest_ring
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
-from pinchpoint.measure.warm_up import warm_up
-from pinchpoint.model.errors import InputError
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model.result import Rate, RateStatus, ScenarioResult
-from pinchpoint.model.scenario import Recovery, Scenario
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Trial, TrialValidity
 from pinchpoint.search.repeat import until_valid
 
 PHASE = "recovery"
 SAMPLE_S = 0.1
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    recovery = asked(scenario, Recovery)
+    searched_s = searching_s(scenario) if recovery.throughput_fps is None else 0.0
+    each_s = recovery.overload_s + recovery.reduced_s + scenario.search.drain_s + TRIAL_S
+    return first_round(scenario)[0] + searched_s + recovery.repeats * each_s
 
 
 def measure_recovery(bench: Standing) -> ScenarioResult:
@@ -37,7 +45,7 @@ def measure_recovery(bench: Standing) -> ScenarioResult:
 
 def recover_scenario(scenario: Scenario, measurer: Measurer, listener: Listener, began: float) -> ScenarioResult:
     """All overloads of one scenario on a bench that stands, and what follows from them."""
-    recovery = recovery_of(scenario)
+    recovery = asked(scenario, Recovery)
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     rates: tuple[Rate, ...] = ()
@@ -64,7 +72,7 @@ def _overloads(
 ) -> tuple[list[Recovered], str]:
     """Each repeat that is valid, and why there are no more of them."""
     over_time = OverTime(SAMPLE_S, step=Step(recovery.overload_s, recovery.reduced_share / recovery.overload_share))
-    ring, found = smallest_ring(scenario), list[Recovered]()
+    ring, found = scenario.smallest_ring, list[Recovered]()
 
     def measure(duration_s: float, load_fps: float) -> Trial:
         trial = measurer.trial(PHASE, duration_s, load_fps, over_time)
@@ -81,10 +89,3 @@ def _overloads(
             return found, f"{len(found)} of {recovery.repeats} overloads valid; last: {trial.reason}"
         found.append(diagnosis.recovered(trial, recovery))
     return found, ""
-
-
-def recovery_of(scenario: Scenario) -> Recovery:
-    """The scenario's table. Raises InputError if there is none."""
-    if scenario.recovery is None:
-        raise InputError(f'{scenario.path}: measure = "recovery" needs a table [recovery]', "see docs/scenario.md")
-    return scenario.recovery

@@ -15,19 +15,21 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import witnesses
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.kind import asked
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.rates.run import expected_trials, searched_ndr
+from pinchpoint.measure.rates.run import expected_trials, searched_ndr, searching_s
 from pinchpoint.measure.soak import metrics as diagnosis
+from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.soak.metrics import Window
 from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.summary import Found, result_of
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
-from pinchpoint.measure.warm_up import warm_up
+from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
-from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.errors import DutError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Rate, ScenarioResult
-from pinchpoint.model.scenario import MeasureKind, Scenario, Soak
+from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.trial import Cause, Sample, Trial, TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.host import ticks_to_seconds
@@ -119,11 +121,11 @@ class Windows:
     def _measurement(self, one: Window, seen: Mapping[str, float]) -> Measurement:
         number = len(self.made) + 1
         began, self._began = self._began, time.monotonic()
-        reason = diagnosis.disturbed(one, smallest_ring(self._scenario))
+        reason = diagnosis.disturbed(one, self._scenario.smallest_ring)
         return Measurement(
             id=f"{self._scenario.name}-w{number:05d}",
             scenario=self._scenario.name,
-            kind=str(MeasureKind.SOAK),
+            kind=Soak.kind,
             repeat=number,
             started=datetime.now(UTC).isoformat(),
             wall_s=self._began - began,
@@ -136,9 +138,11 @@ class Windows:
         )
 
 
-def smallest_ring(scenario: Scenario) -> int:
-    """Between engine and DUT, in frames."""
-    return min(port.ring for port in scenario.ports)
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    soak = asked(scenario, Soak)
+    searched_s = searching_s(scenario) if soak.load_fps is None else 0.0
+    return first_round(scenario)[0] + searched_s + soak.duration_s
 
 
 def measure_soak(bench: Standing) -> ScenarioResult:
@@ -149,7 +153,7 @@ def measure_soak(bench: Standing) -> ScenarioResult:
             bench.record.keep_measurement(found)
             bench.listener.measurement_ends(found)
 
-        recorded = [one for one in bench.recorded.measurements if one.kind == MeasureKind.SOAK]
+        recorded = [one for one in bench.recorded.measurements if one.kind == Soak.kind]
         bracket = Bracket(witnesses(bench.setup, bench.live))
         windows = Windows(bench.scenario, bracket, keep, recorded)
         earlier = bench.recorded.trials
@@ -165,7 +169,7 @@ def soak_scenario(
     earlier: Sequence[Trial] = (),
 ) -> ScenarioResult:
     """All of one soak on a bench that stands, and what follows from it; `earlier` are an interrupted run's trials."""
-    soak = soak_of(scenario)
+    soak = asked(scenario, Soak)
     listener.phase(WARM_UP, 1)
     not_learnt = warm_up(scenario, measurer)
     rates: tuple[Rate, ...] = ()
@@ -179,7 +183,7 @@ def soak_scenario(
         failed = f"no NDR to take {units.share(soak.share)} of: {rates[0].reason}\n  hint: set soak.load_fps"
         return result_of(scenario, measurer.trials, Found((), (), rates, failed), time.monotonic() - began)
     _send(soak, measurer, windows, load_fps, listener)
-    ring = smallest_ring(scenario)
+    ring = scenario.smallest_ring
     found = Found(
         diagnosis.metrics(windows.all, ring),
         (not_learnt, *diagnosis.warnings(windows.all, ring, soak.duration_s), *_apart(measurer, windows, earlier)),
@@ -227,10 +231,3 @@ def _apart(measurer: Measurer, windows: Windows, earlier: Sequence[Trial]) -> It
     for one in measurer.trials:
         if one.phase == PHASE and one.validity not in left_to_windows:
             yield f"{one.id}: {one.reason}"
-
-
-def soak_of(scenario: Scenario) -> Soak:
-    """The scenario's table. Raises InputError if there is none."""
-    if scenario.soak is None:
-        raise InputError(f'{scenario.path}: measure = "soak" needs a table [soak]', "see docs/scenario.md")
-    return scenario.soak

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pinchpoint.engine.histogram import merged
-from pinchpoint.findings.curves import estimate
 from pinchpoint.measure.sockets.windows import MOST_FAILED, Window
 from pinchpoint.model import units
 from pinchpoint.model.measurement import CARRIED, LevelChange, Metric
 from pinchpoint.model.result import Limit
 from pinchpoint.model.study import Bound, Estimate
 from pinchpoint.model.trial import PmdLoad
+from pinchpoint.stats.repeats import estimate
 
 FEW_FLOWS = 64  # datapath flows: with fewer, a factor of a hundred and more items was not seen
 MANY_ITEMS = 100

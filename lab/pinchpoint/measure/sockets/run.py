@@ -18,8 +18,10 @@ from pinchpoint.engine.sockets import Place, SocketsRequest, SocketsResult
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import kept_off
 from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.measure.kind import asked
 from pinchpoint.measure.sockets import metrics as socket_metrics
 from pinchpoint.measure.sockets import windows
+from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse, Sockets
 from pinchpoint.measure.sockets.verdict import moved, source_ports, verdict
 from pinchpoint.measure.sockets.windows import Window
 from pinchpoint.measure.standing import Standing
@@ -27,7 +29,7 @@ from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, DutError, RequirementError, UnreachableError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import Outcome, ScenarioResult
-from pinchpoint.model.scenario import Host, MeasureKind, Scenario, Sockets
+from pinchpoint.model.scenario import Host, Scenario
 from pinchpoint.model.trial import TrialValidity
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.cpu import BenchProcesses, CpuTime
@@ -36,10 +38,10 @@ from pinchpoint.observe.snapshot import Collector
 SAME_TROUBLE = 2  # windows in a row that no repeat would mend: one more tells it from a slow moment
 SETUP_S = 0.5  # of a window: engines, connections, reading of counters
 _MENDS_ITSELF = (TrialValidity.VALID, TrialValidity.NOISY_HOST)
-_KINDS: dict[MeasureKind, Literal["stream", "rr", "crr"]] = {
-    MeasureKind.BANDWIDTH: "stream",
-    MeasureKind.RR: "rr",
-    MeasureKind.CRR: "crr",
+_KINDS: dict[str, Literal["stream", "rr", "crr"]] = {
+    Bandwidth.kind: "stream",
+    RequestResponse.kind: "rr",
+    ConnectRequestResponse.kind: "crr",
 }
 
 
@@ -55,9 +57,8 @@ class Ends:
     @classmethod
     def of(cls, scenario: Scenario) -> "Ends":
         """Those that the scenario's `[sockets]` names."""
-        assert scenario.sockets is not None, "the scenario's parser asks for [sockets] with these measures"
-        hosts = {one.name: one for one in scenario.hosts}
-        return cls(scenario, scenario.sockets, hosts[scenario.sockets.client], hosts[scenario.sockets.server])
+        hosts, sockets = {one.name: one for one in scenario.hosts}, asked(scenario, Sockets)
+        return cls(scenario, sockets, hosts[sockets.client], hosts[sockets.server])
 
     @property
     def pairs(self) -> int:
@@ -77,7 +78,7 @@ def requests(ends: Ends, netns: tuple[str, str], trial: str) -> tuple[SocketsReq
     workload, pairs = ends.sockets, ends.pairs
     address = ends.server.address.partition("/")[0]
     shares = [workload.connections // pairs + (k < workload.connections % pairs) for k in range(pairs)]
-    kind = _KINDS[ends.scenario.measure]
+    kind = _KINDS[ends.scenario.measure.kind]
     rate = None if kind == "stream" else workload.rate_tps
     return tuple(
         SocketsRequest(
@@ -153,7 +154,7 @@ class WindowMeasurer:
         found = Measurement(
             id=name,
             scenario=self._bench.scenario.name,
-            kind=str(self._bench.scenario.measure),
+            kind=self._bench.scenario.measure.kind,
             repeat=repeat,
             started=began,
             wall_s=time.monotonic() - began_s,
@@ -183,6 +184,12 @@ class WindowMeasurer:
             client, server = self._ends.client.name, self._ends.server.name
             hint = "see that the scenario's rules forward both directions, and ARP between the hosts"
             raise BenchError(f"{client} cannot reach {server}: {error.message}", hint) from error
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    sockets = asked(scenario, Sockets)
+    return sockets.repeats * seconds(sockets)
 
 
 def measure_sockets(bench: Standing) -> ScenarioResult:
@@ -258,7 +265,7 @@ def summary(scenario: Scenario, ends: Ends, found: Sequence[Measurement], wall_s
         group=scenario.point.group,
         levels=scenario.point.levels,
         repeat=scenario.point.repeat,
-        measure=str(scenario.measure),
+        measure=scenario.measure.kind,
         outcome=Outcome.MEASURED if judged else Outcome.FAILED,
         reason=reason,
         metrics=socket_metrics.over_repeats([one.metrics for one in judged], disturbed=not valid),

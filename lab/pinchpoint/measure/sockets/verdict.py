@@ -8,7 +8,8 @@ CPU, not always to a thread, and is reported beside it.
 from collections.abc import Iterator, Sequence
 from statistics import median_low
 
-from pinchpoint.measure.sockets.windows import FOREIGN, Thread, Window, exhausted, failures, relay_losses
+from pinchpoint.account.cpus import FOREIGN
+from pinchpoint.measure.sockets.windows import Thread, Window, exhausted, failures, relay_losses
 from pinchpoint.model import units
 from pinchpoint.model.result import Limit, Verdict
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from pinchpoint.account.cpus import CpuShare, foreign, shares, taken
 from pinchpoint.engine.sockets import SocketsResult, SocketsRun
 from pinchpoint.model import units
 from pinchpoint.model.measurement import LevelChange, Measurement
@@ -17,8 +18,6 @@ from pinchpoint.model.result import Limit
 from pinchpoint.model.trial import PmdLoad, TrialValidity
 
 TOGETHER = 0.98  # of the window that all pairs must share, or their sum is of different loads
-STOLEN = 0.01  # share of the window that the hypervisor may take from a CPU in use
-FOREIGN = 0.05  # share of one CPU that processes outside the bench may take
 MOST_FAILED = 1e-5  # failed transactions (RFC 9411, section 7.1.3.3 and others: less than 0.001 %)
 
 # observe/relay.py has these counters for each way.
@@ -38,15 +37,6 @@ class Thread:
     cpu: int | None
     busy: float  # share of the window
     polls: bool = False  # its CPU is never idle, which says nothing
-
-
-@dataclass(frozen=True)
-class CpuShare:
-    """What one CPU did in the window; shares of it."""
-
-    busy: float
-    softirq: float
-    stolen: float
 
 
 @dataclass(frozen=True)
@@ -110,13 +100,13 @@ def read(found: Measurement) -> Window:
     traffic_s = msgspec.convert(account["traffic_s"], float)
     ticks_per_s = msgspec.convert(account["ticks_per_s"], float)
     as_share = 1 / (ticks_per_s * traffic_s) if traffic_s > 0 else 0.0
-    cpus = _cpus(seen, as_share)
+    cpus = shares(seen, as_share)
     return Window(
         id=found.id,
         results=results,
         threads=(*_ends(results), *_switch(found), *_relays(seen, traffic_s, as_share)),
         cpus=cpus,
-        foreign=_foreign(seen, cpus, as_share),
+        foreign=foreign(seen, cpus, as_share),
         pmds=found.pmds,
         down=_down(seen),
         relay_drops=_relay_drops(seen),
@@ -152,7 +142,7 @@ def judge(window: Window) -> tuple[TrialValidity, str]:
     if broken:
         # Where one was aborted, the others were stopped for its sake.
         return TrialValidity.ABORTED, _ended(min(broken, key=lambda one: one.status != "aborted"))
-    noise = _unlinked(window) or _apart(window) or _stolen(window) or _taken(window)
+    noise = _unlinked(window) or _apart(window) or taken(window.cpus, window.foreign)
     return (TrialValidity.NOISY_HOST, noise) if noise else (TrialValidity.VALID, "")
 
 
@@ -166,13 +156,6 @@ def _level(run: SocketsRun, side: Literal["before_per_s", "after_per_s"]) -> flo
 def exhausted(window: Window) -> int:
     """Transactions that found every pair of source address and port in use."""
     return sum(run.failures.address_unavailable for run in window.runs)
-
-
-def noise(observed: Mapping[str, float], seconds: float, ticks_per_s: float) -> str:
-    """What the host did to `seconds` that are no window of sockets, by the same limits; empty if nothing."""
-    as_share = 1 / (ticks_per_s * seconds)
-    cpus = _cpus(observed, as_share)
-    return _stolen_from(cpus) or _taken_on(cpus, _foreign(observed, cpus, as_share))
 
 
 def failures(window: Window) -> str:
@@ -212,29 +195,6 @@ def _apart(window: Window) -> str:
 def _unlinked(window: Window) -> str:
     told = ", ".join(f"of {name} for {units.nanoseconds(seconds * 1e9)}" for name, seconds in window.down.items())
     return f"the relay had no link at the port {told}" if told else ""
-
-
-def _stolen(window: Window) -> str:
-    return _stolen_from(window.cpus)
-
-
-def _stolen_from(cpus: Mapping[int, CpuShare]) -> str:
-    worst = max(cpus.items(), key=lambda item: item[1].stolen, default=None)
-    if worst is None or worst[1].stolen <= STOLEN:
-        return ""
-    return f"{units.share(worst[1].stolen)} of the window were stolen from CPU {worst[0]}"
-
-
-def _taken(window: Window) -> str:
-    return _taken_on(window.cpus, window.foreign)
-
-
-def _taken_on(cpus: Mapping[int, CpuShare], foreign: float | None) -> str:
-    if foreign is None or foreign <= FOREIGN:
-        return ""
-    names = ", ".join(map(str, sorted(cpus)))
-    many = "CPUs" if len(cpus) > 1 else "CPU"
-    return f"processes outside the bench took {units.share(foreign)} of one CPU's window on {many} {names}"
 
 
 def _ends(results: Sequence[SocketsResult]) -> Iterator[Thread]:
@@ -282,41 +242,3 @@ def _relay_drops(seen: Mapping[str, float]) -> dict[str, int] | None:
         if key.startswith("host/relay/") and len(parts) == 3 and parts[2] in _RELAY_DROPS:
             found[f"from {parts[0]} to {parts[1]} ({_RELAY_DROPS[parts[2]]})"] = int(seen[key])
     return found or None
-
-
-def _cpus(seen: Mapping[str, float], as_share: float) -> dict[int, CpuShare]:
-    numbers = {
-        int(name.split("/")[2]) for name in seen if name.startswith("host/cpu/") and name.endswith("/busy_ticks")
-    }
-
-    def part(cpu: int, state: str) -> float:
-        return min(1.0, seen.get(f"host/cpu/{cpu}/{state}_ticks", 0) * as_share)
-
-    return {cpu: CpuShare(part(cpu, "busy"), part(cpu, "softirq"), part(cpu, "steal")) for cpu in sorted(numbers)}
-
-
-def _foreign(seen: Mapping[str, float], cpus: Mapping[int, CpuShare], as_share: float) -> float | None:
-    """Busy time of the bench's CPUs that neither its processes nor, where apart, interrupts account for."""
-    own = [
-        ticks
-        for name, ticks in seen.items()
-        if name.startswith("host/process/") and name.endswith("/ticks") and not _elsewhere(name, seen, cpus)
-    ]
-    if not own or not cpus:
-        return None
-    busy = sum(seen[f"host/cpu/{cpu}/busy_ticks"] for cpu in cpus)
-    if seen.get("host/irq_time_separate", 1.0):
-        busy -= sum(seen.get(f"host/cpu/{cpu}/{kind}_ticks", 0) for cpu in cpus for kind in ("irq", "softirq"))
-    return max(0.0, busy - sum(own)) * as_share
-
-
-def _elsewhere(name: str, seen: Mapping[str, float], cpus: Mapping[int, CpuShare]) -> bool:
-    """Whether these are the ticks of a relay on a CPU that was not watched.
-
-    It polls there all the time, which would hide as much work of others on the CPUs that were. Of
-    processes that are not bound to one CPU, nothing like it is known.
-    """
-    if not name.startswith("host/process/relay"):
-        return False
-    bound = {int(cpu) for place, cpu in seen.items() if place.startswith("host/relay/") and place.endswith("/cpu")}
-    return bool(bound) and bound.isdisjoint(cpus)

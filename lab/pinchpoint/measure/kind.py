@@ -1,0 +1,55 @@
+"""What a measure declares, and all that the rest of the lab asks of one."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+
+from pinchpoint.dut.device import Keys
+from pinchpoint.keys.key import Table
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source
+from pinchpoint.measure.standing import Standing
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Measure, Scenario
+
+TWO_PORTS: Final = {"port": 2, "stream": 1}
+TWO_HOSTS: Final = {"host": 2}
+TRIAL_S: Final = 0.25  # around a trial, for estimates: settling, counters read twice, the record synced
+
+Check = Callable[[Source, Values, Mapping[str, Sequence[Element]], Keys], None]
+AnyMeasure = TypeVar("AnyMeasure")
+
+
+def nothing_to_check(*_: object) -> None:
+    """Of a measure each of whose keys can be judged by itself."""
+
+
+@dataclass(frozen=True)
+class MeasureKind:
+    """One value of the key `measure`."""
+
+    made: type[Measure]  # what a scenario says of it
+    finds: str  # for docs/scenario.md
+    table: Callable[[Keys], Table]  # its own, on a device with these keys; the name is that of the stored values, too
+    run: Callable[[Standing], ScenarioResult]
+    expected_s: Callable[[Scenario], float]  # seconds on a bench that stands
+    main: tuple[str, ...]  # metrics, the first most; a name that ends in a space begins the name of several
+    judged_by: str = ""  # the metric by which a budget takes two points for alike; empty: the first of `main`
+    needs: Mapping[str, int] = field(default_factory=lambda: TWO_PORTS)  # array of tables -> at least so many of them
+    check: Check = nothing_to_check  # across keys; notes problems in the source
+    made_of: str = "trial"
+    has_limit: bool = True  # something pinches its number
+
+    @property
+    def name(self) -> str:
+        """The value of `measure`."""
+        return str(self.made.kind)
+
+
+def asked(scenario: Scenario, wanted: type[AnyMeasure]) -> AnyMeasure:
+    """What the scenario says of its measure. Raises InputError where it has another one."""
+    if not isinstance(scenario.measure, wanted):
+        kind = getattr(wanted, "kind", wanted.__name__)
+        raise InputError(f'{scenario.path}: measure = "{scenario.measure.kind}", expected "{kind}"')
+    return scenario.measure

@@ -1,0 +1,39 @@
+"""The measures that there are: the packages of this folder."""
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+
+from pinchpoint.measure.kind import MeasureKind
+from pinchpoint.model.scenario import Scenario
+
+DEFAULT = "rates"
+
+
+def measures() -> tuple[MeasureKind, ...]:
+    """Every value of `measure`, in the order of the folders."""
+    return tuple(_by_name().values())
+
+
+def find(name: str) -> MeasureKind | None:
+    """The measure of that name; None if there is none, as in a run of another release."""
+    return _by_name().get(name)
+
+
+def measure(name: str) -> MeasureKind:
+    """The measure of that name, which there must be."""
+    return _by_name()[name]
+
+
+def measure_of(scenario: Scenario) -> MeasureKind:
+    """The scenario's own."""
+    return measure(scenario.measure.kind)
+
+
+@cache
+def _by_name() -> Mapping[str, MeasureKind]:
+    folders = [found.name for found in pkgutil.iter_modules([str(Path(__file__).parent)]) if found.ispkg]
+    every = [one for name in sorted(folders) for one in import_module(f"pinchpoint.measure.{name}").MEASURES]
+    return {one.name: one for one in every}
