@@ -259,6 +259,15 @@ def test_no_sentence_drives_logic(part):
         assert list(reads_sentences(path.read_text())) == [], path.name
 
 
+def test_no_measure_but_the_search_for_rates_is_known_outside_its_own_folder():
+    measures = {path.parent.name for path in (PACKAGE / "measure").glob("*/__init__.py")} - {"rates"}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        own = path.parent.name if path.parent.parent == PACKAGE / "measure" else ""
+        for name in imports_of(path.read_text()):
+            others = [name.startswith(f"pinchpoint.measure.{one}") for one in measures - {own}]
+            assert not any(others), f"{path.relative_to(PACKAGE)} imports {name}"
+
+
 PRODUCT = re.compile(r"\bovs|openvswitch|nftables|testpmd", re.IGNORECASE)
 
 

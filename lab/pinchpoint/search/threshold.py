@@ -88,8 +88,8 @@ class _Goal:
         width = self._search.relative_width
         if low_fps >= (1 - width) * top_fps:
             return True
-        if high_fps - low_fps > 2 * width * high_fps:
-            return False  # of a threshold that does not move now, the level is known at least as well as its median
+        if high_fps - low_fps > 2 * width * high_fps or self.track.moved > 2 * width:
+            return False  # what is seen of the level at once is no wider than the median's interval and the band
         known = self.track.over_time()
         return max(known.width, known.spread) <= ENOUGH * width
 

@@ -183,6 +183,11 @@ class Track:
         """Probability on either side of an interval."""
         return self._tail
 
+    @property
+    def moved(self) -> float:
+        """How far apart the levels met so far are, relative: 5 and 95 % of them. Cheap, and some trials old."""
+        return self._spread
+
     def over_time(self) -> OverTime:
         """The threshold's distribution over the time of the trials, which are one at least."""
         paths = self._paths(PATHS)
