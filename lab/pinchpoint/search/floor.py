@@ -84,10 +84,13 @@ class Floor:
     def _is_constant(self, trials: Sequence[Trial]) -> bool:
         """Whether one share of the frames is lost at half, well above it and, as far as can be seen, at a tenth.
 
-        Where there is no trial well above, a tenth stands for it.
+        Where there is no trial well above, a tenth stands for it. Without a trial at a tenth that would show the
+        share, it may as well be that the DUT has become slower than half of the estimate.
         """
         at_half, at_low, above = _near(trials, self._half), _near(trials, self._low), self._above_half(trials)
-        unseen = _pooled(at_half) * sum(trial.offered for trial in at_low) > UNLIKELY and not _pooled(at_low)
+        of_one = fmean(trial.offered for trial in at_half) * LOW_SHARE / HALF_SHARE
+        would_show = _pooled(at_half) * (sum(trial.offered for trial in at_low) or of_one) > UNLIKELY
+        unseen = would_show and not _pooled(at_low)
         return not unseen and bool(above or _pooled(at_low)) and _is_alike(at_half, above or at_low)
 
     def _is_open(self, trials: Sequence[Trial], load_fps: float, doubts: Doubts) -> bool:

@@ -75,6 +75,13 @@ def test_one_constant_share_lost_at_half_and_well_above_is_lost_at_any_load():
     assert lost.load_fps == HALF
 
 
+def test_a_device_that_becomes_slower_than_half_as_the_search_ends_does_not_lose_at_any_load():
+    fallen = ((HALF, ".....xxxxxxx"), (0.8e6, "xxxx"))
+    assert found(*fallen, is_over=True) is None, "a tenth, where the same share would show, was not tried"
+    assert found(*fallen, (LOW, "."), is_over=True) is None
+    assert found(*fallen, (LOW, "x"), is_over=True) is not None
+
+
 def test_a_load_at_which_as_many_trials_lose_as_do_not_does_not_take_the_whole_search():
     undecided = ("x." * MOST_TRIALS)[: MOST_TRIALS - 1]
     assert wanted((HALF, undecided)) == HALF
