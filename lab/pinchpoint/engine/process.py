@@ -255,7 +255,8 @@ class ProcessInstrument(EngineProcess):
         timeout_s += protocol.LONGEST_DRAIN * request.drain_s
         progress = _pass_over if heard is None else _to(heard)
         self._held = tuple(pid for group in (request.slices and request.slices.hold) or () for pid in group)
-        result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
+        with session_preferred():
+            result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
         self._held = ()  # the engine has continued them
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")

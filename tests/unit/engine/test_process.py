@@ -14,6 +14,8 @@ from support import stream
 from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import Slices, TrialRequest
 from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import HIGHEST, preferred, session_nice
 from pinchpoint.model.errors import EngineError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
 
@@ -50,6 +52,20 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
     assert result.probe_occupied_ns == {0: 310000, 1: 305000}
     assert result.ipc == {0: (3.4, 3.4), 1: (3.41, 2.12)}
     assert (result.completed, result.reason) == (True, None)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a session")
+def test_the_labs_session_comes_first_while_a_trial_runs_and_not_after():
+    before, during = session_nice(LOCAL, os.getpid()), []
+    if before is None:
+        pytest.skip("this kernel does not weigh sessions (sched_autogroup_enabled)")
+    engine = instrument(scripted(HELLO, OPENED, f"{SAMPLE}\n{RESULT}"))
+    engine.open()
+    with preferred():
+        engine.run(REQUEST, lambda sample: during.append(session_nice(LOCAL, os.getpid())))
+    engine.close()
+    assert during == [HIGHEST]
+    assert session_nice(LOCAL, os.getpid()) == before
 
 
 def test_samples_reach_whoever_listens():
