@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from pinchpoint.engine.instrument import EngineResult
-from pinchpoint.model.hops import PORT, DropCounter, HopGraph, Party, Place
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.trial import Drop, Hop, Ledger
 
 Seen = Mapping[str, float]
@@ -46,16 +46,29 @@ def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
         # The engine had no buffer to write the frame into: no ring was asked to take it.
         unbuffered = min(port.refused, port.stats.get(_NO_BUFFERS, 0))
         if unbuffered:
-            drops.append(_engine_drop("engine out of buffers for {port}", port.name, unbuffered, _NO_BUFFERS))
+            drops.append(
+                _engine_drop(
+                    "engine out of buffers for {port}", port.name, unbuffered, _NO_BUFFERS, kind=DropKind.BUFFERS
+                )
+            )
         if port.refused > unbuffered:
             what = graph.refused
-            drops.append(_engine_drop(what.reason, port.name, port.refused - unbuffered, "refused", what.party))
+            drops.append(
+                _engine_drop(what.reason, port.name, port.refused - unbuffered, "refused", what.party, what.kind)
+            )
     offered = sum(stream.offered for stream in engine.streams)
     return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), tuple(drops))
 
 
-def _engine_drop(reason: str, port: str, frames: int, counter: str, party: Party = Party.ENGINE) -> Drop:
-    return Drop(reason.format(port=port), frames, f"engine: {counter}", str(party), reason, port)
+def _engine_drop(
+    reason: str,
+    port: str,
+    frames: int,
+    counter: str,
+    party: Party = Party.ENGINE,
+    kind: DropKind = DropKind.TRANSMIT_RING,
+) -> Drop:
+    return Drop(reason.format(port=port), frames, f"engine: {counter}", str(party), reason, port, kind)
 
 
 def _engine_receive(engine: EngineResult, received: int) -> Hop:
@@ -66,7 +79,7 @@ def _engine_receive(engine: EngineResult, received: int) -> Hop:
     ]
     corrupt = sum(stream.corrupt or 0 for stream in engine.streams)
     if corrupt:
-        drops.append(_engine_drop("arrived corrupt", "", corrupt, "corrupt", Party.DUT))
+        drops.append(_engine_drop("arrived corrupt", "", corrupt, "corrupt", Party.DUT, DropKind.MALFORMED))
     arrived = sum(port.received for port in engine.ports)
     missed = sum(port.rx_missed or 0 for port in engine.ports)
     return Hop("engine receives", arrived + missed, received, tuple(drops))
@@ -79,7 +92,10 @@ def _hop(place: Place, seen: Seen, ports: Sequence[str]) -> Hop:
         rest = total - sum(drop.frames for drop in drops)
         if rest > 0:
             counter = place.rest.counter.replace(PORT, "*")
-            drops.append(Drop(place.rest.reason, int(rest), counter, str(place.rest.party), place.rest.reason))
+            rest_of = place.rest
+            drops.append(
+                Drop(rest_of.reason, int(rest), counter, str(rest_of.party), rest_of.reason, kind=rest_of.kind)
+            )
     return Hop(place.name, _sum(place.entered, seen, ports), _sum(place.left, seen, ports), tuple(drops))
 
 
@@ -95,7 +111,7 @@ def _drops(counters: Sequence[DropCounter], seen: Seen, ports: Sequence[str]) ->
             if frames > 0:
                 words = {"port": port, "counter": name.rpartition("/")[2].replace("_", " ")}
                 reason = one.reason.replace("{counter}", words["counter"])
-                yield Drop(reason.format(**words), int(frames), name, str(one.party), reason, port)
+                yield Drop(reason.format(**words), int(frames), name, str(one.party), reason, port, one.kind)
 
 
 def _sum(counters: Sequence[str], seen: Seen, ports: Sequence[str]) -> int | None:

@@ -12,7 +12,10 @@ from dataclasses import dataclass, replace
 
 from pinchpoint.account import facts, unexplained
 from pinchpoint.account.workers import receivers
+from pinchpoint.causes import signs
+from pinchpoint.causes.likely import likely
 from pinchpoint.model import units
+from pinchpoint.model.causes import Suspicion
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
 
@@ -22,12 +25,18 @@ NEAR_LIMIT = 1.1  # losing trials up to this multiple of the failed bound are ev
 
 
 def verdict(
-    rate: Rate, trials: Sequence[Trial], ring: int, neighbour: str = "", unexplained_ratio: float = 1.0
+    rate: Rate,
+    trials: Sequence[Trial],
+    ring: int,
+    neighbour: str = "",
+    unexplained_ratio: float = 1.0,
+    own: signs.Own = signs.no_own,
 ) -> Verdict:
     """What limited `rate`, a search's NDR, judged from that search's trials.
 
     `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed;
-    `unexplained_ratio` is the share of the offered frames that may be lost without a name.
+    `unexplained_ratio` is the share of the offered frames that may be lost without a name; `own` reads the device's
+    own counters.
     """
     if rate.status is RateStatus.AT_LEAST:
         return _not_reached(rate, trials)
@@ -38,7 +47,16 @@ def verdict(
     losing = _losing(rate, trials)
     if not losing:
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
-    return _from_losses(losing, trials, ring)
+    found = _from_losses(losing, trials, ring)
+    suspicions = likely(signs.of_trials(losing, ring, own, rate.lapse))
+    return replace(found, suspicions=suspicions, headline=_with_cause(found, suspicions))
+
+
+def _with_cause(found: Verdict, suspicions: Sequence[Suspicion]) -> str:
+    """The headline with the likeliest cause, where there is one that the headline does not name already."""
+    if not suspicions or found.limit is Limit.UNEXPLAINED:
+        return found.headline
+    return f"{found.headline}; likely: {suspicions[0].title} ({'; '.join(suspicions[0].evidence)})"
 
 
 def _unexplained(trials: Sequence[Trial], limit: float) -> Verdict:

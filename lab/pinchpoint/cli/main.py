@@ -9,6 +9,7 @@ import click
 from pinchpoint import __version__
 from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.compare import compare
+from pinchpoint.cli.explain import explain
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
@@ -53,7 +54,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, pilot, check, show, report, trend, ceiling, doctor, clean):
+for command in (run, study, compare, explain, pilot, check, show, report, trend, ceiling, doctor, clean):
     cli.add_command(command)
 
 

@@ -31,6 +31,7 @@ class Program:
     study: Study | None = None
     budget_s: float | None = None
     comparison: ComparisonRequest | None = None  # of the two sweeps there are
+    explains: bool = False  # its one sweep is of counter-experiments
 
     @property
     def plain(self) -> bool:

@@ -138,6 +138,7 @@ def conduct(wanted: Program, how: How) -> int:
                 wanted.study,
                 wanted.budget_s,
                 wanted.comparison,
+                wanted.explains,
             )
         )
         interrupted = _measure(wanted.units, folder, how)

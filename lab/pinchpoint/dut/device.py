@@ -29,6 +29,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
@@ -369,6 +370,12 @@ class Device(Protocol):
     def handled(self, seen: Seen) -> int | None:
         """Frames that it handled, where no thread of it counts them; None: not known."""
 
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """What its own counters say of one trial's causes, beside drops and the threads' load."""
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """The counter-experiments that only it can make, each as the scenario changed in one respect."""
+
 
 @dataclass(frozen=True)
 class Defaults:
@@ -423,3 +430,11 @@ class Defaults:
     def handled(self, seen: Seen) -> int | None:
         """Not known."""
         return None
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """None."""
+        return {}
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """None."""
+        return {}

@@ -21,7 +21,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
-from pinchpoint.model.hops import DropCounter, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
@@ -39,7 +39,7 @@ CPUS = Key(
 RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
 SETTLES = ("host/link/",)
 _MEASURED = "host/softirq_time_measured"
-REFUSED = Refused("backlog of {port} full", Party.DUT)
+REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 """Sending over veth runs the receive path as far as the backlog: a send that fails has found that full."""
 
 # The interface's own rx_dropped holds what its backlog refused (which the engine also knows as refused) and frames
@@ -49,7 +49,7 @@ SEND = Place(
     "veth to the engine",
     (SENT, "host/link/dut/{port}/tx_dropped"),
     ("host/link/engine/{port}/rx_packets",),
-    (DropCounter("host/link/dut/{port}/tx_dropped", "backlog behind {port} full", Party.DUT),),
+    (DropCounter("host/link/dut/{port}/tx_dropped", "backlog behind {port} full", Party.DUT, DropKind.KERNEL_QUEUE),),
 )
 
 

@@ -13,6 +13,23 @@ class Party(StrEnum):
     ENGINE = "engine"  # the generator
 
 
+class DropKind(StrEnum):
+    """What was short, or said so: the same word whatever a device calls its counter."""
+
+    RECEIVE_RING = "receive ring"  # before the device's thread
+    TRANSMIT_RING = "transmit ring"  # behind it, before whoever receives
+    KERNEL_QUEUE = "kernel queue"  # a backlog or a socket's buffer
+    BUFFERS = "packet buffers"
+    UPCALLS = "upcalls"
+    TRACKING = "connection tracking"
+    MTU = "MTU"
+    POLICER = "policer"
+    METER = "meter"
+    RULE = "rule"
+    MALFORMED = "malformed frame"
+    OTHER = "other"
+
+
 PORT = "{port}"
 """In a counter's name: runs over the ports of the bench that send or receive."""
 
@@ -24,6 +41,7 @@ class DropCounter:
     counter: str
     reason: str  # `{port}` as in `counter`, `{counter}` the last part of the counter's name in words
     party: Party
+    kind: DropKind = DropKind.OTHER
 
 
 @dataclass(frozen=True)
@@ -43,6 +61,7 @@ class Refused:
 
     reason: str  # `{port}` as in counters
     party: Party
+    kind: DropKind = DropKind.RECEIVE_RING
 
 
 @dataclass(frozen=True)

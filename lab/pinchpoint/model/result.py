@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model.causes import Explanation, Suspicion
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
@@ -169,6 +170,7 @@ class Verdict:
     evidence: tuple[str, ...]  # each a sentence with its figures
     ruled_out: tuple[str, ...]
     trial_ids: tuple[str, ...]  # the trials it rests on
+    suspicions: tuple[Suspicion, ...] = ()  # causes whose signature fits, the one that explains most first
 
 
 @dataclass(frozen=True)
@@ -242,6 +244,7 @@ class RunResult:
     scenarios: tuple[ScenarioResult, ...]
     curves: tuple[Curve, ...] = ()  # one for each group that sweeps
     findings: tuple[Finding, ...] = ()  # of a study
+    explanation: Explanation | None = None  # of a run that explains a rate
 
 
 @dataclass(frozen=True)
@@ -261,4 +264,5 @@ class RunInfo:
     study: Study | None = None
     budget_s: float | None = None  # what the run may take; None: as long as it needs
     comparison: ComparisonRequest | None = None  # two groups measured in turns, A B B A
+    explains: bool = False  # the points are counter-experiments on the first one
     ceilings: Mapping[str, tuple[Ceiling, ...]] = field(default_factory=dict)  # scenario -> those its search began with

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pinchpoint.model.hops import DropKind
+
 
 class TrialValidity(StrEnum):
     """Whether the account of a trial can be used."""
@@ -38,6 +40,7 @@ class Drop:
     limits: str  # who could not keep up: "dut", "engine" or "host"; or the "rules" that say so
     reason: str = ""  # `name` for any port, with `{port}` in its place; empty in runs before it was recorded
     port: str = ""  # of the DUT, at which they were dropped; empty: at none, or in runs before it was recorded
+    kind: DropKind = DropKind.OTHER  # also in runs before it was recorded
 
 
 @dataclass(frozen=True)

@@ -47,6 +47,8 @@ def _study(view: RunView) -> list[str]:
         parts.append(f"**{_plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
     if view.findings:
         parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{_plain(one.text)}" for one in view.findings))
+    if view.why:
+        parts.append("\n".join(f"- {_plain(one.sentence)}" for one in view.why.branches))
     return parts + list(map(_curve, view.curves))
 
 

@@ -20,6 +20,7 @@ from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table
 from pinchpoint.report.view import ScenarioView, run_view
+from pinchpoint.report.why import WhyView
 
 _STYLES: Final[Mapping[str, str]] = {
     "found": "bold", "at_least": "yellow", "below": "yellow", "below_minimum": "yellow", "between": "yellow",
@@ -42,6 +43,8 @@ def render_table(result: RunResult) -> Group:
         parts += _curve(curve)
     if view.findings:
         parts.append(_below(map(_finding, view.findings)))
+    if view.why is not None:
+        parts.append(_why(view.why))
     rates = [one for one in view.plain if one.result and one.result.measure == "rates"]
     others = [one for one in view.plain if one.result and one.result.measure != "rates"]
     if rates or not (others or view.curves):
@@ -51,6 +54,18 @@ def render_table(result: RunResult) -> Group:
     if not view.finished:
         parts.append(Text("\nunfinished: the run was interrupted; continue it with --resume"))
     return Group(*parts)
+
+
+def _why(view: WhyView) -> RenderableType:
+    """The tree of causes, a line a branch, what to do below a confirmed one."""
+    lines = list[Text]()
+    for one in view.branches:
+        style = {"confirmed": "green bold", "excluded": "dim"}.get(one.standing, "yellow")
+        explains = f", {one.explains}" if one.explains else ""
+        lines.append(Text.assemble((f"{one.standing}: ", style), (one.title, "bold"), f"{explains}. {one.tried}"))
+        lines += [Text(f"  {sentence}", style="dim") for sentence in one.evidence]
+        lines += [Text(f"  what to do: {one.mend}")] if one.mend else []
+    return _below([*lines, *map(Text, view.costs)])
 
 
 def draw(table: Table, columns: Sequence[Column] | None = None, wraps: bool = True) -> Drawn:

@@ -13,6 +13,7 @@ from pinchpoint.report.curve_views import CurveView, curve_views
 from pinchpoint.report.metric_views import MeasurementsView, MetricsView, measurements_view, metrics_view
 from pinchpoint.report.path import PathView, paths
 from pinchpoint.report.rate_views import RateView, rate_view
+from pinchpoint.report.why import WhyView, why_view
 
 # From this many trials on, units of a sweep keep only the trials near their rates, and one path.
 MANY_TRIALS: Final = 1500
@@ -67,6 +68,7 @@ class RunView:
     curves: tuple[CurveView, ...]
     scenarios: tuple[ScenarioView, ...]
     method: str  # how much was measured, and how
+    why: WhyView | None  # the tree of causes; None unless the run explains a rate
     versions: Mapping[str, str]
     host: Mapping[str, str]
 
@@ -101,6 +103,7 @@ def run_view(
         curves=curve_views(result.curves, info.study if info else None),
         scenarios=_scenarios(result, info, trials, measurements),
         method=words.method(result),
+        why=why_view(result.explanation),
         versions=info.versions if info else {},
         host=info.host if info else {},
     )

@@ -190,7 +190,8 @@ def pinched_by(result: ScenarioResult) -> str:
         return OUTCOMES[result.outcome]
     if result.verdict is None:
         return NOT_DIAGNOSED if _has_limit(result) else ""
-    return LIMITS[result.verdict.limit]
+    suspicions = result.verdict.suspicions
+    return LIMITS[result.verdict.limit] + (f": {suspicions[0].cause}" if suspicions else "")
 
 
 def verdict_sentence(result: ScenarioResult) -> str:

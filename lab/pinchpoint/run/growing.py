@@ -16,6 +16,7 @@ from pinchpoint.measure.standing import Record, Stoppable
 from pinchpoint.model.result import Ceiling, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Curve
+from pinchpoint.run import explaining
 from pinchpoint.run.same import require_same_programs
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
@@ -113,7 +114,8 @@ class Growing:
                 (self._curves[sweep.group],) = curves([sweep], found)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
         told = findings(self.info.study, drawn) if self.info.study else ()
-        return RunResult(SCHEMA, self._folder.run_id, len(found) == len(self._units), found, drawn, told)
+        why = explaining.explained(self._units, self._done) if self.info.explains else None
+        return RunResult(SCHEMA, self._folder.run_id, len(found) == len(self._units), found, drawn, told, why)
 
 
 class _Pace:

@@ -28,6 +28,7 @@ from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.model.trial import Trial
+from pinchpoint.run import explaining
 from pinchpoint.run.budget import Budget
 from pinchpoint.run.estimate import Forecast
 from pinchpoint.run.growing import Clock, Growing, RunContext
@@ -51,6 +52,7 @@ def describe_run(
     study: Study | None = None,
     budget_s: float | None = None,
     comparison: ComparisonRequest | None = None,
+    explains: bool = False,
 ) -> RunInfo:
     """What `run.json` says before the first scenario starts.
 
@@ -66,6 +68,7 @@ def describe_run(
         study=study,
         budget_s=budget_s,
         comparison=comparison,
+        explains=explains,
         sources=dict(sources),
         plans={},
         versions=facts.versions(),
@@ -152,6 +155,8 @@ class _Run:
     def _left_out(self, unit: Scenario) -> ScenarioResult | None:
         """The result of a unit for which there is no need or no time."""
         reason = self._alike.get(unit.name, "")
+        if not reason and self._files.info.explains:
+            reason = explaining.left_out(unit, self._units, self._done)
         if not reason and self._budget is not None:
             spent_s = sum(found.wall_s for found in self._done.values())
             reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)

@@ -21,7 +21,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
-from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
@@ -202,13 +202,15 @@ _ROUTES = Place(
     (softirq.RECEIVED,),
     (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
     (
-        DropCounter("nft/counter/drop*", "{counter}", Party.RULES),
-        DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES),
-        DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES),
-        DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES),
-        DropCounter("host/ip/FragFails", "too long for the port", Party.RULES),
-        DropCounter("host/conntrack/drop", "connection tracking refused the frame: table full", Party.DUT),
-        DropCounter("host/conntrack/insert_failed", "connection not inserted", Party.DUT),
+        DropCounter("nft/counter/drop*", "{counter}", Party.RULES, DropKind.RULE),
+        DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
+        DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
+        DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
+        DropCounter("host/ip/FragFails", "too long for the port", Party.RULES, DropKind.MTU),
+        DropCounter(
+            "host/conntrack/drop", "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING
+        ),
+        DropCounter("host/conntrack/insert_failed", "connection not inserted", Party.DUT, DropKind.TRACKING),
         DropCounter("host/ip/InDiscards", "discarded on receive", Party.DUT),
         DropCounter("host/ip/OutDiscards", "discarded on transmit", Party.DUT),
     ),

@@ -51,6 +51,7 @@ class PmdThreads(_ControlCollector):
         perf = self._control.call("dpif-netdev/pmd-perf-show", "-nh")
         for thread, values in ovs_text.thread_counters(perf).items():
             counters |= {f"ovs/perf/{thread}/{name}": value for name, value in values.items()}
+        counters |= {f"ovs/perf/{thread}/upcall_us": spent for thread, spent in ovs_text.upcall_time_us(perf).items()}
         return Snapshot(at_s, counters, gauges)
 
 

@@ -9,7 +9,7 @@ from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
 from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import hops, load, metrics, needs, reading
+from pinchpoint.dut.ovs import experiments, hops, load, metrics, needs, reading, signs
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
 from pinchpoint.dut.ovs.live import OvsLive
@@ -22,6 +22,7 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
@@ -157,6 +158,14 @@ class OvsDevice(Defaults):
     def handled(self, seen: Seen) -> int | None:
         """Its datapath's lookups."""
         return metrics.handled(seen)
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """Subtables, upcalls, limits and contention."""
+        return signs.signs(seen)
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """Other rules, and limits out of reach."""
+        return experiments.experiments(scenario)
 
 
 def _repinned(port: Port, now: Mapping[str, str]) -> Port:

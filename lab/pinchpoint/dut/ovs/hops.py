@@ -4,7 +4,7 @@ Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom
 """
 
 from pinchpoint.dut.ovs.spec import Datapath
-from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
 _SENT, _SEND_DROPPED = "ovs/port/{port}/tx_pkts", "ovs/port/{port}/tx_drop"
@@ -15,43 +15,57 @@ _VETH = Place(
     "veth",
     ("host/link/engine/{port}/tx_packets",),
     ("host/link/dut/{port}/rx_packets",),
-    (DropCounter("host/link/engine/{port}/tx_dropped", "veth of {port} dropped", Party.HOST),),
+    (DropCounter("host/link/engine/{port}/tx_dropped", "veth of {port} dropped", Party.HOST, DropKind.KERNEL_QUEUE),),
 )
 # netdev-dpdk's rx_dropped already contains rx_missed_errors: it is read once, as rx_drop.
 _RECEIVE = Place(
     "switch receives",
     (_RECEIVED, _RECEIVE_DROPPED),
     (_RECEIVED,),
-    (DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT),),
+    (DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),),
 )
 _READ_DROPS = {
     Datapath.AF_PACKET: (
-        DropCounter(_LINK_DROPPED, "kernel dropped towards {port}", Party.HOST),
-        DropCounter("host/socket/{port}/drops", "packet socket of {port} full", Party.DUT),
+        DropCounter(_LINK_DROPPED, "kernel dropped towards {port}", Party.HOST, DropKind.KERNEL_QUEUE),
+        DropCounter("host/socket/{port}/drops", "packet socket of {port} full", Party.DUT, DropKind.RECEIVE_RING),
     ),
     # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
-    Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT),),
+    Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT, DropKind.RECEIVE_RING),),
     # The kernel is the device: its receive path is the device's.
-    Datapath.KERNEL: (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT),),
+    Datapath.KERNEL: (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.KERNEL_QUEUE),),
 }
 # The switch followed its rules. Other drop_action_ counters are of rules that it could not follow.
 _DATAPATH_DROPS = (
-    DropCounter("ovs/coverage/drop_action_of_pipeline", "{counter}", Party.RULES),
-    DropCounter("ovs/coverage/datapath_drop_meter", "{counter}", Party.RULES),
+    DropCounter("ovs/coverage/drop_action_of_pipeline", "{counter}", Party.RULES, DropKind.RULE),
+    DropCounter("ovs/coverage/datapath_drop_meter", "{counter}", Party.RULES, DropKind.METER),
+    DropCounter("ovs/coverage/datapath_drop_upcall_error", "{counter}", Party.DUT, DropKind.UPCALLS),
+    DropCounter("ovs/coverage/datapath_drop_lock_error", "{counter}", Party.DUT, DropKind.UPCALLS),
+    DropCounter("ovs/coverage/datapath_drop_rx_invalid_packet", "{counter}", Party.DUT, DropKind.MALFORMED),
     DropCounter("ovs/coverage/datapath_drop_*", "{counter}", Party.DUT),
     DropCounter("ovs/coverage/drop_action_*", "{counter}", Party.DUT),
 )
 # The kernel's datapath hands a frame that no flow takes to the switch; one that finds the queue full is lost.
-_UPCALLS_LOST = DropCounter("ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT)
+_UPCALLS_LOST = DropCounter(
+    "ovs/lookups/lost", "upcalls lost: the switch's queue was full", Party.DUT, DropKind.UPCALLS
+)
 _TRANSMIT = Place(
     "switch sends",
     (_SENT, _SEND_DROPPED),
     (_SENT,),
     (
-        DropCounter("ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE),
-        DropCounter("ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT),
-        DropCounter("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES),
-        DropCounter("ovs/port/{port}/ovs_tx_invalid_hwol_drops", "offload flags refused by {port}", Party.DUT),
+        DropCounter(
+            "ovs/port/{port}/ovs_tx_failure_drops", "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING
+        ),
+        DropCounter(
+            "ovs/port/{port}/ovs_tx_mtu_exceeded_drops", "larger than the MTU of {port}", Party.DUT, DropKind.MTU
+        ),
+        DropCounter("ovs/port/{port}/ovs_tx_qos_drops", "QoS policy of {port}", Party.RULES, DropKind.POLICER),
+        DropCounter(
+            "ovs/port/{port}/ovs_tx_invalid_hwol_drops",
+            "offload flags refused by {port}",
+            Party.DUT,
+            DropKind.MALFORMED,
+        ),
     ),
     DropCounter(_SEND_DROPPED, "dropped on transmit, reason not counted", Party.DUT),
 )
@@ -68,12 +82,12 @@ def graph(datapath: Datapath, nics: bool) -> HopGraph:
         return HopGraph(_refused(nics), (_RECEIVE, middle, _TRANSMIT), _SETTLES)
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
-    taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST)
+    taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
     return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
 
 
 def _refused(nics: bool) -> Refused:
     # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's limit.
     if nics:
-        return Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE)
+        return Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
     return Refused("receive ring of {port} full", Party.DUT)

@@ -15,6 +15,7 @@ _PORT = re.compile(r"^\s*port\s+(\S+?):\s")
 _PORT_VALUE = re.compile(r"(\w+)=(\d{1,19})\b(?!\.)")
 _RXQ = re.compile(r"^\s+port: (\S+)\s+queue-id:\s*(\d+)\s+\((enabled|disabled)\)\s+pmd usage:\s*(\d+|NOT AVAIL)")
 _SUBTABLES = re.compile(r"^\s*avg\. subtable lookups per megaflow hit:\s+(\d{1,9}\.\d{1,9})\s*$")
+_UPCALL_TIME = re.compile(r"^\s*-?\s*Upcalls:\s+(\d{1,19})\s+\([^,]*,\s*(\d{1,9}(?:\.\d{1,9})?) us/upcall\)")
 _LOOKUPS = re.compile(r"lookups: hit:(\d{1,19}) missed:(\d{1,19}) lost:(\d{1,19})")
 _FLOWS = re.compile(r"^\s+flows: (\d{1,19})\s*$", re.MULTILINE)
 _UPCALL_FLOWS = re.compile(r"flows\s*: \(current (\d{1,19})\) \(avg \d+\) \(max \d+\) \(limit (\d{1,19})\)")
@@ -58,6 +59,15 @@ def subtable_lookups(text: str) -> dict[str, int]:
         if found := _SUBTABLES.match(line):
             lookups[thread] = round(float(found[1]) * hits.get(thread, 0))
     return lookups
+
+
+def upcall_time_us(text: str) -> dict[str, int]:
+    """`pmd-perf-show`: thread -> microseconds that it spent in upcalls since its start.
+
+    The average that is printed (one decimal) times the upcalls.
+    """
+    found = ((thread, _UPCALL_TIME.match(line)) for thread, line in _by_thread(text))
+    return {thread: round(int(line[1]) * float(line[2])) for thread, line in found if line}
 
 
 def receive_queues(text: str) -> dict[tuple[str, str, int], tuple[bool, int | None]]:

@@ -28,7 +28,7 @@ from pinchpoint.dut.reference.account import Ports
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
-from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
@@ -201,19 +201,19 @@ class ReferenceDevice(Defaults):
     def graph(self, scenario: Scenario) -> HopGraph:
         """Its places."""
 
-        def drop(counter: str, reason: str, party: Party) -> DropCounter:
-            return DropCounter(_PORT + counter, reason, party)
+        def drop(counter: str, reason: str, party: Party, kind: DropKind = DropKind.OTHER) -> DropCounter:
+            return DropCounter(_PORT + counter, reason, party, kind)
 
         came, accepted, queued, forwarded, sent = (
             (_PORT + counter,) for counter in ("received", "accepted", "queued", "forwarded", "sent")
         )
         lost = drop("rx", "lost behind the ring of {port}", Party.DUT)
-        too_long = drop("too_long", "too long for the port opposite {port}", Party.RULES)
-        ring = drop("ring", "ring of the device behind {port} full", Party.DUT)
+        too_long = drop("too_long", "too long for the port opposite {port}", Party.RULES, DropKind.MTU)
+        ring = drop("ring", "ring of the device behind {port} full", Party.DUT, DropKind.RECEIVE_RING)
         table = drop("table", "lost in the table behind {port}", Party.DUT)
-        rules = drop("rules", "dropped by a rule behind {port}", Party.RULES)
+        rules = drop("rules", "dropped by a rule behind {port}", Party.RULES, DropKind.RULE)
         unsent = drop("tx", "lost before {port}", Party.DUT)
-        full = drop("full", "transmit ring of {port} full", Party.ENGINE)
+        full = drop("full", "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
         return HopGraph(
             Refused("receive ring of {port} full", Party.DUT),
             (

@@ -30,7 +30,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 
@@ -190,11 +190,14 @@ class TestpmdDevice(Defaults):
         port = "testpmd/port/{port}/"
         came, sent, refused = (port + counter for counter in ("ipackets", "opackets", "refused"))
         drops = tuple(
-            DropCounter(port + counter, reason, Party.DUT)
-            for counter, reason in (("imissed", "testpmd missed on {port}"), ("ierrors", "receive errors of {port}"))
+            DropCounter(port + counter, reason, Party.DUT, kind)
+            for counter, reason, kind in (
+                ("imissed", "testpmd missed on {port}", DropKind.RECEIVE_RING),
+                ("ierrors", "receive errors of {port}", DropKind.MALFORMED),
+            )
         )
         receives = Place("testpmd receives", (came, *(drop.counter for drop in drops)), (came,), drops)
-        ring = DropCounter(refused, "transmit ring of {port} full", Party.ENGINE)
+        ring = DropCounter(refused, "transmit ring of {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
         return HopGraph(
             Refused("receive ring of {port} full", Party.DUT),
             (

@@ -21,7 +21,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.hops import DropCounter, HopGraph, Party, Place, Refused
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
@@ -190,14 +190,19 @@ class WireDevice(Defaults):
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""
         if not scenario.dut.polls:
-            return HopGraph(Refused("socket of {port} took no more", Party.HOST), ())
+            return HopGraph(Refused("socket of {port} took no more", Party.HOST, DropKind.KERNEL_QUEUE), ())
         relay = Place(
             "relay",
             (_RELAYED,),
             (_CARRIED,),
             (
-                DropCounter("host/relay/*/*/dropped", "the relay's receiving port took no more", Party.ENGINE),
-                DropCounter("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES),
+                DropCounter(
+                    "host/relay/*/*/dropped",
+                    "the relay's receiving port took no more",
+                    Party.ENGINE,
+                    DropKind.TRANSMIT_RING,
+                ),
+                DropCounter("host/relay/*/*/too_long", "too long for the relay's port", Party.RULES, DropKind.MTU),
             ),
         )
         return HopGraph(Refused("receive ring of {port} full", Party.ENGINE), (relay,), ("host/relay/",))

@@ -147,5 +147,5 @@ def _summary(
 
 
 def _verdict(rate: Rate, curve: Sequence[Trial], scenario: Scenario) -> Verdict:
-    ring = scenario.smallest_ring
-    return verdict(rate, curve, ring, unexplained_ratio=scenario.validity.unexplained_ratio)
+    limit = scenario.validity.unexplained_ratio
+    return verdict(rate, curve, scenario.smallest_ring, unexplained_ratio=limit, own=device_of(scenario).signs)

@@ -180,6 +180,7 @@ def _summary(
             ring=scenario.smallest_ring,
             neighbour=of_trials(searched).sentence,
             unexplained_ratio=scenario.validity.unexplained_ratio,
+            own=device_of(scenario).signs,
         ),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),

@@ -1,0 +1,244 @@
+"""The causes that the lab knows, one row each. A newcomer adds a row, and nothing else.
+
+A signature makes a cause likely; only its counter-experiment confirms it. docs/causes.md comes from these rows.
+"""
+
+from typing import Final
+
+from pinchpoint.causes.signature import Any, Cause, Is, Lost, excess_of, lost, product, share_of
+from pinchpoint.model.causes import Experiment, Sign
+from pinchpoint.model.hops import DropKind
+
+SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
+HEADROOM: Final = Is(Sign.BUSY, below=0.95)
+NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
+MOST: Final = 0.5
+
+_RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
+_LOST_IN_FRONT = Lost(_RECEIVE, MOST)
+
+CATALOGUE: Final[tuple[Cause, ...]] = (
+    Cause(
+        "rule-drop",
+        "a rule that drops",
+        (Lost((DropKind.RULE,), NOTABLE),),
+        lost(DropKind.RULE),
+        "find the rule by its counter (ovs-ofctl dump-flows, nft list ruleset) and let the frames pass",
+        Experiment.PLAIN,
+        "no frame is dropped by a rule, and the rate rises",
+    ),
+    Cause(
+        "policer",
+        "a policer or a QoS limit",
+        (Lost((DropKind.POLICER,), NOTABLE),),
+        lost(DropKind.POLICER),
+        "raise the limit of the port (ingress_policing_rate, its QoS record), or remove it",
+    ),
+    Cause(
+        "meter",
+        "a meter",
+        (Lost((DropKind.METER,), NOTABLE),),
+        lost(DropKind.METER),
+        "raise the meter's rate or burst, or remove it from the rules",
+        Experiment.PLAIN,
+        "no frame is dropped by the meter, and the rate rises",
+    ),
+    Cause(
+        "mtu",
+        "frames larger than a port's MTU",
+        (Lost((DropKind.MTU,), NOTABLE),),
+        lost(DropKind.MTU),
+        "raise mtu_request of the port, or send shorter frames",
+        Experiment.SHORT_FRAMES,
+        "the shortest frames pass",
+    ),
+    Cause(
+        "malformed",
+        "frames that the device takes for malformed",
+        (Lost((DropKind.MALFORMED,), NOTABLE),),
+        lost(DropKind.MALFORMED),
+        "check header lengths, check sums and the time to live of what is sent",
+    ),
+    Cause(
+        "buffers",
+        "no free packet buffers",
+        (Lost((DropKind.BUFFERS,), NOTABLE),),
+        lost(DropKind.BUFFERS),
+        "give the process more memory (dut.memory_mb, engine.memory_mb)",
+    ),
+    Cause(
+        "tracking-limit",
+        "the limit of tracked connections",
+        (
+            Any(
+                (
+                    Is(Sign.TRACKED_OF_LIMIT, at_least=0.99),
+                    Is(Sign.UNTRACKED, at_least=0.001),
+                    Lost((DropKind.TRACKING,), NOTABLE),
+                )
+            ),
+        ),
+        # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
+        lambda signs: 1.0,
+        "raise dut.conntrack_limit (dpctl/ct-set-maxconns, nf_conntrack_max), or shorten the time-outs",
+        Experiment.LARGE_TRACKING_LIMIT,
+        "every connection finds a place, and the rate changes",
+    ),
+    Cause(
+        "flow-limit",
+        "the limit of datapath flows",
+        (Is(Sign.FLOWS_OF_LIMIT, at_least=0.95), Is(Sign.UPCALLS, at_least=0.001)),
+        share_of(Sign.FLOWS_OF_LIMIT),
+        "raise dut.flow_limit, or match fewer fields so that fewer flows are made",
+        Experiment.LARGE_FLOW_LIMIT,
+        "flows stay in the table, upcalls end, and the rate rises",
+    ),
+    Cause(
+        "upcalls",
+        "upcalls for new flows",
+        (
+            Any(
+                (
+                    Is(Sign.UPCALL_TIME, at_least=NOTABLE),
+                    Lost((DropKind.UPCALLS,), NOTABLE),
+                )
+            ),
+        ),
+        lambda signs: max(share_of(Sign.UPCALL_TIME)(signs), lost(DropKind.UPCALLS)(signs)),
+        "match fewer fields, raise dut.flow_limit and dut.max_idle_ms, or send fewer new five-tuples a second",
+        Experiment.FEW_FLOWS,
+        "the flows are learnt once, upcalls end, and the rate rises",
+    ),
+    Cause(
+        "recirculation",
+        "more than one pass through the datapath, as connection tracking needs",
+        (SATURATED, Is(Sign.PASSES, at_least=1.1)),
+        excess_of(Sign.PASSES),
+        "track only what must be tracked, and give established connections a rule of their own",
+        Experiment.NO_TRACKING,
+        "every frame passes once, and the rate rises",
+    ),
+    Cause(
+        "masks",
+        "many masks: the classifier searches subtable after subtable",
+        (SATURATED, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
+        product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
+        "let rules match the same fields with the same masks, or keep flows in a cache (dut.smc = true)",
+        Experiment.FEW_FLOWS,
+        "few subtables are searched, and the rate rises",
+    ),
+    Cause(
+        "exact-match-cache",
+        "more five-tuples than the exact-match cache holds",
+        (SATURATED, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
+        product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
+        "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
+        Experiment.FEW_FLOWS,
+        "the exact-match cache answers, and the rate rises",
+    ),
+    Cause(
+        "copies",
+        "each frame is sent more than once",
+        (Is(Sign.COPIES, at_least=1.1),),
+        excess_of(Sign.COPIES),
+        "name one output port: flooding (NORMAL without a learnt address, FLOOD, ALL) sends to every port",
+        Experiment.ONE_OUTPUT,
+        "one frame leaves for each that enters, and the rate rises",
+    ),
+    Cause(
+        "imbalance",
+        "one forwarding thread has the work of several",
+        (SATURATED, Is(Sign.IDLEST, below=MOST)),
+        lambda signs: signs.values[Sign.BUSY] - signs.values[Sign.IDLEST],
+        "give the ports more queues (port.queues), deal them (rxq_affinity), or let pmd-auto-lb do so",
+        Experiment.MORE_CORES,
+        "the queues are dealt anew, and the rate rises",
+    ),
+    Cause(
+        "main-thread",
+        "the device's main thread forwards",
+        (Is(Sign.ON_MAIN_THREAD, at_least=MOST), Is(Sign.BUSY, at_least=NOTABLE)),
+        product(share_of(Sign.ON_MAIN_THREAD), share_of(Sign.BUSY)),
+        'give the ports to polling threads: dut.datapath = "af_xdp" or "dpdk"',
+    ),
+    Cause(
+        "contention",
+        "forwarding threads that wait for each other's transmit queue",
+        (Is(Sign.CONTENDED, at_least=0.01),),
+        share_of(Sign.CONTENDED),
+        "give the port as many queues as there are forwarding threads",
+        Experiment.MORE_CORES,
+        "the contention grows with the threads",
+    ),
+    Cause(
+        "preempted",
+        "another process on the forwarding thread's core",
+        (_LOST_IN_FRONT, Is(Sign.WAITED, at_least=MOST), Is(Sign.WAITED_SHARE, at_least=0.01)),
+        lost(*_RECEIVE),
+        "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
+    ),
+    Cause(
+        "small-ring",
+        "a ring too small for the pauses of any core on this host, or for the bursts that are sent",
+        (
+            Lost((DropKind.RECEIVE_RING,), MOST),
+            HEADROOM,
+            Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
+            Is(Sign.WAITED_SHARE, below=0.01),
+        ),
+        lost(DropKind.RECEIVE_RING),
+        "raise port.ring",
+        Experiment.LARGE_RING,
+        "a larger ring bridges the pauses, and the loss-free rate rises",
+    ),
+    Cause(
+        "pauses",
+        "the device pauses by itself",
+        (
+            Lost((DropKind.RECEIVE_RING,), MOST),
+            HEADROOM,
+            Is(Sign.SILENCE, at_least=1.0),
+            Is(Sign.ENGINE_GAP, below=1.0),
+            Is(Sign.WAITED, below=MOST),
+        ),
+        lost(DropKind.RECEIVE_RING),
+        "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
+        Experiment.LARGE_RING,
+        "a larger ring loses less in each pause, and the loss-free rate rises",
+    ),
+    Cause(
+        "receiver",
+        "whoever receives behind the device is too slow",
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, at_least=0.95)),
+        lost(DropKind.TRANSMIT_RING),
+        "give the engine another CPU (engine.cpus)",
+        Experiment.MORE_ENGINE_CORES,
+        "the engine takes what the device sends, and the rate rises",
+    ),
+    Cause(
+        "transmit-ring",
+        "a full ring behind the device, although its receiver has time",
+        (Lost((DropKind.TRANSMIT_RING,), MOST), Is(Sign.ENGINE_BUSY, below=0.95)),
+        lost(DropKind.TRANSMIT_RING),
+        "raise port.ring: the receiver is away for longer than the ring holds",
+        Experiment.LARGE_RING,
+        "a larger ring bridges the receiver's pauses, and the loss-free rate rises",
+    ),
+)
+
+
+OWN_SPEED = Cause(
+    "own-speed",
+    "the device's own speed at this work",
+    (),
+    lambda signs: 0.0,
+    "another core, a faster datapath, or less work for each frame",
+    Experiment.PLAIN,
+    "frames that are only forwarded are as slow: no rule costs anything",
+)
+"""Where a thread is saturated and nothing in particular explains it."""
+
+
+def by_name(name: str) -> Cause:
+    """The row of that name. Raises KeyError."""
+    return {cause.name: cause for cause in (*CATALOGUE, OWN_SPEED)}[name]

@@ -1,0 +1,135 @@
+"""The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pinchpoint.model import units
+from pinchpoint.model.causes import SHARES, Experiment, Sign, Signs
+from pinchpoint.model.hops import DropKind
+
+
+@dataclass(frozen=True)
+class Is:
+    """A sign lies within bounds; one that was not observed does not."""
+
+    sign: Sign
+    at_least: float = float("-inf")
+    below: float = float("inf")
+
+    def holds(self, signs: Signs) -> bool:
+        """Whether it does."""
+        value = signs.values.get(self.sign)
+        return value is not None and self.at_least <= value < self.below
+
+    def words(self, signs: Signs) -> str:
+        """The sign with its value."""
+        return f"{self.sign}: {shown(self.sign, signs.values[self.sign])}"
+
+    def asks(self) -> str:
+        """The condition, for people."""
+        bounds = [f"at least {shown(self.sign, self.at_least)}"] if self.at_least > float("-inf") else []
+        bounds += [f"below {shown(self.sign, self.below)}"] if self.below < float("inf") else []
+        return f"{self.sign}: {' and '.join(bounds)}"
+
+
+@dataclass(frozen=True)
+class Lost:
+    """Some share of the lost frames was dropped for want of these."""
+
+    kinds: tuple[DropKind, ...]
+    at_least: float
+
+    def holds(self, signs: Signs) -> bool:
+        """Whether it was."""
+        return self.share(signs) >= self.at_least
+
+    def share(self, signs: Signs) -> float:
+        """Of the lost frames."""
+        return sum(signs.lost.get(kind, 0.0) for kind in self.kinds)
+
+    def words(self, signs: Signs) -> str:
+        """The drops with their share."""
+        return f"{units.share(self.share(signs))} of the lost frames: {_either(self.kinds)}"
+
+    def asks(self) -> str:
+        """The condition, for people."""
+        return f"at least {units.share(self.at_least)} of the lost frames: {_either(self.kinds)}"
+
+
+@dataclass(frozen=True)
+class Any:
+    """At least one of several conditions."""
+
+    of: tuple[Is | Lost, ...]
+
+    def holds(self, signs: Signs) -> bool:
+        """Whether one does."""
+        return any(one.holds(signs) for one in self.of)
+
+    def words(self, signs: Signs) -> str:
+        """Those that hold, with their values."""
+        return "; ".join(one.words(signs) for one in self.of if one.holds(signs))
+
+    def asks(self) -> str:
+        """The condition, for people."""
+        return ", or ".join(one.asks() for one in self.of)
+
+
+Condition = Is | Lost | Any
+Weight = Callable[[Signs], float]
+"""What a cause would explain, between 0 and 1: a share of the losses, or of the forwarding thread's time."""
+
+
+def share_of(sign: Sign) -> Weight:
+    """As much as the sign says."""
+    return lambda signs: min(1.0, max(0.0, signs.values.get(sign, 0.0)))
+
+
+def excess_of(sign: Sign) -> Weight:
+    """What is more than once: of 4 passes, 3 of 4 parts."""
+    return lambda signs: max(0.0, 1 - 1 / signs.values[sign]) if signs.values.get(sign) else 0.0
+
+
+def product(*weights: Weight) -> Weight:
+    """Both at once."""
+
+    def of(signs: Signs) -> float:
+        found = 1.0
+        for weight in weights:
+            found *= weight(signs)
+        return found
+
+    return of
+
+
+def lost(*kinds: DropKind) -> Weight:
+    """The share of the lost frames."""
+    return Lost(kinds, 0.0).share
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One row of the catalogue."""
+
+    name: str
+    title: str  # a noun phrase
+    signature: tuple[Condition, ...]  # all of them
+    weight: Weight
+    mend: str  # what the user can do
+    experiment: Experiment | None = None
+    expects: str = ""  # what the experiment does if this is the cause
+
+    def fits(self, signs: Signs) -> bool:
+        """Whether the signature does."""
+        return all(condition.holds(signs) for condition in self.signature)
+
+
+def shown(sign: Sign, value: float) -> str:
+    """A sign's value, for people."""
+    if sign in SHARES:
+        return units.share(value)
+    return units.nanoseconds(value * 1e9) if sign is Sign.RING_S else f"{value:,.3g}"
+
+
+def _either(kinds: tuple[DropKind, ...]) -> str:
+    return " or ".join(map(str, kinds))

@@ -1,0 +1,112 @@
+"""What losing trials show, as typed signs. Pure."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import median
+
+from pinchpoint.account import facts
+from pinchpoint.account.workers import receivers
+from pinchpoint.model.causes import Sign, Signs
+from pinchpoint.model.hops import DropKind
+from pinchpoint.model.trial import Hop, PmdLoad, Trial
+
+Own = Callable[[Mapping[str, float]], Mapping[Sign, float]]
+"""What a device's own counters add to the signs."""
+
+
+def no_own(seen: Mapping[str, float]) -> Mapping[Sign, float]:
+    """Nothing is known of the device's own counters."""
+    return {}
+
+
+def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: float | None = None) -> Signs:
+    """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
+
+    `lapse` is the share of a search's trials that lost frames whatever their load.
+    """
+    seen = defaultdict[Sign, list[float]](list)
+    for trial in trials:
+        for sign, value in (
+            *_of_threads(trial),
+            *_of_frames(trial),
+            *_of_time(trial, ring),
+            *own(trial.observed).items(),
+        ):
+            seen[sign].append(value)
+    values = {sign: median(each) for sign, each in seen.items()}
+    if lapse is not None:
+        values[Sign.LAPSES] = lapse
+    return Signs(values, _shares_of_loss(trials))
+
+
+def _shares_of_loss(trials: Sequence[Trial]) -> dict[DropKind, float]:
+    lost = sum(trial.lost for trial in trials)
+    shares = defaultdict[DropKind, float](float)
+    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
+        shares[drop.kind] += drop.frames / lost if lost > 0 else 0.0
+    return dict(shares)
+
+
+def _of_threads(trial: Trial) -> Iterator[tuple[Sign, float]]:
+    known = [load for load in trial.pmds if load.busy_share is not None]
+    if known:
+        busiest = max(known, key=lambda load: load.busy_share or 0.0)
+        yield Sign.BUSY, busiest.busy_share or 0.0
+        yield Sign.IDLEST, min(load.busy_share or 0.0 for load in known)
+        if busiest.cycles_per_packet is not None:
+            yield Sign.CYCLES, busiest.cycles_per_packet
+    received = sum(load.received for load in trial.pmds)
+    recirculated = _sum(load.recirculated for load in trial.pmds)
+    if received and recirculated is not None:
+        yield Sign.PASSES, 1 + recirculated / received
+    if received:
+        yield Sign.ON_MAIN_THREAD, sum(load.received for load in trial.pmds if load.core is None) / received
+        yield from _of_caches(trial.pmds, received, recirculated or 0)
+    engine = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
+    if engine:
+        yield Sign.ENGINE_BUSY, max(engine)
+
+
+def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> Iterator[tuple[Sign, float]]:
+    by_classifier, upcalls = _sum(load.megaflow_hits for load in loads), _sum(load.upcalls for load in loads)
+    if by_classifier is not None:
+        yield Sign.WILDCARD_SHARE, by_classifier / (received + recirculated)
+    if upcalls is not None:
+        yield Sign.UPCALLS, (upcalls + (_sum(load.lost_upcalls for load in loads) or 0)) / received
+
+
+def _of_frames(trial: Trial) -> Iterator[tuple[Sign, float]]:
+    """Copies: at the place of the device that gives out most for what came in."""
+    copies = [found for hop in trial.ledger.hops[1:-1] if (found := _copies(hop)) is not None]
+    if copies:
+        yield Sign.COPIES, max(copies)
+
+
+def _copies(hop: Hop) -> float | None:
+    if not hop.frames_in or hop.frames_out is None:
+        return None
+    return (hop.frames_out + sum(drop.frames for drop in hop.drops)) / hop.frames_in
+
+
+def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
+    """What happened for how long, set against the time for which the ring holds what is sent meanwhile."""
+    if trial.load_fps <= 0 or trial.sent_duration_s <= 0:
+        return
+    ring_s = ring / trial.load_fps
+    yield Sign.RING_S, ring_s
+    if waited := facts.of(trial).waited_s:
+        yield Sign.WAITED, max(waited.values()) / ring_s
+        yield Sign.WAITED_SHARE, max(waited.values()) / trial.sent_duration_s
+    begin, end = "engine/port/", "/longest_silence_s"
+    silences = [value for name, value in trial.observed.items() if name.startswith(begin) and name.endswith(end)]
+    if silences:
+        yield Sign.SILENCE, min(silences) / ring_s
+    if trial.witness.workers:
+        yield Sign.ENGINE_GAP, max(worker.gap_max_ns for worker in trial.witness.workers) / 1e9 / ring_s
+    if (burst := trial.observed.get("engine/pacing/largest_burst")) is not None:
+        yield Sign.BURST_OF_RING, burst / ring
+
+
+def _sum(values: Iterator[int | None]) -> int | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None

@@ -1,0 +1,96 @@
+"""Counter-experiments on Open vSwitch: the same bench with other rules, or with limits out of reach. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from pinchpoint.dut.ovs.keys import FIRST_BRIDGE
+from pinchpoint.dut.ovs.spec import Bridge, OvsPort, Rule, RuleSeries, spec
+from pinchpoint.model.causes import Experiment
+from pinchpoint.model.scenario import Scenario
+
+UNREACHED = 2**24  # flows or connections: a bench has 64 x 2^16 five-tuples at most, of which it uses a fraction
+_STATE = re.compile(r"ct_(?:state|zone|mark|label|nw_src|nw_dst|nw_proto|tp_src|tp_dst|ipv6_src|ipv6_dst)=[^, ]*,?")
+_TABLE = re.compile(r"\btable=(\d{1,3})")
+_OUTPUT = re.compile(r"(?:output:)?\{(?!ipv4:|mac:|u16:|i\})[^}]*\}|\b(?:FLOOD|ALL|NORMAL|flood|all|normal)\b")
+
+
+def experiments(scenario: Scenario) -> Mapping[Experiment, Scenario]:
+    """Those that would change anything."""
+    return {kind: changed for kind, changed in _all(scenario) if changed.dut != scenario.dut}
+
+
+def _all(scenario: Scenario) -> Iterator[tuple[Experiment, Scenario]]:
+    tuning = spec(scenario).tuning
+    yield Experiment.PLAIN, _plain(scenario)
+    yield Experiment.NO_TRACKING, _with_actions(scenario, _untracked)
+    yield Experiment.ONE_OUTPUT, _with_actions(scenario, _one_output)
+    if tuning.flow_limit is not None:
+        changed = replace(tuning, flow_limit=UNREACHED)
+        yield Experiment.LARGE_FLOW_LIMIT, replace(scenario, dut=replace(spec(scenario), tuning=changed))
+    if tuning.conntrack_limit is not None:
+        changed = replace(tuning, conntrack_limit=UNREACHED)
+        yield Experiment.LARGE_TRACKING_LIMIT, replace(scenario, dut=replace(spec(scenario), tuning=changed))
+
+
+def _plain(scenario: Scenario) -> Scenario:
+    """One bridge that takes a stream's frames from one port to the other, whatever they are."""
+    pairs = dict.fromkeys((stream.tx_port, stream.rx_port) for stream in scenario.streams)
+    rules = tuple(Rule(f"in_port={{{tx}}},actions=output:{{{rx}}}") for tx, rx in pairs)
+    dut = replace(spec(scenario), bridges=(Bridge(FIRST_BRIDGE, rules, ()),), patches=(), tunnels=(), arp_responders=())
+    ports = tuple(replace(port, bridge=FIRST_BRIDGE) if isinstance(port, OvsPort) else port for port in scenario.ports)
+    return replace(scenario, dut=dut, ports=ports)
+
+
+def _with_actions(scenario: Scenario, changed: Callable[[str], str]) -> Scenario:
+    """The rules of all bridges, each as `changed`."""
+
+    def of(bridge: Bridge) -> Bridge:
+        rules = dict.fromkeys(changed(rule.text) for rule in bridge.rules)
+        series = (RuleSeries(changed(one.rule), one.count, one.first) for one in bridge.rule_series)
+        return replace(bridge, rules=tuple(map(Rule, rules)), rule_series=tuple(series))
+
+    dut = spec(scenario)
+    found = tuple(map(of, dut.bridges))
+    same = all(
+        [rule.text for rule in new.rules] == [rule.text for rule in old.rules]
+        and [one.rule for one in new.rule_series] == [one.rule for one in old.rule_series]
+        for new, old in zip(found, dut.bridges, strict=True)
+    )
+    return scenario if same else replace(scenario, dut=replace(dut, bridges=found))
+
+
+def _untracked(rule: str) -> str:
+    """The rule without matches on connections; what went through connection tracking goes to its table at once."""
+    match, separator, actions = rule.partition("actions=")
+    if not separator:
+        return rule
+    kept, rest = list[str](), actions
+    while (found := re.search(r"\bct(\(|_clear\b)", rest)) is not None:
+        end = _closed(rest, found.end()) if found[1] == "(" else found.end()
+        table = _TABLE.search(rest[found.start() : end])
+        kept.append(rest[: found.start()] + (f"resubmit(,{table[1]})" if table else ""))
+        rest = rest[end:]
+    words = re.sub(r",{2,}", ",", "".join(kept) + rest).strip(",")
+    return f"{_STATE.sub('', match)}{separator}{words or 'drop'}"
+
+
+def _closed(text: str, begin: int) -> int:
+    """The place after the bracket that closes the one before `begin`."""
+    depth = 1
+    for place in range(begin, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[place], 0)
+        if not depth:
+            return place + 1
+    return len(text)
+
+
+def _one_output(rule: str) -> str:
+    """The rule with the first of its outputs alone, where it names several ports."""
+    match, separator, actions = rule.partition("actions=")
+    outputs = list(_OUTPUT.finditer(actions))
+    if len(outputs) < 2:
+        return rule
+    for extra in reversed(outputs[1:]):
+        actions = actions[: extra.start()] + actions[extra.end() :]
+    return f"{match}{separator}{re.sub(r',{2,}', ',', actions).strip(',')}"

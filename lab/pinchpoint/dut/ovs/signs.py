@@ -1,0 +1,49 @@
+"""What the counters of Open vSwitch say of causes, as typed signs. Pure."""
+
+from collections.abc import Iterator, Mapping
+
+from pinchpoint.model.causes import Sign
+
+Seen = Mapping[str, float]
+
+
+def signs(seen: Seen) -> Mapping[Sign, float]:
+    """All of them; what was not read is absent."""
+    return dict(_signs(seen))
+
+
+def _signs(seen: Seen) -> Iterator[tuple[Sign, float]]:
+    threads = sorted({name.split("/")[2] for name in seen if name.startswith("ovs/pmd/")})
+    hits, searched = (_sum(seen, threads, f"ovs/pmd/{{}}/{name}") for name in ("megaflow_hits", "subtable_lookups"))
+    if hits and searched is not None:
+        yield Sign.SUBTABLES, max(1.0, searched / hits)
+    if (spent := _upcall_share(seen, threads)) is not None:
+        yield Sign.UPCALL_TIME, spent
+    for sign, gauge, limit in (
+        (Sign.FLOWS_OF_LIMIT, "ovs/flows/flows", "ovs/flows/flow_limit"),
+        (Sign.TRACKED_OF_LIMIT, "ovs/conntrack/connections", "ovs/conntrack/limit"),
+    ):
+        if gauge in seen and seen.get(limit):
+            yield sign, seen[gauge] / seen[limit]
+    entered = _sum(seen, threads, "ovs/pmd/{}/packets_received")
+    if entered:
+        yield Sign.UNTRACKED, seen.get("ovs/coverage/conntrack_full", 0.0) / entered
+        contended = [value for name, value in seen.items() if name.endswith("/vhost_tx_contention")]
+        if contended:
+            yield Sign.CONTENDED, sum(contended) / entered
+
+
+def _upcall_share(seen: Seen, threads: list[str]) -> float | None:
+    """Of the busiest thread's busy time; its clock is what its own counters grew by."""
+    elapsed_s, shares = seen.get("elapsed_s/pmd"), list[float]()
+    for thread in threads:
+        spent_us = seen.get(f"ovs/perf/{thread}/upcall_us")
+        busy, idle = (seen.get(f"ovs/pmd/{thread}/{name}_cycles") for name in ("processing", "idle"))
+        if spent_us is not None and elapsed_s and busy and idle is not None:
+            shares.append(spent_us / 1e6 / (elapsed_s * busy / (busy + idle)))
+    return min(1.0, max(shares)) if shares else None
+
+
+def _sum(seen: Seen, threads: list[str], name: str) -> float | None:
+    known = [value for thread in threads if (value := seen.get(name.format(thread))) is not None]
+    return sum(known) if known else None

@@ -1,0 +1,156 @@
+"""What may limit a device, and what speaks for it: observations of one kind each, suspicions, counter-experiments."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from pinchpoint.model.hops import DropKind
+
+
+class Sign(StrEnum):
+    """One observation of losing trials, whatever a device calls its counters. Shares are between 0 and 1."""
+
+    BUSY = "busy share of the busiest forwarding thread"
+    IDLEST = "busy share of the idlest forwarding thread"
+    CYCLES = "cycles per packet"
+    PASSES = "passes through the datapath for each frame"
+    WILDCARD_SHARE = "share of the passes that the classifier had to answer"
+    SUBTABLES = "subtables searched for each classifier hit"
+    UPCALLS = "upcalls for each frame"
+    UPCALL_TIME = "share of the forwarding thread's busy time that upcalls took"
+    FLOWS_OF_LIMIT = "datapath flows in the table, of their limit"
+    TRACKED_OF_LIMIT = "tracked connections, of their limit"
+    UNTRACKED = "frames for which connection tracking had no room, of those that entered"
+    COPIES = "frames sent for each frame that entered"
+    RING_S = "time for which the smallest ring holds this load"
+    SILENCE = "longest silence of the device, in times of the ring"
+    WAITED = "wait of the forwarding thread for its core, in times of the ring"
+    WAITED_SHARE = "share of the trial for which the forwarding thread waited for its core"
+    ENGINE_GAP = "longest gap of the engine's own core, in times of the ring"
+    BURST_OF_RING = "largest burst that was sent, of the smallest ring"
+    LAPSES = "share of the trials that lost frames whatever their load"
+    ENGINE_BUSY = "busy share of the engine's receiving core"
+    ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
+    CONTENDED = "sends that waited for another thread's lock, for each frame"
+
+
+SHARES = frozenset(
+    {
+        Sign.BUSY,
+        Sign.IDLEST,
+        Sign.WILDCARD_SHARE,
+        Sign.UPCALL_TIME,
+        Sign.FLOWS_OF_LIMIT,
+        Sign.TRACKED_OF_LIMIT,
+        Sign.UNTRACKED,
+        Sign.WAITED_SHARE,
+        Sign.BURST_OF_RING,
+        Sign.LAPSES,
+        Sign.ENGINE_BUSY,
+        Sign.ON_MAIN_THREAD,
+    }
+)
+"""The signs to be written in per cent."""
+
+
+class Experiment(StrEnum):
+    """What a counter-experiment changes. Everything else stays as the scenario says."""
+
+    PLAIN = "frames are only forwarded, without any other rule"
+    NO_TRACKING = "the rules track no connection"
+    FEW_FLOWS = "few five-tuples"
+    LARGE_RING = "the largest ring"
+    LARGE_FLOW_LIMIT = "a limit of datapath flows that is not reached"
+    LARGE_TRACKING_LIMIT = "a limit of tracked connections that is not reached"
+    SHORT_FRAMES = "the shortest frames"
+    MORE_CORES = "one more forwarding core"
+    MORE_ENGINE_CORES = "one more core for the engine"
+    ONE_OUTPUT = "each frame is sent once"
+
+
+@dataclass(frozen=True)
+class Signs:
+    """What was observed: medians over the losing trials. What could not be observed is absent, never zero."""
+
+    values: Mapping[Sign, float] = field(default_factory=dict)
+    lost: Mapping[DropKind, float] = field(default_factory=dict)  # shares of the lost frames
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A cause whose signature fits."""
+
+    cause: str  # its name in the catalogue
+    title: str
+    share: float  # of the losses, or of the forwarding thread's time, that it would explain, by its signature
+    evidence: tuple[str, ...]  # each a sentence with its figures
+    mend: str  # what the user can do
+    experiment: Experiment | None = None  # the cheapest that tells; None: nothing can be tried
+
+
+class Standing(StrEnum):
+    """What became of a suspicion."""
+
+    CONFIRMED = "confirmed"
+    EXCLUDED = "excluded"
+    UNDECIDED = "undecided"  # the interval holds both answers
+    NOT_TRIED = "not tried"
+
+
+FORWARDED, NDR = "forwarded rate", "NDR"
+"""What a counter-experiment compares."""
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One counter-experiment and what came of it."""
+
+    experiment: Experiment
+    scenario: str  # the unit that was measured
+    figure: str  # FORWARDED or NDR
+    ratio: float | None  # to the unchanged bench; None: there is none
+    low: float | None
+    high: float | None
+    reason: str = ""  # why there is no ratio
+
+    @property
+    def is_of_time(self) -> bool:
+        """Whether the ratio is of what a saturated thread forwards, and so of the time that a frame takes."""
+        return self.figure == FORWARDED
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A suspicion with what was tried."""
+
+    suspicion: Suspicion
+    standing: Standing
+    reason: str  # why it was not tried, or has no ratio; empty otherwise
+    tried: Tried | None = None
+
+    @property
+    def explains(self) -> float | None:
+        """The share of the device's time for a packet, or of its missing rate, that the experiment took away."""
+        ratio = self.tried.ratio if self.tried else None
+        return None if not ratio else max(0.0, 1 - 1 / ratio)
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a rate is what it is: the tree of what was suspected, tried, excluded and confirmed."""
+
+    scenario: str
+    branches: tuple[Branch, ...]  # confirmed ones first, by what they explain
+    control: Tried | None = None  # the same device that only forwards
+    passes: "CostOfAPass | None" = None
+
+
+@dataclass(frozen=True)
+class CostOfAPass:
+    """What one more pass through the datapath costs; cycles of the forwarding thread."""
+
+    passes: float  # for each frame
+    cycles: float  # of a frame in all
+    each: float
+    low: float
+    high: float

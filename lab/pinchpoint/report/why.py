@@ -1,0 +1,73 @@
+"""The tree of causes of a run that explains a rate, as plain values."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pinchpoint.model import units
+from pinchpoint.model.causes import Branch, CostOfAPass, Explanation, Standing, Tried
+
+
+@dataclass(frozen=True)
+class BranchView:
+    """One suspicion."""
+
+    standing: str
+    title: str
+    tried: str  # the experiment and what it gave
+    explains: str  # share of the time for a frame; empty where that is not known
+    evidence: tuple[str, ...]
+    mend: str  # empty unless it is confirmed
+
+    @property
+    def sentence(self) -> str:
+        """All of it in one line."""
+        explains = f", {self.explains}" if self.explains else ""
+        return f"{self.standing}: {self.title}{explains}. {self.tried}"
+
+
+@dataclass(frozen=True)
+class WhyView:
+    """The tree: what was suspected, tried, excluded and confirmed."""
+
+    branches: tuple[BranchView, ...]
+    costs: tuple[str, ...]  # sentences about the control and about a pass
+
+
+def why_view(found: Explanation | None) -> WhyView | None:
+    """The view; None of a run that explains nothing."""
+    if found is None:
+        return None
+    return WhyView(tuple(map(_branch, found.branches)), tuple(_costs(found)))
+
+
+def _branch(one: Branch) -> BranchView:
+    is_confirmed = one.standing is Standing.CONFIRMED
+    explains = one.explains if is_confirmed and one.tried is not None and one.tried.is_of_time else None
+    return BranchView(
+        str(one.standing),
+        one.suspicion.title,
+        _tried(one.tried) if one.tried else one.reason,
+        "" if explains is None else f"{units.share(explains)} of the time for a frame",
+        one.suspicion.evidence,
+        one.suspicion.mend if is_confirmed else "",
+    )
+
+
+def _tried(tried: Tried) -> str:
+    if tried.ratio is None or tried.low is None or tried.high is None:
+        return f"With {tried.experiment}: no ratio ({tried.reason})"
+    return f"With {tried.experiment}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
+
+
+def _costs(found: Explanation) -> Iterator[str]:
+    if found.passes is not None:
+        yield _pass(found.passes)
+    if found.control is not None and found.control.ratio is not None:
+        yield f"Control. {_tried(found.control)}"
+
+
+def _pass(cost: CostOfAPass) -> str:
+    return (
+        f"{cost.cycles:,.0f} cycles a frame in {cost.passes:.3g} passes through the datapath; each further pass costs "
+        f"{cost.each:,.0f} [{cost.low:,.0f} .. {cost.high:,.0f}]"
+    )
