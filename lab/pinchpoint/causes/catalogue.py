@@ -5,7 +5,7 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 
 from typing import Final
 
-from pinchpoint.causes.signature import Any, Cause, Is, Lost, excess_of, lost, product, share_of
+from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import DropKind
 
@@ -23,7 +23,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a rule that drops",
         (Lost((DropKind.RULE,), NOTABLE),),
         lost(DropKind.RULE),
-        "find the rule by its counter (ovs-ofctl dump-flows, nft list ruleset) and let the frames pass",
+        "find the rule by its counter in the dump beside the result, and let the frames pass",
         Experiment.PLAIN,
         "no frame is dropped by a rule, and the rate rises",
     ),
@@ -80,7 +80,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         ),
         # The table is full or it is not: how much of the time goes into connections that find no place is not counted.
         lambda signs: 1.0,
-        "raise dut.conntrack_limit (dpctl/ct-set-maxconns, nf_conntrack_max), or shorten the time-outs",
+        "raise dut.conntrack_limit, or shorten the time-outs of connections",
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
     ),
@@ -128,13 +128,13 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "few subtables are searched, and the rate rises",
     ),
     Cause(
-        "exact-match-cache",
-        "more five-tuples than the exact-match cache holds",
+        "many-flows",
+        "more five-tuples than the caches hold",
         (SATURATED, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
         "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
         Experiment.FEW_FLOWS,
-        "the exact-match cache answers, and the rate rises",
+        "the exact-match cache and the processor's caches hold them, and the rate rises",
     ),
     Cause(
         "copies",
@@ -171,20 +171,13 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the contention grows with the threads",
     ),
     Cause(
-        "preempted",
-        "another process on the forwarding thread's core",
-        (_LOST_IN_FRONT, Is(Sign.WAITED, at_least=MOST), Is(Sign.WAITED_SHARE, at_least=0.01)),
-        lost(*_RECEIVE),
-        "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
-    ),
-    Cause(
         "small-ring",
         "a ring too small for the pauses of any core on this host, or for the bursts that are sent",
         (
             Lost((DropKind.RECEIVE_RING,), MOST),
-            HEADROOM,
+            # Fewer than four bursts cannot keep both ends of a ring at work: the thread then turns for few frames each.
+            Any((HEADROOM, Is(Sign.BURST_OF_RING, at_least=0.25))),
             Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
-            Is(Sign.WAITED_SHARE, below=0.01),
         ),
         lost(DropKind.RECEIVE_RING),
         "raise port.ring",
@@ -196,15 +189,23 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "the device pauses by itself",
         (
             Lost((DropKind.RECEIVE_RING,), MOST),
-            HEADROOM,
             Is(Sign.SILENCE, at_least=1.0),
-            Is(Sign.ENGINE_GAP, below=1.0),
-            Is(Sign.WAITED, below=MOST),
+            # The longest of many gaps differs between any two cores of a host, seldom by more than this.
+            Is(Sign.SILENCE_OF_GAP, at_least=2.0),
+            Unless(Is(Sign.WAITED, at_least=MOST)),
         ),
         lost(DropKind.RECEIVE_RING),
         "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
         Experiment.LARGE_RING,
         "a larger ring loses less in each pause, and the loss-free rate rises",
+    ),
+    Cause(
+        "preempted",
+        "another process on the forwarding thread's core",
+        (_LOST_IN_FRONT, Is(Sign.WAITED, at_least=MOST), Is(Sign.WAITED_SHARE, at_least=0.01)),
+        # A thread that is saturated anyway forwards more by no more than the time that it waited.
+        lambda signs: share_of(Sign.WAITED_SHARE)(signs) if SATURATED.holds(signs) else lost(*_RECEIVE)(signs),
+        "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
     ),
     Cause(
         "receiver",

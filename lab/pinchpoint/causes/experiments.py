@@ -14,9 +14,9 @@ SHORTEST = 64  # bytes
 def experiments(
     scenario: Scenario, own: Mapping[Experiment, Scenario], free_cpus: Collection[int]
 ) -> dict[Experiment, Scenario]:
-    """All that would change anything: the device's own and those of the traffic, the rings and the engine."""
-    found = {kind: changed for kind, changed in _of_bench(scenario, free_cpus) if changed != scenario}
-    return {kind: (dict(own) | found)[kind] for kind in Experiment if kind in own or kind in found}
+    """All that would change anything; the device's own come before those of traffic, rings and engine."""
+    found = {kind: changed for kind, changed in _of_bench(scenario, free_cpus) if changed != scenario} | dict(own)
+    return {kind: found[kind] for kind in Experiment if kind in found}
 
 
 def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[Experiment, Scenario]]:

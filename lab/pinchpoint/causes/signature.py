@@ -75,7 +75,26 @@ class Any:
         return ", or ".join(one.asks() for one in self.of)
 
 
-Condition = Is | Lost | Any
+@dataclass(frozen=True)
+class Unless:
+    """Something else was not seen that would explain the same; what could not be observed was not seen."""
+
+    of: Is
+
+    def holds(self, signs: Signs) -> bool:
+        """Whether it was not."""
+        return not self.of.holds(signs)
+
+    def words(self, signs: Signs) -> str:
+        """The sign with its value, where there is one."""
+        return self.of.words(signs) if self.of.sign in signs.values else f"{self.of.sign}: not observed"
+
+    def asks(self) -> str:
+        """The condition, for people."""
+        return f"not {self.of.asks()}"
+
+
+Condition = Is | Lost | Any | Unless
 Weight = Callable[[Signs], float]
 """What a cause would explain, between 0 and 1: a share of the losses, or of the forwarding thread's time."""
 

@@ -97,12 +97,15 @@ def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
     if waited := facts.of(trial).waited_s:
         yield Sign.WAITED, max(waited.values()) / ring_s
         yield Sign.WAITED_SHARE, max(waited.values()) / trial.sent_duration_s
+    gap_s = max((worker.gap_max_ns for worker in trial.witness.workers), default=0) / 1e9
+    if gap_s:
+        yield Sign.ENGINE_GAP, gap_s / ring_s
     begin, end = "engine/port/", "/longest_silence_s"
     silences = [value for name, value in trial.observed.items() if name.startswith(begin) and name.endswith(end)]
     if silences:
         yield Sign.SILENCE, min(silences) / ring_s
-    if trial.witness.workers:
-        yield Sign.ENGINE_GAP, max(worker.gap_max_ns for worker in trial.witness.workers) / 1e9 / ring_s
+        if gap_s:
+            yield Sign.SILENCE_OF_GAP, min(silences) / gap_s
     if (burst := trial.observed.get("engine/pacing/largest_burst")) is not None:
         yield Sign.BURST_OF_RING, burst / ring
 

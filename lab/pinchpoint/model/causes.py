@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Final
 
 from pinchpoint.model.hops import DropKind
 
@@ -24,6 +25,7 @@ class Sign(StrEnum):
     COPIES = "frames sent for each frame that entered"
     RING_S = "time for which the smallest ring holds this load"
     SILENCE = "longest silence of the device, in times of the ring"
+    SILENCE_OF_GAP = "longest silence of the device, in times of the longest gap of the engine's own core"
     WAITED = "wait of the forwarding thread for its core, in times of the ring"
     WAITED_SHARE = "share of the trial for which the forwarding thread waited for its core"
     ENGINE_GAP = "longest gap of the engine's own core, in times of the ring"
@@ -54,18 +56,37 @@ SHARES = frozenset(
 
 
 class Experiment(StrEnum):
-    """What a counter-experiment changes. Everything else stays as the scenario says."""
+    """What a counter-experiment changes; all else stays as the scenario says. The value is the level of its factor."""
 
-    PLAIN = "frames are only forwarded, without any other rule"
-    NO_TRACKING = "the rules track no connection"
-    FEW_FLOWS = "few five-tuples"
-    LARGE_RING = "the largest ring"
-    LARGE_FLOW_LIMIT = "a limit of datapath flows that is not reached"
-    LARGE_TRACKING_LIMIT = "a limit of tracked connections that is not reached"
-    SHORT_FRAMES = "the shortest frames"
-    MORE_CORES = "one more forwarding core"
-    MORE_ENGINE_CORES = "one more core for the engine"
-    ONE_OUTPUT = "each frame is sent once"
+    PLAIN = "plain"
+    NO_TRACKING = "no tracking"
+    FEW_FLOWS = "few flows"
+    LARGE_RING = "large ring"
+    LARGE_FLOW_LIMIT = "large flow limit"
+    LARGE_TRACKING_LIMIT = "large tracking limit"
+    SHORT_FRAMES = "short frames"
+    MORE_CORES = "more cores"
+    MORE_ENGINE_CORES = "more engine cores"
+    ONE_OUTPUT = "one output"
+
+    @property
+    def words(self) -> str:
+        """What is changed, as a noun phrase."""
+        return _CHANGES[self]
+
+
+_CHANGES: Final = {
+    Experiment.PLAIN: "one rule that forwards and nothing else",
+    Experiment.NO_TRACKING: "rules that track no connection",
+    Experiment.FEW_FLOWS: "few five-tuples",
+    Experiment.LARGE_RING: "the largest ring",
+    Experiment.LARGE_FLOW_LIMIT: "a limit of datapath flows that is not reached",
+    Experiment.LARGE_TRACKING_LIMIT: "a limit of tracked connections that is not reached",
+    Experiment.SHORT_FRAMES: "the shortest frames",
+    Experiment.MORE_CORES: "one more forwarding core",
+    Experiment.MORE_ENGINE_CORES: "one more core for the engine",
+    Experiment.ONE_OUTPUT: "one output for each frame",
+}
 
 
 @dataclass(frozen=True)

@@ -55,8 +55,8 @@ def _branch(one: Branch) -> BranchView:
 
 def _tried(tried: Tried) -> str:
     if tried.ratio is None or tried.low is None or tried.high is None:
-        return f"With {tried.experiment}: no ratio ({tried.reason})"
-    return f"With {tried.experiment}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
+        return f"With {tried.experiment.words}: no ratio ({tried.reason})"
+    return f"With {tried.experiment.words}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
 
 
 def _costs(found: Explanation) -> Iterator[str]:

@@ -26,8 +26,8 @@ def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
     points = [
         replace(
             one,
-            name=f"{scenario.name}.{kind.name.lower().replace('_', '-')}",
-            title=f"{scenario.title}: {kind}",
+            name=f"{scenario.name}.{kind.replace(' ', '-')}",
+            title=f"{scenario.title}, with {kind.words}",
             point=_point(scenario, str(kind), _relative(scenario, one, kind)),
         )
         for kind, one in changed.items()

@@ -28,6 +28,7 @@ from pinchpoint.dut.reference.account import Ports
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Experiment
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
@@ -36,6 +37,7 @@ from pinchpoint.observe.snapshot import Collector
 PROCESS = "reference"
 PLACES = ("rx", "ring", "table", "rules", "tx")
 _PORT = "reference/port/{port}/"
+LARGEST_RING = 4096  # of a counter-experiment: more would be a rate of its own in a trial of a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -229,6 +231,15 @@ class ReferenceDevice(Defaults):
         """Its one thread, which counts no cycles."""
         received = [int(frames) for name, frames in seen.items() if name.endswith("/received")]
         return (PmdLoad("reference device", None, sum(received)),) if received else ()
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """Nothing planted but its rate; a ring that bridges its pauses."""
+        dut = spec(scenario)
+        plain = replace(
+            dut, drop="", new_flow_us=0.0, rx_loss=0.0, table_loss=0.0, tx_loss=0.0, pause_every_ms=None, pause_ms=0.0
+        )
+        found = {Experiment.PLAIN: plain, Experiment.LARGE_RING: replace(dut, ring=max(dut.ring, LARGEST_RING))}
+        return {kind: replace(scenario, dut=one) for kind, one in found.items() if one != dut}
 
 
 _SHARE = kinds.number(0.0, 1.0)

@@ -45,7 +45,7 @@ def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Bran
         return Branch(suspicion, Standing.NOT_TRIED, "no counter-experiment on this bench can tell")
     found = made.get(suspicion.experiment)
     if found is None:
-        return Branch(suspicion, Standing.NOT_TRIED, f"this bench does not allow it: {suspicion.experiment}")
+        return Branch(suspicion, Standing.NOT_TRIED, f"this bench does not allow it: {suspicion.experiment.words}")
     if found.outcome is not Outcome.MEASURED:
         return Branch(suspicion, Standing.NOT_TRIED, found.reason)
     tried = _tried(suspicion.experiment, unchanged, found)

@@ -1,0 +1,37 @@
+"""docs/causes.md, from the catalogue. Pure."""
+
+from collections.abc import Iterator
+
+from pinchpoint.causes.catalogue import CATALOGUE, NOTABLE, OWN_SPEED
+from pinchpoint.causes.signature import Cause
+from pinchpoint.model import units
+
+_HEAD = f"""# Causes
+
+Every verdict names the causes whose signature fits the trials that lost frames near the limit, the one that explains
+most first. That makes a cause *likely*. `pinchpoint explain` changes the bench in one respect and measures it beside
+the unchanged bench in alternating slices. A cause is *confirmed* if the rate changes as the cause predicts, *excluded*
+if it does not, and *undecided* if the interval holds both answers.
+
+A cause that would explain less than {units.share(NOTABLE)} of the losses, or of the forwarding thread's time, is not
+named. An observation that could not be made fulfils no condition. This page is made from the rows in
+`lab/pinchpoint/causes/catalogue.py`.
+"""
+
+
+def page() -> str:
+    """The page."""
+    return "\n".join([_HEAD, *(line for cause in (*CATALOGUE, OWN_SPEED) for line in _section(cause))])
+
+
+def _section(cause: Cause) -> Iterator[str]:
+    yield f"## {cause.name}\n"
+    yield f"{cause.title[0].upper()}{cause.title[1:]}.\n"
+    yield "**Signature**" + ("" if cause.signature else ": a forwarding thread is saturated, and no other cause fits.")
+    yield from (f"- {condition.asks()}" for condition in cause.signature)
+    yield ""
+    if cause.experiment is not None:
+        yield f"**Counter-experiment**: {cause.experiment.words}. If this is the cause, {cause.expects}.\n"
+    else:
+        yield "**Counter-experiment**: none on a bench; the counter itself is the evidence.\n"
+    yield f"**What to do**: {cause.mend}.\n"

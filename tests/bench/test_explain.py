@@ -1,0 +1,98 @@
+"""Explanations on real benches: a planted cause is confirmed by its counter-experiment, and what is stored is shown."""
+
+import json
+from pathlib import Path
+
+import pytest
+from bench_tools import run
+
+from pinchpoint.model.causes import Experiment, Standing
+from pinchpoint.model.result import Outcome
+from pinchpoint.store.folder import RunFolder
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SCENARIO = """
+title = "one frame in four is dropped"
+[dut]
+kind = "reference"
+cpus = [1]
+rate_fps = 200000
+drop = "every=4"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+[search]
+loss_ratios = [0]
+initial_trial_duration_s = 0.1
+trial_duration_s = 0.1
+duration_sum_s = 1
+max_traffic_s = 2
+drain_s = 0.05
+max_load_fps = 1e6
+[latency]
+at = []
+[validity]
+gap_shortfall_ratio = 0.9
+"""
+
+
+def only(out):
+    (path,) = Path(out).iterdir()
+    return RunFolder.open(path)
+
+
+def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
+    path, out = tmp_path / "drop.toml", tmp_path / "runs"
+    path.write_text(SCENARIO)
+    done = run("explain", path, "--out", out, "--json", timeout=280)
+    assert done.returncode == 0, done.stderr
+    folder = only(out)
+    found = folder.read_result().explanation
+    (branch,) = found.branches
+    assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
+    assert branch.tried.experiment is Experiment.PLAIN
+    assert 1.2 < branch.tried.ratio < 1.5, "all of four frames instead of three"
+    left_out = [one for one in folder.read_result().scenarios if one.outcome is Outcome.SKIPPED]
+    assert {one.reason for one in left_out} == {"no suspicion asks for it"}
+    assert json.loads(done.stdout)["explanation"]["branches"][0]["standing"] == "confirmed"
+    shown = run("explain", folder.path)
+    assert shown.returncode == 0, shown.stderr
+    assert "confirmed: a rule that drops" in shown.stdout
+    assert "What to do" in (folder.path / "report.html").read_text()
+
+
+def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):
+    path, out = tmp_path / "drop.toml", tmp_path / "runs"
+    path.write_text(SCENARIO)
+    done = run("run", path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "likely: a rule that drops" in done.stdout.replace("\n", " ")
+    planned = run("explain", only(out).path, "--dry-run", "--out", out)
+    assert planned.returncode == 0, planned.stderr
+    assert "every=4" in planned.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "expected a scenario file or a run folder"),
+        (("--scenario", "x", "{file}"), "--scenario chooses one of a run's scenarios"),
+        (("{folder}",), "has no run.json"),
+        (("--set", 'measure="soak"', "{file}"), "no rate to explain"),
+    ],
+)
+def test_what_cannot_be_explained_is_bad_input(arguments, words, tmp_path):
+    (tmp_path / "drop.toml").write_text(
+        SCENARIO.replace("[latency]\nat = []", "") if "soak" in str(arguments) else SCENARIO
+    )
+    places = {"file": tmp_path / "drop.toml", "folder": tmp_path}
+    done = run("explain", *(one.format(**places) for one in arguments), "--out", tmp_path / "runs")
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert not (tmp_path / "runs").exists()

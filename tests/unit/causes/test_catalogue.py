@@ -1,0 +1,119 @@
+"""Every row of the catalogue is whole, fits what it describes, and is on its page."""
+
+from pathlib import Path
+
+import pytest
+
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
+from pinchpoint.causes.document import page
+from pinchpoint.causes.likely import likely
+from pinchpoint.causes.signature import Any, Is, Lost, Unless
+from pinchpoint.model.causes import Experiment, Sign, Signs
+from pinchpoint.model.hops import DropKind
+
+DOCS = Path(__file__).parents[3] / "docs" / "causes.md"
+MAKE = """python -c "from pinchpoint.causes.document import page; print(page(), end='')" > docs/causes.md"""
+
+
+def fitting(cause):
+    """Signs that fit the row, and say as little else as they can."""
+    values, lost = {}, {}
+    for condition in cause.signature:
+        if isinstance(condition, Unless):
+            continue
+        first = condition.of[0] if isinstance(condition, Any) else condition
+        if isinstance(first, Lost):
+            lost[first.kinds[0]] = 1.0
+        elif first.at_least > float("-inf"):
+            values[first.sign] = max(values.get(first.sign, 0.0), first.at_least)
+        else:
+            values.setdefault(first.sign, 0.0)
+    return Signs(values, lost)
+
+
+@pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.name)
+def test_a_row_fits_its_own_signature_and_says_what_to_do(cause):
+    signs = fitting(cause)
+    assert cause.fits(signs)
+    assert 0.0 <= cause.weight(signs) <= 1.0
+    assert cause.mend
+    assert (cause.experiment is None) == (not cause.expects)
+
+
+@pytest.mark.parametrize("cause", CATALOGUE, ids=lambda cause: cause.name)
+def test_nothing_observed_fits_no_row(cause):
+    assert not cause.fits(Signs())
+
+
+def test_names_are_unique():
+    names = [cause.name for cause in (*CATALOGUE, OWN_SPEED)]
+    assert len(set(names)) == len(names)
+    assert by_name("masks").experiment is Experiment.FEW_FLOWS
+
+
+def test_the_page_is_what_the_rows_say():
+    assert DOCS.read_text() == page(), MAKE
+
+
+def named(values, lost=None):
+    return [one.cause for one in likely(Signs(values, lost or {}))]
+
+
+def test_a_saturated_thread_without_anything_in_particular_is_the_devices_own_speed():
+    assert named({Sign.BUSY: 0.99, Sign.CYCLES: 400.0}) == ["own-speed"]
+    assert named({Sign.BUSY: 0.5}) == []
+    assert named({}) == []
+
+
+def test_causes_come_by_what_they_explain():
+    found = likely(Signs({Sign.BUSY: 0.99, Sign.PASSES: 4.0, Sign.WILDCARD_SHARE: 0.5, Sign.SUBTABLES: 2.0}))
+    assert [(one.cause, one.share) for one in found] == [("recirculation", 0.75), ("masks", 0.25)]
+    assert "passes through the datapath for each frame: 4" in found[0].evidence
+
+
+def test_what_explains_less_than_a_tenth_is_not_named():
+    assert named({Sign.BUSY: 0.99, Sign.PASSES: 1.1}) == ["own-speed"]
+    assert named({}, {DropKind.POLICER: 0.09, DropKind.METER: 0.5}) == ["meter"]
+
+
+RING = {DropKind.RECEIVE_RING: 1.0}
+
+
+def test_a_ring_that_overflows_is_told_by_who_stood_still():
+    """All in times of what the ring holds."""
+    quiet = {Sign.BUSY: 0.5, Sign.WAITED: 0.0, Sign.WAITED_SHARE: 0.0, Sign.ENGINE_GAP: 0.1, Sign.BURST_OF_RING: 0.1}
+    silent = {Sign.SILENCE: 5.0, Sign.SILENCE_OF_GAP: 50.0}
+    assert named({**quiet, **silent}, RING) == ["pauses"]
+    assert named({**quiet, **silent, Sign.ENGINE_GAP: 4.0, Sign.SILENCE_OF_GAP: 1.2}, RING) == ["small-ring"]
+    assert named({**quiet, Sign.BURST_OF_RING: 0.5}, RING) == ["small-ring"]
+    assert named({**quiet, **silent, Sign.WAITED: 4.0, Sign.WAITED_SHARE: 0.2}, RING) == ["preempted"]
+
+
+def test_a_saturated_thread_is_no_small_ring_unless_a_burst_fills_it():
+    busy = {Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0}
+    assert named({**busy, Sign.BURST_OF_RING: 0.01}, RING) == ["own-speed"]
+    assert named({**busy, Sign.BURST_OF_RING: 0.25}, RING) == ["small-ring"]
+
+
+def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():
+    assert named({Sign.SILENCE: 5.0, Sign.SILENCE_OF_GAP: 50.0}, RING) == ["pauses"]
+    unobserved = Unless(Is(Sign.WAITED, at_least=0.5))
+    assert unobserved.holds(Signs())
+    assert unobserved.words(Signs()).endswith("not observed")
+    assert not unobserved.holds(Signs({Sign.WAITED: 0.5}))
+
+
+def test_a_wait_explains_of_a_saturated_thread_no_more_than_its_time():
+    waits = {Sign.WAITED: 4.0, Sign.BUSY: 0.99}
+    assert named({**waits, Sign.WAITED_SHARE: 0.02}, RING) == ["own-speed"]
+    (found,) = likely(Signs({**waits, Sign.WAITED_SHARE: 0.5}, RING))
+    assert (found.cause, found.share) == ("preempted", 0.5)
+
+
+def test_a_condition_says_what_it_asks_and_what_it_saw():
+    signs = Signs({Sign.BUSY: 0.97, Sign.RING_S: 0.00205}, {DropKind.MTU: 0.25})
+    assert Is(Sign.BUSY, at_least=0.95).asks() == "busy share of the busiest forwarding thread: at least 95.0 %"
+    assert Is(Sign.RING_S).words(signs).endswith(": 2.05 ms")
+    both = Any((Is(Sign.BUSY, at_least=0.99), Lost((DropKind.MTU, DropKind.RULE), 0.1)))
+    assert both.words(signs) == "25.0 % of the lost frames: MTU or rule"
+    assert ", or " in both.asks()

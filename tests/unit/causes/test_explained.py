@@ -1,0 +1,128 @@
+"""Suspicions and what the counter-experiments made of them."""
+
+from dataclasses import replace
+
+import pytest
+from trials import pmd
+
+from pinchpoint.causes.catalogue import OWN_SPEED, by_name
+from pinchpoint.causes.explained import explanation
+from pinchpoint.model.causes import Experiment, Standing, Suspicion
+from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
+from pinchpoint.model.study import Bound
+
+
+def suspected(name):
+    cause = OWN_SPEED if name == OWN_SPEED.name else by_name(name)
+    return Suspicion(cause.name, cause.title, 0.5, (), cause.mend, cause.experiment)
+
+
+def ndr(low, high, status=RateStatus.FOUND, band=None):
+    estimate = None if status is not RateStatus.FOUND else (low + high) / 2
+    return Rate(0.0, status, low, high, 0.2, 2.0, "", estimate_fps=estimate, band=band)
+
+
+def result(name="x", causes=(), rates=(), metrics=(), outcome=Outcome.MEASURED, reason="", pmds=()):
+    verdict = Verdict(Limit.PMD_CORE, "", (), (), (), tuple(map(suspected, causes)))
+    return ScenarioResult(
+        scenario=name,
+        title=name,
+        rates=tuple(rates),
+        latency=(),
+        pmds=tuple(pmds),
+        verdict=verdict,
+        generator_ceiling_fps=None,
+        trials=0,
+        invalid_trials={},
+        traffic_s=0.0,
+        wall_s=0.0,
+        cache_line=None,
+        warnings=(),
+        metrics=tuple(metrics),
+        outcome=outcome,
+        reason=reason,
+    )
+
+
+def ratio(value, low, high):
+    return result("x.tried", metrics=[Metric(RELATIVE, "x", value, low, high)])
+
+
+def standing_of(cause, found, **unchanged):
+    experiment = suspected(cause).experiment
+    made = {} if found is None else {experiment: found}
+    return explanation(result(causes=[cause], **unchanged), made).branches[0]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "standing"),
+    [
+        ((2.0, 1.9, 2.1), Standing.CONFIRMED),
+        ((1.0, 0.98, 1.02), Standing.EXCLUDED),
+        ((0.5, 0.4, 0.6), Standing.EXCLUDED),  # slower without it
+        ((1.1, 0.9, 1.3), Standing.UNDECIDED),
+    ],
+)
+def test_a_prediction_that_came_true_confirms_and_one_that_did_not_excludes(ratios, standing):
+    assert standing_of("recirculation", ratio(*ratios)).standing is standing
+
+
+def test_what_a_cause_explains_is_the_time_that_its_absence_saves():
+    assert standing_of("recirculation", ratio(4.0, 3.9, 4.1)).explains == 0.75
+
+
+def test_the_devices_own_speed_is_confirmed_where_plain_forwarding_is_no_faster():
+    assert standing_of("own-speed", ratio(1.02, 0.99, 1.05)).standing is Standing.CONFIRMED
+    assert standing_of("own-speed", ratio(3.0, 2.9, 3.1)).standing is Standing.EXCLUDED
+
+
+def test_rings_are_judged_by_loss_free_rates_over_the_whole_of_their_bands():
+    small = [ndr(1.0e6, 1.1e6, band=Band(0.9e6, 1.3e6, 1.2e6))]
+    faster = result("x.tried", rates=[ndr(2.0e6, 2.2e6, band=Band(1.8e6, 2.4e6, 2.3e6))])
+    found = standing_of("small-ring", faster, rates=small)
+    assert found.standing is Standing.CONFIRMED
+    assert found.tried.low == pytest.approx(1.8 / 1.3)
+    alike = result("x.tried", rates=[ndr(1.2e6, 1.3e6)])
+    assert standing_of("small-ring", alike, rates=small).standing is Standing.UNDECIDED
+
+
+def test_a_bench_that_always_loses_and_then_does_not_confirms():
+    before = [ndr(None, None, RateStatus.LOSES_ALWAYS)]
+    found = standing_of("mtu", result("x.tried", rates=[ndr(1e6, 1.1e6)]), rates=before)
+    assert found.standing is Standing.CONFIRMED
+    still = standing_of("mtu", result("x.tried", rates=before), rates=before)
+    assert still.standing is Standing.EXCLUDED
+
+
+def test_what_was_not_measured_is_not_tried_with_the_reason():
+    skipped = result("x.tried", outcome=Outcome.SKIPPED, reason="no time")
+    assert standing_of("masks", skipped).reason == "no time"
+    assert "few five-tuples" in standing_of("masks", None).reason
+    assert standing_of("policer", None).standing is Standing.NOT_TRIED
+
+
+def test_a_ratio_that_was_refused_is_undecided_and_says_why():
+    refused = result("x.tried", metrics=[Metric(RELATIVE, "x", 0.0, note="not overloaded", bound=Bound.REFUSED)])
+    found = standing_of("recirculation", refused)
+    assert (found.standing, found.reason) == (Standing.UNDECIDED, "not overloaded")
+
+
+def test_confirmed_causes_come_first_and_those_that_explain_most():
+    unchanged = result(causes=["recirculation", "masks", "policer"])
+    made = {Experiment.NO_TRACKING: ratio(2.0, 1.9, 2.1), Experiment.FEW_FLOWS: ratio(3.0, 2.9, 3.1)}
+    found = explanation(unchanged, made)
+    assert [one.suspicion.cause for one in found.branches] == ["masks", "recirculation", "policer"]
+
+
+def test_a_pass_costs_what_is_saved_without_it():
+    load = replace(pmd(0.99, 1200.0), received=1000, recirculated=3000)
+    unchanged = result(causes=["recirculation"], pmds=[load])
+    cost = explanation(unchanged, {Experiment.NO_TRACKING: ratio(4.0, 3.0, 6.0)}).passes
+    assert (cost.passes, cost.cycles, cost.each) == (4.0, 1200.0, 300.0)
+    assert (cost.low, cost.high) == (pytest.approx(800 / 3), pytest.approx(1000 / 3))
+
+
+def test_without_a_verdict_there_is_nothing_to_explain():
+    assert explanation(replace(result(), verdict=None), {}) is None

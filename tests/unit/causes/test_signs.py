@@ -1,0 +1,72 @@
+"""Trials as typed signs; what was not observed is absent."""
+
+from dataclasses import replace
+
+from pytest import approx
+from trials import pmd, stream_counts, trial
+
+from pinchpoint.causes.signs import of_trials
+from pinchpoint.model.causes import Sign
+from pinchpoint.model.hops import DropKind
+from pinchpoint.model.trial import Drop, Hop
+
+ENDS = Hop("engine sends", 1000, 1000), Hop("engine receives", 900, 900)
+
+
+def losing(*drops, pmds=(), observed=None, middle=(None, None), **options):
+    counts = stream_counts(offered=1000, received=900)
+    hops = [ENDS[0], Hop("device", *middle, drops), ENDS[1]]
+    made = trial(1000.0, hops=hops, counts=counts, pmds=pmds, **options)
+    return replace(made, observed=observed or {})
+
+
+def signs(*trials, ring=100, **options):
+    return of_trials(trials, ring, **options)
+
+
+def test_the_busiest_thread_speaks_for_the_device():
+    idle = replace(pmd(0.2, 900.0), core=2)
+    found = signs(losing(pmds=[pmd(0.97, 640.0), idle])).values
+    assert (found[Sign.BUSY], found[Sign.IDLEST], found[Sign.CYCLES]) == (0.97, 0.2, 640.0)
+
+
+def test_passes_caches_and_upcalls_are_of_frames():
+    load = replace(pmd(0.97), recirculated=500, megaflow_hits=750, upcalls=20, lost_upcalls=5)
+    found = signs(losing(pmds=[load])).values
+    assert found[Sign.PASSES] == 1.5
+    assert found[Sign.WILDCARD_SHARE] == 0.5
+    assert found[Sign.UPCALLS] == approx(0.025)
+
+
+def test_what_no_counter_told_is_absent():
+    load = replace(pmd(), recirculated=None, megaflow_hits=None, upcalls=None, cycles_per_packet=None, busy_share=None)
+    found = signs(losing(pmds=[load])).values
+    absent = (Sign.PASSES, Sign.WILDCARD_SHARE, Sign.UPCALLS, Sign.BUSY, Sign.CYCLES, Sign.COPIES, Sign.WAITED)
+    assert not set(absent) & set(found)
+
+
+def test_copies_are_counted_at_the_place_that_makes_them():
+    drop = Drop("full", 200, "c", "engine", kind=DropKind.TRANSMIT_RING)
+    found = signs(losing(drop, middle=(1000, 1800)))
+    assert found.values[Sign.COPIES] == 2.0
+    assert found.lost == {DropKind.TRANSMIT_RING: 2.0}
+
+
+def test_times_are_set_against_what_the_ring_holds():
+    silent = {"engine/port/right/longest_silence_s": 0.25, "engine/pacing/largest_burst": 32.0}
+    found = signs(losing(observed=silent, run_delay_ns=50_000_000)).values
+    assert found[Sign.RING_S] == 0.1
+    assert found[Sign.SILENCE] == 2.5
+    assert found[Sign.WAITED] == 0.5
+    assert found[Sign.WAITED_SHARE] == 0.05
+    assert found[Sign.BURST_OF_RING] == 0.32
+
+
+def test_of_several_trials_the_median_speaks():
+    found = signs(*(losing(pmds=[pmd(busy)]) for busy in (0.5, 0.97, 0.98)), lapse=0.3).values
+    assert (found[Sign.BUSY], found[Sign.LAPSES]) == (0.97, 0.3)
+
+
+def test_a_device_adds_what_its_own_counters_say():
+    found = signs(losing(observed={"x": 3.0}), own=lambda seen: {Sign.SUBTABLES: seen["x"]})
+    assert found.values[Sign.SUBTABLES] == 3.0

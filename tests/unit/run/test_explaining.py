@@ -1,0 +1,94 @@
+"""Which counter-experiments a scenario allows, and which of them are made."""
+
+from dataclasses import replace
+
+import pytest
+from support import scenario_of
+
+from pinchpoint.dut.ovs.spec import Rule, spec
+from pinchpoint.model.causes import Experiment, Suspicion
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import Limit, Outcome, Verdict
+from pinchpoint.model.scenario import Relative
+from pinchpoint.run.experiments import sweep_of
+from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, left_out
+from pinchpoint.run.run import unmeasured
+from pinchpoint.scenario.plain import from_plain, to_plain
+
+
+def tracking():
+    """The plainest scenario with a rule that tracks connections."""
+    scenario = scenario_of("ovs")
+    rule = Rule("ip,in_port={left},actions=ct(commit),output:{right}")
+    bridges = (replace(spec(scenario).bridges[0], rules=(rule,)),)
+    return replace(scenario, dut=replace(spec(scenario), bridges=bridges))
+
+
+def points(**options):
+    return sweep_of(tracking(), **options).scenarios
+
+
+def test_the_unchanged_bench_comes_first_and_each_other_is_changed_in_one_respect():
+    first, *others = points()
+    assert experiment_of(first) is None
+    assert first.point.levels == {"experiment": UNCHANGED}
+    assert {experiment_of(one) for one in others} >= {Experiment.PLAIN, Experiment.NO_TRACKING, Experiment.LARGE_RING}
+    assert len({one.name for one in (first, *others)}) == len(others) + 1
+    assert all(one.point.reference == first.name for one in others)
+
+
+def test_slices_compare_what_is_forwarded_and_a_search_what_is_lost_below():
+    by_kind = {experiment_of(one): one.point.relative for one in points()}
+    assert by_kind[Experiment.PLAIN] is Relative.ALONE
+    assert by_kind[Experiment.LARGE_RING] is Relative.BESIDE
+
+
+def test_a_device_that_cannot_be_frozen_is_searched_in_turns():
+    sweep = sweep_of(scenario_of("nft"))
+    assert {one.point.relative for one in sweep.scenarios[1:]} <= {Relative.NO}
+
+
+def test_more_engine_cores_need_a_cpu_that_is_free():
+    assert Experiment.MORE_ENGINE_CORES not in map(experiment_of, points())
+    assert Experiment.MORE_ENGINE_CORES in map(experiment_of, points(free_cpus={5}))
+
+
+def test_only_rates_can_be_explained():
+    with pytest.raises(InputError, match="no rate to explain"):
+        sweep_of(replace(tracking(), measure=Soak()))
+
+
+class Soak:
+    kind = "soak"
+
+
+def test_a_stored_run_knows_its_experiments():
+    assert [experiment_of(from_plain(to_plain(one))) for one in points()] == [experiment_of(one) for one in points()]
+
+
+def found(unit, *experiments, outcome=Outcome.MEASURED):
+    suspicions = tuple(Suspicion("c", "t", 0.5, (), "", experiment) for experiment in experiments)
+    made = unmeasured(unit, outcome, "", 0.0)
+    return replace(made, verdict=Verdict(Limit.PMD_CORE, "", (), (), (), suspicions))
+
+
+def test_an_experiment_is_made_only_where_a_suspicion_asks_for_it():
+    units = points()
+    done = {units[0].name: found(units[0], Experiment.NO_TRACKING)}
+    made = {experiment_of(one) for one in units[1:] if not left_out(one, units, done)}
+    assert made == {Experiment.NO_TRACKING, Experiment.PLAIN}, "plain forwarding is the control"
+    assert not left_out(units[0], units, {})
+
+
+def test_a_ring_needs_no_control():
+    units = points()
+    done = {units[0].name: found(units[0], Experiment.LARGE_RING, None)}
+    assert [experiment_of(one) for one in units[1:] if not left_out(one, units, done)] == [Experiment.LARGE_RING]
+
+
+def test_without_a_verdict_of_the_unchanged_bench_nothing_is_tried():
+    units = points()
+    assert all(left_out(one, units, {}) for one in units[1:])
+    failed = {units[0].name: found(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
+    assert all(left_out(one, units, failed) for one in units[1:])
+    assert explained(units, {}) is None
