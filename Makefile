@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes
 
 .PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -15,6 +15,7 @@ help:
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
+	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
 	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
@@ -82,6 +83,10 @@ bench-turnover: setup
 # BENCH: --seconds S, --json. Fails where a published rate is more than 1 % off.
 bench-truth: setup
 	@$(BIN)/python benchmarks/truth_rows.py $(BENCH)
+
+# BENCH: --rounds N, --only WORDS, --confirm, --traffic SECONDS, --json. Fails where a planted cause is not first.
+bench-causes: setup
+	@$(BIN)/python benchmarks/cause_rows.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)

@@ -40,6 +40,12 @@ def build(
     return Ledger(offered, received, hops, resets)
 
 
+def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequence[str] = ()) -> tuple[Hop, ...]:
+    """The hops of a device that runs without an engine, as `build` has them between the engine's two."""
+    seen = {**seen, **dict.fromkeys((name for name in went_back if _is_summed(name, graph)), _RESET)}
+    return tuple(_hop(place, seen, ports) for place in graph.places)
+
+
 def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
     drops = []
     for port in engine.ports:

@@ -13,9 +13,12 @@ SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never 
 HEADROOM: Final = Is(Sign.BUSY, below=0.95)
 NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
 MOST: Final = 0.5
+BATCH: Final = 32  # frames that a polling thread takes at most in a turn (rte_eth_rx_burst, NETDEV_MAX_BURST)
 
 _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
+_WAITS = Is(Sign.WAITED, at_least=MOST)
+_FEW = Is(Sign.RING, below=4 * BATCH)
 
 CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
@@ -175,11 +178,14 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "a ring too small for the pauses of any core on this host, or for the bursts that are sent",
         (
             Lost((DropKind.RECEIVE_RING,), MOST),
-            # Fewer than four bursts cannot keep both ends of a ring at work: the thread then turns for few frames each.
-            Any((HEADROOM, Is(Sign.BURST_OF_RING, at_least=0.25))),
+            # Fewer than four batches do not keep both ends of a ring at work: each turn then moves few frames.
+            Any((HEADROOM, _FEW)),
             Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
         ),
-        lost(DropKind.RECEIVE_RING),
+        # Where the thread was kept from its core, that comes first: a larger ring would only bridge it.
+        lambda signs: (
+            lost(DropKind.RECEIVE_RING)(signs) * (0.5 if _WAITS.holds(signs) and not _FEW.holds(signs) else 1.0)
+        ),
         "raise port.ring",
         Experiment.LARGE_RING,
         "a larger ring bridges the pauses, and the loss-free rate rises",
@@ -192,7 +198,6 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Is(Sign.SILENCE, at_least=1.0),
             # The longest of many gaps differs between any two cores of a host, seldom by more than this.
             Is(Sign.SILENCE_OF_GAP, at_least=2.0),
-            Unless(Is(Sign.WAITED, at_least=MOST)),
         ),
         lost(DropKind.RECEIVE_RING),
         "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
@@ -202,7 +207,12 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "preempted",
         "another process on the forwarding thread's core",
-        (_LOST_IN_FRONT, Is(Sign.WAITED, at_least=MOST), Is(Sign.WAITED_SHARE, at_least=0.01)),
+        (
+            _LOST_IN_FRONT,
+            _WAITS,
+            Is(Sign.WAITED_SHARE, at_least=0.01),
+            Unless(Is(Sign.SILENCE, at_least=1.0)),
+        ),
         # A thread that is saturated anyway forwards more by no more than the time that it waited.
         lambda signs: share_of(Sign.WAITED_SHARE)(signs) if SATURATED.holds(signs) else lost(*_RECEIVE)(signs),
         "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from pinchpoint.causes.catalogue import CATALOGUE, NOTABLE, OWN_SPEED, SATURATED
-from pinchpoint.causes.signature import Cause, shown
+from pinchpoint.causes.signature import Cause
 from pinchpoint.model.causes import Sign, Signs, Suspicion
 
 
@@ -29,4 +29,4 @@ def _evidence(cause: Cause, signs: Signs) -> Iterator[str]:
     for condition in cause.signature:
         yield condition.words(signs)
     if not cause.signature and (cycles := signs.values.get(Sign.CYCLES)) is not None:
-        yield f"{Sign.CYCLES}: {shown(Sign.CYCLES, cycles)}"
+        yield f"{Sign.CYCLES}: {Sign.CYCLES.shown(cycles)}"

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import SHARES, Experiment, Sign, Signs
+from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 
 
@@ -23,12 +23,12 @@ class Is:
 
     def words(self, signs: Signs) -> str:
         """The sign with its value."""
-        return f"{self.sign}: {shown(self.sign, signs.values[self.sign])}"
+        return f"{self.sign}: {self.sign.shown(signs.values[self.sign])}"
 
     def asks(self) -> str:
         """The condition, for people."""
-        bounds = [f"at least {shown(self.sign, self.at_least)}"] if self.at_least > float("-inf") else []
-        bounds += [f"below {shown(self.sign, self.below)}"] if self.below < float("inf") else []
+        bounds = [f"at least {self.sign.shown(self.at_least)}"] if self.at_least > float("-inf") else []
+        bounds += [f"below {self.sign.shown(self.below)}"] if self.below < float("inf") else []
         return f"{self.sign}: {' and '.join(bounds)}"
 
 
@@ -141,13 +141,6 @@ class Cause:
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""
         return all(condition.holds(signs) for condition in self.signature)
-
-
-def shown(sign: Sign, value: float) -> str:
-    """A sign's value, for people."""
-    if sign in SHARES:
-        return units.share(value)
-    return units.nanoseconds(value * 1e9) if sign is Sign.RING_S else f"{value:,.3g}"
 
 
 def _either(kinds: tuple[DropKind, ...]) -> str:

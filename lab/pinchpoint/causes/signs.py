@@ -26,42 +26,47 @@ def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: floa
     """
     seen = defaultdict[Sign, list[float]](list)
     for trial in trials:
-        for sign, value in (
-            *_of_threads(trial),
-            *_of_frames(trial),
-            *_of_time(trial, ring),
-            *own(trial.observed).items(),
-        ):
+        device = (*_of_threads(trial.pmds), *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
+        for sign, value in (*device, *_of_engine(trial), *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
     if lapse is not None:
         values[Sign.LAPSES] = lapse
-    return Signs(values, _shares_of_loss(trials))
+    hops = [hop for trial in trials for hop in trial.ledger.hops]
+    return Signs(values, _shares_of_loss(hops, sum(trial.lost for trial in trials)))
 
 
-def _shares_of_loss(trials: Sequence[Trial]) -> dict[DropKind, float]:
-    lost = sum(trial.lost for trial in trials)
+def of_device(hops: Sequence[Hop], threads: Sequence[PmdLoad], own: Mapping[Sign, float]) -> Signs:
+    """The signs of a device that runs without an engine: what is lost is what its counters name."""
+    values = dict((*_of_threads(threads), *_of_frames(hops), *own.items()))
+    return Signs(values, _shares_of_loss(hops, sum(drop.frames for hop in hops for drop in hop.drops)))
+
+
+def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
     shares = defaultdict[DropKind, float](float)
-    for drop in (drop for trial in trials for hop in trial.ledger.hops for drop in hop.drops):
+    for drop in (drop for hop in hops for drop in hop.drops):
         shares[drop.kind] += drop.frames / lost if lost > 0 else 0.0
     return dict(shares)
 
 
-def _of_threads(trial: Trial) -> Iterator[tuple[Sign, float]]:
-    known = [load for load in trial.pmds if load.busy_share is not None]
+def _of_threads(loads: Sequence[PmdLoad]) -> Iterator[tuple[Sign, float]]:
+    known = [load for load in loads if load.busy_share is not None]
     if known:
         busiest = max(known, key=lambda load: load.busy_share or 0.0)
         yield Sign.BUSY, busiest.busy_share or 0.0
         yield Sign.IDLEST, min(load.busy_share or 0.0 for load in known)
         if busiest.cycles_per_packet is not None:
             yield Sign.CYCLES, busiest.cycles_per_packet
-    received = sum(load.received for load in trial.pmds)
-    recirculated = _sum(load.recirculated for load in trial.pmds)
+    received = sum(load.received for load in loads)
+    recirculated = _sum(load.recirculated for load in loads)
     if received and recirculated is not None:
         yield Sign.PASSES, 1 + recirculated / received
     if received:
-        yield Sign.ON_MAIN_THREAD, sum(load.received for load in trial.pmds if load.core is None) / received
-        yield from _of_caches(trial.pmds, received, recirculated or 0)
+        yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.core is None) / received
+        yield from _of_caches(loads, received, recirculated or 0)
+
+
+def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
     engine = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
     if engine:
         yield Sign.ENGINE_BUSY, max(engine)
@@ -75,9 +80,9 @@ def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> It
         yield Sign.UPCALLS, (upcalls + (_sum(load.lost_upcalls for load in loads) or 0)) / received
 
 
-def _of_frames(trial: Trial) -> Iterator[tuple[Sign, float]]:
+def _of_frames(hops: Sequence[Hop]) -> Iterator[tuple[Sign, float]]:
     """Copies: at the place of the device that gives out most for what came in."""
-    copies = [found for hop in trial.ledger.hops[1:-1] if (found := _copies(hop)) is not None]
+    copies = [found for hop in hops if (found := _copies(hop)) is not None]
     if copies:
         yield Sign.COPIES, max(copies)
 
@@ -85,25 +90,27 @@ def _of_frames(trial: Trial) -> Iterator[tuple[Sign, float]]:
 def _copies(hop: Hop) -> float | None:
     if not hop.frames_in or hop.frames_out is None:
         return None
-    return (hop.frames_out + sum(drop.frames for drop in hop.drops)) / hop.frames_in
+    return hop.frames_out / hop.frames_in
 
 
 def _of_time(trial: Trial, ring: int) -> Iterator[tuple[Sign, float]]:
     """What happened for how long, set against the time for which the ring holds what is sent meanwhile."""
+    yield Sign.RING, float(ring)
     if trial.load_fps <= 0 or trial.sent_duration_s <= 0:
         return
     ring_s = ring / trial.load_fps
     yield Sign.RING_S, ring_s
-    if waited := facts.of(trial).waited_s:
-        yield Sign.WAITED, max(waited.values()) / ring_s
-        yield Sign.WAITED_SHARE, max(waited.values()) / trial.sent_duration_s
+    waits = facts.of(trial).waited_s.values()
+    if waits:
+        yield Sign.WAITED, max(waits) / ring_s
+        yield Sign.WAITED_SHARE, max(waits) / trial.sent_duration_s
     gap_s = max((worker.gap_max_ns for worker in trial.witness.workers), default=0) / 1e9
     if gap_s:
         yield Sign.ENGINE_GAP, gap_s / ring_s
     begin, end = "engine/port/", "/longest_silence_s"
     silences = [value for name, value in trial.observed.items() if name.startswith(begin) and name.endswith(end)]
     if silences:
-        yield Sign.SILENCE, min(silences) / ring_s
+        yield Sign.SILENCE, max(0.0, min(silences) - max(waits, default=0.0)) / ring_s
         if gap_s:
             yield Sign.SILENCE_OF_GAP, min(silences) / gap_s
     if (burst := trial.observed.get("engine/pacing/largest_burst")) is not None:

@@ -15,6 +15,7 @@ from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.study import study
 from pinchpoint.cli.trend import trend
+from pinchpoint.cli.watch import watch
 from pinchpoint.model.errors import PinchpointError
 
 EPILOG = """\b
@@ -54,7 +55,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, explain, pilot, check, show, report, trend, ceiling, doctor, clean):
+for command in (run, study, compare, explain, pilot, check, show, report, trend, ceiling, watch, doctor, clean):
     cli.add_command(command)
 
 

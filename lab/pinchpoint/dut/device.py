@@ -306,6 +306,18 @@ class PlainBench:
 
 
 @dataclass(frozen=True)
+class Attached:
+    """A device that runs already and that no bench of ours built. Its collectors read and change nothing."""
+
+    place: str  # where it was found
+    variant: str  # which of the kind's hop graphs, as `watched_graph` knows it
+    ports: tuple[str, ...]
+    collectors: tuple[Collector, ...]
+    facts: Mapping[str, str]
+    close: Callable[[], None]
+
+
+@dataclass(frozen=True)
 class Freezing:
     """Whether a device leaves its cores when its process is stopped (SIGSTOP), as a duet needs."""
 
@@ -376,6 +388,15 @@ class Device(Protocol):
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The counter-experiments that only it can make, each as the scenario changed in one respect."""
 
+    def attach(self, place: str | None, host: Machine) -> Attached:
+        """One that runs already; `place` as the kind knows it, None: the host's own.
+
+        Raises RequirementError if there is none, InputError if the kind cannot be watched.
+        """
+
+    def watched_graph(self, variant: str) -> HopGraph:
+        """Where frames are counted on their way through one that runs already. Raises InputError."""
+
 
 @dataclass(frozen=True)
 class Defaults:
@@ -438,3 +459,11 @@ class Defaults:
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """None."""
         return {}
+
+    def attach(self, place: str | None, host: Machine) -> Attached:
+        """Not at all. Raises InputError."""
+        raise InputError(f"{self.title} cannot be watched", "only devices that run on their own can")
+
+    def watched_graph(self, variant: str) -> HopGraph:
+        """None. Raises InputError."""
+        raise InputError(f"{self.title} cannot be watched")

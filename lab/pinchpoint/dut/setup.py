@@ -52,7 +52,8 @@ def prepare(
     """Decide names and places; reads the hugepage pool and the NUMA nodes, changes nothing.
 
     `beside` is a bench that will stand at the same time and is built first: its hugepages are not free any more.
-    With `stands` it stands already, and only what its engine will take seems to be free.
+    With `stands` it stands already, and what seems to be free is what its engine will take, and its device if that
+    has not taken all of its pages yet.
     Raises RequirementError if the machine cannot place the scenario's ends as its `numa` wants,
     or a port has more queues than the engine CPUs.
     """
@@ -71,11 +72,13 @@ def prepare(
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
     """The pool as it will be once `bench`, and an engine with its ports, has all its pages."""
+    wanted = device_of(bench.scenario).pages(bench.scenario)
+    held = hugepages.held(LOCAL, bench.places.bench_id) if stands else 0  # read first: what it takes meanwhile is free
     total, free = hugepages.pool(LOCAL)
     if stands:
-        return Pages(total, max(0, free - _engine_pages(bench)))
+        return Pages(total, max(0, free - max(_engine_pages(bench), wanted - held)))
     added = sum(one.after - one.before for one in bench.resources if isinstance(one, Hugepages))
-    return Pages(total + added, max(0, free + added - device_of(bench.scenario).pages(bench.scenario)))
+    return Pages(total + added, max(0, free + added - wanted))
 
 
 def _on_nodes(resource: AnyResource, nodes: tuple[int, ...] | None) -> AnyResource:

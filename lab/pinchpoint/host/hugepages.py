@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pinchpoint.host.interface import PROC, SYS, Host
-from pinchpoint.host.processes import ENVIRONMENT_MARK
+from pinchpoint.host.processes import ENVIRONMENT_MARK, marked_pids
 from pinchpoint.model.errors import RequirementError
 
 NR_HUGEPAGES = f"{PROC}/sys/vm/nr_hugepages"
@@ -79,6 +79,20 @@ class Holder:
 def holders(host: Host) -> list[Holder]:
     """The processes that map pages of 2 MiB, most pages first (proc_pid_status(5), HugetlbPages)."""
     return sorted(_holders(host), key=lambda one: -one.pages)
+
+
+def held(host: Host, bench_id: str) -> int:
+    """Pages that the processes of a bench map; one that two of them share counts twice."""
+    found = (_HELD_KB.search(status) for pid in marked_pids(host, bench_id) if (status := _status(host, pid)))
+    return sum(int(one[1]) for one in found if one) // PAGE_KB
+
+
+def _status(host: Host, pid: int) -> str:
+    """Empty if it has ended."""
+    try:
+        return host.read(f"{PROC}/{pid}/status")
+    except OSError:
+        return ""
 
 
 def _holders(host: Host) -> Iterator[Holder]:

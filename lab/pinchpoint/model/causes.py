@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from pinchpoint.model import units
 from pinchpoint.model.hops import DropKind
 
 
@@ -23,8 +24,9 @@ class Sign(StrEnum):
     TRACKED_OF_LIMIT = "tracked connections, of their limit"
     UNTRACKED = "frames for which connection tracking had no room, of those that entered"
     COPIES = "frames sent for each frame that entered"
+    RING = "frames that the smallest ring holds"
     RING_S = "time for which the smallest ring holds this load"
-    SILENCE = "longest silence of the device, in times of the ring"
+    SILENCE = "longest silence of the device beyond what its thread waited in all, in times of the ring"
     SILENCE_OF_GAP = "longest silence of the device, in times of the longest gap of the engine's own core"
     WAITED = "wait of the forwarding thread for its core, in times of the ring"
     WAITED_SHARE = "share of the trial for which the forwarding thread waited for its core"
@@ -34,6 +36,12 @@ class Sign(StrEnum):
     ENGINE_BUSY = "busy share of the engine's receiving core"
     ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
+
+    def shown(self, value: float) -> str:
+        """A value of it, for people."""
+        if self in SHARES:
+            return units.share(value)
+        return units.nanoseconds(value * 1e9) if self is Sign.RING_S else f"{value:,.3g}"
 
 
 SHARES = frozenset(

@@ -65,8 +65,8 @@ class PacketSockets:
 class Links:
     """The kernel's own counters of every veth end in a namespace."""
 
-    def __init__(self, host: Host, netns: str, side: str, ports: Sequence[str]) -> None:
-        """`side` is `dut` or `engine`: which end of the links the namespace holds."""
+    def __init__(self, host: Host, netns: str | None, side: str, ports: Sequence[str]) -> None:
+        """`side` is `dut` or `engine`: which end of the links the namespace (None: this one) holds."""
         self.name = f"links-{side}"
         self._host, self._netns = host, netns
         self._side = side
@@ -89,4 +89,4 @@ class Links:
         return Snapshot(at_s, counters)
 
     def _read(self) -> str:
-        return self._host.run(["ip", "-n", self._netns, "-s", "-j", "link", "show"])
+        return self._host.run(["ip", *(["-n", self._netns] if self._netns else []), "-s", "-j", "link", "show"])

@@ -86,13 +86,17 @@ def test_a_ring_that_overflows_is_told_by_who_stood_still():
     assert named({**quiet, **silent}, RING) == ["pauses"]
     assert named({**quiet, **silent, Sign.ENGINE_GAP: 4.0, Sign.SILENCE_OF_GAP: 1.2}, RING) == ["small-ring"]
     assert named({**quiet, Sign.BURST_OF_RING: 0.5}, RING) == ["small-ring"]
-    assert named({**quiet, **silent, Sign.WAITED: 4.0, Sign.WAITED_SHARE: 0.2}, RING) == ["preempted"]
+    waits = {Sign.WAITED: 6.0, Sign.WAITED_SHARE: 0.2}
+    assert named({**quiet, **waits, Sign.SILENCE: 0.0}, RING) == ["preempted"]
+    assert named({**quiet, **waits, **silent}, RING) == ["pauses"]
+    assert named({**quiet, **waits, Sign.ENGINE_GAP: 2.0}, RING) == ["preempted", "small-ring"]
+    assert named({**quiet, **waits, Sign.ENGINE_GAP: 2.0, Sign.RING: 64}, RING) == ["small-ring", "preempted"]
 
 
-def test_a_saturated_thread_is_no_small_ring_unless_a_burst_fills_it():
-    busy = {Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0}
-    assert named({**busy, Sign.BURST_OF_RING: 0.01}, RING) == ["own-speed"]
-    assert named({**busy, Sign.BURST_OF_RING: 0.25}, RING) == ["small-ring"]
+def test_a_saturated_thread_is_no_small_ring_unless_few_batches_fill_it():
+    busy = {Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0, Sign.BURST_OF_RING: 0.9}
+    assert named({**busy, Sign.RING: 4096}, RING) == ["own-speed"]
+    assert named({**busy, Sign.RING: 64}, RING) == ["small-ring"]
 
 
 def test_a_device_that_does_not_tell_its_waits_can_still_be_seen_to_pause():

@@ -7,9 +7,9 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs
 from pinchpoint.dut.ovs import bench as made
-from pinchpoint.dut.ovs import experiments, hops, load, metrics, needs, reading, signs
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
 from pinchpoint.dut.ovs.live import OvsLive
@@ -19,11 +19,12 @@ from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
 from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment, Sign
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
@@ -166,6 +167,17 @@ class OvsDevice(Defaults):
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Other rules, and limits out of reach."""
         return experiments.experiments(scenario)
+
+    def attach(self, place: str | None, host: Machine) -> Attached:
+        """By its run directory."""
+        return attached.attach(place, host)
+
+    def watched_graph(self, variant: str) -> HopGraph:
+        """By datapath, from where the switch itself counts."""
+        try:
+            return hops.in_service(Datapath(variant))
+        except ValueError:
+            raise InputError(f"no datapath {variant!r}", f"one of {', '.join(Datapath)}") from None
 
 
 def _repinned(port: Port, now: Mapping[str, str]) -> Port:

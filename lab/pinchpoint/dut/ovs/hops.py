@@ -86,6 +86,12 @@ def graph(datapath: Datapath, nics: bool) -> HopGraph:
     return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
 
 
+def in_service(datapath: Datapath) -> HopGraph:
+    """The path through a switch that runs already: the places at which it counts itself."""
+    whole = graph(datapath, nics=False)
+    return HopGraph(whole.refused, tuple(place for place in whole.places if place is not _VETH), whole.settles)
+
+
 def _refused(nics: bool) -> Refused:
     # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's limit.
     if nics:

@@ -1,0 +1,58 @@
+"""A device that runs already: read again and again, and what the readings say together."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+
+from pinchpoint.account.ledger import places
+from pinchpoint.causes.likely import likely
+from pinchpoint.causes.signs import of_device
+from pinchpoint.dut.device import Attached, Device
+from pinchpoint.host.interface import Host
+from pinchpoint.model.watch import Reading, RecordHead, Watched
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.snapshot import Observation, together
+from pinchpoint.store.codec import SCHEMA
+
+
+def head_of(device: Device, attached: Attached, host: Host) -> RecordHead:
+    """What is watched, as a recording begins with it."""
+    return RecordHead(
+        SCHEMA,
+        device.kind,
+        attached.variant,
+        attached.place,
+        attached.ports,
+        host.name or host.release(),
+        datetime.now(UTC).isoformat(),
+        attached.facts,
+    )
+
+
+def readings(
+    attached: Attached,
+    every_s: float,
+    is_over: Callable[[], bool],
+    now_s: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Reading]:
+    """What changed in each `every_s` seconds, until `is_over`. Raises DutError once the device does not answer."""
+    bracket = Bracket(attached.collectors)
+    bracket.open()
+    next_s = now_s() + every_s
+    while not is_over():
+        sleep(max(0.0, next_s - now_s()))
+        next_s += every_s
+        seen = bracket.turn()
+        yield Reading(time.time(), seen.elapsed_s, seen.differences, seen.gauges, seen.went_back)
+
+
+def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watched:
+    """What these readings say together. Raises InputError if the device has no such variant."""
+    parts = [Observation(one.elapsed_s, one.differences, one.gauges, one.went_back) for one in seen]
+    whole = together(parts)
+    flat = whole.flat()
+    hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
+    threads = device.loads(flat, whole.elapsed_s)
+    signs = of_device(hops, threads, device.signs(flat))
+    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back)

@@ -1,0 +1,57 @@
+"""Recordings of a watched device: a file of JSON lines, the head first, then a reading each.
+
+Each line is written at once, so that a recording that ends early is whole up to its last line.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.watch import Reading, RecordHead
+from pinchpoint.store.codec import Codec
+
+_HEAD, _READING = Codec.of(RecordHead), Codec.of(Reading)
+
+
+class Recorder:
+    """Writes a recording. Raises StoreError; an existing file is never overwritten (InputError)."""
+
+    def __init__(self, path: Path, head: RecordHead) -> None:
+        self._path = path
+        try:
+            self._file: BinaryIO = path.open("xb", buffering=0)
+        except FileExistsError as error:
+            raise InputError(f"{path}: exists already", "give --record another name") from error
+        except OSError as error:
+            raise StoreError(f"{path}: {error.strerror}") from error
+        self._write(_HEAD.encode(head, str(path)))
+
+    def keep(self, reading: Reading) -> None:
+        """Append one reading."""
+        self._write(_READING.encode(reading, str(self._path)))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _write(self, line: bytes) -> None:
+        try:
+            self._file.write(line + b"\n")
+        except OSError as error:
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+
+
+def read(path: Path) -> tuple[RecordHead, Iterator[Reading]]:
+    """The head and the readings of a recording. What stands after the last line break was cut off and is left out.
+
+    Raises InputError naming the line that is no reading.
+    """
+    try:
+        first, *lines = path.read_bytes().split(b"\n")
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from error
+    if not lines:
+        raise InputError(f"{path}:1: expected the head of a recording", "make one: pinchpoint watch --record FILE")
+    head = _HEAD.decode(first, f"{path}:1")
+    return head, (_READING.decode(line, f"{path}:{number}") for number, line in enumerate(lines[:-1], 2))

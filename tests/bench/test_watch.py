@@ -1,0 +1,87 @@
+"""A running switch is watched without being changed; recordings replay; a switch that ends is told."""
+
+import json
+import os
+import signal
+import subprocess
+
+import pytest
+from bench_tools import PINCHPOINT, run, wait_for
+from scenario_text import one_way
+
+from pinchpoint.bench.actions import daemon_pid
+from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut.ovs.daemons import SWITCH
+from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.listener import Listener
+from pinchpoint.run.scenario import standing_bench
+from pinchpoint.scenario import parse
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+DROP = "in_port={left},udp,actions=drop"
+
+
+@pytest.fixture
+def switch():
+    """A switch that drops what is sent to it, a thousand frames a second: (its run directory, its process)."""
+    setup = prepare(parse(one_way("load", "[load]\nat_fps = [1000]", datapath="af_packet", rules=DROP), "drop.toml"))
+    path = f"af_packet:left@{setup.places.engine_netns}"
+    with standing_bench(setup, Listener()):
+        sending = subprocess.Popen(
+            [find_engine(), "send", "--from", path, "--rate", "1k", "--time", "120s", "--json"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            daemon = next(one for one in setup.resources if isinstance(one, Daemon) and one.name == SWITCH)
+            yield setup.places.directory, daemon_pid(daemon, LOCAL)
+        finally:
+            sending.kill()
+            sending.wait()
+
+
+def test_the_path_of_a_running_switch_names_where_frames_are_dropped(switch, tmp_path):
+    place, _ = switch
+    record = tmp_path / "switch.jsonl"
+    done = run("watch", place, "--for", "4s", "--record", record)
+    assert done.returncode == 0, done.stderr
+    assert "drop action of pipeline" in done.stdout
+    assert "likely: a rule that drops" in done.stdout
+    replayed = run("watch", record)
+    assert replayed.stdout == done.stdout, "a recording says the same wherever it is replayed"
+    found = json.loads(run("watch", record, "--json").stdout)["watched"]
+    assert found["suspicions"][0]["cause"] == "rule-drop"
+    (received,) = (hop["frames_in"] for hop in found["hops"] if hop["name"] == "switch reads")
+    assert received > 0
+    again = run("watch", place, "--for", "1s", "--record", record)
+    assert (again.returncode, "exists already" in again.stderr) == (2, True)
+
+
+def test_a_switch_that_ends_while_it_is_watched_is_told_and_what_was_read_is_kept(switch, tmp_path):
+    place, pid = switch
+    record = tmp_path / "switch.jsonl"
+    watching = subprocess.Popen(
+        [PINCHPOINT, "watch", str(place), "--every", "1s", "--record", str(record)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    wait_for(lambda: record.exists() and record.read_text().count("\n") > 2, "two readings")
+    os.kill(pid, signal.SIGKILL)
+    out, errors = watching.communicate(timeout=60)
+    assert watching.returncode == 6, errors
+    assert "no answer" in errors or "does not answer" in errors
+    assert "switch reads" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (("/nowhere",), 2, "no such run directory or recording"),
+        (("{folder}", "--for", "1s"), 3, "no running switch found there"),
+        (("--kind", "warp"), 2, "no device of kind 'warp'"),
+        (("--kind", "wire"), 2, "cannot be watched"),
+    ],
+)
+def test_what_cannot_be_watched_is_said(arguments, code, words, tmp_path):
+    done = run("watch", *(one.format(folder=tmp_path) for one in arguments))
+    assert (done.returncode, words in done.stderr) == (code, True), done.stderr
