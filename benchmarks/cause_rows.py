@@ -224,6 +224,9 @@ PLANTS = (
     Plant("clean: forward", (OWN_SPEED,), ovs()),
     Plant("reference: pauses", ("pauses",), reference("rate_fps = 2e6\npause_every_ms = 40\npause_ms = 4"), ring=1024),
     Plant("reference: rule drop", ("rule-drop",), reference('rate_fps = 1e6\ndrop = "every=4"')),
+    Plant(
+        "reference: false offload", ("false-offload",), reference("rate_fps = 1e6\noffloaded = true"), can_confirm=False
+    ),
     Plant("main thread", ("main-thread",), ovs(datapath="af_packet"), can_confirm=False),
 )
 

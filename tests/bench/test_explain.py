@@ -7,6 +7,7 @@ import pytest
 from bench_tools import run
 
 from pinchpoint.model.causes import Experiment, Standing
+from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import Outcome
 from pinchpoint.store.folder import RunFolder
 
@@ -76,6 +77,17 @@ def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):
     planned = run("explain", only(out).path, "--dry-run", "--out", out)
     assert planned.returncode == 0, planned.stderr
     assert "every=4" in planned.stdout
+
+
+def test_a_flag_that_lies_is_said_to_lie(tmp_path):
+    path, out = tmp_path / "lie.toml", tmp_path / "runs"
+    path.write_text(SCENARIO.replace('drop = "every=4"', "offloaded = true"))
+    done = run("run", path, "--out", out)
+    assert done.returncode == 0, done.stderr
+    assert "offload claimed, not real" in done.stdout.replace("\n", " ")
+    (found,) = only(out).read_result().scenarios
+    assert (found.offload.word, found.offload.claimed, found.offload.hardware) == (Offload.CLAIMED, 1.0, 0.0)
+    assert "claimed, not real" in (only(out).path / "report.html").read_text()
 
 
 @pytest.mark.parametrize(

@@ -97,6 +97,14 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "flows stay in the table, upcalls end, and the rate rises",
     ),
     Cause(
+        "false-offload",
+        "an offload that is claimed, while software forwards",
+        (Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
+        product(share_of(Sign.CLAIMED), share_of(Sign.SOFTWARE)),
+        "see which action keeps flows in software: connection tracking of one-way UDP, ICMP, fragments, groups, "
+        "recirculation, NORMAL in table 0",
+    ),
+    Cause(
         "upcalls",
         "upcalls for new flows",
         (

@@ -35,6 +35,8 @@ class Sign(StrEnum):
     LAPSES = "share of the trials that lost frames whatever their load"
     ENGINE_BUSY = "busy share of the engine's receiving core"
     ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
+    CLAIMED = "share of the datapath's flows that are said to be offloaded"
+    SOFTWARE = "share of the frames that entered which software handled"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
 
     def shown(self, value: float) -> str:
@@ -58,6 +60,8 @@ SHARES = frozenset(
         Sign.LAPSES,
         Sign.ENGINE_BUSY,
         Sign.ON_MAIN_THREAD,
+        Sign.CLAIMED,
+        Sign.SOFTWARE,
     }
 )
 """The signs to be written in per cent."""

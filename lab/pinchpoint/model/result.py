@@ -7,6 +7,7 @@ from enum import StrEnum
 from pinchpoint.model.causes import Explanation, Suspicion
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
+from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
@@ -231,6 +232,7 @@ class ScenarioResult:
     most_offered_fps: float | None = None  # in a valid trial of the rates' own mode: by an engine that kept up
     burst: BurstResult | None = None  # of the measure burst
     loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first
+    offload: OffloadTruth | None = None  # near the NDR; None: no flow is said to be offloaded, or it was not read
     reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
 
 

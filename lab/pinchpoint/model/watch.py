@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pinchpoint.model.causes import Sign, Suspicion
+from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.trial import Hop, PmdLoad
 
 
@@ -42,3 +43,4 @@ class Watched:
     signs: Mapping[Sign, float]
     suspicions: tuple[Suspicion, ...]
     resets: tuple[str, ...] = ()
+    offload: OffloadTruth | None = None  # None: no flow is said to be offloaded

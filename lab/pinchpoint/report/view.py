@@ -54,7 +54,11 @@ class ScenarioView:
     def cautions(self) -> tuple[str, ...]:
         """What to mind about its numbers."""
         doubts = tuple(check.text for check in self.checks if not check.good)
-        return (*doubts, *self.result.warnings) if self.result else doubts
+        if self.result is None:
+            return doubts
+        offload = self.result.offload
+        told = (f"offload {words.offload_sentence(offload)}",) if offload else ()
+        return (*doubts, *told, *self.result.warnings)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.model.watch import Watched
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
+from pinchpoint.report.words import offload_sentence
 
 _SHOWN = (Sign.SUBTABLES, Sign.UPCALLS, Sign.UPCALL_TIME, Sign.FLOWS_OF_LIMIT, Sign.TRACKED_OF_LIMIT, Sign.COPIES)
 
@@ -78,6 +79,8 @@ def _figures(found: Watched) -> Iterator[str]:
     for sign in _SHOWN:
         if sign in found.signs:
             yield f"{sign}: {sign.shown(found.signs[sign])}"
+    if found.offload is not None:
+        yield f"offload: {offload_sentence(found.offload)}"
     if found.resets:
         yield f"counters went back: {', '.join(found.resets)}: a port or the device was restarted"
 

@@ -7,6 +7,7 @@ from typing import Final
 
 from pinchpoint.measure import registry
 from pinchpoint.model import units
+from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.result import (
     CacheLine,
     Limit,
@@ -192,6 +193,14 @@ def pinched_by(result: ScenarioResult) -> str:
         return NOT_DIAGNOSED if _has_limit(result) else ""
     suspicions = result.verdict.suspicions
     return LIMITS[result.verdict.limit] + (f": {suspicions[0].cause}" if suspicions else "")
+
+
+def offload_sentence(found: OffloadTruth) -> str:
+    """What is true of an offload, with the claim beside it."""
+    claim = f"{units.share(found.claimed)} of the flows are said to be offloaded"
+    if found.hardware is None:
+        return f"{found.word}: {claim}, and {found.missing}"
+    return f"{found.word}: hardware forwarded {units.share(found.hardware)} of the frames, and {claim}"
 
 
 def verdict_sentence(result: ScenarioResult) -> str:

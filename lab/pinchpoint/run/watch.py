@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from pinchpoint.account.ledger import places
 from pinchpoint.causes.likely import likely
+from pinchpoint.causes.offload import truth
 from pinchpoint.causes.signs import of_device
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.interface import Host
@@ -55,4 +56,4 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
     threads = device.loads(flat, whole.elapsed_s)
     signs = of_device(hops, threads, device.signs(flat))
-    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back)
+    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back, truth(signs.values))

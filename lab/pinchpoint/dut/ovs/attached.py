@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from pinchpoint.dut.device import Attached
-from pinchpoint.dut.ovs.collectors import Conntrack, Coverage, DatapathFlows, PmdThreads, Ports, ReceiveQueues
+from pinchpoint.dut.ovs.collectors import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
 from pinchpoint.dut.ovs.spec import Datapath
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import PROC, CommandFailed, Host
@@ -15,6 +15,7 @@ from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links
 
+MOST_FLOWS = 1_000  # of a switch in service, listed at each reading: some 20 ms of its main thread
 SYSTEM = "/var/run/openvswitch"
 _POLLING = re.compile(r"pmd-c\d+/id:\d+")
 _MAIN = re.compile(r"ovs-vswitchd\S*")
@@ -37,6 +38,7 @@ def attach(place: str | None, host: Host) -> Attached:
         Conntrack(control),
         DatapathFlows(control),
         ReceiveQueues(control),
+        FlowDump(control, MOST_FLOWS),
     ]
     if datapath is not Datapath.DPDK:
         collectors.append(Links(host, None, "dut", names))  # in the namespace of whoever watches

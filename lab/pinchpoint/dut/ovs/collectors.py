@@ -104,18 +104,22 @@ class FlowDump(_ControlCollector):
     """The megaflows one by one: their masks, which of them packets have taken, and what is claimed of their offload.
 
     The switch's main thread writes the dump, some ten microseconds a flow, so beyond
-    `MOST_FLOWS` it is not asked for, and the gauges are absent.
+    `most` it is not asked for, and the gauges are absent.
     """
 
     name = "flow dump"
     command = "dpctl/dump-flows"
     MOST_FLOWS = 20_000
 
+    def __init__(self, control: Unixctl, most: int = MOST_FLOWS) -> None:
+        super().__init__(control)
+        self._most = most
+
     def snapshot(self) -> Snapshot:
         """Gauges `ovs/flows/masks`, `ovs/flows/used` (since they were made), `ovs/offload/{yes,partial,no}`; flows."""
         at_s = time.monotonic()
         count = ovs_text.datapath_flows(self._control.call("dpctl/show"))
-        if count is None or count > self.MOST_FLOWS:
+        if count is None or count > self._most:
             return Snapshot(at_s)
         flows = ovs_text.datapath_flow_counts(self._control.call(self.command, "-m"))
         claims = Counter({"yes": 0, "partial": 0, "no": 0})

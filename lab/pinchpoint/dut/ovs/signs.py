@@ -25,12 +25,29 @@ def _signs(seen: Seen) -> Iterator[tuple[Sign, float]]:
     ):
         if gauge in seen and seen.get(limit):
             yield sign, seen[gauge] / seen[limit]
+    yield from _of_offload(seen, threads)
     entered = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if entered:
         yield Sign.UNTRACKED, seen.get("ovs/coverage/conntrack_full", 0.0) / entered
         contended = [value for name, value in seen.items() if name.endswith("/vhost_tx_contention")]
         if contended:
             yield Sign.CONTENDED, sum(contended) / entered
+
+
+def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:
+    """What flows claim, and what software saw: the lookups of the kernel's datapath, or the threads' packets.
+
+    A port's own count of received frames has those that its hardware forwards.
+    """
+    yes, partial, no = (seen.get(f"ovs/offload/{word}", 0.0) for word in ("yes", "partial", "no"))
+    if flows := yes + partial + no:
+        yield Sign.CLAIMED, (yes + partial) / flows
+    received = [n for name, n in seen.items() if name.startswith("ovs/port/") and name.endswith("/rx_pkts")]
+    software = _sum(seen, threads, "ovs/pmd/{}/packets_received")
+    if software is None and "ovs/lookups/hit" in seen:
+        software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
+    if software is not None and sum(received):
+        yield Sign.SOFTWARE, software / sum(received)
 
 
 def _upcall_share(seen: Seen, threads: list[str]) -> float | None:

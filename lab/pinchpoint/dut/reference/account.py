@@ -95,7 +95,8 @@ class Ports:
         return parse(ask_relay(self._relay, self._host))
 
     def snapshot(self) -> Snapshot:
-        """See `counters`; `reference/busy_ns`: time in turns that moved frames."""
+        """See `counters`; `reference/busy_ns`: time in turns that moved frames. Gauge `reference/offloaded`."""
         at_s, account = time.monotonic(), self.account()
         busy_ns = round(account.busy_share * account.elapsed_s * 1e9)
-        return Snapshot(at_s, {**counters(account.directions, self._names), "reference/busy_ns": busy_ns})
+        gauges = {"reference/offloaded": float(account.offloaded)}
+        return Snapshot(at_s, {**counters(account.directions, self._names), "reference/busy_ns": busy_ns}, gauges)

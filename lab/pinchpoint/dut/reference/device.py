@@ -28,7 +28,7 @@ from pinchpoint.dut.reference.account import Ports
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
-from pinchpoint.model.causes import Experiment
+from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
@@ -231,6 +231,15 @@ class ReferenceDevice(Defaults):
         """Its one thread, which counts no cycles."""
         received = [int(frames) for name, frames in seen.items() if name.endswith("/received")]
         return (PmdLoad("reference device", None, sum(received)),) if received else ()
+
+    def signs(self, seen: Seen) -> Mapping[Sign, float]:
+        """What it claims of its offload, and what software handled."""
+        counts = [
+            (name.rpartition("/")[2], frames) for name, frames in seen.items() if name.startswith("reference/port/")
+        ]
+        software, received = (sum(n for name, n in counts if name == one) for one in ("software_frames", "received"))
+        found = {Sign.SOFTWARE: software / received} if received else {}
+        return found | ({Sign.CLAIMED: seen["reference/offloaded"]} if "reference/offloaded" in seen else {})
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Nothing planted but its rate; a ring that bridges its pauses."""

@@ -12,6 +12,7 @@ from pinchpoint.account.rejection import Rejections, held_back, of_search
 from pinchpoint.account.unexplained import unexplained_share
 from pinchpoint.causes.ceiling import held_against, in_mode
 from pinchpoint.causes.modes import explained
+from pinchpoint.causes.offload import truth
 from pinchpoint.causes.verdict import verdict
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
@@ -159,6 +160,7 @@ def _summary(
     cores = distance([trial for trial in searched if trial.validity is TrialValidity.VALID])
     limit = _at_the_limit(outcome.rates[0], searched)
     rejections = of_search(searched)
+    shown = limit or next(reversed(searched), None)
     figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
     modes = explained(searched, outcome.track)
     return ScenarioResult(
@@ -194,6 +196,7 @@ def _summary(
         unexplained_share=unexplained_share(searched),
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
+        offload=truth(device_of(scenario).signs(shown.observed)) if shown else None,
     )
 
 
