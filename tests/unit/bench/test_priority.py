@@ -1,11 +1,14 @@
 """Priorities of this process and of its session are as they were, however the blocks are nested."""
 
 import os
+import subprocess
+import time
 
 import pytest
 
+from pinchpoint.host import priority
 from pinchpoint.host.local import LOCAL
-from pinchpoint.host.priority import HIGHEST, preferred, session_as_new, session_nice, session_preferred
+from pinchpoint.host.priority import HIGHEST, busy_beside, preferred, session_as_new, session_nice, session_preferred
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may raise a priority")
 OF_A_USER = 3  # any nice value but 0
@@ -26,7 +29,13 @@ def set_nice(value):
     LOCAL.write("/proc/self/autogroup", str(value))
 
 
-def test_the_session_is_raised_only_while_frames_are_sent(nice):
+@pytest.fixture
+def alone(monkeypatch):
+    """Nothing else of the session is busy, whatever runs beside these tests."""
+    monkeypatch.setattr(priority, "busy_beside", lambda *_: False)
+
+
+def test_the_session_is_raised_only_while_frames_are_sent(nice, alone):
     with preferred():
         assert os.getpriority(os.PRIO_PROCESS, 0) == HIGHEST
         with preferred():  # a bench beside another one
@@ -40,6 +49,40 @@ def test_the_session_is_raised_only_while_frames_are_sent(nice):
         assert os.getpriority(os.PRIO_PROCESS, 0) == HIGHEST
     assert os.getpriority(os.PRIO_PROCESS, 0) != HIGHEST
     assert nice() == OF_A_USER
+
+
+def test_a_session_with_a_busy_program_of_the_users_is_left_as_it_is(nice):
+    with preferred(), subprocess.Popen(["nice", "-n", "39", "yes"], stdout=subprocess.DEVNULL) as busy:
+        try:
+            wait_until(lambda: busy_beside(LOCAL, os.getsid(0), HIGHEST))
+            with session_preferred():
+                assert nice() == OF_A_USER
+        finally:
+            busy.kill()
+
+
+STAT = "{pid} (a) b) {state} 1 1 {session} 0 -1 0 0 0 0 0 0 0 0 0 20 {nice} 1 0"
+
+
+@pytest.mark.parametrize(
+    ("state", "session", "nice", "is_busy"),
+    [("R", 7, 5, True), ("S", 7, 5, False), ("R", 8, 5, False), ("R", 7, HIGHEST, False)],
+)
+def test_busy_is_who_is_of_the_session_about_to_run_and_comes_after_the_bench(state, session, nice, is_busy):
+    host = Answering(STAT.format(pid=5, state=state, session=session, nice=nice))
+    assert busy_beside(host, 7, HIGHEST) is is_busy
+
+
+@pytest.mark.parametrize("content", ["", None, "1 (a) R", "no stat at all"])
+def test_a_process_that_ends_meanwhile_is_not_busy(content):
+    assert not busy_beside(Answering(content), 7, HIGHEST)
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def test_without_the_right_to_raise_nothing_changes(monkeypatch):
@@ -58,8 +101,13 @@ def test_a_kernel_without_autogroups_has_no_session_to_raise(content):
 
 
 class Answering:
+    """A host with one process, whose every file holds this; None: it has ended."""
+
     def __init__(self, content):
         self.content = content
+
+    def names(self, folder):
+        return ["5", "self"]
 
     def read(self, path):
         if self.content is None:

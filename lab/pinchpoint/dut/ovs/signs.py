@@ -46,8 +46,9 @@ def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:
     software = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if software is None and "ovs/lookups/hit" in seen:
         software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
-    if software is not None and sum(received):
-        yield Sign.SOFTWARE, software / sum(received)
+    entered = float(sum(received))
+    if software is not None and entered:
+        yield Sign.SOFTWARE, software / entered
 
 
 def _upcall_share(seen: Seen, threads: list[str]) -> float | None:
