@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pinchpoint.model.trial import ThreadWitness
 
 Seen = Mapping[str, float]
+_THREADS = "host/thread/"  # of this machine
 
 
 def dut_threads(seen: Seen, probe_occupied_ns: Mapping[int, int]) -> tuple[ThreadWitness, ...]:
@@ -32,7 +33,8 @@ def siblings_s(seen: Seen) -> dict[int, float]:
 
 
 def _forwarding(seen: Seen) -> list[str]:
-    names = sorted({name.rpartition("/")[0].removeprefix("host/thread/") for name in seen if "run_delay_ns" in name})
+    found = (name.removeprefix(_THREADS) for name in seen if name.startswith(_THREADS))
+    names = sorted({name.rpartition("/")[0] for name in found if name.endswith("/run_delay_ns")})
     return [name for name in names if name != "main"] or names
 
 

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, numa
-from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, prefix
+from pinchpoint.host.local import LOCAL
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
-from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, is_marked, marked_pids
+from pinchpoint.host.processes import ENVIRONMENT_MARK, child_of, end_processes, is_marked, marked_pids
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.rules import expand_template
 
@@ -167,6 +169,63 @@ def _(resource: r.TapLinks, host: Host) -> None:
 
 
 @create.register
+def _(resource: r.Tap, host: Host) -> None:
+    host.run(["ip", "-n", resource.netns, "tuntap", "add", "dev", resource.name, "mode", "tap"])
+    host.run(["ip", "-n", resource.netns, "link", "set", "dev", resource.name, "mtu", str(resource.mtu), "up"])
+
+
+@remove.register
+def _(resource: r.Tap, host: Host) -> None:
+    """It goes with its namespace."""
+
+
+@create.register
+def _(resource: r.Uptime, host: Host) -> None:
+    while (left := resource.seconds - float(host.read(f"{PROC}/uptime").split()[0])) > 0:
+        time.sleep(left)
+
+
+@remove.register
+def _(resource: r.Uptime, host: Host) -> None:
+    """Time does not go back."""
+
+
+@create.register
+def _(resource: r.GuestKernel, host: Host) -> None:
+    """`host` is the guest: who starts it has the only line to it."""
+    assert isinstance(host, Guest)
+    argv = [*prefix(resource.netns, resource.cpus), *resource.argv]
+    pid = host.start(argv, ((ENVIRONMENT_MARK, resource.bench_id),), resource.log)
+    LOCAL.write(resource.pidfile, str(pid))
+    host.await_ready(lambda: LOCAL.ended(pid), resource.BOOT_TIMEOUT_S)
+    kernel = child_of(LOCAL, pid)
+    LOCAL.write(resource.kernel_pidfile, str(kernel))
+    share_priority(LOCAL, kernel)
+
+
+@remove.register
+def _(resource: r.GuestKernel, host: Host) -> None:
+    """What it holds needs no farewell."""
+    if isinstance(host, Guest):
+        host.close()
+    pid = _end_named(resource, LOCAL)
+    if pid is not None:
+        LOCAL.ended(pid)
+
+
+@create.register
+def _(resource: r.Inside, host: Host) -> None:
+    create(resource.resource, host)
+
+
+@remove.register
+def _(resource: r.Inside, host: Host) -> None:
+    """Of a guest that goes, nothing has to be removed: this machine never had it."""
+    if isinstance(host, Guest):
+        remove(resource.resource, host)
+
+
+@create.register
 def _(resource: r.Daemon, host: Host) -> None:
     environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
     try:
@@ -237,7 +296,7 @@ def _gone(resource: r.Daemon | r.Relay, host: Host) -> DutError:
     return DutError(f"{resource.name} is gone; the end of its log:\n{_tail(resource.log, host)}")
 
 
-def _named_pid(resource: r.Daemon | r.Relay, host: Host) -> int | None:
+def _named_pid(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> int | None:
     """The process that the pid file names, if it carries the bench's mark."""
     try:
         pid = int(host.read(resource.pidfile))
@@ -246,7 +305,7 @@ def _named_pid(resource: r.Daemon | r.Relay, host: Host) -> int | None:
     return pid if is_marked(host, pid, resource.bench_id) else None
 
 
-def _end_named(resource: r.Daemon | r.Relay, host: Host) -> int | None:
+def _end_named(resource: r.Daemon | r.Relay | r.GuestKernel, host: Host) -> int | None:
     pid = _named_pid(resource, host)
     if pid is not None:
         end_processes(host, [pid], resource.GRACE_S)

@@ -8,7 +8,9 @@ from typing import NamedTuple
 from pinchpoint.bench import actions as act
 from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Foreign, Journal, journals, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
-from pinchpoint.bench.resource import AnyResource
+from pinchpoint.bench.resource import AnyResource, GuestKernel, Inside
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.interface import Host
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
@@ -23,8 +25,10 @@ def _silent(_number: int, _total: int, _what: str) -> None:
 class Builder:
     """One bench on this machine, between its first action and its last."""
 
-    def __init__(self, bench_id: str, state_directory: Path = STATE_DIRECTORY) -> None:
+    def __init__(self, bench_id: str, state_directory: Path = STATE_DIRECTORY, host: Host = LOCAL) -> None:
+        """`host` is the one on which the bench's device runs."""
         self._journal = Journal.start(bench_id, state_directory)
+        self._host = host
         self._undone = False
 
     def apply(self, desired: Sequence[AnyResource], on_action: OnAction = _silent) -> None:
@@ -33,7 +37,7 @@ class Builder:
         What then cannot be removed is a note of that error.
         """
         try:
-            _execute(self._journal, plan(self._journal.present(), desired), on_action)
+            _execute(self._journal, plan(self._journal.present(), desired), self._host, on_action)
         except BaseException as error:
             try:
                 self.undo()
@@ -51,21 +55,24 @@ class Builder:
             return
         self._undone = True
         with signals_wait():
+            if isinstance(self._host, Guest):
+                self._host.close()
             _, left = _take_down(self._journal)
         if left:
             raise BenchError("".join(("not removed:", *(f"\n  {what}" for what in left))), "pinchpoint clean")
 
 
-def _execute(journal: Journal, actions: Sequence[Action], on_action: OnAction) -> None:
+def _execute(journal: Journal, actions: Sequence[Action], device_host: Host, on_action: OnAction) -> None:
     for number, action in enumerate(actions, start=1):
         what = action.resource.describe()
+        host = device_host if isinstance(action.resource, Inside | GuestKernel) else LOCAL
         on_action(number, len(actions), what)
         try:
             if isinstance(action, Create):
                 journal.record("create", action.resource)
-                act.create(action.resource, LOCAL)
+                act.create(action.resource, host)
             else:
-                act.remove(action.resource, LOCAL)
+                act.remove(action.resource, host)
                 journal.record("removed", action.resource)
         except OSError as error:
             raise BenchError(f"{what}: {_words(error)}") from error

@@ -187,6 +187,56 @@ class TapLinks(Resource, frozen=True, tag="tap_links"):
         return f"taps of internal ports in {self.netns}    # made by the switch, removed together"
 
 
+class Tap(Resource, frozen=True, tag="tap"):
+    """A tap: what is sent into it, the program that opens it reads as frames, and the other way round."""
+
+    name: str
+    netns: str
+    mtu: int
+
+    def describe(self) -> str:
+        return f"ip -n {self.netns} tuntap add dev {self.name} mode tap    # mtu {self.mtu}, up"
+
+
+class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
+    """A kernel of its own, as a process of this machine; all that is in it ends with it.
+
+    It exists once its agent answers. `argv` holds the name of the line to the agent in braces (`host/guest.py`).
+    """
+
+    BOOT_TIMEOUT_S: ClassVar[float] = 90.0  # two seconds on an idle core
+    GRACE_S: ClassVar[float] = 0.0  # between SIGTERM and SIGKILL: nothing of it lasts
+
+    argv: tuple[str, ...]
+    pidfile: str
+    kernel_pidfile: str  # of the process that is the kernel; the other one waits for its end
+    log: str
+    bench_id: str
+    netns: str
+    cpus: tuple[int, ...]
+
+    def describe(self) -> str:
+        return f"{shell_line(self.argv, self.netns, self.cpus)} &"
+
+
+class Uptime(Resource, frozen=True, tag="uptime"):
+    """A kernel that has run for so long."""
+
+    seconds: int
+
+    def describe(self) -> str:
+        return f"wait until the kernel has run for {self.seconds} s"
+
+
+class Inside(Resource, frozen=True, tag="inside"):
+    """A resource of the bench's guest, made there. It ends with the guest, or before it where a plan says so."""
+
+    resource: "AnyResource"
+
+    def describe(self) -> str:
+        return f"in the guest: {self.resource.describe()}"
+
+
 AnyResource = (
     RunDirectory
     | MarkedProcesses
@@ -199,4 +249,8 @@ AnyResource = (
     | Daemon
     | Relay
     | TapLinks
+    | Tap
+    | GuestKernel
+    | Uptime
+    | Inside
 )

@@ -364,8 +364,11 @@ class Device(Protocol):
     def on_nodes(self, scenario: Scenario, topology: Topology) -> Scenario:
         """The scenario with the device's memory on the NUMA nodes of its CPUs."""
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> Bench:
-        """Its bench, planned."""
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> Bench:
+        """Its bench, planned; `host` is where the device will run."""
+
+    def why_no_guest(self, dut: Values) -> str:
+        """Where it cannot run in a guest, as `dut.KEY is VALUE`; empty where it can."""
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """How it can be frozen while another device is measured."""
@@ -411,6 +414,10 @@ class Defaults:
     def largest_frame(self, dut: Values) -> int:
         """9,022 bytes: an MTU of 9,004."""
         return 9022
+
+    def why_no_guest(self, dut: Values) -> str:
+        """It never can: a guest has no device but its kernel."""
+        return f'dut.kind is "{self.kind}"'
 
     def probes(self) -> Iterator[Probe]:
         """None."""

@@ -7,6 +7,7 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from pinchpoint.dut.device import Device
+from pinchpoint.dut.guested import in_guest
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario
 
@@ -41,8 +42,8 @@ def default() -> str:
 
 
 def device_of(scenario: Scenario) -> Device:
-    """The device of the scenario's kind."""
-    return device(scenario.dut.kind)
+    """The device of the scenario's kind, in a guest where the scenario has one."""
+    return in_guest(device(scenario.dut.kind), scenario)
 
 
 @cache

@@ -22,11 +22,11 @@ from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, Party, Place, Refused
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.snapshot import Collector, Snapshot, origin
 from pinchpoint.observe.sockets import Links
 
 CPUS = Key(
@@ -38,7 +38,7 @@ CPUS = Key(
 )
 RECEIVED, SENT = "host/link/dut/{port}/rx_packets", "host/link/dut/{port}/tx_packets"
 SETTLES = ("host/link/",)
-_MEASURED = "host/softirq_time_measured"
+_MEASURED = "softirq_time_measured"
 REFUSED = Refused("backlog of {port} full", Party.DUT, DropKind.KERNEL_QUEUE)
 """Sending over veth runs the receive path as far as the backlog: a send that fails has found that full."""
 
@@ -66,8 +66,10 @@ def check(given: Given, source: Source, kind: str) -> None:
         source.mismatch(("engine", "backend"), f'"auto" or "af_packet" where {why}', backend)
 
 
-def steering() -> Probe:
-    """Whether the kernel can choose the CPU of received frames."""
+def steering(guest: Guest | None = None) -> Probe:
+    """Whether the kernel can choose the CPU of received frames; a guest has only one."""
+    if guest:
+        return Probe("receive packet steering", True, "not needed in a guest with one CPU")
     there = LOCAL.exists(f"{SYS}/class/net/lo/queues/rx-0/rps_cpus")
     detail = "there" if there else "this kernel has no rps_cpus: softirqs would run on the engine's CPU"
     return Probe("receive packet steering", there, detail, "boot a kernel with CONFIG_SMP and CONFIG_RPS")
@@ -83,10 +85,11 @@ def cpu_mask(cpus: Sequence[int]) -> str:
 def ports(scenario: Scenario, places: Places, pages: Pages) -> list[AnyResource]:
     """The device's namespace with its ports, their softirqs steered to its CPUs."""
     mask = f"{places.directory}/rps_cpus"
+    joined = [*foundation(places, pages), Namespace(places.dut_netns), *veths(scenario, places)]
+    if scenario.guest:  # it has one CPU
+        return joined
     return [
-        *foundation(places, pages),
-        Namespace(places.dut_netns),
-        *veths(scenario, places),
+        *joined,
         TextFile(mask, (cpu_mask(scenario.dut.cpus),)),
         *(Command(("cp", mask, _steering(port)), places.dut_netns) for port in scenario.ports),
     ]
@@ -120,7 +123,7 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
 
 def _load(cpu: int, received: int, seen: Seen, traffic_s: float) -> PmdLoad:
     ticks = seen.get(f"host/cpu/{cpu}/softirq_ticks")
-    unmeasured = ticks is None or traffic_s <= 0 or not seen.get(_MEASURED)
+    unmeasured = ticks is None or traffic_s <= 0 or not seen.get(f"host/{_MEASURED}")
     share = None if unmeasured or ticks is None else min(1.0, ticks_to_seconds(ticks) / traffic_s)
     return PmdLoad(name=f"softirq on CPU {cpu}", core=cpu, received=received, busy_share=share)
 
@@ -133,6 +136,7 @@ class Softnet:
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         self._host, self._cpus = host, frozenset(cpus)
+        self._origin = origin(host)
         self._measured = float(irq_time_is_separate(host) is True)
 
     def can_run(self) -> str | None:
@@ -151,12 +155,12 @@ class Softnet:
         """
         at_s = time.monotonic()
         counters = {
-            f"host/softnet/{cpu}/{name}": value
+            f"{self._origin}/softnet/{cpu}/{name}": value
             for cpu, values in softnet(self._host.read(self.FILE)).items()
             if cpu in self._cpus
             for name, value in values.items()
         }
-        return Snapshot(at_s, counters, {_MEASURED: self._measured})
+        return Snapshot(at_s, counters, {f"{self._origin}/{_MEASURED}": self._measured})
 
 
 def softnet(text: str) -> dict[int, dict[str, int]]:
@@ -188,13 +192,14 @@ class KernelLive(PlainLive):
 
     def witnesses(self) -> list[Collector]:
         """What the softirqs did."""
-        host, cpus = self.places.host, self._scenario.dut.cpus
+        host = self.places.host
+        cpus = self._scenario.dut.cpus if self._scenario.guest is None else sorted(host.cpus())
         return [CpuTime(host, cpus), Softnet(host, cpus)]
 
     def settings(self) -> Mapping[str, str]:
         """Where the softirqs of each port run. Raises BenchError where they run elsewhere."""
         wanted, found = cpu_mask(self._scenario.dut.cpus), {}
-        for port in self._scenario.ports:
+        for port in self._scenario.ports if self._scenario.guest is None else ():
             mask = self.places.host.run(["cat", _steering(port)], self.places.dut_netns).strip()
             if int(mask.replace(",", ""), 16) != int(wanted.replace(",", ""), 16):
                 raise BenchError(f"rps_cpus of {port.name}: {wanted} was set, {mask} is in force")

@@ -77,6 +77,17 @@ def alive(host: Host, pids: Sequence[int]) -> list[int]:
     return [pid for pid in pids if any(_state(host, thread) not in _GONE for thread in _threads(host, pid))]
 
 
+def child_of(host: Host, pid: int) -> int:
+    """The first child of a process. Raises BenchError if it has none."""
+    for name in filter(str.isdigit, host.names(PROC)):
+        try:
+            if int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[1]) == pid:
+                return int(name)
+        except (OSError, IndexError):
+            continue  # it ended between listing and reading
+    raise BenchError(f"process {pid} has ended")
+
+
 def _threads(host: Host, pid: int) -> list[str]:
     try:
         return [f"{PROC}/{pid}/task/{name}" for name in host.names(f"{PROC}/{pid}/task")]

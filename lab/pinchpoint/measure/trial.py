@@ -26,7 +26,7 @@ COUNTERS_POLL_S = 0.05  # between two readings while they do; each reading takes
 EPOCHS = 256  # one byte of the signature
 PRIMING_FPS, PRIMING_S = 100_000, 0.001
 WAITING_FPS, WAITING_S = 10_000, 0.001
-_SIBLINGS = "host/sibling/"  # thread by thread; the witness holds their sums
+_SIBLINGS = "/sibling/"  # thread by thread; the witness holds their sums
 WARM_UP = "warm-up"  # the phase that prepares the DUT and is never judged
 
 
@@ -292,8 +292,7 @@ class Measurer:
             ledger=account,
             witness=witness,
             pmds=self._device.loads(seen, result.sent_duration_s),
-            observed={name: value for name, value in seen.items() if not name.startswith(_SIBLINGS)}
-            | _engine_facts(result),
+            observed={name: value for name, value in seen.items() if _SIBLINGS not in name} | _engine_facts(result),
             validity=judgement.validity,
             reason=judgement.reason,
             cause=judgement.cause,

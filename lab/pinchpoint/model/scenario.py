@@ -79,6 +79,14 @@ class Host:
 
 
 @dataclass(frozen=True)
+class Guest:
+    """A kernel of its own on this machine, with one CPU, on which the device runs."""
+
+    kernel: str  # "uml": user-mode Linux
+    memory_mb: int
+
+
+@dataclass(frozen=True)
 class Stream:
     """UDP over IPv4 frames from one port to another, cycling through five-tuples."""
 
@@ -219,6 +227,7 @@ class Scenario:
     search: Search
     validity: Validity
     point: Point
+    guest: Guest | None = None  # None: the device runs on this machine's own kernel
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
 
     @property

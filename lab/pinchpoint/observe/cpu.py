@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import marked_pids
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Snapshot, origin
 
 _STATES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 _NOT_BUSY = ("idle", "iowait", "steal")
@@ -25,6 +25,7 @@ class CpuTime:
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         self._host, self._cpus = host, frozenset(cpus)
+        self._origin = origin(host)
         self._separate = irq_time_is_separate(host)
 
     def can_run(self) -> str | None:
@@ -37,10 +38,11 @@ class CpuTime:
         counters: dict[str, int] = {}
         for cpu, ticks in cpu_ticks(self._host.read(f"{PROC}/stat")).items():
             if cpu in self._cpus:
-                counters[f"host/cpu/{cpu}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
-                counters |= {f"host/cpu/{cpu}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
+                place = f"{self._origin}/cpu/{cpu}"
+                counters[f"{place}/busy_ticks"] = sum(n for s, n in ticks.items() if s not in _NOT_BUSY)
+                counters |= {f"{place}/{state}_ticks": ticks[state] for state in ("softirq", "irq", "steal")}
         # Unknown counts as separate: a disturbance is then missed rather than invented.
-        return Snapshot(at_s, counters, {"host/irq_time_separate": float(self._separate is not False)})
+        return Snapshot(at_s, counters, {f"{self._origin}/irq_time_separate": float(self._separate is not False)})
 
 
 def cpu_ticks(text: str) -> dict[int, dict[str, int]]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.local import LOCAL
-from pinchpoint.observe.snapshot import Snapshot
+from pinchpoint.observe.snapshot import Snapshot, origin
 
 
 class CpuSteal:
@@ -19,6 +19,7 @@ class CpuSteal:
 
     def __init__(self, host: Host, cpus: Sequence[int]) -> None:
         self._host, self._cpus = host, tuple(cpus)
+        self._origin = origin(host)
 
     def can_run(self) -> str | None:
         """Always, on Linux."""
@@ -32,7 +33,7 @@ class CpuSteal:
         for line in self._host.read(f"{PROC}/stat").splitlines():
             words = line.split()
             if words and words[0] in wanted and len(words) > 8:
-                counters[f"host/cpu/{wanted[words[0]]}/steal_ticks"] = int(words[8])
+                counters[f"{self._origin}/cpu/{wanted[words[0]]}/steal_ticks"] = int(words[8])
         return Snapshot(at_s, counters)
 
 
@@ -51,6 +52,7 @@ class PacketThreads:
 
     def __init__(self, host: Host, pidfile: str, polling: re.Pattern[str], main: re.Pattern[str]) -> None:
         self._host, self._pidfile = host, pidfile
+        self._origin = origin(host)
         self._polling = polling
         self._main = main
 
@@ -76,14 +78,14 @@ class PacketThreads:
             except (OSError, IndexError, ValueError):
                 continue  # a thread that ended between listing and reading
             if not forwards:
-                counters[f"host/sibling/{thread}/run_ns"] = int(run)
-                gauges[f"host/sibling/{thread}/cpu"] = int(cpu)
+                counters[f"{self._origin}/sibling/{thread}/run_ns"] = int(run)
+                gauges[f"{self._origin}/sibling/{thread}/cpu"] = int(cpu)
                 continue
-            counters[f"host/thread/{thread}/run_ns"] = int(run)
-            counters[f"host/thread/{thread}/run_delay_ns"] = int(delay)
-            gauges[f"host/thread/{thread}/cpu"] = int(cpu)
+            counters[f"{self._origin}/thread/{thread}/run_ns"] = int(run)
+            counters[f"{self._origin}/thread/{thread}/run_delay_ns"] = int(delay)
+            gauges[f"{self._origin}/thread/{thread}/cpu"] = int(cpu)
             if found := re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE):
-                counters[f"host/thread/{thread}/involuntary_switches"] = int(found[1])
+                counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(found[1])
         return Snapshot(at_s, counters, gauges)
 
     def _threads(self) -> Iterator[tuple[str, str, bool]]:

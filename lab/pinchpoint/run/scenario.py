@@ -26,7 +26,7 @@ MOST_ATTACHED = 1_000_000  # characters
 @contextmanager
 def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
     """The bench stands inside the block, and is gone after it, however the block ends."""
-    builder = Builder(setup.places.bench_id)
+    builder = Builder(setup.places.bench_id, host=setup.places.host)
     try:
         builder.apply(setup.resources, listener.building)
     except CommandFailed as error:

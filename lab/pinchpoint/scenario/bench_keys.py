@@ -77,6 +77,22 @@ HOST = Table(
     at_most=256,
 )
 
+GUEST = Table(
+    "guest",
+    "A kernel of its own, in which the device runs instead of on this machine's: for modules that this kernel lacks, "
+    "or another release. It has one CPU; the device's CPUs are those of this machine on which it runs. Each port is a "
+    "tap. Only devices that are the kernel itself run there, and only with measures that send frames.",
+    (
+        Key(
+            "kernel",
+            kinds.word("uml"),
+            '"uml": user-mode Linux, as Debian\'s package user-mode-linux provides it.',
+            Unset("no guest"),
+        ),
+        Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB.", 512),
+    ),
+)
+
 ENGINE = Table(
     "engine",
     "The traffic engine.",

@@ -11,7 +11,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario import bench_keys, sweep_keys
-from pinchpoint.scenario.bench_keys import ENGINE
+from pinchpoint.scenario.bench_keys import ENGINE, GUEST
 from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
 
 TOP = Table(
@@ -53,8 +53,8 @@ def of_kind(kind: str) -> Tables:
     of_measures = {table.name: table for table in (one.table(declared) for one in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
     arrays = (*own, bench_keys.port(kind), bench_keys.host(kind), STREAM)
-    every = (TOP, dut, *own, *arrays[len(own) : -1], ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
-    return Tables((TOP, dut, ENGINE, *own_tables), arrays, every)
+    every = (TOP, dut, *own, *arrays[len(own) : -1], GUEST, ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
+    return Tables((TOP, dut, GUEST, ENGINE, *own_tables), arrays, every)
 
 
 def kind_of(source: Source) -> str:

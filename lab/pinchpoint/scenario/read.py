@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import registry
+from pinchpoint.dut import guested, registry
 from pinchpoint.dut.device import Given, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -13,6 +13,7 @@ from pinchpoint.measure import registry as measures
 from pinchpoint.measure.checks import needed
 from pinchpoint.model.scenario import (
     Engine,
+    Guest,
     Measure,
     NumaPlacement,
     Point,
@@ -66,7 +67,9 @@ def scenario_of(source: Source) -> Scenario | None:
         needed(source, measure.needs, arrays)
         measure.check(source, tables[measure.table(device.keys).name], arrays, device.keys)
     asked = measure.made if measure else None
-    made = device.read(Given(asked, dut, arrays["port"], arrays["host"], arrays, tables), source)
+    given = Given(asked, dut, arrays["port"], arrays["host"], arrays, tables)
+    made = device.read(given, source)
+    guested.check(given, source, device)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
@@ -112,6 +115,7 @@ def _scenario(
         ports=read.ports,
         hosts=read.hosts,
         engine=Engine(**tables["engine"]),
+        guest=Guest(**tables["guest"]) if tables["guest"]["kernel"] else None,
         streams=tuple(Stream(**stream.values) for stream in arrays["stream"]),
         search=_search(tables["search"] or _defaults(SEARCH)),
         validity=Validity(**tables["validity"]),

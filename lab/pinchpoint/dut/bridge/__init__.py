@@ -13,12 +13,15 @@ from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.hops import HopGraph, Place
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 
 BRIDGE = "br0"
@@ -135,22 +138,29 @@ class BridgeDevice(Defaults):
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """Its programs and the kernel's module."""
-        return self.probes()
+        return self._probes(scenario.guest)
 
     def probes(self) -> Iterator[Probe]:
         """Its programs, the kernel's module, receive packet steering."""
+        return self._probes(None)
+
+    def _probes(self, guest: Guest | None) -> Iterator[Probe]:
         yield command("ip", "iproute2")
         yield command("bridge", "iproute2")
-        yield kernel_module("bridge", "use another dut.kind")
-        yield softirq.steering()
+        yield kernel_module("bridge", "use another dut.kind", guest)
+        yield softirq.steering(guest)
+
+    def why_no_guest(self, dut: Values) -> str:
+        """It can."""
+        return ""
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Its softirqs elsewhere."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> BridgeBench:
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> BridgeBench:
         """A bridge."""
-        return BridgeBench(scenario, Places(bench_id, directory))
+        return BridgeBench(scenario, Places(bench_id, directory, host))
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; the bridge itself counts no frame that it forwards."""

@@ -2,6 +2,7 @@
 
 `device`    the kind, as the rest of the lab knows it, and its scenario keys
 `routing`   addresses, routes and neighbours of its ports
+`needs`     what a machine must have for it
 `counters`  what its IP layer, connection tracking and rules count
 """
 

@@ -7,20 +7,22 @@ from ipaddress import IPv4Network
 from pathlib import PurePosixPath
 from typing import Any
 
-from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
-from pinchpoint.dut.nft import routing
+from pinchpoint.dut.nft import needs, routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
 from pinchpoint.host.interface import PROC, CommandFailed
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
+from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import BenchError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
@@ -164,25 +166,24 @@ class NftDevice(Defaults):
         return {"lines of rules": len(spec(scenario).rules)}
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
-        """Its programs, and a kernel with nf_tables."""
-        return self.probes()
+        """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
+        return needs.needs(scenario.guest, has_rules=bool(spec(scenario).rules))
 
     def probes(self) -> Iterator[Probe]:
-        """Its programs, and a kernel with nf_tables and receive packet steering."""
-        yield command("ip", "iproute2")
-        yield command("sysctl", "procps")
-        yield softirq.steering()
-        yield (nft := command("nft", "nftables"))
-        if nft.ok:
-            yield _nf_tables()
+        """The same of this machine's kernel."""
+        return needs.needs(None, has_rules=True)
+
+    def why_no_guest(self, dut: Values) -> str:
+        """It can."""
+        return ""
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Its softirqs elsewhere."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> NftBench:
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> NftBench:
         """A namespace."""
-        return NftBench(scenario, Places(bench_id, directory))
+        return NftBench(scenario, Places(bench_id, directory, host))
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """From port to port; what rules drop only their own counters tell."""
@@ -233,16 +234,6 @@ def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
                 source.problem(at, f"expected a port ({shown}), found {{{name}}}; {hint}", place)
         found.append(Line(_BRACED.sub(r'"\1"', line), place))
     return tuple(found) if text.strip() else ()
-
-
-def _nf_tables() -> Probe:
-    name = "kernel: nf_tables"
-    try:
-        LOCAL.run(["nft", "list", "tables"])
-    except (CommandFailed, RequirementError) as error:
-        mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
-        return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")
-    return Probe(name, True, "there")
 
 
 def _prefix() -> Kind:

@@ -30,7 +30,9 @@ def batch(scenario: Scenario, given: tuple[Route, ...]) -> tuple[str, ...]:
     far = {stream.rx_port: stream.eth_dst for stream in reversed(scenario.streams)}
     for port, hop in hops.items():
         if port in macs:
-            lines.append(f"link set dev {port} address {macs[port]}")
+            change = f"link set dev {port} address {macs[port]}"
+            # The driver of a guest's interface takes an address only while that is down.
+            lines += [f"link set dev {port} down", change, f"link set dev {port} up"] if scenario.guest else [change]
         lines.append(f"neighbour add {hop} lladdr {far.get(port, _FAR_END)} dev {port} nud permanent")
     routes = given or of_streams(scenario)
     return (*lines, *(f"route add {one.to} via {hops[one.port]} dev {one.port} onlink" for one in routes))

@@ -20,6 +20,7 @@ from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import Topology
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
@@ -114,6 +115,11 @@ class OvsDevice(Defaults):
         """All hosts of a DPDK switch."""
         return relayed_hosts(scenario)
 
+    def why_no_guest(self, dut: Values) -> str:
+        """Only the kernel's datapath can."""
+        datapath = dut.get("datapath", Datapath.KERNEL)
+        return "" if datapath == Datapath.KERNEL else f'dut.datapath is "{datapath}"'
+
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Other CPUs for the switch; queues stay with the PMD thread that they are pinned to."""
         dut = spec(scenario)
@@ -134,9 +140,9 @@ class OvsDevice(Defaults):
         memory = ",".join(str(dut.memory_mb if node in used else 0) for node in range(max(topology.cpus) + 1))
         return replace(scenario, dut=replace(dut, other_config={**dut.other_config, key: memory}))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> OvsBench:
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> OvsBench:
         """A private switch."""
-        return OvsBench(scenario, OvsPlaces(bench_id, directory))
+        return OvsBench(scenario, OvsPlaces(bench_id, directory, host))
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its daemon, unless the kernel forwards."""

@@ -35,7 +35,7 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
     if dut.datapath is Datapath.KERNEL:
-        yield kernel_module("openvswitch", _OTHERWISE)
+        yield kernel_module("openvswitch", _OTHERWISE, scenario.guest)
         if dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"
             yield Probe("tunnels", False, detail, 'set dut.datapath = "af_packet", "af_xdp" or "dpdk"')

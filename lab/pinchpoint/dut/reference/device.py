@@ -25,6 +25,8 @@ from pinchpoint.dut.device import (
     Types,
 )
 from pinchpoint.dut.reference.account import Ports
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.source import Source
@@ -192,9 +194,11 @@ class ReferenceDevice(Defaults):
         """Another CPU."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> ReferenceBench:
+    def bench(
+        self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL
+    ) -> ReferenceBench:
         """A forwarder."""
-        return ReferenceBench(scenario, Places(bench_id, directory))
+        return ReferenceBench(scenario, Places(bench_id, directory, host))
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its process."""

@@ -26,6 +26,8 @@ from pinchpoint.dut.device import (
     Types,
 )
 from pinchpoint.dut.testpmd.live import Ports, TestpmdLive
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
 from pinchpoint.keys.reader import Values
@@ -177,9 +179,9 @@ class TestpmdDevice(Defaults):
         """Other CPUs that forward."""
         return replace(scenario, dut=replace(spec(scenario), cpus=cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> TestpmdBench:
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> TestpmdBench:
         """A forwarder."""
-        return TestpmdBench(scenario, Places(bench_id, directory))
+        return TestpmdBench(scenario, Places(bench_id, directory, host))
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its process."""

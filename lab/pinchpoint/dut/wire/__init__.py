@@ -16,6 +16,7 @@ from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
 from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, Places, PlainBench, PlainLive, Read, Types
+from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
@@ -53,7 +54,8 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     Raises RequirementError where they cannot be joined.
     """
     joined(scenario)
-    return replace(scenario, dut=WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus), hosts=())
+    wire = WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus)
+    return replace(scenario, dut=wire, hosts=(), guest=None)
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -183,9 +185,9 @@ class WireDevice(Defaults):
         """The relay elsewhere."""
         return replace(scenario, dut=WireDut(scenario.dut.io, cpus))
 
-    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> WireBench:
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> WireBench:
         """Joined ports."""
-        return WireBench(scenario, Places(bench_id, directory))
+        return WireBench(scenario, Places(bench_id, directory, host))
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """The relay; over veth nothing counts beside the ports' own ends."""

@@ -1,0 +1,224 @@
+"""A device in a guest: the same kind, with its bench built in a kernel of its own (`host/guest.py`).
+
+What the kind plans is made in the guest. Only what it joins to the engine is replaced: in the place of each veth pair
+stands a tap in the engine's namespace and, in the guest, the interface that reads and writes it. So a kind knows
+nothing of guests but whether it can run in one, and which of its resources the guest's kernel lacks.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+import msgspec
+
+from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.resource import (
+    AnyResource,
+    Command,
+    Daemon,
+    GuestKernel,
+    Inside,
+    MarkedProcesses,
+    Namespace,
+    Tap,
+    Veth,
+)
+from pinchpoint.dut.attach import foundation, mtu
+from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
+from pinchpoint.host import uml
+from pinchpoint.host.guest import Guest
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.hops import HopGraph, Party, Place, Refused
+from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
+from pinchpoint.model.scenario import Guest as Wanted
+from pinchpoint.model.trial import PmdLoad
+from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.snapshot import Collector
+
+_TUN = "/dev/net/tun"
+_KERNEL = "guest-kernel"  # the process that is the guest's kernel
+_BOOT_S = 4.0  # to boot and to end; seen on a machine of two cores
+_NEVER, _ANY = re.compile(r"(?!)"), re.compile(r".*")
+_THREAD = "host/thread/main"  # of this machine: the guest's kernel
+# The guest reads a tap when it comes to it. What finds the tap's queue full is refused, as the engine knows; some of
+# these frames are also in the tap's own tx_dropped, which is left out.
+_REFUSED = Refused("queue of the tap {port} full", Party.DUT)
+_TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{port}/rx_packets",))
+
+
+def check(given: Given, source: Source, device: Device) -> None:
+    """Whether the file asks for a guest that can be; its problems are noted in `source`."""
+    guest, at = given.tables["guest"], ("guest", "kernel")
+    if "guest" in source.data and guest.get("kernel", "") is None:
+        source.problem(at, 'missing; expected "uml"')
+    if not guest.get("kernel"):
+        return
+    if why := device.why_no_guest(given.dut):
+        source.problem(("guest",), f"expected no [guest] where {why}")
+    if given.measure and issubclass(given.measure, Batch | Between | Change):
+        source.problem(("guest",), "expected a measure that sends frames and changes nothing where there is a [guest]")
+    backend = given.tables["engine"].get("backend", "auto")
+    if backend not in ("auto", "af_packet"):
+        source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
+
+
+def in_guest(device: Device, scenario: Scenario) -> Device:
+    """The device as the scenario wants it: itself, or in a guest."""
+    return device if scenario.guest is None else cast(Device, GuestedDevice(device))
+
+
+class GuestedDevice:
+    """A kind of device in a guest; what is not said here is as the kind says it."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """The guest's kernel and taps; where that kernel can be asked, what the device needs."""
+        kernel = command(uml.PROGRAM, uml.PACKAGE)
+        yield kernel
+        yield command("unshare", "util-linux")
+        there = LOCAL.exists(_TUN)
+        yield Probe("taps", there, _TUN if there else f"this kernel has no {_TUN}", "modprobe tun")
+        if kernel.ok:
+            yield from self._device.needs(scenario)
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """A kernel boots, too."""
+        return self._device.standing_s(scenario) + _BOOT_S
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> Bench:
+        """The device's, on a guest that has not been started."""
+        return GuestedBench(scenario, self._device.bench(scenario, bench_id, directory, Guest()))
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """Not at all."""
+        return Freezing(why_not="a device in a guest is not frozen")
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """The device's, with a tap in the place of the veth pair with which it begins."""
+        graph = self._device.graph(scenario)
+        places = (replace(one, name=one.name.replace("veth", "tap")) for one in graph.places[1:])
+        return replace(graph, refused=_REFUSED, places=(_TAP, *places))
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """The guest's one CPU: the process on this machine that is its kernel."""
+        run_ns, cpu = seen.get(f"{_THREAD}/run_ns"), seen.get(f"{_THREAD}/cpu")
+        links = (n for name, n in seen.items() if re.fullmatch(r"host/link/dut/[^/]+/rx_packets", name))
+        share = None if run_ns is None or traffic_s <= 0 else min(1.0, run_ns / 1e9 / traffic_s)
+        core = None if cpu is None else int(cpu)
+        return (PmdLoad(name="guest's kernel", core=core, received=int(sum(links)), busy_share=share),)
+
+
+@dataclass(frozen=True)
+class GuestedBench:
+    """One bench of a device in a guest, planned."""
+
+    scenario: Scenario
+    device: Bench
+
+    @property
+    def places(self) -> Places:
+        """The device's; their host is the guest."""
+        return self.device.places
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """The guest, and the device's own within it."""
+        places = self.places
+        taps = [Tap(port.name, places.engine_netns, mtu(self.scenario)) for port in self.scenario.ports]
+        there = (self._there(one) for one in self.device.resources(pages, engine))
+        return [
+            *foundation(places, pages),
+            Namespace(places.engine_netns),
+            *taps,
+            self._kernel([tap.name for tap in taps]),
+            *(Inside(one) for found in there for one in found),
+        ]
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """A tap."""
+        return Attachment("af_packet", port.name, self.places.engine_netns)
+
+    def facts(self) -> Mapping[str, str]:
+        """The device's, and what the guest is."""
+        memory_mb = self._guest.memory_mb
+        return {**self.device.facts(), "guest": f"user-mode Linux {uml.release()}, one CPU, {memory_mb:,} MiB"}
+
+    def refusal(self, error: CommandFailed) -> PinchpointError | None:
+        """As of the device."""
+        return self.device.refusal(error)
+
+    def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
+        """As of the device."""
+        inside = [one.resource for one in resources if isinstance(one, Inside)]
+        return [Inside(one) for one in self.device.ends_with_it(inside)]
+
+    def open(self) -> Live:
+        """The device, and its guest."""
+        return cast(Live, GuestedLive(self.device.open(), self.places))
+
+    @property
+    def _guest(self) -> Wanted:
+        assert self.scenario.guest is not None
+        return self.scenario.guest
+
+    def _kernel(self, taps: Sequence[str]) -> GuestKernel:
+        places = self.places
+        return GuestKernel(
+            argv=uml.command(str(places.directory), self._guest.memory_mb, mtu(self.scenario), taps),
+            pidfile=places.pidfile("guest"),
+            kernel_pidfile=places.pidfile(_KERNEL),
+            log=f"{places.directory}/guest.log",
+            bench_id=places.bench_id,
+            netns=places.engine_netns,
+            cpus=self.scenario.dut.cpus,
+        )
+
+    def _there(self, one: AnyResource) -> list[AnyResource]:
+        """What stands in the guest for one of the device's resources."""
+        places, names = self.places, [port.name for port in self.scenario.ports]
+        match one:
+            case MarkedProcesses() | Namespace(name=places.engine_netns):
+                return []
+            case Veth(peer_netns=places.engine_netns):
+                interface = uml.interface(names.index(one.name))
+                return [
+                    Command(("ip", "link", "set", "dev", interface, "netns", one.netns, "name", one.name)),
+                    Command(("ip", "-n", one.netns, "link", "set", "dev", one.name, "up")),
+                ]
+            case Daemon():  # CPUs and nodes are this machine's
+                return [msgspec.structs.replace(one, cpus=None, memory_nodes=None)]
+        return [one]
+
+
+class GuestedLive:
+    """A device that stands in a guest; what is not said here is as the device says it."""
+
+    def __init__(self, device: Live, places: Places) -> None:
+        self._device, self._places = device, places
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def collectors(self) -> list[Collector]:
+        """The device's, and the guest's process on this machine."""
+        return [self._process(), *self._device.collectors()]
+
+    def witnesses(self) -> list[Collector]:
+        """Likewise."""
+        return [self._process(), *self._device.witnesses()]
+
+    def ready(self) -> Mapping[str, str]:
+        """The device's facts; the kernel as it names itself."""
+        return {**self._device.ready(), "guest's kernel": self._places.host.release()}
+
+    def _process(self) -> Collector:
+        return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), _NEVER, _ANY)

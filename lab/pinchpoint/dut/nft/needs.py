@@ -1,0 +1,41 @@
+"""What a machine must have for a namespace that routes."""
+
+from collections.abc import Iterator
+
+from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.dut import softirq
+from pinchpoint.host import uml
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.scenario import Guest
+
+_IPV4_TABLES = "CONFIG_NF_TABLES_IPV4"
+
+
+def needs(guest: Guest | None, has_rules: bool) -> Iterator[Probe]:
+    """Its programs, receive packet steering, and nf_tables in the kernel on which it runs; a guest's only for rules."""
+    yield command("ip", "iproute2")
+    yield command("sysctl", "procps")
+    yield softirq.steering(guest)
+    yield (nft := command("nft", "nftables"))
+    if guest and has_rules:
+        yield _nf_tables_of_guest()
+    elif nft.ok and not guest:
+        yield _nf_tables()
+
+
+def _nf_tables_of_guest() -> Probe:
+    there = uml.is_configured(_IPV4_TABLES)
+    detail = "there" if there else f"the guest's kernel was built without {_IPV4_TABLES}"
+    return Probe("guest's kernel: nf_tables", there, detail, "leave out dut.rules, or run the device without a [guest]")
+
+
+def _nf_tables() -> Probe:
+    name = "kernel: nf_tables"
+    try:
+        LOCAL.run(["nft", "list", "tables"])
+    except (CommandFailed, RequirementError) as error:
+        mend = "boot a kernel with CONFIG_NF_TABLES, CONFIG_NF_TABLES_IPV4, CONFIG_NFT_NAT and CONFIG_NF_CONNTRACK"
+        return Probe(name, False, error.message, f"{mend}, as apt-get install linux-image-amd64 provides")
+    return Probe(name, True, "there")

@@ -1,0 +1,194 @@
+"""The line between the lab and the agent of a guest: one JSON object a line, one request at a time.
+
+    request  {"id": 7, "call": "read_bytes", "with": {"path": "/proc/stat", "offset": 0}}
+    answer   {"id": 7, "value": "Y3B1..."}  or  {"id": 7, "error": {"kind": "os", "number": 2, ...}}
+    credit   +  the agent has taken another PIECE bytes of a request that has not ended
+
+Bytes are base64. A request longer than PIECE goes out piece by piece, each after the credit for the one before it: a
+terminal that is full holds back its sender, and the serial line of user-mode Linux was seen not to wake up from that.
+"""
+
+import base64
+import binascii
+import json
+import socket
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.model.errors import BenchError, RequirementError
+
+READY: Final = b"ready"  # the agent's first line
+CREDIT: Final = b"+"
+PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_BUF_SIZE)
+LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
+_CHUNK: Final = 1 << 20
+_SHOWN: Final = 60  # bytes of a wrong line that are shown
+
+
+class LineError(Exception):
+    """The line is not usable any more: it was closed, or what came is no answer."""
+
+
+def to_text(data: bytes) -> str:
+    """Bytes as they stand in JSON."""
+    return base64.b64encode(data).decode()
+
+
+def to_bytes(value: object) -> bytes:
+    """The bytes of such a text. Raises LineError."""
+    if not isinstance(value, str):
+        raise LineError(f"expected base64, found {type(value).__name__}")
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise LineError(f"not base64: {error}") from None
+
+
+def request(number: int, call: str, given: Mapping[str, Any]) -> bytes:
+    """A request, with the end of its line."""
+    return json.dumps({"id": number, "call": call, "with": dict(given)}).encode() + b"\n"
+
+
+def answer(number: int, value: Any) -> bytes:
+    """An answer, with the end of its line."""
+    return json.dumps({"id": number, "value": value}).encode() + b"\n"
+
+
+def refusal(number: int | None, error: Exception) -> bytes:
+    """An answer that carries an exception, with the end of its line."""
+    return json.dumps({"id": number, "error": _told(error)}).encode() + b"\n"
+
+
+def _told(error: Exception) -> dict[str, Any]:
+    if isinstance(error, CommandFailed):
+        return {"kind": "command", "argv": list(error.argv), "output": error.output}
+    if isinstance(error, RequirementError):
+        return {"kind": "requirement", "message": error.message, "hint": error.hint}
+    if isinstance(error, OSError):
+        path = error.filename if isinstance(error.filename, str) else ""
+        return {"kind": "os", "number": error.errno or 0, "text": error.strerror or str(error), "path": path}
+    return {"kind": "other", "text": f"{type(error).__name__}: {error}"}
+
+
+def value_of(line: bytes, number: int) -> Any:
+    """What an answer to request `number` holds. Raises what it carries, or LineError if it is no such answer."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        raise LineError(f"expected a line of JSON, found {line[:_SHOWN]!r}") from None
+    if not isinstance(found, dict) or found.get("id") != number or len(found.keys() & {"value", "error"}) != 1:
+        raise LineError(f"expected the answer to request {number}, found {line[:_SHOWN]!r}")
+    if "value" in found:
+        return found["value"]
+    raise _raised(found["error"])
+
+
+def _raised(told: object) -> Exception:
+    match told:
+        case {"kind": "command", "argv": [str(), *_] as argv, "output": str() as output}:
+            return CommandFailed([str(word) for word in argv], output)
+        case {"kind": "requirement", "message": str() as message, "hint": str() | None as hint}:
+            return RequirementError(message, hint)
+        case {"kind": "os", "number": int() as number, "text": str() as text, "path": str() as path}:
+            if not number:
+                return TimeoutError(text)  # of a socket; it has no number
+            return OSError(number, text, path) if path else OSError(number, text)
+        case {"kind": "other", "text": str() as text}:
+            return BenchError(f"the guest's agent failed: {text}")
+    return LineError(f"expected an error of a known kind, found {str(told)[:_SHOWN]}")
+
+
+class Line:
+    """The lab's end. One that was interrupted within a request is not used again: what comes next would be its rest."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._received = bytearray()  # what follows the last line
+        self._number = 0
+        self._usable = True
+        self._turn = threading.Lock()
+
+    def await_ready(self, timeout_s: float) -> bool:
+        """Whether the agent says so within that time. Raises LineError if it says anything else, or the line ends."""
+        try:
+            line = self._hear(time.monotonic() + timeout_s)
+        except TimeoutError:
+            return False
+        if line != READY:
+            raise LineError(f"expected {READY!r}, found {line[:_SHOWN]!r}")
+        return True
+
+    def ask(self, call: str, given: Mapping[str, Any], timeout_s: float) -> Any:
+        """The answer to a request. Raises what it carries, or LineError."""
+        with self._turn:
+            if not self._usable:
+                raise LineError("an earlier request was interrupted")
+            self._number += 1
+            self._usable = False
+            line = self._exchange(request(self._number, call, given), time.monotonic() + timeout_s)
+            self._usable = True
+            return value_of(line, self._number)
+
+    def close(self) -> None:
+        """Close it; the guest stays."""
+        self._connection.close()
+        self._usable = False
+
+    def _exchange(self, data: bytes, deadline: float) -> bytes:
+        try:
+            for start in range(0, len(data), PIECE):
+                if start and (line := self._hear(deadline)) != CREDIT:
+                    raise LineError(f"expected {CREDIT!r}, found {line[:_SHOWN]!r}")
+                self._wait_until(deadline)
+                self._connection.sendall(data[start : start + PIECE])
+            return self._hear(deadline)
+        except TimeoutError:
+            raise LineError("no answer in time") from None
+        except OSError as error:
+            raise LineError(error.strerror or str(error)) from None
+
+    def _hear(self, deadline: float) -> bytes:
+        """The next line, without its end. Raises LineError or TimeoutError."""
+        looked_at = 0
+        while (end := self._received.find(b"\n", looked_at)) < 0:
+            looked_at = len(self._received)
+            if looked_at > LONGEST:
+                raise LineError(f"a line of more than {LONGEST:,} bytes")
+            self._wait_until(deadline)
+            if not (chunk := self._receive()):
+                raise LineError("the guest has ended")
+            self._received += chunk
+        line = bytes(self._received[:end])
+        del self._received[: end + 1]
+        return line.rstrip(b"\r")
+
+    def _receive(self) -> bytes:
+        try:
+            return self._connection.recv(_CHUNK)
+        except TimeoutError:
+            raise
+        except OSError as error:
+            raise LineError(error.strerror or str(error)) from None
+
+    def _wait_until(self, deadline: float) -> None:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        self._connection.settimeout(left)
+
+
+def words(value: object) -> list[str]:
+    """A list of texts. Raises LineError."""
+    if not isinstance(value, Sequence) or isinstance(value, str) or not all(isinstance(one, str) for one in value):
+        raise LineError(f"expected a list of texts, found {str(value)[:_SHOWN]}")
+    return [str(one) for one in value]
+
+
+def numbers(value: object) -> list[int]:
+    """A list of integers. Raises LineError."""
+    if not isinstance(value, list) or not all(type(one) is int for one in value):
+        raise LineError(f"expected a list of integers, found {str(value)[:_SHOWN]}")
+    return list(value)
