@@ -1,22 +1,12 @@
 """A short transmission through each device that needs no switch: its account closes, and nothing of it stays."""
 
-import time
-from contextlib import closing, contextmanager
-from functools import partial
-
 import pytest
 from bench_tools import ROOT, kill_lab, run, start_watched, what_is_there
+from standing_tools import standing
 
-from pinchpoint.dut import registry
-from pinchpoint.dut.setup import prepare
-from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
-from pinchpoint.measure.frames import measuring
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
 
@@ -45,19 +35,6 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 
 def scenario(kind, dut="", more=""):
     return parse(SCENARIO.format(kind=kind, dut=dut, more=more), "device.toml")
-
-
-@contextmanager
-def standing(wanted):
-    """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
-    setup = prepare(wanted)
-    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
-    assert not missing, missing
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
-        with measuring(bench) as measurer:
-            yield live, partial(measurer.trial, "search", 0.5)
 
 
 def drops(trial):

@@ -204,7 +204,7 @@ class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
     It exists once its agent answers. `argv` holds the name of the line to the agent in braces (`host/guest.py`).
     """
 
-    BOOT_TIMEOUT_S: ClassVar[float] = 90.0  # two seconds on an idle core
+    BOOT_TIMEOUT_S: ClassVar[float] = 120.0  # two seconds on an idle core, twenty beside much else
     GRACE_S: ClassVar[float] = 0.0  # between SIGTERM and SIGKILL: nothing of it lasts
 
     argv: tuple[str, ...]

@@ -149,8 +149,7 @@ class GuestedBench:
 
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""
-        memory_mb = self._guest.memory_mb
-        return {**self.device.facts(), "guest": f"user-mode Linux {uml.release()}, one CPU, {memory_mb:,} MiB"}
+        return {**self.device.facts(), "guest": f"{uml.TITLE}, one CPU, {self._guest.memory_mb:,} MiB"}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """As of the device."""

@@ -24,8 +24,8 @@ class Guest:
 
     name = NAME
 
-    def __init__(self) -> None:
-        self._line: Line | None = None
+    def __init__(self, line: Line | None = None) -> None:
+        self._line = line
         self._log = ""
 
     @property

@@ -86,7 +86,11 @@ def main(path: str) -> None:
     """Answer what comes over a terminal until its other end closes."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
     tty.setraw(descriptor)
-    agent = Agent()
+    serve(descriptor, Agent())
+
+
+def serve(descriptor: int, agent: Agent) -> None:
+    """Say that the agent is ready, and answer until the other end closes."""
     put(descriptor, READY + b"\n")
     for line in requests(descriptor):
         put(descriptor, agent.answer(line))

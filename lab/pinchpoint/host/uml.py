@@ -11,6 +11,7 @@ from pathlib import Path
 from pinchpoint.host.guest import LINE
 from pinchpoint.host.local import LOCAL
 
+TITLE = "user-mode Linux"
 PROGRAM = "linux.uml"
 PACKAGE = "user-mode-linux"
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
@@ -39,11 +40,6 @@ def command(folder: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple
 def interface(number: int) -> str:
     """The guest's name of the tap of that number."""
     return f"vec{number}"
-
-
-def release() -> str:
-    """The kernel's release. Raises CommandFailed or RequirementError."""
-    return LOCAL.run([PROGRAM, "--version"], timeout_s=10.0).strip()
 
 
 def has_module(name: str) -> bool:

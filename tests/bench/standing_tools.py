@@ -1,0 +1,26 @@
+"""A bench that stands inside a test, with what runs a trial on it."""
+
+import time
+from contextlib import closing, contextmanager
+from functools import partial
+
+from pinchpoint.dut import registry
+from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.run.scenario import standing_bench
+
+
+@contextmanager
+def standing(wanted):
+    """The bench of `wanted` stands inside the block; hands out its device and what runs a trial at a load."""
+    setup = prepare(wanted)
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    assert not missing, missing
+    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        with measuring(bench) as measurer:
+            yield live, partial(measurer.trial, "search", 0.5)
