@@ -42,7 +42,7 @@ class Agent:
         try:
             asked = json.loads(line)
             number, call, given = asked["id"], self._calls[asked["call"]], dict(asked["with"])
-        except (ValueError, TypeError, KeyError) as error:
+        except (ValueError, TypeError, KeyError, RecursionError) as error:
             return refusal(None, LineError(f"no request: {type(error).__name__}: {error}"))
         try:
             return answer(number, call(**given))

@@ -77,7 +77,7 @@ def value_of(line: bytes, number: int) -> Any:
     """What an answer to request `number` holds. Raises what it carries, or LineError if it is no such answer."""
     try:
         found = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise LineError(f"expected a line of JSON, found {line[:_SHOWN]!r}") from None
     if not isinstance(found, dict) or found.get("id") != number or len(found.keys() & {"value", "error"}) != 1:
         raise LineError(f"expected the answer to request {number}, found {line[:_SHOWN]!r}")
