@@ -14,7 +14,7 @@ from pinchpoint.bench import builder, requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.cli import program
 from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.dut import registry
+from pinchpoint.dut import guested, registry
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
@@ -96,7 +96,8 @@ def report(run_folder: Path) -> int:
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 def doctor(as_json: bool) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
-    probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *_engine_probes()]
+    guests = (replace(one, needed=False) for one in guested.probes())
+    probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
     if as_json:
         click.echo(msgspec.json.encode(probes))
     else:

@@ -67,6 +67,14 @@ def check(given: Given, source: Source, device: Device) -> None:
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
+def probes() -> Iterator[Probe]:
+    """What a machine must have for a guest."""
+    yield command(uml.PROGRAM, uml.PACKAGE)
+    yield command("unshare", "util-linux")
+    there = LOCAL.exists(_TUN)
+    yield Probe("taps", there, _TUN if there else f"this kernel has no {_TUN}", "modprobe tun")
+
+
 def in_guest(device: Device, scenario: Scenario) -> Device:
     """The device as the scenario wants it: itself, or in a guest."""
     return device if scenario.guest is None else cast(Device, GuestedDevice(device))
@@ -82,13 +90,10 @@ class GuestedDevice:
         return getattr(self._device, name)
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
-        """The guest's kernel and taps; where that kernel can be asked, what the device needs."""
-        kernel = command(uml.PROGRAM, uml.PACKAGE)
-        yield kernel
-        yield command("unshare", "util-linux")
-        there = LOCAL.exists(_TUN)
-        yield Probe("taps", there, _TUN if there else f"this kernel has no {_TUN}", "modprobe tun")
-        if kernel.ok:
+        """The guest's; where its kernel can be asked, the device's."""
+        found = list(probes())
+        yield from found
+        if all(one.ok for one in found):
             yield from self._device.needs(scenario)
 
     def standing_s(self, scenario: Scenario) -> float:

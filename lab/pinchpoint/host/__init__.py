@@ -2,6 +2,7 @@
 
 `interface`  what a host is: run, read, write, list, spawn, signal, connect, its CPUs
 `local`      the machine on which the lab runs
+`guest`      a kernel of its own on this machine: `guest_line` to its `guest_agent`; `uml` boots one
 `processes`  processes by the mark of their bench, on any host
 `priority`   where this process itself runs, and before whom
 `signals`    SIGINT and SIGTERM at a moment that leaves nothing half done

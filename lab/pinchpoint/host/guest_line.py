@@ -25,6 +25,7 @@ CREDIT: Final = b"+"
 PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_BUF_SIZE)
 LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
 _CHUNK: Final = 1 << 20
+_ENDED: Final = "the guest has ended"
 _SHOWN: Final = 60  # bytes of a wrong line that are shown
 
 
@@ -147,8 +148,8 @@ class Line:
             return self._hear(deadline)
         except TimeoutError:
             raise LineError("no answer in time") from None
-        except OSError as error:
-            raise LineError(error.strerror or str(error)) from None
+        except ConnectionError:
+            raise LineError(_ENDED) from None
 
     def _hear(self, deadline: float) -> bytes:
         """The next line, without its end. Raises LineError or TimeoutError."""
@@ -159,7 +160,7 @@ class Line:
                 raise LineError(f"a line of more than {LONGEST:,} bytes")
             self._wait_until(deadline)
             if not (chunk := self._receive()):
-                raise LineError("the guest has ended")
+                raise LineError(_ENDED)
             self._received += chunk
         line = bytes(self._received[:end])
         del self._received[: end + 1]
@@ -168,10 +169,8 @@ class Line:
     def _receive(self) -> bytes:
         try:
             return self._connection.recv(_CHUNK)
-        except TimeoutError:
-            raise
-        except OSError as error:
-            raise LineError(error.strerror or str(error)) from None
+        except ConnectionError:
+            return b""
 
     def _wait_until(self, deadline: float) -> None:
         left = deadline - time.monotonic()

@@ -178,6 +178,33 @@ quick = false
 "host[1].cpus" = [1]
 '''
 
+GUEST_EXAMPLE = """\
+title = "The kernel datapath of Open vSwitch, on a machine whose kernel lacks it"
+
+# The switch and its datapath run in user-mode Linux, on CPU 1 of this machine.
+[guest]
+kernel = "uml"
+
+[dut]
+datapath = "kernel"
+pmd_cpus = [1]
+rules = "in_port={left},actions=output:{right}"
+
+[[port]]
+name = "left"
+
+[[port]]
+name = "right"
+
+[[stream]]
+from = "left"
+to = "right"
+
+[search]
+min_load_fps = 1_000
+max_load_fps = 200_000
+"""
+
 STUDY_EXAMPLE = """\
 title = "Bridges in a row"
 about = "What each further bridge costs, by NUMA placement."
@@ -233,6 +260,11 @@ def page() -> str:
             "",
             "```toml",
             f"{HOSTS_EXAMPLE}```",
+            "",
+            "## Example: a device in a guest",
+            "",
+            "```toml",
+            f"{GUEST_EXAMPLE}```",
             "",
             "## Keys",
             "",

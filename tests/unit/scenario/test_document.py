@@ -7,9 +7,9 @@ from pinchpoint.dut.ovs.keys import TUNING
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, OvsDut, OvsHost, OvsPort, Patch, RuleSeries, Tuning, Tunnel
 from pinchpoint.dut.registry import default, device
 from pinchpoint.measure.registry import measures
-from pinchpoint.model.scenario import Engine, Scenario, Search, Stream, Validity
+from pinchpoint.model.scenario import Engine, Guest, Scenario, Search, Stream, Validity
 from pinchpoint.scenario import keys, parse
-from pinchpoint.scenario.document import EXAMPLE, page
+from pinchpoint.scenario.document import EXAMPLE, GUEST_EXAMPLE, page
 
 DOCS = Path(__file__).parents[3] / "docs" / "scenario.md"
 
@@ -24,6 +24,10 @@ def test_the_example_is_a_scenario() -> None:
     assert scenario.streams[0].flows == 65_536
 
 
+def test_the_example_of_a_guest_is_a_scenario() -> None:
+    assert parse(GUEST_EXAMPLE, "guest.toml").guest == Guest("uml", 512)
+
+
 def test_every_field_of_the_model_has_a_key() -> None:
     tables = {table.name: table for table in keys.of_kind(default()).every}
     for name, model in (
@@ -32,6 +36,7 @@ def test_every_field_of_the_model_has_a_key() -> None:
         ("tunnel", Tunnel),
         ("arp_responder", ArpResponder),
         ("host", OvsHost),
+        ("guest", Guest),
         ("engine", Engine),
         ("stream", Stream),
         ("search", Search),
