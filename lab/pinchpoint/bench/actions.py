@@ -12,7 +12,7 @@ from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, pre
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.netlink import Links
 from pinchpoint.host.priority import session_as_new, share_priority
-from pinchpoint.host.processes import ENVIRONMENT_MARK, child_of, end_processes, is_marked, marked_pids
+from pinchpoint.host.processes import ENVIRONMENT_MARK, children, end_processes, is_marked, marked_pids
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.model.rules import expand_template
 
@@ -197,10 +197,16 @@ def _(resource: r.GuestKernel, host: Host) -> None:
     argv = [*prefix(resource.netns, resource.cpus), *resource.argv]
     pid = host.start(argv, ((ENVIRONMENT_MARK, resource.bench_id),), resource.log)
     LOCAL.write(resource.pidfile, str(pid))
-    host.await_ready(lambda: LOCAL.ended(pid), resource.BOOT_TIMEOUT_S)
-    kernel = child_of(LOCAL, pid)
-    LOCAL.write(resource.kernel_pidfile, str(kernel))
-    share_priority(LOCAL, kernel)
+    host.await_ready(lambda: _has_ended(pid), resource.BOOT_TIMEOUT_S)
+    for kernel in children(LOCAL, pid):
+        LOCAL.write(resource.kernel_pidfile, str(kernel))
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether a guest has; one that boots has begun a session of its own, which gets this process's priority."""
+    for kernel in children(LOCAL, pid):
+        share_priority(LOCAL, kernel)
+    return LOCAL.ended(pid)
 
 
 @remove.register

@@ -23,6 +23,7 @@ from pinchpoint.bench.resource import (
     MarkedProcesses,
     Namespace,
     Tap,
+    TextFile,
     Veth,
 )
 from pinchpoint.dut.attach import foundation, mtu
@@ -53,9 +54,9 @@ _TAP = Place("tap", ("host/link/engine/{port}/tx_packets",), ("host/link/dut/{po
 
 def check(given: Given, source: Source, device: Device) -> None:
     """Whether the file asks for a guest that can be; its problems are noted in `source`."""
-    guest, at = given.tables["guest"], ("guest", "kernel")
+    guest = given.tables["guest"]
     if "guest" in source.data and guest.get("kernel", "") is None:
-        source.problem(at, 'missing; expected "uml"')
+        source.problem(("guest", "kernel"), 'missing; expected "uml"')
     if not guest.get("kernel"):
         return
     if why := device.why_no_guest(given.dut):
@@ -144,6 +145,7 @@ class GuestedBench:
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
+            TextFile(self._init, (uml.init_line(),)),
             self._kernel([tap.name for tap in taps]),
             *(Inside(one) for found in there for one in found),
         ]
@@ -174,10 +176,14 @@ class GuestedBench:
         assert self.scenario.guest is not None
         return self.scenario.guest
 
+    @property
+    def _init(self) -> str:
+        return f"{self.places.directory}/guest-init"
+
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
         places = self.places
         return GuestKernel(
-            argv=uml.command(str(places.directory), self._guest.memory_mb, mtu(self.scenario), taps),
+            argv=uml.command(str(places.directory), self._init, self._guest.memory_mb, mtu(self.scenario), taps),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",

@@ -166,9 +166,11 @@ class Guest:
     def _printed(self) -> str:
         """What its kernel printed last, to be appended to an error."""
         try:
-            lines = LOCAL.read(self._log).splitlines()[-_MOST_PRINTED:]
+            printed = LOCAL.read(self._log).splitlines()
         except OSError:
-            lines = []
+            printed = []
+        plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)
+        lines = [line for line in plain if line][-_MOST_PRINTED:]
         return "".join(f"\n  | {line}" for line in lines) or "; it printed nothing"
 
 

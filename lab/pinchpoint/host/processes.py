@@ -77,15 +77,15 @@ def alive(host: Host, pids: Sequence[int]) -> list[int]:
     return [pid for pid in pids if any(_state(host, thread) not in _GONE for thread in _threads(host, pid))]
 
 
-def child_of(host: Host, pid: int) -> int:
-    """The first child of a process. Raises BenchError if it has none."""
+def children(host: Host, pid: int) -> Iterator[int]:
+    """The processes that a process has started and not lost."""
     for name in filter(str.isdigit, host.names(PROC)):
         try:
-            if int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[1]) == pid:
-                return int(name)
-        except (OSError, IndexError):
+            parent = int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[1])
+        except OSError:
             continue  # it ended between listing and reading
-    raise BenchError(f"process {pid} has ended")
+        if parent == pid:
+            yield int(name)
 
 
 def _threads(host: Host, pid: int) -> list[str]:

@@ -3,6 +3,7 @@
 Options: Documentation/virt/uml/user_mode_linux_howto_v2.rst in the kernel.
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -15,16 +16,15 @@ TITLE = "user-mode Linux"
 PROGRAM = "linux.uml"
 PACKAGE = "user-mode-linux"
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
-_DEPTH = 128  # frames read or written in one turn of its vector driver; more than 64, its default, saves wake-ups
 
 
-def command(folder: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
-    """What boots it, with a CPU of its own and `taps` as its interfaces vec0, vec1 and so on.
+def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
+    """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
     Its root is this machine's, read only. It runs in a process namespace: when its first process ends, however that
     ends, the kernel ends the rest, those that stand for processes of the guest and would else be left stopped.
     """
-    vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu},depth={_DEPTH}" for n, tap in enumerate(taps))
+    vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
     return (
         *("unshare", "--pid", "--fork", "--kill-child"),
         *(PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
@@ -32,9 +32,15 @@ def command(folder: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple
         "ipv6.disable_ipv6=1",  # no frame is the kernel's own idea; no namespace can say so before the module is there
         *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
         *vectors,
-        *("init=/bin/sh", "--", str(Path(__file__).with_name("guest_init.sh"))),
-        *(sys.executable, str(Path(__file__).parents[2]), str(_MODULES)),
+        *("init=/bin/sh", "--", init),
     )
+
+
+def init_line() -> str:
+    """The shell command with which the guest begins. In a file, since a kernel's command line knows no quotes."""
+    here = Path(__file__)
+    words = (here.with_name("guest_init.sh"), sys.executable, here.parents[2], _MODULES)
+    return f"exec /bin/sh {shlex.join(map(str, words))}"
 
 
 def interface(number: int) -> str:

@@ -236,8 +236,8 @@ def booted(script, tmp_path, timeout_s, has_ended=None):
 
 
 def test_a_guest_that_does_not_boot_in_time_is_told_with_what_it_printed(tmp_path):
-    with pytest.raises(BenchError, match=r"did not boot within 0.3 s\n  \| panic: no init"):
-        booted("echo panic: no init; exec sleep 60", tmp_path, 0.3)
+    with pytest.raises(BenchError, match=r"did not boot within 0.3 s\n  \| panic: no \[1minit$"):
+        booted("printf 'panic: no \\033[1minit\\r\\n\\n'; exec sleep 60", tmp_path, 0.3)
 
 
 def test_a_guest_that_ends_while_it_boots_is_told_with_what_it_printed(tmp_path):
