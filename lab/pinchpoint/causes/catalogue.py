@@ -6,7 +6,7 @@ A signature makes a cause likely; only its counter-experiment confirms it. docs/
 from typing import Final
 
 from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
-from pinchpoint.model.causes import Experiment, Sign
+from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 
 SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
@@ -19,6 +19,25 @@ _RECEIVE = (DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE)
 _LOST_IN_FRONT = Lost(_RECEIVE, MOST)
 _WAITS = Is(Sign.WAITED, at_least=MOST)
 _FEW = Is(Sign.RING, below=4 * BATCH)
+
+
+def _headroom(signs: Signs) -> float:
+    """What a device that never had to wait could forward more: none of a thread that is busy all the time."""
+    return 1 - signs.values.get(Sign.BUSY, 0.0)
+
+
+def _of_small_ring(signs: Signs) -> float:
+    """Where the thread was kept from its core, that comes first: a larger ring would only bridge it."""
+    if _FEW.holds(signs):  # busy with turns for few frames each
+        return lost(DropKind.RECEIVE_RING)(signs)
+    return lost(DropKind.RECEIVE_RING)(signs) * _headroom(signs) * (0.5 if _WAITS.holds(signs) else 1.0)
+
+
+def _of_waits(signs: Signs) -> float:
+    """A thread that is busy all the time forwards more by no more than the time that it waited."""
+    waited = share_of(Sign.WAITED_SHARE)(signs)
+    return waited if SATURATED.holds(signs) else max(waited, lost(*_RECEIVE)(signs) * _headroom(signs))
+
 
 CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
@@ -190,10 +209,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Any((HEADROOM, _FEW)),
             Any((Is(Sign.ENGINE_GAP, at_least=1.0), Is(Sign.BURST_OF_RING, at_least=MOST))),
         ),
-        # Where the thread was kept from its core, that comes first: a larger ring would only bridge it.
-        lambda signs: (
-            lost(DropKind.RECEIVE_RING)(signs) * (0.5 if _WAITS.holds(signs) and not _FEW.holds(signs) else 1.0)
-        ),
+        _of_small_ring,
         "raise port.ring",
         Experiment.LARGE_RING,
         "a larger ring bridges the pauses, and the loss-free rate rises",
@@ -207,7 +223,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             # The longest of many gaps differs between any two cores of a host, seldom by more than this.
             Is(Sign.SILENCE_OF_GAP, at_least=2.0),
         ),
-        lost(DropKind.RECEIVE_RING),
+        product(lost(DropKind.RECEIVE_RING), _headroom),
         "see its log for what it did meanwhile; a larger port.ring bridges what it lasts",
         Experiment.LARGE_RING,
         "a larger ring loses less in each pause, and the loss-free rate rises",
@@ -221,8 +237,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
             Is(Sign.WAITED_SHARE, at_least=0.01),
             Unless(Is(Sign.SILENCE, at_least=1.0)),
         ),
-        # A thread that is saturated anyway forwards more by no more than the time that it waited.
-        lambda signs: share_of(Sign.WAITED_SHARE)(signs) if SATURATED.holds(signs) else lost(*_RECEIVE)(signs),
+        _of_waits,
         "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
     ),
     Cause(

@@ -151,11 +151,8 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
 
 def _warnings(view: ScenarioView) -> list[Text]:
     """The gravest, which the result names first."""
-    warnings = view.result.warnings if view.result else ()
-    if view.result and view.result.offload is not None:
-        warnings = (f"offload {words.offload_sentence(view.result.offload)}", *warnings)
-    lines = [caution(warning) for warning in warnings[:_MOST_WARNINGS]]
-    if more := len(warnings) - len(lines):
+    lines = [caution(warning) for warning in view.warnings[:_MOST_WARNINGS]]
+    if more := len(view.warnings) - len(lines):
         lines.append(Text(f"  {units.counted(more, 'more warning')} in the report", style="dim"))
     return lines
 

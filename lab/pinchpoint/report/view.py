@@ -53,12 +53,16 @@ class ScenarioView:
     @property
     def cautions(self) -> tuple[str, ...]:
         """What to mind about its numbers."""
-        doubts = tuple(check.text for check in self.checks if not check.good)
+        return (*(check.text for check in self.checks if not check.good), *self.warnings)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the result says beside its numbers, the gravest first: an offload that is not what it claims to be."""
         if self.result is None:
-            return doubts
+            return ()
         offload = self.result.offload
         told = (f"offload {words.offload_sentence(offload)}",) if offload else ()
-        return (*doubts, *told, *self.result.warnings)
+        return (*told, *self.result.warnings)
 
 
 @dataclass(frozen=True)

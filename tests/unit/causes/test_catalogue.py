@@ -93,6 +93,12 @@ def test_a_ring_that_overflows_is_told_by_who_stood_still():
     assert named({**quiet, **waits, Sign.ENGINE_GAP: 2.0, Sign.RING: 64}, RING) == ["small-ring", "preempted"]
 
 
+def test_a_ring_explains_no_more_than_the_threads_headroom():
+    """Of a thread that was busy for 92 % of the time, nobody is blamed for the rest."""
+    nearly = {Sign.BUSY: 0.92, Sign.ENGINE_GAP: 4.0, Sign.RING: 4096, Sign.SILENCE: 5.0, Sign.SILENCE_OF_GAP: 50.0}
+    assert named(nearly, RING) == []
+
+
 def test_a_saturated_thread_is_no_small_ring_unless_few_batches_fill_it():
     busy = {Sign.BUSY: 0.99, Sign.ENGINE_GAP: 4.0, Sign.BURST_OF_RING: 0.9}
     assert named({**busy, Sign.RING: 4096}, RING) == ["own-speed"]
