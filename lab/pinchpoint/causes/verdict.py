@@ -1,4 +1,4 @@
-"""What pinched the number: from a search's trials to one sentence with its evidence.
+"""What pinched a rate: from a search's trials to one sentence with its evidence.
 
 It rests on valid trials, and of those on the ones that lost more than the goal
 allows at or just above the bound that failed: neither on a stray loss far below, which
@@ -32,7 +32,7 @@ def verdict(
     unexplained_ratio: float = 1.0,
     own: signs.Own = signs.no_own,
 ) -> Verdict:
-    """What limited `rate`, a search's NDR, judged from that search's trials.
+    """What limited `rate`, an NDR or PDR, judged from the trials of its search.
 
     `ring` is the smallest ring between engine and DUT, in frames; `neighbour` says how the DUT's core was slowed;
     `unexplained_ratio` is the share of the offered frames that may be lost without a name; `own` reads the device's

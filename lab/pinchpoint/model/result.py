@@ -233,6 +233,7 @@ class ScenarioResult:
     burst: BurstResult | None = None  # of the measure burst
     loss_curve: tuple[LossPoint, ...] = ()  # of the measure loss_curve, the highest load first
     offload: OffloadTruth | None = None  # near the NDR; None: no flow is said to be offloaded, or it was not read
+    other_verdicts: tuple[Verdict, ...] = ()  # of `rates` after the first, in their order; empty: they were not judged
     reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
 
 

@@ -83,6 +83,7 @@ def _sentence(view: ScenarioView, found: ScenarioResult) -> str:
     modes = words.mode_lines(found)
     parts = [
         _plain(verdict) + ("" if verdict.endswith(".") else "."),
+        *(f"{_plain(line)}." for line in view.others),
         *(f"Path of {_plain(path.trial.id)}: {_plain(path.line)}." for path in view.paths if path.trial.lost > 0),
         *_latency(found),
         *([f"Modes: {_plain('; '.join(modes))}."] if modes else []),

@@ -36,6 +36,7 @@ class ScenarioView:
     measurements: MeasurementsView
     limit: str
     sentence: str
+    others: tuple[str, ...]  # a line for each rate after the first: what pinched it
     unexplained: str  # share of the offered frames; empty without trials
     checks: tuple[words.Check, ...]
     paths: tuple[PathView, ...]
@@ -184,6 +185,7 @@ def _scenario(
         measurements=measurements_view(measurements),
         limit=words.pinched_by(one) if one else words.NOT_MEASURED,
         sentence=words.verdict_sentence(one) if one else "",
+        others=words.other_verdicts(one) if one else (),
         unexplained=words.unexplained(one, trials),
         checks=words.checks(one, trials) if one else (),
         paths=paths(trials),

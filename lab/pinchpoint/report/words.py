@@ -191,8 +191,17 @@ def pinched_by(result: ScenarioResult) -> str:
         return OUTCOMES[result.outcome]
     if result.verdict is None:
         return NOT_DIAGNOSED if _has_limit(result) else ""
-    suspicions = result.verdict.suspicions
-    return LIMITS[result.verdict.limit] + (f": {suspicions[0].cause}" if suspicions else "")
+    return _limit(result.verdict)
+
+
+def other_verdicts(result: ScenarioResult) -> tuple[str, ...]:
+    """A line for each rate after the first: `PDR 0.5 %: pinched by PMD core: sentence`."""
+    judged = zip(result.rates[1:], result.other_verdicts, strict=False)  # an older run has none
+    return tuple(f"{rate.name}: pinched by {_limit(found)}: {found.headline}" for rate, found in judged)
+
+
+def _limit(verdict: Verdict) -> str:
+    return LIMITS[verdict.limit] + (f": {verdict.suspicions[0].cause}" if verdict.suspicions else "")
 
 
 def offload_sentence(found: OffloadTruth) -> str:

@@ -329,12 +329,12 @@ class CeilingTest:
             self._unwritten += found
 
 
-def _verdict(result: ScenarioResult, rates: Sequence[Rate]) -> Verdict | None:
-    """The generator's, if the first rate was found and is within its reach: what was seen at it is no limit then."""
-    if not rates or rates[0].status == result.rates[0].status:
-        return result.verdict
-    trials = result.verdict.trial_ids if result.verdict else ()
-    return Verdict(Limit.GENERATOR, "the generator, not the switch", (rates[0].reason,), (), trials)
+def _judged(verdict: Verdict | None, before: Rate, held: Rate) -> Verdict | None:
+    """The generator's, if the rate was found and is within its reach: what was seen at it is no limit then."""
+    if held.status == before.status:
+        return verdict
+    trials = verdict.trial_ids if verdict else ()
+    return Verdict(Limit.GENERATOR, "the generator, not the switch", (held.reason,), (), trials)
 
 
 def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> ScenarioResult:
@@ -344,12 +344,15 @@ def held_result(result: ScenarioResult, ceilings: Sequence[Ceiling]) -> Scenario
         return held_against(rates, in_mode(ceilings, distance_ns), seen_fps)
 
     rates = held(result.rates, _distance_ns(result), result.most_offered_fps)
+    verdicts = (result.verdict, *result.other_verdicts)
+    judged = tuple(map(_judged, verdicts, result.rates, rates))  # none without rates
     anew = {metric.name: metric for metric in of_the_rates_alone(rates)}
     return replace(
         result,
         rates=rates,
         metrics=tuple(anew.get(metric.name, metric) for metric in result.metrics),
-        verdict=_verdict(result, rates),
+        verdict=judged[0] if judged else result.verdict,
+        other_verdicts=tuple(filter(None, judged[1:])),
         ceiling=in_mode(ceilings, _distance_ns(result)),
     )
 

@@ -16,8 +16,9 @@ from pinchpoint.measure.rates.keys import Rates
 from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.result import Ceiling, Rate, RateStatus
 from pinchpoint.model.scenario import SearchMethod
-from pinchpoint.model.trial import TrialValidity
+from pinchpoint.model.trial import Drop, Hop, TrialValidity
 from pinchpoint.observe.bracket import Bracket
+from pinchpoint.report import words
 from pinchpoint.run.scenario import first_lines
 from pinchpoint.search import SearchOutcome
 
@@ -34,7 +35,7 @@ def summary(ndr, *searched):
 
 
 def named(result):
-    """The metrics of the switch: which trials were set aside is the host's."""
+    """The metrics of the switch: which trials were discarded is the host's."""
     return {metric.name: metric.value for metric in result.metrics if metric.name != "trials discarded"}
 
 
@@ -50,6 +51,25 @@ def test_at_the_ndr_the_trial_of_the_highest_load_that_kept_the_goal_speaks():
         result = summary(Rate(0.0, status, 1000.0, upper, 1.0, 3.0, ""), DROWNED, SLOWER, CLEAN)
         assert result.pmds == CLEAN.pmds
         assert named(result)["cycles per packet"] == 300
+
+
+def dropping(load, lost, number):
+    ring = Drop("receive ring of left full", lost, "a counter", "dut")
+    counts = trials.stream_counts(offered=load, received=load - lost)
+    hops = [Hop("h", None, None, (ring,))]
+    return trials.trial(float(load), hops=hops, counts=counts, pmds=[trials.pmd(0.6)], number=number)
+
+
+def test_each_rate_has_a_verdict_of_its_own_from_the_trials_that_exceeded_its_own_ratio():
+    searched = (CLEAN, dropping(2000, 20, 4), dropping(5000, 2500, 5))
+    loss_free = Rate(0.0, RateStatus.FOUND, 1000.0, 2000.0, 1.0, 3.0, "")
+    partial = Rate(0.05, RateStatus.FOUND, 2000.0, 5000.0, 1.0, 3.0, "")
+    outcome = SearchOutcome((loss_free, partial), None)
+    result = rates._summary(SCENARIO, searched, rates._Found(outcome, searched), (), 1.0)
+    (other,) = result.other_verdicts
+    assert (result.verdict.trial_ids, other.trial_ids) == (("t-0004",), ("t-0005",))
+    (line,) = words.other_verdicts(result)
+    assert line.startswith("PDR 5 %: pinched by ") and line.endswith(other.headline)
 
 
 def test_an_attached_text_that_is_cut_says_how_much():

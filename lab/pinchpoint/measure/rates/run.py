@@ -31,6 +31,7 @@ from pinchpoint.model.result import (
     Rate,
     RateStatus,
     ScenarioResult,
+    Verdict,
 )
 from pinchpoint.model.scenario import Scenario, SearchMethod
 from pinchpoint.model.trial import Trial, TrialValidity
@@ -163,6 +164,7 @@ def _summary(
     shown = limit or next(reversed(searched), None)
     figures = of_rates(outcome.rates, latency, limit, device_of(scenario).metrics, scenario.streams)
     modes = explained(searched, outcome.track)
+    ndr, *others = _verdicts(outcome.rates, searched, scenario)
     return ScenarioResult(
         scenario=scenario.name,
         title=scenario.title,
@@ -176,14 +178,8 @@ def _summary(
         rates=outcome.rates,
         latency=latency,
         pmds=limit.pmds if limit else (),
-        verdict=verdict(
-            outcome.rates[0],
-            searched,
-            ring=scenario.smallest_ring,
-            neighbour=of_trials(searched).sentence,
-            unexplained_ratio=scenario.validity.unexplained_ratio,
-            own=device_of(scenario).signs,
-        ),
+        verdict=ndr,
+        other_verdicts=tuple(others),
         generator_ceiling_fps=outcome.generator_ceiling_fps or max((t.offered_fps for t in searched), default=None),
         trials=len(trials),
         invalid_trials=dict(invalid),
@@ -198,6 +194,22 @@ def _summary(
         most_offered_fps=found.most_offered_fps,
         offload=truth(device_of(scenario).signs(shown.observed)) if shown else None,
     )
+
+
+def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenario) -> list[Verdict]:
+    """What pinched each rate, in the order of the rates."""
+    neighbour = of_trials(searched).sentence
+    return [
+        verdict(
+            rate,
+            searched,
+            ring=scenario.smallest_ring,
+            neighbour=neighbour,
+            unexplained_ratio=scenario.validity.unexplained_ratio,
+            own=device_of(scenario).signs,
+        )
+        for rate in rates
+    ]
 
 
 def _warnings(found: _Found, rejections: Rejections, scenario: Scenario) -> tuple[str, ...]:
