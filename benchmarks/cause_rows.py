@@ -268,7 +268,7 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
     if result is None:
         raise PinchpointError(f"pinchpoint {verb} {path.name} stored no result:\n{done.stderr[-2000:]}")
     verdict = result.scenarios[0].verdict
-    branches = result.explanation.branches if result.explanation else ()
+    branches = [branch for one in result.explanations for branch in one.branches]
     return Row(
         plant.name,
         plant.causes,

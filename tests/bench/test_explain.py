@@ -54,14 +54,14 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     done = run("explain", path, "--out", out, "--json", timeout=280)
     assert done.returncode == 0, done.stderr
     folder = only(out)
-    found = folder.read_result().explanation
+    (found,) = folder.read_result().explanations
     (branch,) = found.branches
     assert (branch.suspicion.cause, branch.standing) == ("rule-drop", Standing.CONFIRMED)
     assert branch.tried.experiment is Experiment.PLAIN
     assert 1.2 < branch.tried.ratio < 1.5, "all of four frames instead of three"
     left_out = [one for one in folder.read_result().scenarios if one.outcome is Outcome.SKIPPED]
     assert {one.reason for one in left_out} == {"no suspicion asks for it"}
-    assert json.loads(done.stdout)["explanation"]["branches"][0]["standing"] == "confirmed"
+    assert json.loads(done.stdout)["explanations"][0]["branches"][0]["standing"] == "confirmed"
     shown = run("explain", folder.path)
     assert shown.returncode == 0, shown.stderr
     assert "confirmed: a rule that drops" in shown.stdout
@@ -77,6 +77,33 @@ def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):
     planned = run("explain", only(out).path, "--dry-run", "--out", out)
     assert planned.returncode == 0, planned.stderr
     assert "every=4" in planned.stdout
+
+
+def test_confirm_puts_the_causes_of_every_scenario_of_a_run_to_the_test(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.toml").write_text(SCENARIO)
+    planned = run("run", "--confirm", tmp_path, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert {f"{name}.{changed}:" for name in ("one", "two") for changed in ("plain", "large-ring")} <= set(
+        planned.stdout.split()
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--repeats", "2"), "leave out --repeats"),
+        (("--set", 'measure="soak"'), "no rate to explain"),
+        (("--set", "sweep.repeats=2"), "explains scenarios"),
+    ],
+)
+def test_what_cannot_be_confirmed_is_bad_input(arguments, words, tmp_path):
+    (tmp_path / "drop.toml").write_text(
+        SCENARIO.replace("[latency]\nat = []", "") if "soak" in str(arguments) else SCENARIO
+    )
+    done = run("run", "--confirm", tmp_path / "drop.toml", *arguments, "--out", tmp_path / "runs")
+    assert (done.returncode, words in done.stderr) == (2, True), done.stderr
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_flag_that_lies_is_said_to_lie(tmp_path):

@@ -6,12 +6,10 @@ from pathlib import Path
 import click
 
 from pinchpoint.cli.parameters import Duration, Setting
-from pinchpoint.cli.program import Program
+from pinchpoint.cli.program import Program, explaining
 from pinchpoint.cli.run import How, conduct, print_stored, resumed
-from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Point, Scenario
-from pinchpoint.run.experiments import sweep_of
+from pinchpoint.model.scenario import Point, Scenario, Sweep
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import from_plain
 from pinchpoint.store.folder import RunFolder
@@ -87,8 +85,8 @@ def explain(
         print_stored(RunFolder.open(path), as_json)
         return 0
     scenario = _scenario(path, name, how)
-    sweep = sweep_of(scenario, LOCAL.cpus() - {*scenario.engine.cpus, *scenario.dut.cpus})
-    return conduct(Program(f"explain-{scenario.name}"[:64], (sweep,), explains=True), how)
+    alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
+    return conduct(explaining(Program(f"explain-{scenario.name}"[:64], (alone,))), how)
 
 
 def _scenario(path: Path, name: str | None, how: How) -> Scenario:

@@ -16,6 +16,7 @@ from pinchpoint.model.scenario import Scenario, Sweep
 from pinchpoint.model.study import Study, SweepInfo
 from pinchpoint.run import order
 from pinchpoint.run.estimate import Forecast
+from pinchpoint.run.experiments import sweep_of
 from pinchpoint.scenario import load_study, load_sweep
 
 STUDY_FILE = "study.toml"
@@ -31,7 +32,7 @@ class Program:
     study: Study | None = None
     budget_s: float | None = None
     comparison: ComparisonRequest | None = None  # of the two sweeps there are
-    explains: bool = False  # its one sweep is of counter-experiments
+    explains: bool = False  # each sweep is of counter-experiments on its first point
 
     @property
     def plain(self) -> bool:
@@ -128,6 +129,25 @@ def of_study(
         raise InputError(f"{folder}: no group {', '.join(unknown)}", f"its groups: {', '.join(files)}")
     chosen = [path for name, path in files.items() if not only or name in only]
     return Program(folder.resolve().name, _load_all(chosen, quick, changes))
+
+
+def explaining(wanted: Program) -> Program:
+    """The same scenarios, each with every counter-experiment on it. Raises InputError if one is swept or has no rate.
+
+    Nothing is left out that some suspicion asks for, unless a budget says so.
+    """
+    if not wanted.plain:
+        raise InputError(
+            f"{wanted.name}: --confirm explains scenarios, and this sweeps or repeats them",
+            "run it, then explain one of its points: pinchpoint explain RUN --scenario NAME",
+        )
+    free_cpus = LOCAL.cpus()
+    sweeps = tuple(
+        sweep_of(one, free_cpus - {*one.engine.cpus, *one.dut.cpus})
+        for sweep in wanted.sweeps
+        for one in sweep.scenarios
+    )
+    return replace(wanted, sweeps=sweeps, explains=True)
 
 
 def scenario_files(paths: Iterable[Path]) -> list[Path]:

@@ -105,15 +105,27 @@ def run_options(command: Callable[..., int]) -> Callable[..., int]:
 
 @click.command(short_help="Build, measure, explain, report.")
 @click.argument("paths", nargs=-1, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
+@click.option(
+    "--confirm",
+    is_flag=True,
+    help="Put each likely cause of a rate to the test, by counter-experiments, as `pinchpoint explain` does.",
+)
 @run_options
-def run(paths: tuple[Path, ...], how: How) -> int:
+def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     """Run SCENARIO files, or folders of them, one after the other; a file with [sweep] at all its points.
 
     Each bench is private and is removed at the end, also after errors and Ctrl-C.
     """
     if bool(paths) == bool(how.resume):
         raise InputError("give either scenario files or --resume RUN", "pinchpoint run studies/quickstart")
-    return resumed(how) if how.resume else conduct(program.of_paths(paths, how.quick, how.changes), how)
+    if how.resume:
+        if confirm:
+            raise InputError("--confirm applies to new runs only", "a resumed run continues with its original options")
+        return resumed(how)
+    if confirm and how.repeats is not None:
+        raise InputError("--confirm measures every counter-experiment once", "leave out --repeats")
+    wanted = program.of_paths(paths, how.quick, how.changes)
+    return conduct(program.explaining(wanted) if confirm else wanted, how)
 
 
 def conduct(wanted: Program, how: How) -> int:

@@ -247,7 +247,7 @@ class RunResult:
     scenarios: tuple[ScenarioResult, ...]
     curves: tuple[Curve, ...] = ()  # one for each group that sweeps
     findings: tuple[Finding, ...] = ()  # of a study
-    explanation: Explanation | None = None  # of a run that explains a rate
+    explanations: tuple[Explanation, ...] = ()  # one for each scenario that the run explains
 
 
 @dataclass(frozen=True)
@@ -267,5 +267,5 @@ class RunInfo:
     study: Study | None = None
     budget_s: float | None = None  # what the run may take; None: as long as it needs
     comparison: ComparisonRequest | None = None  # two groups measured in turns, A B B A
-    explains: bool = False  # the points are counter-experiments on the first one
+    explains: bool = False  # the points of a group are counter-experiments on its first one
     ceilings: Mapping[str, tuple[Ceiling, ...]] = field(default_factory=dict)  # scenario -> those its search began with

@@ -47,8 +47,9 @@ def _study(view: RunView) -> list[str]:
         parts.append(f"**{_plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
     if view.findings:
         parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{_plain(one.text)}" for one in view.findings))
-    if view.why:
-        parts.append("\n".join(f"- {_plain(one.sentence)}" for one in view.why.branches))
+    for why in view.why:
+        branches = (f"- {_plain(one.sentence)}" for one in why.branches)
+        parts.append("\n".join((f"**Why {_plain(why.scenario)} is no faster**\n", *branches)))
     return parts + list(map(_curve, view.curves))
 
 

@@ -43,8 +43,7 @@ def render_table(result: RunResult) -> Group:
         parts += _curve(curve)
     if view.findings:
         parts.append(_below(map(_finding, view.findings)))
-    if view.why is not None:
-        parts.append(_why(view.why))
+    parts += map(_why, view.why)
     rates = [one for one in view.plain if one.result and one.result.measure == "rates"]
     others = [one for one in view.plain if one.result and one.result.measure != "rates"]
     if rates or not (others or view.curves):
@@ -58,7 +57,7 @@ def render_table(result: RunResult) -> Group:
 
 def _why(view: WhyView) -> RenderableType:
     """The tree of causes, a line a branch, what to do below a confirmed one."""
-    lines = list[Text]()
+    lines = [Text(f"why {view.scenario} is no faster", style="bold")]
     for one in view.branches:
         style = {"confirmed": "green bold", "excluded": "dim"}.get(one.standing, "yellow")
         explains = f", {one.explains}" if one.explains else ""

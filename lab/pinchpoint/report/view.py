@@ -77,7 +77,7 @@ class RunView:
     curves: tuple[CurveView, ...]
     scenarios: tuple[ScenarioView, ...]
     method: str  # how much was measured, and how
-    why: WhyView | None  # the tree of causes; None unless the run explains a rate
+    why: tuple[WhyView, ...]  # a tree of causes for each scenario that the run explains
     versions: Mapping[str, str]
     host: Mapping[str, str]
 
@@ -112,7 +112,7 @@ def run_view(
         curves=curve_views(result.curves, info.study if info else None),
         scenarios=_scenarios(result, info, trials, measurements),
         method=words.method(result),
-        why=why_view(result.explanation),
+        why=tuple(map(why_view, result.explanations)),
         versions=info.versions if info else {},
         host=info.host if info else {},
     )

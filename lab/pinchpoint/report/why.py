@@ -27,17 +27,16 @@ class BranchView:
 
 @dataclass(frozen=True)
 class WhyView:
-    """The tree: what was suspected, tried, excluded and confirmed."""
+    """The tree of one scenario: what was suspected, tried, excluded and confirmed."""
 
+    scenario: str
     branches: tuple[BranchView, ...]
     costs: tuple[str, ...]  # sentences about the control and about a pass
 
 
-def why_view(found: Explanation | None) -> WhyView | None:
-    """The view; None of a run that explains nothing."""
-    if found is None:
-        return None
-    return WhyView(tuple(map(_branch, found.branches)), tuple(_costs(found)))
+def why_view(found: Explanation) -> WhyView:
+    """The view."""
+    return WhyView(found.scenario, tuple(map(_branch, found.branches)), tuple(_costs(found)))
 
 
 def _branch(one: Branch) -> BranchView:

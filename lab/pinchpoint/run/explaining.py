@@ -35,8 +35,14 @@ def left_out(unit: Scenario, units: Sequence[Scenario], done: Mapping[str, Scena
     return "no suspicion asks for it"
 
 
-def explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Explanation | None:
-    """What the measured units say together; None before the unchanged bench has a verdict."""
+def explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> tuple[Explanation, ...]:
+    """What the measured units of each group say together; a group whose unchanged bench has no verdict says nothing."""
+    groups = dict.fromkeys(unit.point.group for unit in units)
+    each = (_explained([unit for unit in units if unit.point.group == group], done) for group in groups)
+    return tuple(filter(None, each))
+
+
+def _explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Explanation | None:
     found = {experiment_of(unit): done[unit.name] for unit in units if unit.name in done}
     unchanged = found.get(None)
     made = {kind: one for kind, one in found.items() if kind is not None}

@@ -114,7 +114,7 @@ class Growing:
                 (self._curves[sweep.group],) = curves([sweep], found)
         drawn = tuple(self._curves[sweep.group] for sweep in self.info.sweeps)
         told = findings(self.info.study, drawn) if self.info.study else ()
-        why = explaining.explained(self._units, self._done) if self.info.explains else None
+        why = explaining.explained(self._units, self._done) if self.info.explains else ()
         return RunResult(SCHEMA, self._folder.run_id, len(found) == len(self._units), found, drawn, told, why)
 
 

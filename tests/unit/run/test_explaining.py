@@ -91,4 +91,11 @@ def test_without_a_verdict_of_the_unchanged_bench_nothing_is_tried():
     assert all(left_out(one, units, {}) for one in units[1:])
     failed = {units[0].name: found(units[0], Experiment.PLAIN, outcome=Outcome.FAILED)}
     assert all(left_out(one, units, failed) for one in units[1:])
-    assert explained(units, {}) is None
+    assert explained(units, {}) == ()
+
+
+def test_each_scenario_of_a_run_has_an_explanation_of_its_own():
+    other = sweep_of(replace(tracking(), name="other")).scenarios
+    units = (*points(), *other)
+    done = {unit.name: found(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
+    assert [one.scenario for one in explained(units, done)] == [units[0].name, "other"]
