@@ -21,6 +21,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.study import Bound
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.report import words
 
@@ -214,4 +215,10 @@ def _finished(result: ScenarioResult) -> str:
 
 
 def _first(metrics: Sequence[Metric]) -> str:
-    return next((f"{metric.name} {units.quantity(metric.value, metric.unit)}" for metric in metrics), "measured")
+    """The first figure; a refused one has a reason and no value."""
+    if not metrics:
+        return "measured"
+    first = metrics[0]
+    if first.bound is Bound.REFUSED:
+        return f"{first.name} {words.NO_NUMBER}"
+    return f"{first.name} {units.quantity(first.value, first.unit)}"

@@ -6,6 +6,8 @@ import pytest
 from sample_shared import shared_run
 
 from pinchpoint.cli.progress import EVERY_S, PlainProgress, progress
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.study import Bound
 
 INFO, RESULT, TRIALS = shared_run()
 OWN = [trial for trial in TRIALS if trial.scenario == "2-snat-255"]
@@ -68,6 +70,14 @@ def test_a_rate_that_was_refused_is_no_number(capsys: pytest.CaptureFixture[str]
     shown.scenario_ends(replace(one, rates=(lost,)))
     shown.building(1, 1, "x")
     assert "NDR no number" in capsys.readouterr().err
+
+
+def test_a_metric_that_was_refused_is_no_number(capsys: pytest.CaptureFixture[str]) -> None:
+    shown = PlainProgress(_Clock())
+    refused = Metric("relative rate", "x", 0.0, note="one slice in three was overloaded", bound=Bound.REFUSED)
+    shown.scenario_ends(replace(RESULT.scenarios[0], rates=(), metrics=(refused,)))
+    shown.building(1, 1, "x")
+    assert "relative rate no number" in capsys.readouterr().err
 
 
 def test_progress_writes_nothing_to_stdout(capsys: pytest.CaptureFixture[str]) -> None:
