@@ -46,6 +46,16 @@ def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequenc
     return tuple(_hop(place, seen, ports) for place in graph.places)
 
 
+def by_port(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
+    """Frames that each port received and sent, where the first and the last place of the graph count by port."""
+    received, sent = graph.places[0].entered[0], graph.places[-1].left[0]
+    return _each_port(received, seen, ports), _each_port(sent, seen, ports)
+
+
+def _each_port(counter: str, seen: Seen, ports: Sequence[str]) -> dict[str, int]:
+    return {port: int(seen[name]) for port, name in _by_port(counter, seen, ports) if port}
+
+
 def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
     drops = []
     for port in engine.ports:

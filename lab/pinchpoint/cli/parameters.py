@@ -48,6 +48,21 @@ class Setting(click.ParamType[tuple[str, object]]):
             return key.strip(), text.strip()
 
 
+class Wire(click.ParamType[tuple[str, str]]):
+    """`PORT=PORT`: the ports of two hosts that one wire joins."""
+
+    name = "wire"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
+        """Both ports."""
+        if isinstance(value, tuple):
+            return value
+        first, _, second = str(value).partition("=")
+        if not first or not second:
+            self.fail(f"{value!r}: expected PORT=PORT, e.g. uplink=uplink", param, ctx)
+        return first, second
+
+
 def setting_words(key: str, value: object) -> str:
     """`KEY=VALUE` as `Setting` reads it, a text without quotation marks where it stays one."""
     bare = f"{key}={value}"

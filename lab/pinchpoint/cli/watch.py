@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -12,23 +12,23 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from pinchpoint.cli.parameters import Duration
+from pinchpoint.cli.parameters import Duration, Wire
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError, InputError
-from pinchpoint.model.watch import Reading, RecordHead, Watched
-from pinchpoint.report.terminal import draw
-from pinchpoint.report.watch_view import WatchView, watch_view
-from pinchpoint.run.watch import head_of, readings, watched
+from pinchpoint.model.watch import Joined, Reading, RecordHead, Watched
+from pinchpoint.report.terminal import caution, draw
+from pinchpoint.report.watch_view import WatchView, joined_view, watch_view
+from pinchpoint.run.watch import Recording, head_of, readings, watched
 from pinchpoint.store.recording import Recorder, read
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
 
 
 @click.command(short_help="Watch a switch in service, without changing it.")
-@click.argument("place", required=False, metavar="[PLACE|RECORD]")
+@click.argument("places", nargs=-1, metavar="[PLACE|RECORD...]")
 @click.option("--kind", metavar="KIND", help="Of device, as a scenario's dut.kind. [default: that of a scenario]")
 @click.option("--for", "for_s", type=Duration(), metavar="TIME", help="End after TIME. [default: when interrupted]")
 @click.option(
@@ -46,21 +46,39 @@ EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
     metavar="FILE",
     help="Keep every reading in FILE, which `pinchpoint watch FILE` replays on any machine.",
 )
+@click.option(
+    "--wire",
+    "wires",
+    type=Wire(),
+    multiple=True,
+    metavar="PORT=PORT",
+    help="The ports that join two hosts; once for each two RECORDs. [default: by the rates]",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what the whole time says as JSON.")  # fmt: skip
 def watch(
-    place: str | None, kind: str | None, for_s: float | None, every_s: float, record: Path | None, as_json: bool
+    places: tuple[str, ...],
+    kind: str | None,
+    for_s: float | None,
+    every_s: float,
+    record: Path | None,
+    wires: tuple[tuple[str, str], ...],
+    as_json: bool,
 ) -> int:
     """Show the path of frames through a running switch: rates, drops, threads, tables, and the likely causes.
 
-    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Counters are
-    only read: nothing is changed or cleared.
+    PLACE is the run directory of the switch; without it, the system's is watched. A RECORD is replayed. Several, in the
+    order in which frames pass their hosts, are joined into one path: clocks are aligned by the rates, and where frames
+    vanish between two hosts is named. Counters are only read: nothing is changed or cleared.
     """
-    if place is not None and Path(place).is_file():
+    if len(places) > 1 or any(Path(one).is_file() for one in places):
         if record is not None or for_s is not None:
             raise InputError(
                 "--record and --for belong to a running switch, and a recording is given", f"leave them out: {EXAMPLE}"
             )
-        return _replay(Path(place), as_json)
+        return _replay([_recording(Path(one)) for one in places], wires, as_json)
+    if wires:
+        raise InputError("--wire joins the recordings of several hosts", f"{EXAMPLE} --wire uplink=uplink")
+    place = places[0] if places else None
     if place is not None and not Path(place).exists():
         raise InputError(f"{place}: no such run directory or recording", EXAMPLE)
     device = registry.device(kind or registry.default())
@@ -98,13 +116,40 @@ def _watch(
     return 0
 
 
-def _replay(path: Path, as_json: bool) -> int:
+def _recording(path: Path) -> Recording:
+    if not path.is_file():
+        raise InputError(f"{path}: expected a recording: several switches are joined by their recordings", EXAMPLE)
     head, kept = read(path)
-    _conclude(registry.device(head.kind), head, list(kept), as_json)
+    return Recording(registry.device(head.kind), head, tuple(kept))
+
+
+def _replay(recordings: Sequence[Recording], wires: Sequence[tuple[str, str]], as_json: bool) -> int:
+    first, *others = recordings
+    if wires and len(wires) != len(others):
+        raise InputError(f"{len(recordings)} recordings and {len(wires)} --wire", f"give {len(others)} or none")
+    if others:
+        from pinchpoint.run.joined import joined  # numpy is not to be imported by `pinchpoint --help`
+
+        _conclude_joined(joined(recordings, wires), as_json)
+    else:
+        _conclude(first.device, first.head, first.readings, as_json)
     return 0
 
 
-def _conclude(device: Device, head: RecordHead, seen: list[Reading], as_json: bool) -> None:
+def _conclude_joined(found: Joined, as_json: bool) -> None:
+    """The wires between the hosts, then what each host says."""
+    if as_json:
+        click.echo(msgspec.json.encode({"joined": found}))
+        return
+    view, console = joined_view(found), _console()
+    lines = [*(Text(line, style="dim") for line in (view.about, *view.clocks)), *map(caution, view.losses)]
+    console.print(Group(draw(view.path), *lines))
+    for host, one in view.hosts:
+        console.print(Text(f"\n{host}", style="bold"))
+        console.print(_drawn(one))
+
+
+def _conclude(device: Device, head: RecordHead, seen: Sequence[Reading], as_json: bool) -> None:
     """What all readings say together. Raises InputError if there is none."""
     if not seen:
         raise InputError("nothing was read: the watch ended before its first reading", "watch for longer: --for 30s")

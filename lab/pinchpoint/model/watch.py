@@ -34,6 +34,41 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Crossing:
+    """What went over a wire in one direction."""
+
+    sent: int  # frames, by the device at one end
+    received: int  # by the device at the other end
+    unsure: int  # frames of the readings that the ends of the time cut in two
+
+    @property
+    def lost(self) -> int:
+        """Frames that vanished between the two counters for certain; 0 where the readings' ends may be all of it."""
+        missing = self.sent - self.received
+        return missing if missing > self.unsure else 0
+
+
+@dataclass(frozen=True)
+class Wire:
+    """Between two devices of a path."""
+
+    hosts: tuple[str, str]
+    ports: tuple[str, str]  # empty: the rates did not tell which, and all ports are counted together
+    there: Crossing  # from the first to the second
+    back: Crossing
+    ahead_s: float | None  # the second host's clock; None: the rates did not tell, and both were believed
+
+
+@dataclass(frozen=True)
+class Joined:
+    """What several devices along one path say of the same time."""
+
+    seconds: float
+    hosts: tuple[tuple[str, "Watched"], ...]  # in the order of the path
+    wires: tuple[Wire, ...]  # one between each two
+
+
+@dataclass(frozen=True)
 class Watched:
     """What some seconds of a running device say."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pinchpoint.model import units
 from pinchpoint.model.causes import Sign, Suspicion
 from pinchpoint.model.trial import PmdLoad
-from pinchpoint.model.watch import Watched
+from pinchpoint.model.watch import Joined, Watched, Wire
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table, column
 from pinchpoint.report.words import offload_sentence
 
@@ -33,6 +33,77 @@ def watch_view(found: Watched) -> WatchView:
         tuple(_figures(found)),
         tuple(map(_cause, found.suspicions)),
     )
+
+
+@dataclass(frozen=True)
+class JoinedView:
+    """Several devices along one path."""
+
+    about: str
+    path: Table
+    clocks: tuple[str, ...]
+    losses: tuple[str, ...]  # where frames vanish between two devices
+    hosts: tuple[tuple[str, WatchView], ...]
+
+
+def joined_view(found: Joined) -> JoinedView:
+    """The view of the time that all recordings share."""
+    views = tuple((name, watch_view(one)) for name, one in found.hosts)
+    return JoinedView(
+        f"{units.duration(found.seconds)} that all recordings share",
+        _wires(found),
+        tuple(map(_clock, found.wires)),
+        tuple(line for wire in found.wires for line in _vanished(wire, found.seconds)),
+        views,
+    )
+
+
+def _wires(found: Joined) -> Table:
+    """A row a wire and direction: frames a second sent into it and received from it, and what vanished."""
+    rows = [
+        (ends, crossing)
+        for wire in found.wires
+        for ends, crossing in ((_named_ends(wire), wire.there), (_named_ends(wire)[::-1], wire.back))
+    ]
+
+    def rate(frames: int) -> str:
+        return units.fps(frames / found.seconds) if found.seconds else ABSENT
+
+    return Table(
+        (
+            column("from", "from", [ends[0] for ends, _ in rows], is_number=False),
+            column("to", "to", [ends[1] for ends, _ in rows], is_number=False),
+            column("sent", "sent", [rate(one.sent) for _, one in rows]),
+            column("received", "received", [rate(one.received) for _, one in rows]),
+            Column("lost", "vanished", tuple(Cell(rate(one.lost) if one.lost else "", mark="bad") for _, one in rows)),
+        )
+    )
+
+
+def _named_ends(wire: Wire) -> tuple[str, str]:
+    """`host port` of both ends; `host` where all of its ports are counted."""
+    first, second = (f"{host} {port}".strip() for host, port in zip(wire.hosts, wire.ports, strict=True))
+    return first, second
+
+
+def _clock(wire: Wire) -> str:
+    first, second = wire.hosts
+    if wire.ahead_s is None and any(wire.ports):
+        return f"{first} and {second}: their rates do not tell how far the clocks are apart: both are believed"
+    if wire.ahead_s is None:
+        return f"{first} and {second}: their rates do not tell which ports are joined: all are counted, by both clocks"
+    apart = f"{units.duration(abs(wire.ahead_s))} {'ahead of' if wire.ahead_s >= 0 else 'behind'}"
+    return f"the clock of {second} is {apart} that of {first}, by the rates of {' and '.join(_named_ends(wire))}"
+
+
+def _vanished(wire: Wire, seconds: float) -> Iterator[str]:
+    ends = _named_ends(wire)
+    for (sender, receiver), crossing in ((ends, wire.there), (ends[::-1], wire.back)):
+        if crossing.lost and seconds:
+            yield (
+                f"{units.fps(crossing.lost / seconds)} vanish between {sender} and {receiver}, "
+                f"{units.share(crossing.lost / crossing.sent)} of what is sent"
+            )
 
 
 def _path(found: Watched) -> Table:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from pinchpoint.account.ledger import places
@@ -14,6 +15,24 @@ from pinchpoint.model.watch import Reading, RecordHead, Watched
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.observe.snapshot import Observation, together
 from pinchpoint.store.codec import SCHEMA
+
+
+@dataclass(frozen=True)
+class Recording:
+    """What was kept of one device."""
+
+    device: Device
+    head: RecordHead
+    readings: tuple[Reading, ...]
+
+    def ahead(self, ahead_s: float) -> "Recording":
+        """The same with a clock that was ahead put right."""
+        return replace(self, readings=tuple(replace(one, at_s=one.at_s - ahead_s) for one in self.readings))
+
+    def within(self, begin_s: float, end_s: float) -> "Recording":
+        """The readings that lie wholly in this time."""
+        kept = (one for one in self.readings if begin_s <= one.at_s - one.elapsed_s and one.at_s <= end_s)
+        return replace(self, readings=tuple(kept))
 
 
 def head_of(device: Device, attached: Attached, host: Host) -> RecordHead:
