@@ -97,9 +97,9 @@ def trial(
     drain_s: float = 0.0,
     *,
     verify_checksums: bool = True,
-    probe_cores: tuple[int, int] | None = None,
+    probe_cores: tuple[tuple[int, int], ...] = (),
 ) -> protocol.Run:
-    """One trial, with cache-line probes between `probe_cores` if told."""
+    """One trial, with cache-line probes between each pair of `probe_cores`."""
     return protocol.Run(
         trial="bench",
         epoch=1,
@@ -226,9 +226,9 @@ def cores_apart(core: int, other: int) -> dict[str, float]:
     """The note of how far the cores are from each other just now; none where it is unknown."""
     ports = [protocol.PortRequest(name, "mem", "pair", None, 64, 64, ()) for name in ("left", "right")]
     with engine(ports, one_worker(core, ports)) as running:
-        result = running.run(trial([stream(0, "left", "right")], 0.01, probe_cores=(core, other)))
-    line = result.witness.cache_line
-    known = [ns for ns in (line.before_ns, line.after_ns) if ns is not None] if line else []
+        result = running.run(trial([stream(0, "left", "right")], 0.01, probe_cores=((core, other),)))
+    probes = (ns for line in result.witness.cache_lines for ns in (line.before_ns, line.after_ns))
+    known = [ns for ns in probes if ns is not None]
     return {APART: sum(known) / len(known)} if known else {}
 
 

@@ -211,7 +211,7 @@ STREAM = Stream(
 
 
 def _request(duration_s: float, load_fps: float, sample_s: float | None = None) -> TrialRequest:
-    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), None, sample_s=sample_s)
+    return TrialRequest("t", 1, duration_s, DRAIN_S, load_fps, (STREAM,), (), sample_s=sample_s)
 
 
 def _streams(counts: Counts) -> tuple[StreamCounts, ...]:

@@ -120,7 +120,7 @@ def test_frames_are_searched_for_a_rate_and_each_is_accounted_for(monkeypatch):
     monkeypatch.setattr(  # the distance of two cores, of which there is one
         ProcessInstrument,
         "run",
-        lambda self, request, heard=None: run_probed(self, replace(request, probe_cores=None), heard),
+        lambda self, request, heard=None: run_probed(self, replace(request, probe_cores=()), heard),
     )
     scenario = parse(FRAMES, "kernel.toml")
     scenario = replace(scenario, engine=replace(scenario.engine, cpus=(0,)))

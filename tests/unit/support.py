@@ -97,7 +97,7 @@ def stream(share: float = 1.0, tx_port: str = "left", rx_port: str = "right") ->
 
 def request(load_fps: float, duration_s: float = 1.0, streams: tuple[Stream, ...] | None = None) -> TrialRequest:
     """A request for one trial."""
-    return TrialRequest("t", 1, duration_s, 0.1, load_fps, streams or (stream(),), (0, 1))
+    return TrialRequest("t", 1, duration_s, 0.1, load_fps, streams or (stream(),), ((0, 1),))
 
 
 @dataclass

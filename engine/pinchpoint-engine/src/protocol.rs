@@ -120,8 +120,7 @@ message! {
         drain_s: f64,
         #[serde(deserialize_with = "present")]
         sample_interval_s: Option<f64>,
-        #[serde(deserialize_with = "present")]
-        probe_cores: Option<[usize; 2]>,
+        probe_cores: Vec<[usize; 2]>,
         quiet_within_s: f64,
         verify_checksums: bool,
         tx_burst: usize,
@@ -323,8 +322,7 @@ message! {
     /// How the host behaved.
     Witness {
         workers: Vec<WorkerWitness>,
-        #[serde(deserialize_with = "present")]
-        cache_line: Option<CacheLine>,
+        cache_lines: Vec<CacheLine>,
         #[serde(deserialize_with = "present")]
         loopback: Option<Loopback>,
     }

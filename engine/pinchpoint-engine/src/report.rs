@@ -17,7 +17,7 @@ use pinchpoint_worker::probe;
 use pinchpoint_workload::streams::Outcome;
 use pinchpoint_workload::streams::outcome::{LoopOutcome, PortOutcome, StreamOutcome};
 use pinchpoint_workload::streams::slices::SliceCounts;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Flows with losses that a result lists.
 const MAX_LOSSES: usize = 1000;
@@ -68,32 +68,39 @@ pub fn opened(specs: &[PortSpec], queues: &mut [Vec<AnyPort>]) -> OpenReply {
     }
 }
 
-/// The distance of `cores` before a trial, in a moment in which nobody else
-/// uses the second one if there is such a moment within `patience`.
-pub fn cache_line_before(
-    cores: [usize; 2],
+/// The distance of each pair before a trial, in a moment in which nobody else
+/// uses the second core if there are such moments within `patience` in all.
+pub fn cache_lines_before(
+    pairs: &[[usize; 2]],
     patience: Duration,
     widest: &mut probe::Widest,
-) -> CacheLine {
-    let before = probe::quiet_distance(cores, patience, widest);
-    CacheLine {
-        cores,
-        before_ns: before.one_way_ns,
-        after_ns: None,
-        ipc_before: before.ipc,
-        ipc_after: [None, None],
-        occupied_ns: before.occupied_ns,
-    }
+) -> Vec<CacheLine> {
+    let begun = Instant::now();
+    let probed = pairs.iter().map(|&cores| {
+        let left = patience.saturating_sub(begun.elapsed());
+        let before = probe::quiet_distance(cores, left, widest);
+        CacheLine {
+            cores,
+            before_ns: before.one_way_ns,
+            after_ns: None,
+            ipc_before: before.ipc,
+            ipc_after: [None, None],
+            occupied_ns: before.occupied_ns,
+        }
+    });
+    probed.collect()
 }
 
 /// The same after the trial.
-pub fn cache_line_after(mut line: CacheLine, widest: &mut probe::Widest) -> CacheLine {
-    let after = probe::quiet_distance(line.cores, Duration::ZERO, widest);
-    line.after_ns = after.one_way_ns;
-    line.ipc_after = after.ipc;
-    line.occupied_ns[0] += after.occupied_ns[0];
-    line.occupied_ns[1] += after.occupied_ns[1];
-    line
+pub fn cache_lines_after(mut lines: Vec<CacheLine>, widest: &mut probe::Widest) -> Vec<CacheLine> {
+    for line in &mut lines {
+        let after = probe::quiet_distance(line.cores, Duration::ZERO, widest);
+        line.after_ns = after.one_way_ns;
+        line.ipc_after = after.ipc;
+        line.occupied_ns[0] += after.occupied_ns[0];
+        line.occupied_ns[1] += after.occupied_ns[1];
+    }
+    lines
 }
 
 /// The engine's own share of a latency.
@@ -111,7 +118,7 @@ pub fn loopback(latency: LatencyRecorder) -> Loopback {
 /// What is known about a trial besides its account.
 pub struct Beside {
     /// How far the cores are apart.
-    pub cache_line: Option<CacheLine>,
+    pub cache_lines: Vec<CacheLine>,
     /// The engine's own share of a latency.
     pub loopback: Option<Loopback>,
     /// Where the frames kept for a look are.
@@ -165,7 +172,7 @@ pub fn result(
         pacing,
         witness: Witness {
             workers: outcome.workers.iter().map(worker).collect(),
-            cache_line: beside.cache_line,
+            cache_lines: beside.cache_lines,
             loopback: beside.loopback,
         },
         capture: beside.capture,

@@ -47,7 +47,7 @@ struct Trial {
     one_queue: bool,
     sample_interval: Option<Duration>,
     next_sample: Option<Instant>,
-    cache_line: Option<CacheLine>,
+    cache_lines: Vec<CacheLine>,
     /// The workers do the same; this is for a session that ends without them.
     _released: Option<ReleaseAtEnd>,
 }
@@ -350,9 +350,8 @@ impl Session {
             .loopback
             .then(|| loopback::measure(&plan, &self.clock));
         let quiet_within = Duration::from_secs_f64(request.quiet_within_s);
-        let cache_line = request
-            .probe_cores
-            .map(|cores| report::cache_line_before(cores, quiet_within, &mut self.widest));
+        let cache_lines =
+            report::cache_lines_before(&request.probe_cores, quiet_within, &mut self.widest);
         let live = Arc::new(Live::new(plan.workers.len()));
         let ended = self.events.sender.clone();
         let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
@@ -381,7 +380,7 @@ impl Session {
             one_queue,
             sample_interval,
             next_sample: sample_interval.map(|interval| begun + interval),
-            cache_line,
+            cache_lines,
             _released: hold.map(ReleaseAtEnd),
         });
         Ok(())
@@ -430,12 +429,10 @@ impl Session {
         let reply = match (trial.running.join(), &mut self.open) {
             (Some((ports, Ok(outcome))), Some(open)) => {
                 open.ports = ports;
-                let cache_line = trial
-                    .cache_line
-                    .map(|line| report::cache_line_after(line, &mut self.widest));
+                let cache_lines = report::cache_lines_after(trial.cache_lines, &mut self.widest);
                 let capture = trial.capture;
                 let beside = Beside {
-                    cache_line,
+                    cache_lines,
                     loopback: trial.loopback,
                     capture: capture.map(|file| file.write(&outcome, &open.known, &self.clock)),
                 };

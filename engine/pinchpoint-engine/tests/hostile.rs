@@ -116,7 +116,9 @@ fn a_value_that_cannot_be_met_is_named() {
         ("/duration_s", json!(1e9), "duration_s"),
         ("/drain_s", json!(-0.1), "drain_s"),
         ("/sample_interval_s", json!(0), "sample_interval_s"),
-        ("/probe_cores", json!([0, 4095]), "probe_cores[1]"),
+        ("/probe_cores", json!([[0, 4095]]), "probe_cores[0][1]"),
+        ("/probe_cores", json!([[0, 1], [0, 0]]), "probe_cores[1]"),
+        ("/probe_cores", json!(vec![[0, 1]; 65]), "probe_cores"),
         ("/epoch", json!(256), "epoch"),
     ];
     for (pointer, value, key) in cases {

@@ -62,7 +62,7 @@ class TrialRequest:
     drain_s: float
     load_fps: float
     streams: tuple[Stream, ...]
-    probe_cores: tuple[int, int] | None  # measure the cache-line distance of these before and after
+    probe_cores: tuple[tuple[int, int], ...]  # pairs whose cache-line distance is measured before and after
     step: Step | None = None  # None: one load all along
     sample_s: float | None = None  # seconds between two samples; None: none are taken
     quiet_within_s: float = 0.0  # at most, waited for a moment in which nobody else uses the second of probe_cores

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import msgspec
 
-from pinchpoint.engine import protocol
+from pinchpoint.engine import probed, protocol
 from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, SliceCounts, Slices, TrialRequest
 from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.parts import Latency
@@ -362,7 +362,7 @@ def _to(heard: Heard) -> Callable[[Progress], None]:
 
 def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
     """The seam's message in the lab's own types; `workers` are those that the ports were opened with."""
-    cache_line, loopback = result.witness.cache_line, result.witness.loopback
+    probes, loopback = result.witness.cache_lines, result.witness.loopback
     ports = {worker.core: worker.ports for worker in workers}
     return EngineResult(
         completed=result.status == "completed",
@@ -370,19 +370,15 @@ def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequ
         streams=tuple(_stream_counts(stream) for stream in result.streams),
         ports=tuple(_port_counts(port) for port in result.ports),
         workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
-        cache_line_before_ns=cache_line.before_ns if cache_line else None,
-        cache_line_after_ns=cache_line.after_ns if cache_line else None,
+        cache_line_before_ns=probed.mean_ns([probe.before_ns for probe in probes]),
+        cache_line_after_ns=probed.mean_ns([probe.after_ns for probe in probes]),
         pacing=_pacing(result.pacing),
-        ipc=_ipc(cache_line) if cache_line else {},
-        probe_occupied_ns=dict(zip(cache_line.cores, cache_line.occupied_ns, strict=True)) if cache_line else {},
+        ipc=probed.ipc(probes),
+        probe_occupied_ns=probed.occupied_ns(probes),
         reason=result.reason,
         loopback=_loopback(loopback) if loopback else None,
         slices=tuple(_slice_counts(one) for one in result.slices or ()),
     )
-
-
-def _ipc(probed: protocol.CacheLineResult) -> dict[int, tuple[float | None, float | None]]:
-    return dict(zip(probed.cores, zip(probed.ipc_before, probed.ipc_after, strict=True), strict=True))
 
 
 def _slice_counts(one: protocol.SliceResult) -> SliceCounts:

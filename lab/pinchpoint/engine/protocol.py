@@ -200,7 +200,7 @@ class WitnessResult(Part, frozen=True):
     """Evidence about the measuring host."""
 
     workers: tuple[WorkerResult, ...]
-    cache_line: CacheLineResult | None
+    cache_lines: tuple[CacheLineResult, ...]
     loopback: LoopbackResult | None
 
 
@@ -312,7 +312,7 @@ class Run(Message, frozen=True, tag="run"):
     duration_s: float
     drain_s: float
     sample_interval_s: float | None
-    probe_cores: tuple[int, int] | None
+    probe_cores: tuple[tuple[int, int], ...]
     quiet_within_s: float
     verify_checksums: bool
     tx_burst: int

@@ -200,7 +200,7 @@ class SimulatedInstrument:
         for sample in trial.samples() if heard else ():
             assert heard is not None
             heard(sample)
-        probed = request.probe_cores is not None
+        probed = bool(request.probe_cores)
         return EngineResult(
             completed=failure is None,
             sent_duration_s=request.duration_s,
@@ -218,7 +218,7 @@ class SimulatedInstrument:
         begin_s = self._clock_s
         trial = self._next(request)
         before_ns = after_ns = None
-        if request.probe_cores is not None:
+        if request.probe_cores:
             before_ns, after_ns = self._modes.at(begin_s), self._modes.at(begin_s + request.duration_s)
         counts = trial.intended, trial.offered, trial.refused, trial.lost_inside
         return Counts(*counts, before_ns, after_ns, tuple(trial.samples()) if request.sample_s else ())

@@ -285,7 +285,7 @@ def run_message(trial: str, epoch: int, duration_s: float, streams: Sequence[Str
         duration_s=duration_s,
         drain_s=DRAIN_S,
         sample_interval_s=SAMPLE_S,
-        probe_cores=None,
+        probe_cores=(),
         quiet_within_s=0.0,
         verify_checksums=True,
         tx_burst=64,

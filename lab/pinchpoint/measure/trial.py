@@ -186,7 +186,7 @@ class Measurer:
         0.1 ms in which the engine's core would stand still at the beginning of the burst.
         """
         request = self._request("priming", PRIMING_S, PRIMING_FPS, None)
-        self._run_aside(replace(request, probe_cores=None))
+        self._run_aside(replace(request, probe_cores=()))
 
     def _await_quiet(self) -> None:
         """Wait for the neighbour to leave, which slowed the trial before: neighbours stay for a while.
@@ -244,7 +244,7 @@ class Measurer:
             drain_s=scenario.search.drain_s,
             load_fps=load_fps,
             streams=scenario.streams,
-            probe_cores=(scenario.engine.cpus[0], scenario.dut.cpus[0]),
+            probe_cores=scenario.probed_cores,
             burst_frames=burst_frames if load_fps == HIGHEST_FPS else None,
         )
 

@@ -4,7 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from ipaddress import IPv4Address
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
+
+MOST_PROBED: Final = 64
+"""Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
 
 
 class NumaPlacement(StrEnum):
@@ -43,7 +46,7 @@ class Dut(Protocol):
 
     @property
     def cpus(self) -> tuple[int, ...]:
-        """The CPUs on which it forwards; the distance of the first one to the engine's is probed."""
+        """The CPUs on which it forwards; the distance of each to the engine's first is probed."""
 
     @property
     def polls(self) -> bool:
@@ -234,6 +237,11 @@ class Scenario:
     def smallest_ring(self) -> int:
         """Between engine and DUT, in frames."""
         return min(port.ring for port in self.ports)
+
+    @property
+    def probed_cores(self) -> tuple[tuple[int, int], ...]:
+        """The engine's first core with each core of the device: the pairs that are probed around every trial."""
+        return tuple((self.engine.cpus[0], cpu) for cpu in self.dut.cpus[:MOST_PROBED])
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ class Witness:
     workers: tuple[WorkerWitness, ...]
     dut_threads: tuple[ThreadWitness, ...]
     steal_s: Mapping[int, float]  # by CPU, of those the bench uses
-    cache_line_before_ns: float | None  # engine core to PMD core, one way
+    cache_line_before_ns: float | None  # engine core to the device's, one way; of several the mean
     cache_line_after_ns: float | None
     loopback: Loopback | None = None
     ipc: Mapping[int, tuple[float | None, float | None]] = field(default_factory=dict)

@@ -209,9 +209,9 @@ def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> C
         number = next(numbers)
         trial_id = f"{PHASE}-{number:02d}"
         listener.trial_begins(trial_id, TRIAL_S, load_fps)
-        cores = (scenario.engine.cpus[0], scenario.dut.cpus[0])
+        pairs = scenario.probed_cores
         result = instrument.run(
-            TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=cores)
+            TrialRequest(trial_id, number, TRIAL_S, DRAIN_S, load_fps, scenario.streams, probe_cores=pairs)
         )
         if not result.completed:
             raise EngineError(f"the ceiling test ended early: {result.reason or 'it was stopped'}", "--no-ceiling")

@@ -184,7 +184,7 @@ class Duet:
             drain_s=max(a.search.drain_s, b.search.drain_s),
             load_fps=load_fps,
             streams=tuple(streams),
-            probe_cores=(a.engine.cpus[0], a.dut.cpus[0]),
+            probe_cores=a.probed_cores,
             slices=Slices(
                 groups=(tuple(range(first)), tuple(range(first, len(streams)))),
                 order=tuple(place for place in ORDER for _ in range(slicing.in_a_row)),

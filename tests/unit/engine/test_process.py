@@ -26,7 +26,7 @@ ERROR = next(line for line in GOLDEN if '"type":"error"' in line)
 PORT = protocol.PortRequest("left", "dpdk", "net_null0", None, 1024, 1024, ())
 WORKER = protocol.WorkerRequest(0, ("left",))
 OPEN = protocol.Open(workers=(WORKER,), eal_args=(), ports=(PORT,), link_timeout_s=1.0)
-REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), None)
+REQUEST = TrialRequest("forward-0001", 1, 0.1, 0.0, 1e6, (), ())
 
 
 def scripted(*replies, then="sys.stdin.read()"):
@@ -49,9 +49,10 @@ def test_a_trial_goes_through_and_samples_are_passed_over():
     assert facts["backend dpdk"] == "DPDK 22.11.11"
     assert result.streams[0].sent == 1499990
     assert result.workers[0].gap_max_ns == 30100
-    assert result.cache_line_before_ns == 31.5
-    assert result.probe_occupied_ns == {0: 310000, 1: 305000}
-    assert result.ipc == {0: (3.4, 3.4), 1: (3.41, 2.12)}
+    assert result.cache_line_before_ns == 32.5, "of both cores of the device"
+    assert result.cache_line_after_ns is None, "one of both was not measured"
+    assert result.probe_occupied_ns == {0: 620000, 1: 305000, 2: 305000}
+    assert result.ipc == {0: (3.4, 3.4), 1: (3.41, 2.12), 2: (3.42, None)}
     assert (result.completed, result.reason) == (True, None)
 
 
@@ -194,7 +195,7 @@ def test_an_answer_for_another_trial_is_refused():
     engine = instrument(scripted(HELLO, OPENED, RESULT))
     engine.open()
     with pytest.raises(EngineError, match="instead of other"):
-        engine.run(TrialRequest("other", 1, 0.1, 0.0, 1e6, (), None))
+        engine.run(TrialRequest("other", 1, 0.1, 0.0, 1e6, (), ()))
     engine.close()
 
 

@@ -30,7 +30,7 @@ def test_counting_makes_the_same_trials_as_running(load_fps: float, seed: int) -
     truth = Truth(5e6, noise=0.01, stalls=stalls, loss_ratio=1e-4, core_distance=CoreDistance(dwell_s=1.0), seed=seed)
     run, count = SimulatedInstrument(truth), SimulatedInstrument(truth)
     run.open()
-    asked = replace(request(load_fps), probe_cores=(0, 1))
+    asked = replace(request(load_fps), probe_cores=((0, 1),))
     for _ in range(3):
         result, counts = run.run(asked), count.count(asked)
         (one,) = result.streams

@@ -83,6 +83,23 @@ def test_a_trial_holds_what_was_asked_counted_and_judged():
     assert measurer.trial("search", 1.0, 8e6).repeat == 1
 
 
+def test_every_core_that_forwards_is_probed_not_only_the_first_one():
+    asked = []
+
+    class Asked(SimulatedInstrument):
+        def run(self, request):
+            asked.append(request.probe_cores)
+            return super().run(request)
+
+    scenario = replace(SCENARIO, dut=replace(SCENARIO.dut, pmd_cpus=(2, 3, 5)))
+    instrument = Asked(Truth(5e6))
+    instrument.open()
+    measurer = Measurer(scenario, instrument, Bracket([]), lambda trial: None, Listener())
+    measurer.trial("search", 1.0, 1e6)
+    first = scenario.engine.cpus[0]
+    assert asked == [((first, 2), (first, 3), (first, 5))]
+
+
 def test_neighbouring_trials_differ_in_epoch_even_after_256():
     log = []
     measurer, _ = bench(log)

@@ -194,7 +194,7 @@ def test_a_switch_that_ends_meanwhile_is_an_error_once_its_slices_are_kept():
 def test_one_side_of_a_joint_engine_sees_its_own_ports_by_their_own_names():
     joint = SimulatedInstrument(Truth(5e6))
     joint.open()
-    request = TrialRequest("t", 0, 1.0, 0.1, 1e6, TWO_PORTS.streams, None)
+    request = TrialRequest("t", 0, 1.0, 0.1, 1e6, TWO_PORTS.streams, ())
     found = OneSide(joint, "B").run(request)
     assert {one.name for one in found.ports} == {"left", "right"}
     assert (found.streams[0].tx_port, found.streams[0].rx_port) == ("left", "right")

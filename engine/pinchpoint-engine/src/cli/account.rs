@@ -314,7 +314,7 @@ fn remarks(result: &TrialResult) -> String {
             grouped(flows.tracked)
         ));
     }
-    if let Some(line) = &result.witness.cache_line {
+    for line in &result.witness.cache_lines {
         let told = |ns: Option<f64>| ns.map_or_else(|| "unknown".to_owned(), duration);
         lines.push(format!(
             "a cache line takes {} from core {} to core {} (before), {} (after)\n",

@@ -214,14 +214,14 @@ fn silence_refusals_late_frames_steal_and_distance_are_told() {
         ),
         (
             |result| {
-                result.witness.cache_line = Some(CacheLine {
+                result.witness.cache_lines = vec![CacheLine {
                     cores: [0, 1],
                     before_ns: Some(30.0),
                     after_ns: Some(160.0),
                     ipc_before: [Some(3.4), Some(3.4)],
                     ipc_after: [Some(3.4), Some(2.1)],
                     occupied_ns: [0, 0],
-                });
+                }];
             },
             "cores 0 and 1 are far apart (a cache line takes 160 ns)",
         ),

@@ -103,7 +103,7 @@ fn run_request(engine: &EngineArgs, measure: &MeasureArgs, duration_s: f64) -> R
         duration_s,
         drain_s: measure.drain,
         sample_interval_s: Some(1.0),
-        probe_cores: None,
+        probe_cores: Vec::new(),
         quiet_within_s: 0.0,
         verify_checksums: !measure.no_verify,
         tx_burst: 64,
@@ -160,21 +160,21 @@ fn legs(args: &SendArgs, ports: &mut Ports) -> Result<Vec<Leg>, Failure> {
     Ok(legs)
 }
 
-/// The two cores to measure between.
+/// The cores to measure between: one pair, or none.
 fn probe_cores(
     probe: Option<Probe>,
     cores: &[usize],
     allowed: &[usize],
-) -> Result<Option<[usize; 2]>, Failure> {
+) -> Result<Vec<[usize; 2]>, Failure> {
     match probe {
-        None => Ok(None),
-        Some(Probe::Between(one, other)) => Ok(Some([one, other])),
+        None => Ok(Vec::new()),
+        Some(Probe::Between(one, other)) => Ok(vec![[one, other]]),
         Some(Probe::Auto) => {
             let first = cores.first().copied();
             let second = cores.get(1).copied();
             let second = second.or_else(|| allowed.iter().copied().find(|&c| Some(c) != first));
             match (first, second) {
-                (Some(one), Some(other)) => Ok(Some([one, other])),
+                (Some(one), Some(other)) => Ok(vec![[one, other]]),
                 _ => Err(Failure::usage(
                     "--probe: needs two cores, but this process may use only one (taskset, cgroup)",
                 )),

@@ -182,15 +182,16 @@ fn late(result: &TrialResult) -> Vec<String> {
 }
 
 fn far(result: &TrialResult) -> Option<String> {
-    let line = result.witness.cache_line.as_ref()?;
-    let worst = [line.before_ns, line.after_ns].into_iter().flatten();
-    let worst = worst.fold(0.0, f64::max);
+    let lines = result.witness.cache_lines.iter();
+    let probes = lines.flat_map(|line| {
+        let probes = [line.before_ns, line.after_ns].into_iter().flatten();
+        probes.map(|ns| (ns, line.cores))
+    });
+    let (worst, [one, other]) = probes.max_by(|a, b| a.0.total_cmp(&b.0))?;
     (worst > FAR_NS).then(|| {
         format!(
-            "cores {} and {} are far apart (a cache line takes {}): rates across them are lower \
-             than between near cores, and change when the host moves a core",
-            line.cores[0],
-            line.cores[1],
+            "cores {one} and {other} are far apart (a cache line takes {}): rates across them are \
+             lower than between near cores, and change when the host moves a core",
             duration(worst)
         )
     })

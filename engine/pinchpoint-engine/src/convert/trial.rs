@@ -23,6 +23,7 @@ const MAX_STREAMS: usize = 256;
 const MAX_DURATION_S: f64 = 86_400.0;
 const MAX_DRAIN_S: f64 = 60.0;
 const MOST_PATIENCE_S: f64 = 2.0;
+const MAX_PROBES: usize = 64;
 const MIN_SAMPLE_INTERVAL_S: f64 = 0.01;
 /// What is kept takes up to 9,216 bytes a frame.
 const MAX_CAPTURE: usize = 10_000;
@@ -392,10 +393,16 @@ fn check_options(request: &RunRequest, allowed_cores: &[usize]) -> Result<(), Er
         "trial",
         "expected at most 256 bytes",
     )?;
-    if let Some([one, other]) = request.probe_cores {
-        check_core(one, "probe_cores[0]", allowed_cores)?;
-        check_core(other, "probe_cores[1]", allowed_cores)?;
-        check(one != other, "probe_cores", "expected two different cores")?;
+    check(
+        request.probe_cores.len() <= MAX_PROBES,
+        "probe_cores",
+        "expected at most 64 pairs",
+    )?;
+    for (place, &[one, other]) in request.probe_cores.iter().enumerate() {
+        let field = format!("probe_cores[{place}]");
+        check_core(one, &format!("{field}[0]"), allowed_cores)?;
+        check_core(other, &format!("{field}[1]"), allowed_cores)?;
+        check(one != other, &field, "expected two different cores")?;
     }
     check(
         (0.0..=MOST_PATIENCE_S).contains(&request.quiet_within_s),

@@ -33,7 +33,7 @@ fn stream(id: usize, tx: &str, rate_fps: f64) -> Value {
 
 fn planned(streams: &[Value]) -> Plan {
     let request = json!({"trial": "t", "epoch": 1, "duration_s": 10.0, "drain_s": 0.1,
-        "sample_interval_s": null, "probe_cores": null, "quiet_within_s": 0.0,
+        "sample_interval_s": null, "probe_cores":[], "quiet_within_s": 0.0,
         "verify_checksums": true, "tx_burst": 64, "latency_every": 1, "loopback": false,
         "capture": null, "slices": null, "streams": streams});
     let request: RunRequest = serde_json::from_value(request).unwrap();

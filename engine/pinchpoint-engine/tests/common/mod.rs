@@ -155,7 +155,7 @@ pub fn stream(id: u8, tx: &str, rx: &str, rate_fps: Value) -> Value {
 
 pub fn run(duration_s: f64, streams: &[Value]) -> Value {
     json!({"type": "run", "trial": "t", "epoch": 1, "duration_s": duration_s, "drain_s": 0.1,
-           "sample_interval_s": null, "probe_cores": null, "quiet_within_s": 0.0, "verify_checksums": true,
+           "sample_interval_s": null, "probe_cores":[], "quiet_within_s": 0.0, "verify_checksums": true,
            "tx_burst": 64, "latency_every": 1, "loopback": false, "capture": null, "slices": null,
            "streams": streams})
 }
