@@ -11,6 +11,9 @@ from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.watch import Reading, RecordHead
 from pinchpoint.store.codec import Codec
 
+LATEST_S = 1e11  # the year 5138
+LONGEST_S = 86_400
+
 _HEAD, _READING = Codec.of(RecordHead), Codec.of(Reading)
 
 
@@ -54,4 +57,15 @@ def read(path: Path) -> tuple[RecordHead, Iterator[Reading]]:
     if not lines:
         raise InputError(f"{path}:1: expected the head of a recording", "make one: pinchpoint watch --record FILE")
     head = _HEAD.decode(first, f"{path}:1")
-    return head, (_READING.decode(line, f"{path}:{number}") for number, line in enumerate(lines[:-1], 2))
+    return head, (_reading(line, f"{path}:{number}") for number, line in enumerate(lines[:-1], 2))
+
+
+def _reading(line: bytes, place: str) -> Reading:
+    found = _READING.decode(line, place)
+    if not 0 <= found.at_s <= LATEST_S:
+        raise InputError(f"{place}: at_s: expected seconds since 1970, got {found.at_s:g}")
+    if not 0 < found.elapsed_s <= LONGEST_S:
+        raise InputError(
+            f"{place}: elapsed_s: expected more than 0 and at most {LONGEST_S:,} s, got {found.elapsed_s:g}"
+        )
+    return found

@@ -16,7 +16,7 @@ from pinchpoint.report.watch_view import joined_view
 from pinchpoint.run.joined import joined
 from pinchpoint.run.watch import Recording
 from pinchpoint.store.codec import SCHEMA
-from pinchpoint.store.recording import Recorder
+from pinchpoint.store.recording import LATEST_S, LONGEST_S, Recorder
 
 OVS = device("ovs")
 NUMBERS = random.Random(5)
@@ -146,10 +146,11 @@ def test_what_cannot_be_joined_is_bad_input(words, why, tmp_path, capsys):
     assert why in capsys.readouterr().err
 
 
-Numbers = st.floats(allow_nan=False, allow_infinity=False)
+Times = st.one_of(st.floats(0, LATEST_S), st.floats(1e9, 1e9 + 100))
+Lengths = st.one_of(st.floats(0, LONGEST_S, exclude_min=True), st.floats(0.1, 3.0))
 Readings = st.lists(
     st.builds(
-        Reading, Numbers, Numbers,
+        Reading, Times, Lengths,
         st.dictionaries(st.sampled_from(["ovs/port/vm/rx_pkts", "ovs/port/uplink/tx_pkts"]), st.integers(0, 2**63)),
         st.just({}),
     ),

@@ -65,6 +65,14 @@ def test_a_damaged_line_is_named(recorded):
         list(readings)
 
 
+@pytest.mark.parametrize(("at_s", "elapsed_s"), [(-1, 1), (1e300, 1), (1, 0), (1, -5), (1, 1e300)])
+def test_times_that_no_clock_shows_are_refused(recorded, at_s, elapsed_s):
+    line = b'{"schema": 1, "at_s": %g, "elapsed_s": %g, "differences": {}, "gauges": {}}' % (at_s, elapsed_s)
+    recorded.write_bytes(recorded.read_bytes() + line + b"\n")
+    with pytest.raises(InputError, match="expected"):
+        list(read(recorded)[1])
+
+
 @given(st.binary(max_size=300))
 def test_hostile_bytes_are_read_or_refused(tmp_path_factory, content):
     path = tmp_path_factory.mktemp("r") / "r.jsonl"
