@@ -1,17 +1,27 @@
 """Whether a claimed offload is real: frames that entered against frames that software saw. Pure."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 from pinchpoint.model.causes import Sign
-from pinchpoint.model.offload import Offload, OffloadTruth
+from pinchpoint.model.offload import Offload, OffloadLimit, OffloadTruth
 
 REST: Final = 0.01
 """Share of the frames: the first of every flow are software's, and counters are read at different times."""
 
 
-def truth(signs: Mapping[Sign, float]) -> OffloadTruth | None:
-    """What is true of the offload; None where no flow is said to be offloaded."""
+def truth(signs: Mapping[Sign, float], limits: Mapping[OffloadLimit, float]) -> OffloadTruth | None:
+    """What is true of the offload; None where no flow is said to be offloaded.
+
+    `limits`: the share of the frames that each known limit keeps in software. They explain what is true and never
+    decide it.
+    """
+    found = _truth(signs)
+    return found and replace(found, limits=limits)
+
+
+def _truth(signs: Mapping[Sign, float]) -> OffloadTruth | None:
     claimed = signs.get(Sign.CLAIMED)
     if not claimed:
         return None

@@ -33,6 +33,7 @@ from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
+from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
@@ -388,6 +389,9 @@ class Device(Protocol):
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """What its own counters say of one trial's causes, beside drops and the threads' load."""
 
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """The share of the frames that each known limit of its offload keeps in software."""
+
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """The counter-experiments that only it can make, each as the scenario changed in one respect."""
 
@@ -461,6 +465,10 @@ class Defaults:
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """None."""
+        return {}
+
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """None is known."""
         return {}
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:

@@ -1,6 +1,7 @@
 """Whether hardware forwards, as the conservation of frames says; a flag is only a claim."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -13,6 +14,19 @@ class Offload(StrEnum):
     UNKNOWN = "unknown"
 
 
+class OffloadLimit(StrEnum):
+    """What is known to keep a flow in software, whatever its flag says. The value is its words."""
+
+    ONE_WAY = "UDP whose connection saw no reply"
+    NOT_ESTABLISHED = "TCP that is not established"
+    TRACKED_ICMP = "ICMP under connection tracking"
+    FRAGMENTS = "fragments"
+    TTL = "a TTL of 1 or less"
+    TRACKING = "connection tracking, which the userspace datapath does not offload"
+    RECIRCULATED = "recirculation, which the userspace datapath does not offload"
+    USERSPACE = "an action that hands frames to user space"
+
+
 @dataclass(frozen=True)
 class OffloadTruth:
     """The word, with what it rests on."""
@@ -21,3 +35,4 @@ class OffloadTruth:
     claimed: float  # share of the datapath's flows that are said to be offloaded
     hardware: float | None  # share of the frames that software did not see; None: unknown
     missing: str = ""  # what could not be counted; empty unless it is unknown
+    limits: Mapping[OffloadLimit, float] = field(default_factory=dict)  # share of the frames that each keeps

@@ -207,9 +207,11 @@ def _limit(verdict: Verdict) -> str:
 def offload_sentence(found: OffloadTruth) -> str:
     """What is true of an offload, with the claim beside it."""
     claim = f"{units.share(found.claimed)} of the flows are said to be offloaded"
+    kept = [f"{limit} ({units.share(share)} of the frames)" for limit, share in found.limits.items()]
+    limits = f"; known to stay in software: {', '.join(kept)}" if kept else ""
     if found.hardware is None:
-        return f"{found.word}: {claim}, and {found.missing}"
-    return f"{found.word}: hardware forwarded {units.share(found.hardware)} of the frames, and {claim}"
+        return f"{found.word}: {claim}, and {found.missing}{limits}"
+    return f"{found.word}: hardware forwarded {units.share(found.hardware)} of the frames, and {claim}{limits}"
 
 
 def verdict_sentence(result: ScenarioResult) -> str:

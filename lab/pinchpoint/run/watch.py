@@ -75,4 +75,5 @@ def watched(device: Device, head: RecordHead, seen: Sequence[Reading]) -> Watche
     hops = places(device.watched_graph(head.variant), flat, head.ports, whole.went_back)
     threads = device.loads(flat, whole.elapsed_s)
     signs = of_device(hops, threads, device.signs(flat))
-    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back, truth(signs.values))
+    offload = truth(signs.values, device.offload_limits(flat))
+    return Watched(whole.elapsed_s, hops, threads, signs.values, likely(signs), whole.went_back, offload)

@@ -28,6 +28,7 @@ from pinchpoint.model.causes import Experiment, Sign
 from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
+from pinchpoint.model.offload import OffloadLimit
 from pinchpoint.model.scenario import Batch, Host, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 
@@ -169,6 +170,10 @@ class OvsDevice(Defaults):
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
         """Subtables, upcalls, limits and contention."""
         return signs.signs(seen)
+
+    def offload_limits(self, seen: Seen) -> Mapping[OffloadLimit, float]:
+        """From the matches and actions of the datapath's flows."""
+        return signs.offload_limits(seen)
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
         """Other rules, and limits out of reach."""

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator, Mapping
 
+from pinchpoint.dut.ovs.exercised import LIMIT
 from pinchpoint.model.causes import Sign
+from pinchpoint.model.offload import OffloadLimit
 
 Seen = Mapping[str, float]
 
@@ -65,3 +67,8 @@ def _upcall_share(seen: Seen, threads: list[str]) -> float | None:
 def _sum(seen: Seen, threads: list[str], name: str) -> float | None:
     known = [value for thread in threads if (value := seen.get(name.format(thread))) is not None]
     return sum(known) if known else None
+
+
+def offload_limits(seen: Seen) -> Mapping[OffloadLimit, float]:
+    """The share of the frames that each known limit keeps in software."""
+    return {limit: seen[name] for limit in OffloadLimit if (name := LIMIT + limit.name.lower()) in seen}

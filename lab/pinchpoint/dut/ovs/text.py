@@ -8,6 +8,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from pinchpoint.dut.ovs.offload_limits import limits_of
+from pinchpoint.model.offload import OffloadLimit
+
 _THREAD = re.compile(r"^(?:pmd thread numa_id -?\d+ core_id (\d+)|(main thread)):\s*$")
 _KEY_COUNT = re.compile(r"^\s*-?\s*([A-Za-z][A-Za-z /-]*?)(?: \(us\))?:\s+(\d{1,19})(?![.\d])")
 _COVERAGE = re.compile(r"^(\w+)\s+.*total: (\d{1,19})\s*$")
@@ -143,6 +146,7 @@ class FlowCount:
     mask: str  # flows of one subtable have the same
     packets: int  # carried since it was made
     offload: str = "no"  # what the datapath claims: `yes`, `partial`, `no`
+    limits: tuple[OffloadLimit, ...] = ()  # what is known to keep it in software
 
 
 _FLOW = re.compile(
@@ -157,8 +161,8 @@ _VALUE = re.compile(r"(?<=[(=])[^(),=/]+(/[^(),=]+)?(?=[,)])")
 def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
     """`dpctl/dump-flows -m`: thread and flow -> its mask, packets and offload.
 
-    Every PMD thread has a table of its own, so a flow that two threads have is two, as in `dpctl/show`;
-    a flow that a dump lists twice for one thread (it changed meanwhile) is one.
+    Only the userspace datapath names threads. Every one has a table of its own, so a flow that two threads have is two,
+    as in `dpctl/show`; a flow that a dump lists twice for one thread (it changed meanwhile) is one.
     """
     found: dict[str, FlowCount] = {}
     thread = ""
@@ -166,8 +170,10 @@ def datapath_flow_counts(text: str) -> dict[str, FlowCount]:
         if heading := _FLOW_THREAD.match(line):
             thread = heading["thread"]
         elif flow := _FLOW.match(line):
-            claim = _OFFLOADED.search(flow["rest"].partition(", actions:")[0])
-            count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no")
+            facts, _, actions = flow["rest"].partition(", actions:")
+            claim = _OFFLOADED.search(facts)
+            limits = limits_of(flow["key"], actions, is_userspace_datapath=bool(thread))
+            count = FlowCount(mask_of(flow["key"]), int(flow["packets"]), claim[1] if claim else "no", limits)
             found[f"{thread} {flow['ufid'] or flow['key']}"] = count
     return found
 

@@ -14,6 +14,7 @@ from pinchpoint.causes.ceiling import held_against, in_mode
 from pinchpoint.causes.modes import explained
 from pinchpoint.causes.offload import truth
 from pinchpoint.causes.verdict import verdict
+from pinchpoint.dut.device import Device
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.priority import kept_off
 from pinchpoint.measure.frames import measuring
@@ -24,6 +25,7 @@ from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import WARM_UP, Measurer, OverTime
 from pinchpoint.measure.warm_up import first_round, warm_up
 from pinchpoint.model import units
+from pinchpoint.model.offload import OffloadTruth
 from pinchpoint.model.result import (
     Ceiling,
     LatencyPoint,
@@ -192,8 +194,12 @@ def _summary(
         unexplained_share=unexplained_share(searched),
         ceiling=found.ceiling,
         most_offered_fps=found.most_offered_fps,
-        offload=truth(device_of(scenario).signs(shown.observed)) if shown else None,
+        offload=_offload(shown, device_of(scenario)) if shown else None,
     )
+
+
+def _offload(trial: Trial, device: Device) -> OffloadTruth | None:
+    return truth(device.signs(trial.observed), device.offload_limits(trial.observed))
 
 
 def _verdicts(rates: Sequence[Rate], searched: Sequence[Trial], scenario: Scenario) -> list[Verdict]:

@@ -1,0 +1,88 @@
+"""What is known to keep a datapath flow in software: from its match and its actions, not from its flag. Pure.
+
+Sources: drivers/net/ethernet/mellanox/mlx5/core/en/tc_ct.c and net/sched/act_ct.c of Linux for tracked connections;
+lib/netdev-offload-dpdk.c of Open vSwitch for the userspace datapath.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from pinchpoint.model.offload import OffloadLimit
+
+_ICMP, _TCP, _UDP, _ICMP6 = "1", "6", "17", "58"
+_PROTOCOL = re.compile(r"proto=(\d{1,3})(?=[,)])")  # matched whole; with a mask behind it, it is not
+_TTL = re.compile(r"(?:ttl|hlimit)=(\d{1,3})(?=[,)])")
+_STATE = re.compile(r"ct_state\((0x[0-9a-f]{1,8}|\d{1,9})(?:/(0x[0-9a-f]{1,8}|\d{1,9}))?\)")
+_STATE_WORDS = re.compile(r"ct_state\(([+-][a-z+-]*)\)")
+_NEW, _ESTABLISHED = 0x01, 0x02  # OVS_CS_F_NEW and OVS_CS_F_ESTABLISHED
+_RECIRC = re.compile(r"recirc_id\((0x[0-9a-f]{1,8}|\d{1,9})\)")
+_TRACKED = re.compile(r"(?:^|,)ct(?:\(|,|$)")
+_USERSPACE = re.compile(r"(?:^|[,(])userspace\(")
+
+Holds = Callable[[str, str], bool]  # of a flow's key and its actions
+
+
+def limits_of(key: str, actions: str, is_userspace_datapath: bool) -> tuple[OffloadLimit, ...]:
+    """Those that hold for one flow of `dpctl/dump-flows -m`."""
+    known = {**_EVERYWHERE, **(_USERSPACE_DATAPATH if is_userspace_datapath else {})}
+    return tuple(limit for limit, holds in known.items() if holds(key, actions))
+
+
+def _protocol(key: str) -> str:
+    found = _PROTOCOL.search(key)
+    return found[1] if found else ""
+
+
+def _state(key: str) -> tuple[int, int] | None:
+    """(value, mask) of what the flow matches of a connection's state; None if it matches nothing of it."""
+    if words := _STATE_WORDS.search(key):
+        known = ("new", _NEW), ("est", _ESTABLISHED)
+        value = sum(bit for word, bit in known if f"+{word}" in words[1])
+        return value, value | sum(bit for word, bit in known if f"-{word}" in words[1])
+    found = _STATE.search(key)
+    if found is None:
+        return None
+    value, mask = int(found[1], 0), int(found[2], 0) if found[2] else 0xFF
+    return (value, mask) if mask else None
+
+
+def _is_tracked(key: str, actions: str) -> bool:
+    return _state(key) is not None or _TRACKED.search(actions) is not None
+
+
+def _is_new(key: str) -> bool:
+    """Whether the flow is of connections that are not established yet."""
+    if (state := _state(key)) is None:
+        return False
+    value, mask = state
+    return bool(value & mask & _NEW) or bool(mask & _ESTABLISHED and not value & _ESTABLISHED)
+
+
+def _has_low_ttl(key: str) -> bool:
+    found = _TTL.search(key)
+    return found is not None and int(found[1]) <= 1
+
+
+def _is_recirculated(key: str) -> bool:
+    found = _RECIRC.search(key)
+    return found is not None and int(found[1], 0) != 0
+
+
+_EVERYWHERE: Final[Mapping[OffloadLimit, Holds]] = MappingProxyType(
+    {
+        OffloadLimit.ONE_WAY: lambda key, actions: _protocol(key) == _UDP and _is_new(key),
+        OffloadLimit.NOT_ESTABLISHED: lambda key, actions: _protocol(key) == _TCP and _is_new(key),
+        OffloadLimit.TRACKED_ICMP: lambda key, actions: _protocol(key) in (_ICMP, _ICMP6) and _is_tracked(key, actions),
+        OffloadLimit.FRAGMENTS: lambda key, actions: "frag=first" in key or "frag=later" in key,
+        OffloadLimit.TTL: lambda key, actions: _has_low_ttl(key),
+        OffloadLimit.USERSPACE: lambda key, actions: _USERSPACE.search(actions) is not None,
+    }
+)
+_USERSPACE_DATAPATH: Final[Mapping[OffloadLimit, Holds]] = MappingProxyType(
+    {
+        OffloadLimit.TRACKING: lambda key, actions: _TRACKED.search(actions) is not None,
+        OffloadLimit.RECIRCULATED: lambda key, actions: _is_recirculated(key),
+    }
+)
