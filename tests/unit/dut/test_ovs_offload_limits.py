@@ -29,6 +29,11 @@ def key(proto=17, ttl="64/0", frag="no", state=NO_STATE, lead=LAN):
         (key(state="ct_state(0x21/0x23)"), "uplink", (OffloadLimit.ONE_WAY,)),
         (key(state="ct_state(+new-est+trk)"), "uplink", (OffloadLimit.ONE_WAY,)),
         (key(state="ct_state(0x22/0x22)"), "uplink", ()),
+        (key(state="ct_state(0/0x23)"), "uplink", ()),  # not tracked at all, as every flow of a first table may match
+        (key(state="ct_state(-new-est-trk)"), "uplink", ()),
+        (key(proto=1, state="ct_state(0/0x21)"), "uplink", ()),
+        (key(proto=1, state="ct_state(0x20/0x21)"), "uplink", (OffloadLimit.TRACKED_ICMP,)),
+        (key(state="ct_state(0x20/0x21)"), "uplink", ()),  # established or invalid: it does not say
         (key(state="ct_state(+est+trk)"), "uplink", ()),
         (key(state="ct_state(0x20/0x22)"), "uplink", (OffloadLimit.ONE_WAY,)),
         (key(proto=6, state="ct_state(0x21/0x23)"), "uplink", (OffloadLimit.NOT_ESTABLISHED,)),

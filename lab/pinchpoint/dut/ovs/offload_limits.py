@@ -16,7 +16,8 @@ _PROTOCOL = re.compile(r"proto=(\d{1,3})(?=[,)])")  # matched whole; with a mask
 _TTL = re.compile(r"(?:ttl|hlimit)=(\d{1,3})(?=[,)])")
 _STATE = re.compile(r"ct_state\((0x[0-9a-f]{1,8}|\d{1,9})(?:/(0x[0-9a-f]{1,8}|\d{1,9}))?\)")
 _STATE_WORDS = re.compile(r"ct_state\(([+-][a-z+-]*)\)")
-_NEW, _ESTABLISHED = 0x01, 0x02  # OVS_CS_F_NEW and OVS_CS_F_ESTABLISHED
+_NEW, _ESTABLISHED, _TRACKED_BIT = 0x01, 0x02, 0x20  # OVS_CS_F_NEW, OVS_CS_F_ESTABLISHED, OVS_CS_F_TRACKED
+_BITS: Final[Mapping[str, int]] = MappingProxyType({"new": _NEW, "est": _ESTABLISHED, "trk": _TRACKED_BIT})
 _RECIRC = re.compile(r"recirc_id\((0x[0-9a-f]{1,8}|\d{1,9})\)")
 _TRACKED = re.compile(r"(?:^|,)ct(?:\(|,|$)")
 _USERSPACE = re.compile(r"(?:^|[,(])userspace\(")
@@ -36,16 +37,15 @@ def _protocol(key: str) -> str:
 
 
 def _state(key: str) -> tuple[int, int] | None:
-    """(value, mask) of what the flow matches of a connection's state; None if it matches nothing of it."""
+    """(value, mask) of the state of the tracked connections that the flow matches; None if it matches none."""
     if words := _STATE_WORDS.search(key):
-        known = ("new", _NEW), ("est", _ESTABLISHED)
-        value = sum(bit for word, bit in known if f"+{word}" in words[1])
-        return value, value | sum(bit for word, bit in known if f"-{word}" in words[1])
-    found = _STATE.search(key)
-    if found is None:
+        value = sum(bit for word, bit in _BITS.items() if f"+{word}" in words[1])
+        mask = value | sum(bit for word, bit in _BITS.items() if f"-{word}" in words[1])
+    elif numbers := _STATE.search(key):
+        value, mask = int(numbers[1], 0), int(numbers[2], 0) if numbers[2] else 0xFF
+    else:
         return None
-    value, mask = int(found[1], 0), int(found[2], 0) if found[2] else 0xFF
-    return (value, mask) if mask else None
+    return (value, mask) if value & mask & _TRACKED_BIT else None  # else what it matches is that nothing is tracked yet
 
 
 def _is_tracked(key: str, actions: str) -> bool:
@@ -57,7 +57,7 @@ def _is_new(key: str) -> bool:
     if (state := _state(key)) is None:
         return False
     value, mask = state
-    return bool(value & mask & _NEW) or bool(mask & _ESTABLISHED and not value & _ESTABLISHED)
+    return bool(value & mask & _NEW) or bool(mask & ~value & _ESTABLISHED)
 
 
 def _has_low_ttl(key: str) -> bool:
