@@ -53,12 +53,13 @@ def test_every_key_is_an_option_of_the_forwarder():
     words = " ".join(
         argv(
             'rate_fps = 5e5\nring = 64\nnew_flow_us = 2.5\ndrop = "dst=198.19.0.1,every=10"\ntx_loss = 0.25\n'
-            'pause_every_ms = 100\npause_ms = 0.5\noffloaded = true\nhides = "tx"\nseed = 7'
+            'pause_every_ms = 100\npause_ms = 0.5\noffload = "two-way"\noffload_rate_fps = 2e6\noffloaded = true\n'
+            'hides = "tx"\nseed = 7'
         )
     )
     assert words.endswith(
         "--rate 500000 --ring 64 --new-flow-cost 2.5us --drop dst=198.19.0.1,every=10 --loss tx:share=0.250000000 "
-        "--pause 100ms:0.5ms --offloaded --seed 7 --hide tx"
+        "--pause 100ms:0.5ms --offload two-way --offload-rate 2000000 --offloaded --seed 7 --hide tx"
     )
 
 
@@ -68,6 +69,7 @@ def test_every_key_is_an_option_of_the_forwarder():
         ('drop = "dst=everything"', "x.toml:4: dut.drop: expected a rule such as"),
         ("pause_ms = 3", "x.toml:4: dut.pause_ms: expected less than dut.pause_every_ms, found 3"),
         ("pause_every_ms = 3\npause_ms = 3", "x.toml:5: dut.pause_ms: expected less than dut.pause_every_ms, found 3"),
+        ("offload_rate_fps = 1e6", 'dut.offload: expected "all" or "two-way" with dut.offload_rate_fps, found ""'),
         ("cpus = [1, 2]", "x.toml:4: dut.cpus: expected one CPU, found [1, 2]"),
         ('hides = "all"', "x.toml:4: dut.hides: expected"),
         ('datapath = "dpdk"', "dut.datapath"),

@@ -3,7 +3,7 @@
 use super::numbers;
 use super::standing_args::StandingArgs;
 use clap::{Args, ValueEnum};
-use pinchpoint_workload::reference::{Loss, Match, Pause, Rule, Truth};
+use pinchpoint_workload::reference::{Hardware, Loss, Match, Pause, Rule, Truth};
 use std::str::FromStr;
 
 /// What stands behind the options of `forward --help`.
@@ -57,12 +57,27 @@ pub struct ForwardArgs {
     /// Seed of the losses that are drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Say that frames are offloaded, although none is
+    /// Offload flows: their frames are served by hardware, past the software
+    #[arg(long, value_name = "WHICH", value_enum)]
+    pub offload: Option<Offload>,
+    /// Frames that the hardware serves per second in each direction [default: as they come]
+    #[arg(long, value_name = "FPS", value_parser = positive, requires = "offload")]
+    pub offload_rate: Option<u64>,
+    /// Say that every flow is offloaded, whatever is true
     #[arg(long)]
     pub offloaded: bool,
     /// Report 0 for the drops at a place; the truth still has them
     #[arg(long, value_name = "PLACE", value_enum)]
     pub hide: Vec<Place>,
+}
+
+/// Which flows are offloaded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Offload {
+    /// All, from their second frame on
+    All,
+    /// Those whose reply was seen
+    TwoWay,
 }
 
 /// Where a loss can be planted.
@@ -108,6 +123,10 @@ impl ForwardArgs {
             table: at(LossPlace::Table),
             tx: at(LossPlace::Tx),
             pause: self.pause,
+            hardware: self.offload.map(|which| Hardware {
+                rate_fps: self.offload_rate.map(|rate| rate as f64),
+                needs_reply: which == Offload::TwoWay,
+            }),
             seed: self.seed,
         }
     }

@@ -1,9 +1,10 @@
 //! One direction of the device.
 
 use super::Truth;
-use super::rules::{Flows, Planted, Rules, tuple_of};
+use super::rules::{Flows, Planted, Rules, reversed, tuple_of};
 use super::server::Server;
 use pinchpoint_port::{BURST, Source};
+use pinchpoint_wire::tuple::FiveTuple;
 use std::collections::VecDeque;
 
 /// Frames that were dropped, by place and reason.
@@ -48,8 +49,8 @@ pub struct Counts {
     pub drops: Drops,
     /// Frames of flows that were new.
     pub new_flows: u64,
-    /// Frames that this software served: all that got past the ring, whatever the
-    /// device says of offload.
+    /// Frames that this software served: all that got past the ring and were of no
+    /// offloaded flow, whatever the device says of offload.
     pub software_frames: u64,
 }
 
@@ -70,9 +71,25 @@ struct Held {
     fate: Fate,
 }
 
+/// Serves what is offloaded.
+#[derive(Debug)]
+struct Offload {
+    server: Server,
+    needs_reply: bool,
+}
+
+/// What was looked up for a frame.
+struct Looked {
+    fate: Fate,
+    /// How much longer its service takes.
+    extra_ns: u64,
+    is_offloaded: bool,
+}
+
 #[derive(Debug)]
 pub(super) struct Lane {
     server: Server,
+    offload: Option<Offload>,
     ring: usize,
     new_flow_ns: u64,
     flows: Option<Flows>,
@@ -104,16 +121,25 @@ impl Lane {
         longest: usize,
         now_ns: u64,
     ) -> Self {
-        let service_ns = truth.rate_fps.map_or(0.0, |rate_fps| 1e9 / rate_fps);
+        let server = |rate_fps: Option<f64>| {
+            let service_ns = rate_fps.map_or(0.0, |rate_fps| 1e9 / rate_fps);
+            Server::new(service_ns, truth.pause, now_ns)
+        };
+        let offload = truth.hardware.map(|hardware| Offload {
+            server: server(hardware.rate_fps),
+            needs_reply: hardware.needs_reply,
+        });
+        let remembers = truth.new_flow_ns > 0 || offload.is_some();
         let planted = |loss, place: u64| Planted::new(loss, truth.seed, 2 * place + from as u64);
         // Those that wait, those that were received in one turn, and those of the
         // turn before that are to be sent.
         let slots = truth.ring as usize + 2 * (port_ring + BURST);
         Self {
-            server: Server::new(service_ns, truth.pause, now_ns),
+            server: server(truth.rate_fps),
+            offload,
             ring: truth.ring as usize,
             new_flow_ns: truth.new_flow_ns,
-            flows: (truth.new_flow_ns > 0).then(|| Flows::new(truth.flows)),
+            flows: remembers.then(|| Flows::new(truth.flows)),
             rules: Rules::new(&truth.rules),
             rx: planted(truth.rx, 0),
             table: planted(truth.table, 1),
@@ -134,9 +160,10 @@ impl Lane {
         }
     }
 
-    /// A frame has left the ring of the port; the clock says `now_ns`.
+    /// A frame has left the ring of the port; the clock says `now_ns`. `opposite` has
+    /// the flows of the other direction.
     #[inline]
-    pub(super) fn enter(&mut self, frame: &[u8], now_ns: u64) {
+    pub(super) fn enter(&mut self, frame: &[u8], now_ns: u64, opposite: Option<&Flows>) {
         let counts = &mut self.counts;
         counts.received += 1;
         counts.received_bytes += frame.len() as u64;
@@ -165,19 +192,29 @@ impl Lane {
         };
         let begin = slot * self.longest;
         self.bytes[begin..begin + frame.len()].copy_from_slice(frame);
-        let (fate, extra_ns) = self.look_up(frame);
-        self.counts.software_frames += 1;
+        let looked = self.look_up(frame, opposite);
+        let server = match &mut self.offload {
+            Some(offload) if looked.is_offloaded => &mut offload.server,
+            _ => {
+                self.counts.software_frames += 1;
+                &mut self.server
+            }
+        };
         self.held.push_back(Held {
             slot,
             len: frame.len(),
-            served_ns: self.server.serve(self.turns_ns[0], extra_ns),
-            fate,
+            served_ns: server.serve(self.turns_ns[0], looked.extra_ns),
+            fate: looked.fate,
         });
     }
 
-    /// What is to happen to `frame`, and how much longer its service takes.
+    /// The flows that it has seen; none: it remembers none.
+    pub(super) fn flows(&self) -> Option<&Flows> {
+        self.flows.as_ref()
+    }
+
     #[inline]
-    fn look_up(&mut self, frame: &[u8]) -> (Fate, u64) {
+    fn look_up(&mut self, frame: &[u8], opposite: Option<&Flows>) -> Looked {
         let needs_tuple = self.flows.is_some() || self.rules.len() > 0;
         let tuple = needs_tuple.then(|| tuple_of(frame)).flatten();
         let is_new = |flows: &mut Flows| tuple.as_ref().is_some_and(|it| flows.is_new(it));
@@ -189,7 +226,17 @@ impl Lane {
             None if self.table.strikes() => Fate::Table,
             None => Fate::Forward,
         };
-        (fate, extra_ns)
+        let is_answered =
+            |tuple: &FiveTuple| opposite.is_some_and(|flows| flows.is_known(&reversed(tuple)));
+        let is_offloaded = self.offload.as_ref().is_some_and(|offload| {
+            let known = tuple.as_ref().filter(|_| !is_new);
+            known.is_some_and(|tuple| !offload.needs_reply || is_answered(tuple))
+        });
+        Looked {
+            fate,
+            extra_ns,
+            is_offloaded,
+        }
     }
 
     /// A turn begins at `now_ns`: gives the frames that have been served to `send`,

@@ -16,6 +16,9 @@
 //! standing still cost beyond that (the real port's ring overflowed) the port counts
 //! as missed; the account has the gaps of the loop.
 //!
+//! With [`Truth::hardware`], frames of offloaded flows are served by a second server, and
+//! are none of [`Counts::software_frames`]. Frames leave in the order in which they came.
+//!
 //! At any time, in each direction, `received` is the sum of `sent`, `waiting` and
 //! all [`Drops`].
 
@@ -33,6 +36,16 @@ use pinchpoint_port::Port;
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
 use pinchpoint_worker::{Core, Replies, Step, Workload};
+
+/// Frames that hardware forwards, past the software that serves the others.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Hardware {
+    /// Frames served per second, more than zero; none: as they come.
+    pub rate_fps: Option<f64>,
+    /// Whether a flow is only offloaded once a frame of its reply was seen, as a
+    /// connection that is tracked is. Else it is from its second frame on.
+    pub needs_reply: bool,
+}
 
 /// What is true of a device, in each direction.
 #[derive(Debug, Clone, PartialEq)]
@@ -56,6 +69,8 @@ pub struct Truth {
     pub tx: Option<Loss>,
     /// When the device stands still.
     pub pause: Option<Pause>,
+    /// What it offloads; none: nothing.
+    pub hardware: Option<Hardware>,
     /// Seed of the losses that are drawn.
     pub seed: u64,
 }
@@ -73,6 +88,7 @@ impl Default for Truth {
             table: None,
             tx: None,
             pause: None,
+            hardware: None,
             seed: 1,
         }
     }
@@ -136,7 +152,13 @@ impl Workload for Reference {
 
     #[inline(always)]
     fn on_frame(&mut self, port: usize, frame: &[u8], now_ns: u64, _replies: &mut Replies) {
-        self.lanes[port].enter(frame, now_ns);
+        let [first, second] = &mut self.lanes;
+        let (lane, opposite) = if port == 0 {
+            (first, &*second)
+        } else {
+            (second, &*first)
+        };
+        lane.enter(frame, now_ns, opposite.flows());
     }
 
     fn on_replies(&mut self, _port: usize, _offer: Offer, _fresh: bool) {}

@@ -150,19 +150,31 @@ impl Flows {
     /// Whether the flow has not been seen; remembers it.
     pub(super) fn is_new(&mut self, tuple: &FiveTuple) -> bool {
         let hash = hash(tuple);
-        let mask = self.table.len() - 1;
-        let mut at = hash as usize & mask;
-        while self.table[at] != 0 {
-            if self.table[at] == hash {
-                return false;
-            }
-            at = (at + 1) & mask;
+        let at = self.place(hash);
+        if self.table[at] == hash {
+            return false;
         }
         if self.room > 0 {
             self.room -= 1;
             self.table[at] = hash;
         }
         true
+    }
+
+    /// Whether the flow is remembered.
+    pub(super) fn is_known(&self, tuple: &FiveTuple) -> bool {
+        let hash = hash(tuple);
+        self.table[self.place(hash)] == hash
+    }
+
+    /// Where the flow is, or the free place where it would be.
+    fn place(&self, hash: u64) -> usize {
+        let mask = self.table.len() - 1;
+        let mut at = hash as usize & mask;
+        while self.table[at] != 0 && self.table[at] != hash {
+            at = (at + 1) & mask;
+        }
+        at
     }
 }
 
@@ -191,4 +203,15 @@ fn hash(tuple: &FiveTuple) -> u64 {
 /// The five-tuple of a frame, if it is IP.
 pub(super) fn tuple_of(frame: &[u8]) -> Option<FiveTuple> {
     tuple::read(frame).map(|(tuple, _)| tuple)
+}
+
+/// That of a frame's reply.
+pub(super) fn reversed(tuple: &FiveTuple) -> FiveTuple {
+    FiveTuple {
+        src: tuple.dst,
+        dst: tuple.src,
+        src_port: tuple.dst_port,
+        dst_port: tuple.src_port,
+        ..*tuple
+    }
 }

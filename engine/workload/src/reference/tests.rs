@@ -38,7 +38,7 @@ impl Device {
             count
         });
         for client in clients {
-            self.lane.enter(&frame(client), now_ns);
+            self.lane.enter(&frame(client), now_ns, None);
         }
     }
 
@@ -263,7 +263,7 @@ fn what_the_other_port_does_not_take_is_counted_and_its_room_is_free_again() {
     );
     for turn in 1..1_000 {
         for _ in 0..8 {
-            lane.enter(&frame(1), turn);
+            lane.enter(&frame(1), turn, None);
         }
         lane.leave(turn, |count, _| count - 1);
     }
@@ -272,4 +272,51 @@ fn what_the_other_port_does_not_take_is_counted_and_its_room_is_free_again() {
         (counts.received, counts.drops.full, counts.drops.ring),
         (7_992, 999, 0)
     );
+}
+
+fn offloading(rate_fps: f64, needs_reply: bool) -> Truth {
+    Truth {
+        hardware: Some(Hardware {
+            rate_fps: Some(rate_fps),
+            needs_reply,
+        }),
+        ..paced(1e3, 1024)
+    }
+}
+
+/// All frames of a flow but its first one are hardware's, which has a rate of its own.
+#[test]
+fn hardware_serves_what_it_offloads_at_its_own_rate() {
+    let mut device = Device::new(&offloading(1e6, false));
+    device.turn(0, [1]);
+    device.turn(2 * MS, std::iter::repeat_n(1, 10));
+    device.turn(2 * MS + 20_000, []);
+    assert_eq!(device.left_ns.len(), 11, "{:?}", device.left_ns);
+    let counts = device.counts();
+    assert_eq!((counts.software_frames, counts.new_flows), (1, 1));
+}
+
+/// A flow whose reply was never seen stays in software.
+#[test]
+fn what_needs_a_reply_is_offloaded_once_there_is_one() {
+    let truth = offloading(1e6, true);
+    let mut lane = Lane::new(&truth, 0, 1024, LONGEST, 0);
+    let mut back = Lane::new(&truth, 1, 1024, LONGEST, 0);
+    let reply = {
+        let mut reply = frame(1);
+        reply[26..34].copy_from_slice(&[10, 0, 0, 2, 10, 0, 0, 1]);
+        reply[34..38].copy_from_slice(&[0, 12, 4, 1]);
+        reply
+    };
+    for _ in 0..3 {
+        lane.enter(&frame(1), 0, back.flows());
+    }
+    assert_eq!(lane.counts().software_frames, 3);
+    back.enter(&reply, 0, lane.flows());
+    for _ in 0..3 {
+        lane.enter(&frame(1), 0, back.flows());
+        back.enter(&reply, 0, lane.flows());
+    }
+    assert_eq!(lane.counts().software_frames, 3);
+    assert_eq!(back.counts().software_frames, 1, "its first frame");
 }

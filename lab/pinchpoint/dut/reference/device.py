@@ -56,6 +56,8 @@ class ReferenceDut:
     tx_loss: float
     pause_every_ms: float | None
     pause_ms: float
+    offload: str  # which flows hardware serves: "all", "two-way", or empty: none
+    offload_rate_fps: float | None  # None: as frames come
     offloaded: bool
     hides: str  # a place, or empty
     seed: int
@@ -85,6 +87,10 @@ class ReferenceDut:
                 yield from ("--loss", f"{place}:share={share:.9f}")
         if self.pause_every_ms is not None:
             yield from ("--pause", f"{self.pause_every_ms:g}ms:{self.pause_ms:g}ms")
+        if self.offload:
+            yield from ("--offload", self.offload)
+            if self.offload_rate_fps is not None:
+                yield from ("--offload-rate", f"{self.offload_rate_fps:.0f}")
         yield from (*["--offloaded"] * self.offloaded, "--seed", str(self.seed))
         if self.hides:
             yield from ("--hide", self.hides)
@@ -177,6 +183,8 @@ class ReferenceDevice(Defaults):
         if len(dut.get("cpus", ())) > 1:
             source.mismatch(("dut", "cpus"), "one CPU", list(dut["cpus"]))
         every_ms, pause_ms = dut.get("pause_every_ms"), dut.get("pause_ms", 0.0)
+        if dut.get("offload_rate_fps") is not None and not dut.get("offload"):
+            source.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
         if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
             source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
         return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in given.ports))
@@ -281,7 +289,19 @@ _KEYS = Keys(
         Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
         Key("pause_every_ms", kinds.number(0.001, 1e6), "It stands still once in this time.", Unset("never")),
         Key("pause_ms", kinds.number(0, 1e6), "For how long it stands still then.", 0.0),
-        Key("offloaded", kinds.boolean(), "Whether it says that it offloads, although software forwards.", False),
+        Key(
+            "offload",
+            kinds.word("", "all", "two-way"),
+            "Flows that hardware serves: all from their second frame on, or those whose reply was seen; empty: none.",
+            "",
+        ),
+        Key(
+            "offload_rate_fps",
+            kinds.number(1, 1e9),
+            "Frames that the hardware serves a second in each direction.",
+            Unset("as they come"),
+        ),
+        Key("offloaded", kinds.boolean(), "Whether it says that every flow is offloaded, whatever is true.", False),
         Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses.", 1),
     ),
