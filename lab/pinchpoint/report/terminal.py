@@ -151,7 +151,9 @@ def _latency(results: Sequence[ScenarioResult]) -> list[str]:
 def _warnings(view: ScenarioView) -> list[Text]:
     """The gravest, which the result names first."""
     lines = [caution(warning) for warning in view.warnings[:_MOST_WARNINGS]]
-    if more := len(view.warnings) - len(lines):
+    if view.offload and view.offload not in view.warnings:
+        lines.append(Text(f"  {view.offload}", style="dim"))
+    if more := len(view.warnings[_MOST_WARNINGS:]):
         lines.append(Text(f"  {units.counted(more, 'more warning')} in the report", style="dim"))
     return lines
 

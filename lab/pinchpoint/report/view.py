@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Final, TypeVar
 
 from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.offload import Offload
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
 from pinchpoint.model.study import Finding, Study
 from pinchpoint.model.trial import Trial
@@ -61,9 +62,14 @@ class ScenarioView:
         """What the result says beside its numbers, the gravest first: an offload that is not what it claims to be."""
         if self.result is None:
             return ()
-        offload = self.result.offload
-        told = (f"offload {words.offload_sentence(offload)}",) if offload else ()
-        return (*told, *self.result.warnings)
+        told = self.offload if self.result.offload and self.result.offload.word is not Offload.PROVEN else ""
+        return (*filter(None, (told,)), *self.result.warnings)
+
+    @property
+    def offload(self) -> str:
+        """What is true of the offload; empty if no flow is said to be offloaded."""
+        found = self.result.offload if self.result else None
+        return f"offload {words.offload_sentence(found)}" if found else ""
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 from pinchpoint.measure import registry
 from pinchpoint.model import units
-from pinchpoint.model.offload import OffloadTruth
+from pinchpoint.model.offload import Offload, OffloadTruth
 from pinchpoint.model.result import (
     CacheLine,
     Limit,
@@ -268,7 +268,9 @@ def checks(result: ScenarioResult, trials: Sequence[Trial]) -> tuple[Check, ...]
                 none or judged_small, f"ledger: {'no frame' if none else f'{share} of the offered frames'} unexplained"
             )
         )
-    return (*found, _cores(result))
+    proven = result.offload is not None and result.offload.word is Offload.PROVEN
+    truth = (Check(True, f"offload {offload_sentence(result.offload)}"),) if result.offload and proven else ()
+    return (*found, *truth, _cores(result))
 
 
 def _is_explained(verdict: Verdict | None) -> bool:
