@@ -4,8 +4,8 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pinchpoint.host import uml
 from pinchpoint.host.facts import modules_folder
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.hugepages import available
 from pinchpoint.host.interface import PROC, SYS
 from pinchpoint.host.local import LOCAL
@@ -63,9 +63,10 @@ def cpus(cpus: Sequence[int], least: int) -> Probe:
 def kernel_module(name: str, otherwise: str, guest: Guest | None = None) -> Probe:
     """Whether it is loaded, built in, or can be loaded; `otherwise` says how to do without it."""
     if guest:
-        there = uml.has_module(name)
+        kernel = KERNELS[guest.kernel]
+        there = kernel.has_module(name)
         detail = "can be loaded in the guest" if there else f"the guest's kernel has no module {name}"
-        return Probe(f"kernel module {name}", there, detail, f"apt-get install {uml.PACKAGE}; or {otherwise}")
+        return Probe(f"kernel module {name}", there, detail, f"{kernel.PROVIDED_BY}; or {otherwise}")
     if LOCAL.exists(f"{SYS}/module/{name}"):
         return Probe(f"kernel module {name}", True, "loaded")
     release, folder = LOCAL.release(), modules_folder()

@@ -28,10 +28,11 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
-from pinchpoint.host import uml
 from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
+from pinchpoint.keys import kinds
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
@@ -43,9 +44,8 @@ from pinchpoint.observe.snapshot import Collector
 
 _TUN = "/dev/net/tun"
 _KERNEL = "guest-kernel"  # the process that is the guest's kernel
-_BOOT_S = 4.0  # to boot and to end; seen on a machine of two cores
-_NEVER, _ANY = re.compile(r"(?!)"), re.compile(r".*")
-_THREAD = "host/thread/main"  # of this machine: the guest's kernel
+_ANY = re.compile(r".*")
+_RUN_NS = re.compile(r"host/thread/(.+)/run_ns")  # of this machine: the guest's process
 # The guest reads a tap when it comes to it. What finds the tap's queue full is refused, as the engine knows; some of
 # these frames are also in the tap's own tx_dropped, which is left out.
 _REFUSED = Refused("queue of the tap {port} full", Party.DUT)
@@ -56,9 +56,13 @@ def check(given: Given, source: Source, device: Device) -> None:
     """Whether the file asks for a guest that can be; its problems are noted in `source`."""
     guest = given.tables["guest"]
     if "guest" in source.data and guest.get("kernel", "") is None:
-        source.problem(("guest", "kernel"), 'missing; expected "uml"')
+        source.problem(("guest", "kernel"), f"missing; expected {kinds.word(*KERNELS).expected}")
     if not guest.get("kernel"):
         return
+    least_mb = KERNELS[guest["kernel"]].LEAST_MB
+    if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
+        wanted = f'at least {least_mb} where guest.kernel is "{guest["kernel"]}"'
+        source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
     if why := device.why_no_guest(given.dut):
         source.problem(("guest",), f"expected no [guest] where {why}")
     if given.measure and issubclass(given.measure, Batch | Between | Change):
@@ -68,12 +72,26 @@ def check(given: Given, source: Source, device: Device) -> None:
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
-def probes() -> Iterator[Probe]:
-    """What a machine must have for a guest."""
-    yield command(uml.PROGRAM, uml.PACKAGE)
+def probes(kernels: Sequence[GuestKernels] = tuple(KERNELS.values())) -> Iterator[Probe]:
+    """What a machine must have for a guest with one of these kernels."""
+    for kernel in kernels:
+        yield from (command(name, package) for name, package in kernel.PROGRAMS)
+        for name, path in kernel.FILES:
+            there = LOCAL.exists(path)
+            yield Probe(name, there, path if there else f"{path}: missing", kernel.PROVIDED_BY)
     yield command("unshare", "util-linux")
     there = LOCAL.exists(_TUN)
     yield Probe("taps", there, _TUN if there else f"this kernel has no {_TUN}", "modprobe tun")
+
+
+def kernels() -> Mapping[str, str]:
+    """The words of `guest.kernel`, and what each stands for."""
+    return {word: kernel.ABOUT for word, kernel in KERNELS.items()}
+
+
+def _kernel_of(scenario: Scenario) -> GuestKernels:
+    assert scenario.guest is not None
+    return KERNELS[scenario.guest.kernel]
 
 
 def in_guest(device: Device, scenario: Scenario) -> Device:
@@ -92,14 +110,14 @@ class GuestedDevice:
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
-        found = list(probes())
+        found = list(probes([_kernel_of(scenario)]))
         yield from found
         if all(one.ok for one in found):
             yield from self._device.needs(scenario)
 
     def standing_s(self, scenario: Scenario) -> float:
         """A kernel boots, too."""
-        return self._device.standing_s(scenario) + _BOOT_S
+        return self._device.standing_s(scenario) + _kernel_of(scenario).STANDING_S
 
     def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath) -> Bench:
         """The device's, on a guest that has not been started."""
@@ -116,10 +134,13 @@ class GuestedDevice:
         return replace(graph, refused=_REFUSED, places=(_TAP, *places))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """The guest's one CPU: the process on this machine that is its kernel."""
-        run_ns, cpu = seen.get(f"{_THREAD}/run_ns"), seen.get(f"{_THREAD}/cpu")
+        """The guest's one CPU: the threads of this machine that forward its frames, which share the device's CPU."""
+        found = {match[1]: n for name, n in seen.items() if (match := _RUN_NS.fullmatch(name))}
         links = (n for name, n in seen.items() if re.fullmatch(r"host/link/dut/[^/]+/rx_packets", name))
-        share = None if run_ns is None or traffic_s <= 0 else min(1.0, run_ns / 1e9 / traffic_s)
+        busiest = max(found, key=lambda thread: found[thread], default="")
+        cpu = seen.get(f"host/thread/{busiest}/cpu")
+        used_s = sum(n for thread, n in found.items() if seen.get(f"host/thread/{thread}/cpu") == cpu) / 1e9
+        share = min(1.0, used_s / traffic_s) if found and traffic_s > 0 else None
         core = None if cpu is None else int(cpu)
         return (PmdLoad(name="guest's kernel", core=core, received=int(sum(links)), busy_share=share),)
 
@@ -145,7 +166,7 @@ class GuestedBench:
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
-            TextFile(self._init, (uml.init_line(),)),
+            TextFile(self._init, (_kernel_of(self.scenario).init_line(),)),
             self._kernel([tap.name for tap in taps]),
             *(Inside(one) for found in there for one in found),
         ]
@@ -156,7 +177,9 @@ class GuestedBench:
 
     def facts(self) -> Mapping[str, str]:
         """The device's, and what the guest is."""
-        return {**self.device.facts(), "guest": f"{uml.TITLE}, one CPU, {self._guest.memory_mb:,} MiB"}
+        kernel = _kernel_of(self.scenario)
+        told = f"{kernel.TITLE}, one CPU ({kernel.runs_on()}), {self._guest.memory_mb:,} MiB"
+        return {**self.device.facts(), "guest": told}
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """As of the device."""
@@ -169,7 +192,7 @@ class GuestedBench:
 
     def open(self) -> Live:
         """The device, and its guest."""
-        return cast(Live, GuestedLive(self.device.open(), self.places))
+        return cast(Live, GuestedLive(self.device.open(), self.places, _kernel_of(self.scenario)))
 
     @property
     def _guest(self) -> Wanted:
@@ -181,9 +204,9 @@ class GuestedBench:
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places = self.places
+        places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps)
         return GuestKernel(
-            argv=uml.command(str(places.directory), self._init, self._guest.memory_mb, mtu(self.scenario), taps),
+            argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given),
             pidfile=places.pidfile("guest"),
             kernel_pidfile=places.pidfile(_KERNEL),
             log=f"{places.directory}/guest.log",
@@ -199,7 +222,7 @@ class GuestedBench:
             case MarkedProcesses() | Namespace(name=places.engine_netns):
                 return []
             case Veth(peer_netns=places.engine_netns):
-                interface = uml.interface(names.index(one.name))
+                interface = _kernel_of(self.scenario).interface(names.index(one.name))
                 return [
                     Command(("ip", "link", "set", "dev", interface, "netns", one.netns, "name", one.name)),
                     Command(("ip", "-n", one.netns, "link", "set", "dev", one.name, "up")),
@@ -212,8 +235,8 @@ class GuestedBench:
 class GuestedLive:
     """A device that stands in a guest; what is not said here is as the device says it."""
 
-    def __init__(self, device: Live, places: Places) -> None:
-        self._device, self._places = device, places
+    def __init__(self, device: Live, places: Places, kernel: GuestKernels) -> None:
+        self._device, self._places, self._guests_kernel = device, places, kernel
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -231,4 +254,4 @@ class GuestedLive:
         return {**self._device.ready(), "guest's kernel": self._places.host.release()}
 
     def _process(self) -> Collector:
-        return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), _NEVER, _ANY)
+        return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

@@ -1,8 +1,11 @@
 """A guest: a kernel of its own on this machine, asked over a line to its agent (`guest_line`, `guest_agent`)."""
 
 import os
+import shlex
 import socket
+import sys
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
 
@@ -14,9 +17,26 @@ from pinchpoint.model.errors import BenchError, DutError
 _T = TypeVar("_T")
 NAME: Final = "guest"
 LINE: Final = "{line}"  # in a guest's command: the file descriptor of its end of the line
+# When the first process of a namespace ends, however that ends, the kernel ends the rest.
+OWN_NAMESPACE: Final = ("unshare", "--pid", "--fork", "--kill-child")
 ANSWER_TIMEOUT_S = 60.0  # of a guest whose one CPU may be busy with frames
 _LOOK_S = 0.1  # how often a guest that boots is looked at
 _MOST_PRINTED = 12  # lines
+
+
+def init_line(modules: Path, line: str) -> str:
+    """The shell command with which a guest begins. In a file, since a kernel's command line knows no quotes.
+
+    `modules` has a folder for each release; `line` is the guest's device that leads to the lab.
+    """
+    here = Path(__file__)
+    words = (here.with_name("guest_init.sh"), sys.executable, here.parents[2], modules, line)
+    return f"exec /bin/sh {shlex.join(map(str, words))}"
+
+
+def has_module(modules: Path, name: str) -> bool:
+    """Whether there is such a module of any release."""
+    return any(modules.rglob(f"{name}.ko*"))
 
 
 class Guest:

@@ -83,9 +83,10 @@ def put(descriptor: int, data: bytes) -> None:
 
 
 def main(path: str) -> None:
-    """Answer what comes over a terminal until its other end closes."""
+    """Answer what comes over a terminal, or another device, until its other end closes."""
     descriptor = os.open(path, os.O_RDWR | os.O_NOCTTY)
-    tty.setraw(descriptor)
+    if os.isatty(descriptor):
+        tty.setraw(descriptor)
     serve(descriptor, Agent())
 
 

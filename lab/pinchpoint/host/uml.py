@@ -3,44 +3,47 @@
 Options: Documentation/virt/uml/user_mode_linux_howto_v2.rst in the kernel.
 """
 
-import shlex
-import sys
+import re
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from pinchpoint.host.guest import LINE
+from pinchpoint.host import guest
 from pinchpoint.host.local import LOCAL
 
 TITLE = "user-mode Linux"
+ABOUT = "user-mode Linux, as Debian's package user-mode-linux provides it; it has no nf_tables for IPv4"
 PROGRAM = "linux.uml"
-PACKAGE = "user-mode-linux"
+PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "user-mode-linux"),)
+FILES: tuple[tuple[str, str], ...] = ()
+PROVIDED_BY = "apt-get install user-mode-linux"
+LEAST_MB = 64
+STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
+VCPU = re.compile(r"(?!)")  # its process is its one CPU
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
 
 
 def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
-    Its root is this machine's, read only. It runs in a process namespace: when its first process ends, however that
-    ends, the kernel ends the rest, those that stand for processes of the guest and would else be left stopped.
+    Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were it
+    not in a namespace of its own.
     """
     vectors = (f"vec{n}:transport=tap,ifname={tap},mtu={mtu}" for n, tap in enumerate(taps))
     return (
-        *("unshare", "--pid", "--fork", "--kill-child"),
+        *guest.OWN_NAMESPACE,
         *(PROGRAM, f"mem={memory_mb}M", f"uml_dir={folder}/", "umid=guest"),
         *("rootfstype=hostfs", "rootflags=/", "ro", "quiet", "panic=-1"),
         "ipv6.disable_ipv6=1",  # no frame is the kernel's own idea; no namespace can say so before the module is there
-        *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{LINE}"),
+        *("console=tty0", "con=null", "con0=null,fd:1", "ssl=null", f"ssl0=fd:{guest.LINE}"),
         *vectors,
         *("init=/bin/sh", "--", init),
     )
 
 
 def init_line() -> str:
-    """The shell command with which the guest begins. In a file, since a kernel's command line knows no quotes."""
-    here = Path(__file__)
-    words = (here.with_name("guest_init.sh"), sys.executable, here.parents[2], _MODULES)
-    return f"exec /bin/sh {shlex.join(map(str, words))}"
+    """The shell command with which the guest begins."""
+    return guest.init_line(_MODULES, "/dev/ttyS0")
 
 
 def interface(number: int) -> str:
@@ -48,9 +51,14 @@ def interface(number: int) -> str:
     return f"vec{number}"
 
 
+def runs_on() -> str:
+    """What stands for its CPU."""
+    return "a process"
+
+
 def has_module(name: str) -> bool:
     """Whether there is such a module of any release."""
-    return any(_MODULES.rglob(f"{name}.ko*"))
+    return guest.has_module(_MODULES, name)
 
 
 def is_configured(option: str) -> bool:

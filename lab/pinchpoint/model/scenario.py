@@ -85,7 +85,7 @@ class Host:
 class Guest:
     """A kernel of its own on this machine, with one CPU, on which the device runs."""
 
-    kernel: str  # "uml": user-mode Linux
+    kernel: str  # "uml", "qemu": host/guest_kernels.py
     memory_mb: int
 
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pinchpoint.dut import registry
+from pinchpoint.dut import guested, registry
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
@@ -85,8 +85,8 @@ GUEST = Table(
     (
         Key(
             "kernel",
-            kinds.word("uml"),
-            '"uml": user-mode Linux, as Debian\'s package user-mode-linux provides it.',
+            kinds.word(*guested.kernels()),
+            " ".join(f'"{word}": {about}.' for word, about in guested.kernels().items()),
             Unset("no guest"),
         ),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB.", 512),

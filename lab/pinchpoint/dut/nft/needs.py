@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.dut import softirq
-from pinchpoint.host import uml
+from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import RequirementError
@@ -20,15 +20,17 @@ def needs(guest: Guest | None, has_rules: bool) -> Iterator[Probe]:
     yield softirq.steering(guest)
     yield (nft := command("nft", "nftables"))
     if guest and has_rules:
-        yield _nf_tables_of_guest()
+        yield _nf_tables_of_guest(guest)
     elif nft.ok and not guest:
         yield _nf_tables()
 
 
-def _nf_tables_of_guest() -> Probe:
-    there = uml.is_configured(_IPV4_TABLES)
+def _nf_tables_of_guest(guest: Guest) -> Probe:
+    there = KERNELS[guest.kernel].is_configured(_IPV4_TABLES)
     detail = "there" if there else f"the guest's kernel was built without {_IPV4_TABLES}"
-    return Probe("guest's kernel: nf_tables", there, detail, "leave out dut.rules, or run the device without a [guest]")
+    others = " or ".join(f'"{word}"' for word in KERNELS if word != guest.kernel)
+    hint = f"leave out dut.rules, set guest.kernel = {others}, or run the device without a [guest]"
+    return Probe("guest's kernel: nf_tables", there, detail, hint)
 
 
 def _nf_tables() -> Probe:

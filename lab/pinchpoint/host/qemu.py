@@ -1,0 +1,108 @@
+"""Debian's kernel under qemu-system-x86_64 as a guest's kernel: its command, and what it was built with.
+
+Options: qemu(1). The kernel is unpacked, not installed, by `packaging/guest-kernel`.
+"""
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from pinchpoint.host import guest
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import RequirementError
+
+TITLE = "Debian's kernel under qemu"
+ABOUT = (
+    "Debian's own kernel under qemu, with KVM where that works, else emulated (TCG), which is slower; "
+    "`packaging/guest-kernel` provides it"
+)
+PROGRAM = "qemu-system-x86_64"
+PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "qemu-system-x86"),)
+PROVIDED_BY = "packaging/guest-kernel"
+LEAST_MB = 128
+STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
+VCPU = re.compile(r"CPU 0/.*")  # the thread's name; the main thread moves frames between taps and rings
+_FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
+_KERNEL, _INITRD, _CONFIG = (_FOLDER / name for name in ("vmlinuz", "initrd", "config"))
+_MODULES = _FOLDER / "modules"
+FILES: tuple[tuple[str, str], ...] = (("kernel for qemu", str(_INITRD)),)  # made last, with all the others
+_BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+_SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+_PROBE_S = 10.0
+
+
+def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
+    """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
+
+    Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
+    """
+    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=single")
+    # No frame is the kernel's own idea; no namespace can say so before the module is there.
+    words = f"console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 pinchpoint.init={init}"
+    return (
+        *guest.OWN_NAMESPACE,
+        *(PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
+        *("-machine", "pc,graphics=off", *accelerated, "-smp", "1", "-m", f"{memory_mb}M"),
+        *("-kernel", str(_KERNEL), "-initrd", str(_INITRD), "-append", words),
+        *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
+        # The first device of virtio: its port is /dev/vport0p1.
+        *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={guest.LINE}"),
+        *("-device", "virtserialport,chardev=line"),
+        *("-fsdev", "local,id=root,path=/,security_model=none,readonly=on,multidevs=remap"),
+        *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
+        *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
+    )
+
+
+def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
+    """An interface without offloads: frames are taken and given as they are on a wire."""
+    return (
+        *("-netdev", f"tap,id=net{number},ifname={tap},script=no,downscript=no,vhost=off,vnet_hdr=off"),
+        *("-device", f"virtio-net-pci,netdev=net{number},host_mtu={mtu},romfile="),
+    )
+
+
+def init_line() -> str:
+    """The shell command with which the guest begins, once its root is mounted."""
+    return guest.init_line(_MODULES, "/dev/vport0p1")
+
+
+def interface(number: int) -> str:
+    """The guest's name of the tap of that number."""
+    return f"eth{number}"
+
+
+def runs_on() -> str:
+    """What stands for its CPU."""
+    return "KVM" if _has_kvm() else "TCG, emulated"
+
+
+def has_module(name: str) -> bool:
+    """Whether there is such a module of any release."""
+    return guest.has_module(_MODULES, name)
+
+
+def is_configured(option: str) -> bool:
+    """Whether the kernel was built with an option, or has it as a module; False where there is no kernel."""
+    try:
+        return any(line in (f"{option}=y", f"{option}=m") for line in LOCAL.read(str(_CONFIG)).splitlines())
+    except OSError:
+        return False
+
+
+@cache
+def _has_kvm() -> bool:
+    """Whether KVM runs CPUs that a 64-bit kernel can use: a nested one was seen to open, and to boot nothing.
+
+    qemu(1), `enforce`: it ends with an error if a feature of that plain processor is missing.
+    """
+    if not LOCAL.exists("/dev/kvm"):
+        return False
+    words = f"{PROGRAM} {' '.join(_BARE)} -S -machine pc -accel kvm -cpu kvm64,enforce -monitor stdio"
+    try:
+        LOCAL.run(["sh", "-c", f"echo quit | {words}"], timeout_s=_PROBE_S)
+    except (CommandFailed, RequirementError):
+        return False
+    return True
