@@ -12,7 +12,9 @@ from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.setup import prepare
 from pinchpoint.dut.wire import without_device
-from pinchpoint.host import uml
+from pinchpoint.host import guest, qemu, uml
+from pinchpoint.host.guest_kernels import KERNELS
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Guest
@@ -21,6 +23,8 @@ from pinchpoint.observe.host import CpuSteal, PacketThreads
 from pinchpoint.scenario import parse
 
 GUEST = '[guest]\nkernel = "uml"\nmemory_mb = 128\n'
+QEMU = GUEST.replace("uml", "qemu")
+NAT = 'rules = "table ip x { chain y { type nat hook postrouting priority 100; snat to 203.0.113.1; }; }"\n'
 DUTS = {
     "bridge": "cpus = [3]",
     "nft": "cpus = [3]",
@@ -35,12 +39,12 @@ def scenario_of(kind, dut="", more="", top="", engine=""):
     return parse(top + text.replace("cpus = [0]", f"cpus = [0]\n{engine}"), "x.toml")
 
 
-def guested(kind):
-    return scenario_of(kind, DUTS[kind], GUEST)
+def guested(kind, guest=GUEST):
+    return scenario_of(kind, DUTS[kind], guest)
 
 
-def planned(kind):
-    wanted = guested(kind)
+def planned(kind, guest=GUEST):
+    wanted = guested(kind, guest)
     return registry.device_of(wanted).bench(wanted, "b1", RUN).resources(Pages(0, 0), ["engine"])
 
 
@@ -52,9 +56,13 @@ def test_a_scenario_without_the_table_has_no_guest():
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("[guest]\n", 'guest.kernel: missing; expected "uml"'),
-        ("[guest]\nmemory_mb = 512\n", 'guest.kernel: missing; expected "uml"'),
-        ('[guest]\nkernel = "qemu"\n', 'guest.kernel: expected "uml", found "qemu"'),
+        ("[guest]\n", 'guest.kernel: missing; expected "uml" or "qemu"'),
+        ("[guest]\nmemory_mb = 512\n", 'guest.kernel: missing; expected "uml" or "qemu"'),
+        ('[guest]\nkernel = "kvm"\n', 'guest.kernel: expected "uml" or "qemu", found "kvm"'),
+        (
+            '[guest]\nkernel = "qemu"\nmemory_mb = 64\n',
+            'guest.memory_mb: expected at least 128 where guest.kernel is "qemu", found 64',
+        ),
         ('[guest]\nkernel = "uml"\nmemory_mb = 8\n', "guest.memory_mb: expected a whole number from 64"),
         ('[guest]\nkernel = "uml"\nmodules = []\n', "guest.modules: unknown key"),
         ('[[guest]]\nkernel = "uml"\n', "guest: expected a table [guest]"),
@@ -160,6 +168,110 @@ def test_a_missing_program_is_told_with_its_package(monkeypatch):
     wanted = guested("bridge")
     missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
     assert [(probe.name, probe.hint) for probe in missing] == [("linux.uml", "apt-get install user-mode-linux")]
+
+
+@pytest.fixture
+def no_kvm(monkeypatch):
+    monkeypatch.setattr(qemu, "_has_kvm", lambda: False)
+
+
+def of_qemu():
+    (kernel,) = [one for one in planned("bridge", QEMU) if isinstance(one, GuestKernel)]
+    return kernel
+
+
+def test_an_emulated_guest_is_bare_ends_with_its_namespace_and_listens_nowhere(no_kvm):
+    kernel = of_qemu()
+    words, line = kernel.argv, " ".join(kernel.argv)
+    assert words[:5] == (*guest.OWN_NAMESPACE, "qemu-system-x86_64")
+    assert kernel.cpus == (3,)
+    assert {"-nodefaults", "-no-user-config", "-no-reboot", "-sandbox"} <= set(words)
+    assert "readonly=on" in line
+    assert words[words.index("-accel") + 1] == "tcg,thread=single"
+    assert words[words.index("-m") + 1] == "128M"
+    assert not re.search(r"server|listen|hostfwd|vnc|-netdev user|vhost=on", line)
+    assert words.count(f"socket,id=line,fd={guest.LINE}") == 1
+
+
+def test_the_taps_are_the_interfaces_of_an_emulated_guest_in_their_order(no_kvm):
+    argv = of_qemu().argv
+    taps = [word for word in argv if word.startswith("tap,")]
+    assert taps == [
+        f"tap,id=net{n},ifname={name},script=no,downscript=no,vhost=off,vnet_hdr=off"
+        for n, name in enumerate(("left", "right"))
+    ]
+    inside = [one.resource for one in planned("bridge", QEMU) if isinstance(one, Inside)]
+    moved = [one.argv[4] for one in inside if isinstance(one, Command) and "netns" in one.argv]
+    assert moved == ["eth0", "eth1"]
+
+
+def test_kvm_that_offers_no_cpu_of_a_64_bit_kernel_is_not_used(monkeypatch):
+    asked = []
+
+    def refuses(self, argv, **given):
+        asked.append(argv)
+        raise CommandFailed(argv, "doesn't support requested feature: CPUID.01H:ECX.pni")
+
+    monkeypatch.setattr(Local, "exists", lambda self, path: True)
+    monkeypatch.setattr(Local, "run", refuses)
+    qemu._has_kvm.cache_clear()
+    try:
+        assert qemu.runs_on() == "TCG, emulated"
+        assert "kvm64,enforce" in asked[0][-1]
+        qemu._has_kvm.cache_clear()
+        monkeypatch.setattr(Local, "run", lambda self, argv, **given: "")
+        assert qemu.runs_on() == "KVM"
+    finally:
+        qemu._has_kvm.cache_clear()
+
+
+def test_the_load_of_an_emulated_guest_is_that_of_its_threads_on_the_busiest_cpu(no_kvm):
+    threads = {"main": (1e8, 3.0), "CPU 0/TCG": (3e8, 3.0)}
+    seen = {f"host/thread/{name}/run_ns": run for name, (run, _) in threads.items()}
+    seen |= {f"host/thread/{name}/cpu": cpu for name, (_, cpu) in threads.items()}
+    (load,) = registry.device_of(guested("bridge", QEMU)).loads(seen, 1.0)
+    assert (load.core, load.busy_share) == (3, pytest.approx(0.4))
+    (load,) = registry.device_of(guested("bridge", QEMU)).loads(seen | {"host/thread/main/cpu": 2.0}, 1.0)
+    assert (load.core, load.busy_share) == (3, pytest.approx(0.3))
+
+
+def test_the_threads_that_forward_are_known_by_name():
+    assert qemu.VCPU.fullmatch("CPU 0/TCG")
+    assert qemu.VCPU.fullmatch("CPU 0/KVM")
+    assert not qemu.VCPU.fullmatch("call_rcu")
+    assert not uml.VCPU.fullmatch("linux.uml")
+
+
+def test_a_missing_kernel_is_told_with_the_command_that_provides_it(monkeypatch, tmp_path, no_kvm):
+    monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
+    monkeypatch.setattr(qemu, "FILES", (("kernel for qemu", str(tmp_path / "initrd")),))
+    wanted = guested("bridge", QEMU)
+    missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
+    assert ("kernel for qemu", "packaging/guest-kernel") in [(probe.name, probe.hint) for probe in missing]
+
+
+@pytest.mark.parametrize(("text", "there"), [("CONFIG_NF_TABLES_IPV4=y", True), ("CONFIG_NF_TABLES=m", False)])
+def test_what_debians_kernel_supports_is_read_from_its_configuration(monkeypatch, tmp_path, text, there):
+    config = tmp_path / "config"
+    monkeypatch.setattr(qemu, "_CONFIG", config)
+    assert not qemu.is_configured("CONFIG_NF_TABLES_IPV4"), "there is no kernel"
+    config.write_text(f"# x\n{text}\n")
+    assert qemu.is_configured("CONFIG_NF_TABLES_IPV4") is there
+
+
+def test_rules_are_taken_by_a_guest_whose_kernel_has_tables(monkeypatch):
+    wanted = scenario_of("nft", f"{DUTS['nft']}\n{NAT}", QEMU)
+    monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
+    monkeypatch.setattr(Local, "exists", lambda self, path: True)
+    monkeypatch.setattr(qemu, "is_configured", lambda option: option == "CONFIG_NF_TABLES_IPV4")
+    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted))
+
+
+@pytest.mark.parametrize("word", KERNELS)
+def test_every_kernel_is_documented_and_begins_with_the_agent(word):
+    assert KERNELS[word].ABOUT
+    assert KERNELS[word].init_line().startswith("exec /bin/sh /")
+    assert len({KERNELS[word].interface(n) for n in range(3)}) == 3
 
 
 def test_rules_need_a_guest_whose_kernel_has_tables_of_ipv4(monkeypatch):
