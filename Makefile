@@ -117,7 +117,7 @@ clean:
 	@packaging/install-packages run
 	@mkdir -p .venv && touch $@
 
-.venv/.test-packages: packaging/install-packages
+.venv/.test-packages: packaging/install-packages packaging/guest-kernel
 	@packaging/install-packages test
 	@mkdir -p .venv && touch $@
 

@@ -1,0 +1,92 @@
+"""Devices in a guest under qemu, which may be emulated: nothing here depends on its speed. Three boots in all."""
+
+import os
+import re
+
+import pytest
+from bench_tools import kill_lab, pid_of, run, start_watched, what_is_there
+from standing_tools import standing
+
+from pinchpoint.dut import registry
+from pinchpoint.scenario import parse
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+LOW_FPS = 400
+BOOT_S = 240
+SCENARIO = """
+title = "a device in a guest under qemu"
+[guest]
+kernel = "qemu"
+memory_mb = 256
+[dut]
+{dut}
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+ipv4_dst = "198.19.0.1-198.19.0.20"
+"""
+NAT = """
+table ip nat {
+  chain post {
+    type nat hook postrouting priority srcnat; policy accept;
+    oifname "right" counter snat to 203.0.113.1
+  }
+}
+"""
+DUTS = {
+    "bridge": 'kind = "bridge"\ncpus = [1]',
+    "nft": f'kind = "nft"\ncpus = [1]\nrules = """{NAT}"""',
+    "ovs": 'kind = "ovs"\ndatapath = "kernel"\npmd_cpus = [1]\nrules = "in_port={left},actions=output:{right}"',
+}
+
+
+def scenario_text(kind):
+    return SCENARIO.replace("{dut}", DUTS[kind])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def here():
+    """Skips with what the requirement itself says."""
+    wanted = parse(scenario_text("bridge"), "guest.toml")
+    for probe in registry.device_of(wanted).needs(wanted):
+        if not probe.ok:
+            pytest.skip(f"{probe.name}: {probe.detail}; {probe.hint}")
+
+
+@pytest.mark.parametrize("kind", ["nft", "ovs"])
+def test_the_account_of_a_low_load_closes_and_what_is_lost_is_the_devices(kind):
+    with standing(parse(scenario_text(kind), "guest.toml")) as (live, trial):
+        facts, found = live.ready(), trial(LOW_FPS)
+        rules = live.places.host.run(["nft", "list", "ruleset"], live.places.dut_netns) if kind == "nft" else ""
+    account = found.ledger
+    assert facts["guest's kernel"] != os.uname().release
+    assert account.offered > 0
+    assert account.received > 0
+    assert account.unexplained == 0, account
+    assert {drop.limits for hop in account.hops for drop in hop.drops} <= {"dut"}, account
+    (load,) = found.pmds
+    assert load.core == 1, "both of its threads run on the device's CPU"
+    assert load.busy_share is not None
+    assert 0 < load.busy_share <= 1
+    if kind == "nft":
+        assert "snat to 203.0.113.1" in rules
+        assert int(re.search(r"counter packets (\d+)", rules)[1]) > 0, "the rule was in force"
+
+
+def test_a_lab_killed_while_its_guest_stands_is_cleaned_up_after(tmp_path):
+    path = tmp_path / "guest.toml"
+    path.write_text(scenario_text("bridge") + "[search]\nmax_traffic_s = 1\n")
+    watched = start_watched(tmp_path / "stderr", "run", path, "--out", tmp_path / "runs")
+    watched.wait_until_it_says("in the guest: ip netns add", timeout_s=BOOT_S)
+    assert pid_of("qemu-system-x86_64")
+    kill_lab(watched.process)
+    left = what_is_there()
+    assert left.namespaces
+    assert left.processes
+    assert run("clean").returncode == 0
