@@ -4,11 +4,12 @@ import os
 import re
 
 import pytest
-from bench_tools import kill_lab, pid_of, run, start_watched, what_is_there
+from bench_tools import kill_lab, pid_of, run, start_watched, trials_in, wait_for, what_is_there
 from standing_tools import standing
 
 from pinchpoint.dut import registry
 from pinchpoint.scenario import parse
+from pinchpoint.store.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
 LOW_FPS = 400
@@ -79,14 +80,27 @@ def test_the_account_of_a_low_load_closes_and_what_is_lost_is_the_devices(kind):
         assert int(re.search(r"counter packets (\d+)", rules)[1]) > 0, "the rule was in force"
 
 
-def test_a_lab_killed_while_its_guest_stands_is_cleaned_up_after(tmp_path):
-    path = tmp_path / "guest.toml"
-    path.write_text(scenario_text("bridge") + "[search]\nmax_traffic_s = 1\n")
-    watched = start_watched(tmp_path / "stderr", "run", path, "--out", tmp_path / "runs")
-    watched.wait_until_it_says("in the guest: ip netns add", timeout_s=BOOT_S)
-    assert pid_of("qemu-system-x86_64")
+LOW_LOADS = """
+[search]
+min_load_fps = 100
+max_load_fps = 400
+trial_duration_s = 0.5
+initial_trial_duration_s = 0.5
+"""
+
+
+def test_a_lab_killed_while_it_measures_a_bridge_in_a_guest_is_cleaned_up_after(tmp_path):
+    path, runs = tmp_path / "guest.toml", tmp_path / "runs"
+    path.write_text(scenario_text("bridge") + LOW_LOADS)
+    watched = start_watched(tmp_path / "stderr", "run", path, "--out", runs)
+    wait_for(lambda: trials_in(runs) or watched.process.poll() is not None, "a trial", BOOT_S)
+    assert pid_of("qemu-system-x86_64"), watched.errors.read_text()
     kill_lab(watched.process)
     left = what_is_there()
     assert left.namespaces
     assert left.processes
     assert run("clean").returncode == 0
+    (folder,) = runs.iterdir()
+    account = next(iter(RunFolder.open(folder).read_trials())).ledger
+    assert account.received > 0
+    assert account.unexplained == 0, account
