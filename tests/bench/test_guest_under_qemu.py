@@ -73,6 +73,8 @@ def test_the_account_of_a_low_load_closes_and_what_is_lost_is_the_devices(kind):
     assert {drop.limits for hop in account.hops for drop in hop.drops} <= {"dut"}, account
     (load,) = found.pmds
     assert load.core == 1, "both of its threads run on the device's CPU"
+    (vcpu,) = (n for name, n in found.observed.items() if re.fullmatch(r"host/thread/CPU 0/.*/run_ns", name))
+    assert vcpu > 0
     assert load.busy_share is not None
     assert 0 < load.busy_share <= 1
     if kind == "nft":

@@ -23,7 +23,7 @@ PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "qemu-system-x86"),)
 PROVIDED_BY = "packaging/guest-kernel"
 LEAST_MB = 128
 STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
-VCPU = re.compile(r"CPU 0/.*")  # the thread's name; the main thread moves frames between taps and rings
+VCPU = re.compile(r"CPU 0/.*")  # with one thread for a CPU; the main thread moves frames between taps and rings
 _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
 _KERNEL, _INITRD, _CONFIG = (_FOLDER / name for name in ("vmlinuz", "initrd", "config"))
 _MODULES = _FOLDER / "modules"
@@ -38,7 +38,7 @@ def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str
 
     Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
     """
-    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=single")
+    accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=multi")
     # No frame is the kernel's own idea; no namespace can say so before the module is there.
     words = f"console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 pinchpoint.init={init}"
     return (

@@ -187,7 +187,7 @@ def test_an_emulated_guest_is_bare_ends_with_its_namespace_and_listens_nowhere(n
     assert kernel.cpus == (3,)
     assert {"-nodefaults", "-no-user-config", "-no-reboot", "-sandbox"} <= set(words)
     assert "readonly=on" in line
-    assert words[words.index("-accel") + 1] == "tcg,thread=single"
+    assert words[words.index("-accel") + 1] == "tcg,thread=multi"
     assert words[words.index("-m") + 1] == "128M"
     assert not re.search(r"server|listen|hostfwd|vnc|-netdev user|vhost=on", line)
     assert words.count(f"socket,id=line,fd={guest.LINE}") == 1
