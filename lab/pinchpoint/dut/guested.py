@@ -242,12 +242,13 @@ class GuestedLive:
         return getattr(self._device, name)
 
     def collectors(self) -> list[Collector]:
-        """The device's, and the guest's process on this machine."""
-        return [self._process(), *self._device.collectors()]
+        """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
+        work for the guest."""
+        return [*self._device.collectors(), self._process()]
 
     def witnesses(self) -> list[Collector]:
         """Likewise."""
-        return [self._process(), *self._device.witnesses()]
+        return [*self._device.witnesses(), self._process()]
 
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""

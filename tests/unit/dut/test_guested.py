@@ -309,3 +309,11 @@ def test_counters_of_a_guests_cpus_are_not_named_like_this_machines(tmp_path):
         for mine, theirs in ((here.counters, there.counters), (here.gauges, there.gauges)):
             assert {name.partition("/")[0] for name in mine} <= {"host"}
             assert {name.replace("host/", "guest/", 1) for name in mine} == set(theirs)
+
+
+@pytest.mark.parametrize("read", ["collectors", "witnesses"])
+def test_the_guests_process_is_read_nearest_to_the_traffic(read):
+    """Reading what is in the guest is work for its CPU, which would count as load."""
+    live = prepare(guested("bridge")).bench.open()
+    listed = [type(one) for one in getattr(live, read)()]
+    assert listed.index(PacketThreads) == len(listed) - 1
