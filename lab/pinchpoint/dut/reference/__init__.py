@@ -3,7 +3,8 @@
 What the lab says of it can be compared with what is true, with real frames. A trial of T seconds loses nothing at up
 to `dut.rate_fps` + `dut.ring` / T: what the ring holds when the sending ends is still forwarded.
 
-`device`   the kind: keys, resources, hop graph
+`spec`     what a scenario says of it: its keys
+`device`   the kind: resources, hop graph
 `account`  what the running device prints of itself, and the truth
 """
 

@@ -1,0 +1,117 @@
+"""What a scenario says of a reference device: its keys."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pinchpoint.dut.device import Keys
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Unset
+from pinchpoint.model.scenario import Scenario
+
+PLACES = ("rx", "ring", "table", "rules", "tx")
+
+
+@dataclass(frozen=True)
+class ReferenceDut:
+    """A forwarder of known truth; each loss is a share of the frames that reach the place."""
+
+    cpus: tuple[int, ...]  # one
+    rate_fps: float | None  # None: as frames come
+    ring: int
+    new_flow_us: float
+    drop: str  # a rule, as `pinchpoint-engine forward --drop` has it; empty: none
+    rx_loss: float
+    table_loss: float
+    tx_loss: float
+    pause_every_ms: float | None
+    pause_ms: float
+    offload: str  # which flows hardware serves: "all", "two-way", or empty: none
+    offload_rate_fps: float | None  # None: as frames come
+    offloaded: bool
+    hides: str  # a place, or empty
+    seed: int
+    kind: str = "reference"
+
+    @property
+    def polls(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def io(self) -> str:
+        """Over vhost-user."""
+        return "vhost-user"
+
+    def options(self) -> Iterator[str]:
+        """Of `pinchpoint-engine forward`."""
+        if self.rate_fps is not None:
+            yield from ("--rate", f"{self.rate_fps:.0f}")
+        yield from ("--ring", str(self.ring))
+        if self.new_flow_us:
+            yield from ("--new-flow-cost", f"{self.new_flow_us:g}us")
+        if self.drop:
+            yield from ("--drop", self.drop)
+        for place, share in (("rx", self.rx_loss), ("table", self.table_loss), ("tx", self.tx_loss)):
+            if share:
+                yield from ("--loss", f"{place}:share={share:.9f}")
+        if self.pause_every_ms is not None:
+            yield from ("--pause", f"{self.pause_every_ms:g}ms:{self.pause_ms:g}ms")
+        if self.offload:
+            yield from ("--offload", self.offload)
+            if self.offload_rate_fps is not None:
+                yield from ("--offload-rate", f"{self.offload_rate_fps:.0f}")
+        yield from (*["--offloaded"] * self.offloaded, "--seed", str(self.seed))
+        if self.hides:
+            yield from ("--hide", self.hides)
+
+
+def spec(scenario: Scenario) -> ReferenceDut:
+    """The scenario's device, which is of this kind."""
+    assert isinstance(scenario.dut, ReferenceDut)
+    return scenario.dut
+
+
+_SHARE = kinds.number(0.0, 1.0)
+_NUMBER, _ADDRESS = r"(?:stream|every|src-port|dst-port)=\d{1,9}", r"(?:src|dst)=\d{1,3}(?:\.\d{1,3}){3}"
+_TERM = rf"(?:{_NUMBER}|{_ADDRESS}|protocol=(?:udp|tcp|icmp|\d{{1,3}}))"
+_RULE = re.compile(rf"(?:{_TERM}(?:,{_TERM})*)?", re.ASCII)
+
+
+def _rule() -> kinds.Kind:
+    def read(value: object) -> str:
+        kinds.check(isinstance(value, str) and _RULE.fullmatch(value) is not None)
+        return str(value)
+
+    return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
+
+
+KEYS = Keys(
+    dut=(
+        Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
+        Key("rate_fps", kinds.number(1, 1e9), "Frames served a second in each direction.", Unset("as they come")),
+        Key("ring", kinds.integer(1, 1 << 20), "Frames that wait for service at most, in each direction.", 1024),
+        Key("new_flow_us", kinds.number(0, 1e6), "What a frame of a new flow takes longer, microseconds.", 0.0),
+        Key("drop", _rule(), "Frames that match are dropped: all terms, and of those every N-th; empty: none.", ""),
+        Key("rx_loss", _SHARE, "Share of frames lost as they leave a port's ring.", 0.0),
+        Key("table_loss", _SHARE, "Share of frames lost once they are served.", 0.0),
+        Key("tx_loss", _SHARE, "Share of frames lost before the other port.", 0.0),
+        Key("pause_every_ms", kinds.number(0.001, 1e6), "It stands still once in this time.", Unset("never")),
+        Key("pause_ms", kinds.number(0, 1e6), "For how long it stands still then.", 0.0),
+        Key(
+            "offload",
+            kinds.word("", "all", "two-way"),
+            "Flows that hardware serves: all from their second frame on, or those whose reply was seen; empty: none.",
+            "",
+        ),
+        Key(
+            "offload_rate_fps",
+            kinds.number(1, 1e9),
+            "Frames that the hardware serves a second in each direction.",
+            Unset("as they come"),
+        ),
+        Key("offloaded", kinds.boolean(), "Whether it says that every flow is offloaded, whatever is true.", False),
+        Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
+        Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses.", 1),
+    ),
+)
