@@ -243,7 +243,8 @@ class GuestedLive:
 
     def collectors(self) -> list[Collector]:
         """The device's, and the guest's process on this machine: nearest to the traffic, since reading the others is
-        work for the guest."""
+        work for the guest.
+        """
         return [*self._device.collectors(), self._process()]
 
     def witnesses(self) -> list[Collector]:
