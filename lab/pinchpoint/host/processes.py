@@ -12,14 +12,30 @@ ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this v
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 _GONE = (None, "Z", "X")
+_KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
+_FLAGS, _STARTED = 6, 19  # of the words after the name: proc(5) counts from the process id
 
 
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
-    """The processes that carry the bench's mark, this one excepted."""
+    """The processes that carry the bench's mark, this one excepted; one that has just been started is waited for."""
     mark, own = _mark(bench_id), None if host.name else str(os.getpid())
     for name in host.names(PROC):
-        if name.isdigit() and name != own and mark in _environment(host, int(name)):
+        if not name.isdigit() or name == own:
+            continue
+        environment = _environment(host, int(name))
+        if mark in environment or (not environment and _starts(host, name) and is_marked(host, int(name), bench_id)):
             yield int(name)
+
+
+def _starts(host: Host, name: str) -> bool:
+    """Whether a process is so young that the program it becomes may not have its environment yet (execve(2))."""
+    try:
+        words = host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()
+        up_s = float(host.read(f"{PROC}/uptime").split()[0])
+        is_young = up_s - int(words[_STARTED]) / host.ticks_per_s() < EXEC_TIMEOUT_S
+        return is_young and not int(words[_FLAGS]) & _KERNEL_THREAD
+    except (OSError, ValueError, IndexError):
+        return False
 
 
 def is_marked(host: Host, pid: int, bench_id: str) -> bool:

@@ -205,7 +205,7 @@ class Track:
             low_fps=float(np.median(low)),
             high_fps=float(np.median(high)),
             best_fps=float(np.median(best)),
-            lapse=float(np.median(paths.lapse)),
+            lapse=float(self._lapsed(paths).mean()),
         )
 
     def moments_fps(self) -> Array:
@@ -335,21 +335,33 @@ class Track:
         (centre, scale, least, most) x trial x path. A trial that kept the ratio met a theta above its load, one that
         exceeded it a theta below, as measured where forwarding agrees; a lapse says nothing of theta.
         """
-        load = np.array([seen.load for seen in self._seen])[:, None]
-        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
-        measured = np.array([seen.load if seen.forwarded is None else seen.forwarded for seen in self._seen])[:, None]
+        load, measured = self._loads()
         below = ndtr((load - paths.levels) / paths.noise)
-        is_measuring = paths.forward == 0
-        agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
-        lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
-        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
-        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
-        is_plain = is_lost & (chance > lapsed)
-        is_measured = is_plain & is_measuring
+        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
+        is_plain = is_lost & ~self._lapsed(paths)
+        is_measured = is_plain & (paths.forward == 0)
         weight = np.where(is_measured, paths.noise**2 / (paths.noise**2 + EXACT**2), 0.0)  # of what was measured
         centre = weight * measured + (1 - weight) * paths.levels
         scale = paths.noise * np.sqrt(1 - weight)
         return np.array((centre, scale, np.where(is_lost, 0.0, below), np.where(is_plain & ~is_measured, below, 1.0)))
+
+    def _lapsed(self, paths: _Paths) -> NDArray[np.bool_]:
+        """Which trials exceeded the ratio for a lapse, drawn in each path; trial x path."""
+        load, measured = self._loads()
+        is_lost = np.array([seen.forwarded is not None for seen in self._seen])[:, None]
+        is_measuring = paths.forward == 0
+        below = ndtr((load - paths.levels) / paths.noise)
+        agreeing = np.where(is_measuring, _normal(measured - paths.levels, paths.noise), below)
+        lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
+        lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
+        chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
+        return np.asarray(is_lost & (chance <= lapsed))
+
+    def _loads(self) -> tuple[Array, Array]:
+        """What each trial offered, and what it forwarded if it exceeded the ratio; trial x 1, ln fps."""
+        load = [seen.load for seen in self._seen]
+        measured = [seen.load if seen.forwarded is None else seen.forwarded for seen in self._seen]
+        return np.array(load)[:, None], np.array(measured)[:, None]
 
     def _shares_of_time(self, count: int) -> Array:
         """The share of the time that each trial stands for, in each path; trial x path."""

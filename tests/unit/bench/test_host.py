@@ -17,8 +17,8 @@ from pinchpoint.bench.actions import create, daemon_pid, remove
 from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory
 from pinchpoint.host import hugepages, processes
 from pinchpoint.host.interface import CommandFailed
-from pinchpoint.host.local import LOCAL
-from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, freeze, thaw
+from pinchpoint.host.local import LOCAL, Local
+from pinchpoint.host.processes import ENVIRONMENT_MARK, end_processes, freeze, marked_pids, thaw
 from pinchpoint.model.errors import BenchError, DutError, RequirementError
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -300,3 +300,25 @@ def test_a_process_that_is_just_being_replaced_by_another_program_is_not_gone(tm
         process.wait()
     with pytest.raises(DutError, match="endless is gone"):
         daemon_pid(daemon, LOCAL)
+
+
+class Slow(Local):
+    """A machine on which a program has its environment only when it is looked at the second time (execve(2))."""
+
+    def __init__(self):
+        self.looked = set()
+
+    def read_bytes(self, path, offset=0):
+        if path.endswith("/environ") and path not in self.looked:
+            self.looked.add(path)
+            return b""
+        return super().read_bytes(path, offset)
+
+
+def test_a_process_that_has_just_been_started_is_found_though_it_has_no_environment_yet():
+    sleeper = subprocess.Popen(["sleep", "60"], env={**os.environ, ENVIRONMENT_MARK: "young"})
+    try:
+        assert list(marked_pids(Slow(), "young")) == [sleeper.pid]
+    finally:
+        sleeper.kill()
+        sleeper.wait()

@@ -231,8 +231,8 @@ def _lapses(ndr: Rate) -> str:
     if ndr.lapse is None or ndr.lapse < MANY_LAPSES:
         return ""
     return (
-        f"{units.share(ndr.lapse)} of the trials lost frames whatever their load: the switch or its host pauses for "
-        "longer than the rings bear, and the rate is that between the pauses"
+        f"{units.share(ndr.lapse)} of the trials lost frames that no overload explains: the switch or its host paused, "
+        "or a burst was longer than the rings bear; the rate is that of the other trials"
     )
 
 
