@@ -39,7 +39,7 @@ from pinchpoint.measure.trial import Measurer
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Rate, RateStatus
 from pinchpoint.model.scenario import Scenario, SearchMethod
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 
 SCENARIO = Path(__file__).parents[1] / "studies" / "quickstart" / "2-snat-255.toml"

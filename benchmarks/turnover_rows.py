@@ -23,7 +23,7 @@ from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 
 SCENARIO = Path(__file__).with_name("both-ways.toml")

@@ -10,7 +10,7 @@ from pinchpoint.engine.process import find_engine
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 
 
 @contextmanager

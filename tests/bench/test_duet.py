@@ -28,7 +28,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.comparison import ComparisonKind
 from pinchpoint.model.duet import FORWARDED, MEASURED
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.together import frozen
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import COMPARISON, RunFolder

@@ -16,7 +16,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 

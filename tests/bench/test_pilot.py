@@ -9,8 +9,8 @@ from bench_tools import marked_processes, run
 from pinchpoint.dut.setup import prepare
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.pilot import restart_dut
-from pinchpoint.run.scenario import standing_bench
 from pinchpoint.scenario import load
 from pinchpoint.store.folder import RunFolder
 

@@ -20,7 +20,7 @@ from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario.read import parse
 
 pytestmark = pytest.mark.skipif(shutil.which("dpdk-testpmd") is None, reason="dpdk-testpmd is not installed")

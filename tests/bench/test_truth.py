@@ -22,7 +22,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.trial import TrialValidity
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 from pinchpoint.search.rates import find_rates
 

@@ -16,7 +16,7 @@ from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.listener import Listener
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.usefixtures("nothing_left")

@@ -15,7 +15,7 @@ from pinchpoint.host.priority import preferred
 from pinchpoint.measure.frames import measuring
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Standing
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 PLAIN = """

@@ -6,7 +6,7 @@
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
 //! * `standing`: the commands that are no clients, with `standing_args` and
-//!   `standing_account`: `relay`, `reflect`, `forward`;
+//!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -18,6 +18,7 @@ mod flows;
 mod forward;
 mod forward_args;
 mod frames;
+mod inspect;
 mod live;
 mod numbers;
 mod ports;
@@ -111,6 +112,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Crr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Stream(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Relay(args) => relay::run(&args, &mut out),
+        Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Reflect(args) => reflect::run(&args, &mut out),
         Command::Forward(args) => forward::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),

@@ -4,10 +4,12 @@
 //! |---|---|
 //! | [`streams`] | sends streams and accounts for what comes back |
 //! | [`relay`] | ports joined in pairs, nothing touched |
+//! | [`inspector`] | says what arrives: rate, bursts, sizes, flows, checksums |
 //! | [`reflector`] | sends frames back with source and destination swapped |
 //! | [`reference`] | a forwarder whose rate, ring, losses and pauses are known |
-//! | [`watched`] | what the last three report of their loop and their ports |
+//! | [`watched`] | what all but the first report of their loop and their ports |
 
+pub mod inspector;
 pub mod reference;
 pub mod reflector;
 pub mod relay;

@@ -83,6 +83,11 @@ impl Relay {
             watched: Watched::new(ports, now_ns),
         }
     }
+
+    /// By the port that receives.
+    pub(crate) fn directions(&self) -> &[Direction] {
+        &self.directions
+    }
 }
 
 impl Workload for Relay {

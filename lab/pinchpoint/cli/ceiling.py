@@ -7,34 +7,59 @@ import msgspec
 
 from pinchpoint.bench.journal import machine_lock
 from pinchpoint.cli import program
+from pinchpoint.cli.parameters import Duration
 from pinchpoint.cli.progress import progress
 from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.model import units
 from pinchpoint.model.result import Ceiling
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.report.generator_words import generator_lines
+from pinchpoint.run import foreign
 from pinchpoint.run.ceiling import CeilingTest
 
 
 @click.command(short_help="What the engine itself reaches, without the device.")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
+@click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
+@click.option("--for", "duration_s", type=Duration(), default="5s", show_default=True, help="How long it may send.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
-def ceiling(path: Path, fresh: bool, as_json: bool, quiet: bool) -> int:
+def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float, as_json: bool, quiet: bool) -> int:
     """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
 
     `pinchpoint run` does the same before a search; a rate within its reach is reported as "at least". Of a file
     that sweeps, the first point is taken. What was measured is kept for a day, by the distance of the cores.
+
+    With `--generator` another generator takes the engine's place, and what it really sends is reported: rate,
+    bursts, sizes, flows, checksums, one way or two. COMMAND is run without a shell on the engine's CPUs. Its
+    {PORT} is the interface of that port in a namespace of its own or, where the device polls, the path of the
+    vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
     test = CeilingTest(process.version)
+    if generator is not None:
+        return _foreign(scenario, generator, duration_s, test, as_json, quiet)
     known = () if fresh else test.known(scenario)
     if not known:
         requirements.require(scenario)
         with machine_lock(), progress(quiet) as listener, stop_on_signals():
             known = test.measured_now(scenario, listener)
     click.echo(msgspec.json.encode(known) if as_json else "\n".join(_line(one) for one in known))
+    return 0
+
+
+def _foreign(scenario: Scenario, command: str, duration_s: float, test: CeilingTest, as_json: bool, quiet: bool) -> int:
+    requirements.require(scenario)
+    with machine_lock(), progress(quiet) as listener, stop_on_signals():
+        found = foreign.watched(scenario, command, duration_s, listener)
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return 0
+    own = max((one.fps for one in test.known(scenario)), default=None)
+    click.echo("\n".join(generator_lines(found, own)))
     return 0
 
 

@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import BenchError
@@ -13,7 +14,7 @@ KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
 EXEC_TIMEOUT_S = 1.0  # for one program to take the place of another in a process
 _GONE = (None, "Z", "X")
 _KERNEL_THREAD = 0x00200000  # PF_KTHREAD of the flags in /proc/PID/stat
-_FLAGS, _STARTED = 6, 19  # of the words after the name: proc(5) counts from the process id
+_SESSION, _FLAGS, _STARTED = 3, 6, 19  # of the words after the name: proc(5) counts from the process id
 
 
 def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
@@ -102,6 +103,16 @@ def children(host: Host, pid: int) -> Iterator[int]:
             continue  # it ended between listing and reading
         if parent == pid:
             yield int(name)
+
+
+def session(host: Host, pid: int) -> list[int]:
+    """The processes of the session that a process leads, itself included."""
+    found = []
+    for name in filter(str.isdigit, host.names(PROC)):
+        with suppress(OSError, ValueError, IndexError):
+            if int(host.read(f"{PROC}/{name}/stat").rpartition(")")[2].split()[_SESSION]) == pid:
+                found.append(int(name))
+    return found
 
 
 def _threads(host: Host, pid: int) -> list[str]:

@@ -21,8 +21,8 @@ from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.duet import measure_duet
-from pinchpoint.run.scenario import standing_bench
 from pinchpoint.run.together import frozen, thawed
 from pinchpoint.stats.metrics import Own, of_trial
 

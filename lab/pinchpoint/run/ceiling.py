@@ -17,7 +17,6 @@ from pathlib import Path
 
 from pinchpoint.account.cache_line import differ
 from pinchpoint.account.validity import frames_in_gaps
-from pinchpoint.bench.builder import Builder
 from pinchpoint.causes.ceiling import REACH, held_against, in_mode, surpassed
 from pinchpoint.dut.setup import await_engine_pages, planned_ends, prepare
 from pinchpoint.dut.wire import without_device
@@ -32,6 +31,7 @@ from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError, PinchpointError, StoreError
 from pinchpoint.model.result import Ceiling, Limit, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.scenario import Scenario, Stream, Validity
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.stats.metrics import of_the_rates_alone
 from pinchpoint.store import ceilings as kept
 
@@ -178,9 +178,7 @@ def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[
     """
     command = [find_engine()]
     setup = prepare(without_device(scenario, over_dpdk=_backends(scenario) == "dpdk"))
-    builder = Builder(setup.places.bench_id)
-    builder.apply(setup.resources, listener.building)
-    try:
+    with standing_bench(setup, listener):
         listener.phase(PHASE, MOST_TRIALS)
         instrument = ProcessInstrument(
             setup.engine, command=command, environment={ENVIRONMENT_MARK: setup.places.bench_id}
@@ -188,17 +186,9 @@ def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[
         try:
             await_engine_pages(setup)
             instrument.open()
-            found = find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
+            return find_ceilings(_runner(scenario, instrument, listener), scenario.validity, key, _now)
         finally:
             instrument.close()
-    except BaseException as error:
-        try:
-            builder.undo()
-        except PinchpointError as left:
-            error.add_note(str(left))  # what failed first is what the user must know first
-        raise
-    builder.undo()
-    return found
 
 
 def _runner(scenario: Scenario, instrument: Instrument, listener: Listener) -> Callable[[float], EngineResult]:

@@ -1,15 +1,13 @@
 """One scenario from its file to its result: build, measure, take down."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 
-from pinchpoint.bench.builder import Builder
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
-from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -18,30 +16,10 @@ from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
 from pinchpoint.model.scenario import Scenario
+from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.ceiling import CeilingTest
 
 MOST_ATTACHED = 1_000_000  # characters
-
-
-@contextmanager
-def standing_bench(setup: Setup, listener: Listener) -> Iterator[Builder]:
-    """The bench stands inside the block, and is gone after it, however the block ends."""
-    builder = Builder(setup.places.bench_id, host=setup.places.host)
-    try:
-        builder.apply(setup.resources, listener.building)
-    except CommandFailed as error:
-        if refusal := setup.bench.refusal(error):
-            raise refusal from error
-        raise
-    try:
-        yield builder
-    except BaseException as error:
-        try:
-            builder.undo()
-        except PinchpointError as left:
-            error.add_note(str(left))  # what failed first is what the user must know first
-        raise
-    builder.undo()
 
 
 def run_scenario(

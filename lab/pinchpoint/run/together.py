@@ -23,7 +23,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Scenario, Stream
-from pinchpoint.run.scenario import standing_bench
+from pinchpoint.run.bench import standing_bench
 
 SIDES = ("A", "B")
 

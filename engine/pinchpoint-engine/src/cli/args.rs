@@ -1,6 +1,7 @@
 //! The command line, and its help.
 
 use super::forward_args::ForwardArgs;
+use super::inspect::InspectArgs;
 use super::numbers::{self, Pace};
 use super::ports::{self, PortArg, Target};
 use super::ranges::{self, Addresses, Answer};
@@ -72,6 +73,8 @@ pub enum Command {
     Stream(Box<StreamArgs>),
     /// Join ports in pairs: what arrives at one leaves through the other
     Relay(Box<RelayArgs>),
+    /// Say what arrives: rate, bursts, sizes, flows and checksums
+    Inspect(Box<InspectArgs>),
     /// Send frames back with source and destination swapped
     Reflect(Box<ReflectArgs>),
     /// Forward between two ports as a device of known rate, ring, losses and pauses

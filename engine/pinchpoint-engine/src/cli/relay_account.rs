@@ -17,8 +17,9 @@ pub(super) struct Told {
     directions: Vec<DirectionTold>,
 }
 
+/// One direction of a pair of ports.
 #[derive(Debug, Serialize)]
-struct DirectionTold {
+pub(super) struct DirectionTold {
     from: String,
     to: String,
     received: u64,
@@ -77,7 +78,7 @@ impl Told {
     }
 }
 
-fn direction_told(direction: &Direction, ports: &[PortAccount]) -> DirectionTold {
+pub(super) fn direction_told(direction: &Direction, ports: &[PortAccount]) -> DirectionTold {
     let name = |index: usize| ports[index].name.clone();
     DirectionTold {
         from: name(direction.from),

@@ -91,3 +91,30 @@ fn a_reflector_says_when_it_is_ready_and_what_it_sent_back() {
     assert_eq!(account["type"], "reflect");
     assert_eq!(account["reflected"][1]["port"], "a#2");
 }
+
+#[test]
+fn an_inspector_says_what_came_to_each_port() {
+    let args = [
+        "inspect",
+        "mem:a",
+        "mem:a",
+        "--forward",
+        "--until-eof",
+        "--json",
+    ];
+    let mut command = engine(&args);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    drop(child.stdin.take());
+    let account: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(account["type"], "inspect");
+    assert_eq!(account["seen"][1]["port"], "a#2");
+    assert_eq!(account["seen"][1]["frames"], 0);
+    assert_eq!(account["seen"][1]["first_s"], Value::Null);
+    let refused = output(&["inspect", "mem:a", "--forward"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(stderr(&refused).contains("even number with --forward"));
+}

@@ -12,6 +12,7 @@ fn the_help_lists_every_command_and_its_examples_are_commands() {
         "crr",
         "stream",
         "relay",
+        "inspect",
         "reflect",
         "forward",
         "backends",

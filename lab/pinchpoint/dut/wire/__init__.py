@@ -4,18 +4,22 @@ veth        the two ends of one pair are the two ports
 vhost-user  the engine serves the sockets as always; `pinchpoint-engine relay` connects to both, as a switch would,
             and copies what comes. It may be slower than the switch
 NICs        need a cable between the engine's own ports, which nobody has plugged in
+
+Where `pinchpoint-engine inspect` watches the wire, another generator can have the ports' places (`run/foreign.py`).
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.relay import relay_memory_mb
+from pinchpoint.bench.actions import ask_relay
+from pinchpoint.bench.relay import plain_frames, relay_memory_mb
 from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
 from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, Places, PlainBench, PlainLive, Read, Types
+from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
@@ -24,11 +28,14 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.observe.inspector import Inspected, parse_account
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 from pinchpoint.observe.sockets import Links
 
-RELAY = "relay"
+RELAY, INSPECTOR = "relay", "inspector"
+INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
+INSPECTED_OF_MANY = "17"  # one of so many frames is looked into where DPDK sends them; prime, so that all flows are met
 _WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 VHOST_USER, VETH = "vhost-user", "veth"
 _RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
@@ -40,6 +47,7 @@ class WireDut:
 
     io: str  # VHOST_USER or VETH
     cpus: tuple[int, ...]  # of the relay; idle over veth
+    inspects: bool = False  # what the ports send is watched, on `cpus`
     kind: str = "wire"
 
     @property
@@ -56,6 +64,17 @@ def without_device(scenario: Scenario, over_dpdk: bool) -> Scenario:
     joined(scenario)
     wire = WireDut(VHOST_USER if over_dpdk else VETH, scenario.dut.cpus)
     return replace(scenario, dut=wire, hosts=(), guest=None)
+
+
+def dut_of(scenario: Scenario) -> WireDut:
+    """The scenario's device, which is of this kind."""
+    assert isinstance(scenario.dut, WireDut)
+    return scenario.dut
+
+
+def inspected(scenario: Scenario) -> Scenario:
+    """A wire whose ports are watched, for another generator than the engine."""
+    return replace(scenario, dut=replace(dut_of(scenario), inspects=True))
 
 
 def joined(scenario: Scenario) -> tuple[tuple[str, str], ...]:
@@ -96,13 +115,18 @@ class WireLive(PlainLive):
             return [Relays(self._places.host, [self._relay])]
         return [Links(LOCAL, self._places.engine_netns, "engine", [port.name for port in self._scenario.ports])]
 
+    def inspected(self) -> Inspected:
+        """What an inspector has seen so far. Raises DutError."""
+        assert self._relay is not None
+        return parse_account(ask_relay(self._relay, self._places.host))
+
 
 @dataclass(frozen=True)
 class WireBench(PlainBench):
     """Joined ports, planned."""
 
     def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
-        """A veth pair or a relay for each pair of ports. Raises RequirementError."""
+        """A veth pair or a relay for each pair of ports, or what inspects them. Raises RequirementError."""
         pairs = joined(self.scenario)
         found = foundation(self.places, pages, _pages(self.scenario))
         if self.scenario.dut.polls:
@@ -110,29 +134,47 @@ class WireBench(PlainBench):
         queues = {port.name: port.queues for port in self.scenario.ports}
         netns, size = self.places.engine_netns, mtu(self.scenario)
         veths = [Veth(one, netns, other, netns, size, max(queues[one], queues[other])) for one, other in pairs]
-        return [*found, Namespace(netns), *veths]
+        if not dut_of(self.scenario).inspects:
+            return [*found, Namespace(netns), *veths]
+        plain = [plain_frames(name, netns) for pair in pairs for name in pair]
+        return [*found, Namespace(netns), *veths, *plain, self._inspector(pairs, engine)]
+
+    def _inspector(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
+        """Beside the links: each end of a pair receives what the other sends."""
+        names = [name for pair in pairs for name in pair]
+        ports = [f"af_packet:{name}@{self.places.engine_netns}" for name in names]
+        ring = str(INSPECTED_RING)
+        options = ("--core", str(self.scenario.dut.cpus[0]), "--rx-ring", ring, "--json")
+        argv = (*(engine or [find_engine()]), "inspect", *ports, *options)
+        return self._process(INSPECTOR, argv, pairs, awaited=True)
+
+    def _process(self, name: str, argv: tuple[str, ...], pairs: Sequence[tuple[str, str]], awaited: bool) -> Relay:
+        places = self.places
+        return Relay(
+            name=name,
+            argv=argv,
+            directions=tuple(way for one, other in pairs for way in ((one, other), (other, one))),
+            pidfile=places.pidfile(name),
+            account=f"{places.directory}/{name}.account",
+            log=f"{places.directory}/{name}.log",
+            bench_id=places.bench_id,
+            cpu=self.scenario.dut.cpus[0],
+            awaited=awaited,
+        )
 
     def _relay(self, pairs: Sequence[tuple[str, str]], engine: Sequence[str]) -> Relay:
-        places, cpu = self.places, self.scenario.dut.cpus[0]
+        places, dut = self.places, dut_of(self.scenario)
         ring = str(max(port.ring for port in self.scenario.ports))
         ports = [
             f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
             for number, name in enumerate(name for pair in pairs for name in pair)
         ]
         eal = f"--no-pci --in-memory --single-file-segments -m {relay_memory_mb(len(ports))}"
-        options = ("--core", str(cpu), "--idle", "spin", "--patience", "0s", "--json", "--eal", eal)
+        work = ("inspect", "--forward", "--every", INSPECTED_OF_MANY) if dut.inspects else ("relay", "--patience", "0s")
+        options = ("--core", str(dut.cpus[0]), "--idle", "spin", "--json", "--eal", eal)
         rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
-        return Relay(
-            name=RELAY,
-            argv=(*engine, "relay", *ports, *options, *rings),
-            directions=tuple(way for one, other in pairs for way in ((one, other), (other, one))),
-            pidfile=places.pidfile(RELAY),
-            account=f"{places.directory}/{RELAY}.account",
-            log=f"{places.directory}/{RELAY}.log",
-            bench_id=places.bench_id,
-            cpu=cpu,
-            awaited=False,  # its links come up when the engine opens its own ends
-        )
+        # Its links come up when the engine opens its own ends.
+        return self._process(RELAY, (*engine, work[0], *ports, *work[1:], *options, *rings), pairs, awaited=False)
 
     def attachment(self, number: int, port: Port) -> Attachment:
         """The far end of the relay's vhost-user port, or an end of the pair. Raises InputError."""
@@ -142,7 +184,11 @@ class WireBench(PlainBench):
 
     def open(self) -> WireLive:
         """Nothing is opened."""
-        relay = self._relay(joined(self.scenario), ()) if self.scenario.dut.polls else None
+        pairs, relay = joined(self.scenario), None
+        if self.scenario.dut.polls:
+            relay = self._relay(pairs, ())
+        elif dut_of(self.scenario).inspects:
+            relay = self._inspector(pairs, ())
         return WireLive(self.scenario, self.places, relay)
 
 
@@ -183,7 +229,7 @@ class WireDevice(Defaults):
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """The relay elsewhere."""
-        return replace(scenario, dut=WireDut(scenario.dut.io, cpus))
+        return replace(scenario, dut=replace(dut_of(scenario), cpus=cpus))
 
     def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> WireBench:
         """Joined ports."""

@@ -1,0 +1,153 @@
+"""What another generator really sends: its command runs at the ports of a wire that is watched.
+
+Over veth the command has the interfaces, in their namespace; both ends of a pair are ports, and an inspector reads at
+each what the other sends. Over vhost-user it has the sockets, and serves them as the engine does
+(`net_virtio_user0,path={port},server=1`); the inspector carries the frames from port to port.
+"""
+
+import re
+import shlex
+import signal
+import statistics
+import time
+from collections.abc import Callable, Mapping
+
+from pinchpoint.dut.setup import Setup, planned_ends, prepare
+from pinchpoint.dut.wire import WireLive, inspected, joined, without_device
+from pinchpoint.host.interface import prefix
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.priority import share_priority
+from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
+from pinchpoint.measure.listener import Listener
+from pinchpoint.model.errors import BenchError, InputError, RequirementError
+from pinchpoint.model.generator import Foreign, Sent, Wire
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
+from pinchpoint.run.bench import standing_bench
+
+GRACE_S = 2.0  # for a generator to end after SIGINT, and again after SIGTERM
+LOOK_S = 0.05  # how often it is looked whether it has ended
+LAST_S = 0.2  # for its last frames to arrive
+LEAST_PERIODS = 3
+WORDS_KEPT = 2_000  # of what it printed, in an error
+_FIELD = re.compile(r"\{([^{}]*)\}")
+
+
+def arguments(command: str, ports: Mapping[str, str]) -> list[str]:
+    """The words of a command, with `{port}` replaced by where that port is found.
+
+    Raises InputError, and RequirementError if there is no such program.
+    """
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise InputError(f"--generator {command!r}: {error}", "quote it as for a shell") from error
+    if not words:
+        raise InputError("--generator: expected a command", "--generator 'trafgen --dev {left} ...'")
+    unknown = {name for word in words for name in _FIELD.findall(word)} - set(ports)
+    if unknown:
+        named = ", ".join(f"{{{name}}}" for name in ports)
+        raise InputError(f"--generator: {{{min(unknown)}}} is no port of the scenario", f"one of {named}")
+    if LOCAL.which(words[0]) is None:
+        raise RequirementError(f"--generator: {words[0]}: not installed", "give the path of the program")
+    return [_FIELD.sub(lambda found: ports[found[1]], word) for word in words]
+
+
+def watched(
+    scenario: Scenario, command: str, duration_s: float, listener: Listener, now_s: Callable[[], float] = time.monotonic
+) -> Foreign:
+    """Stand the wire, run the command for at most `duration_s`, and say what was sent.
+
+    Raises InputError, RequirementError where the wire cannot be built, BenchError where the command fails.
+    """
+    over_dpdk = any(end.backend == "dpdk" for end in planned_ends(scenario))
+    setup = prepare(inspected(without_device(scenario, over_dpdk)))
+    places = setup.places
+    names = [port.name for port in scenario.ports]
+    words = arguments(command, {name: places.vhost_socket(name) if over_dpdk else name for name in names})
+    with standing_bench(setup, listener):
+        listener.phase("generator", 1)
+        ended = _run(words, setup, None if over_dpdk else places.engine_netns, duration_s, now_s)
+        live = setup.bench.open()
+        assert isinstance(live, WireLive)
+        found = live.inspected()
+    # Over veth each inspected port is the other end of the pair of the one that sent.
+    partner = {one: other for pair in joined(scenario) for one, other in (pair, pair[::-1])}
+    watched_ports = [name for pair in joined(scenario) for name in pair]
+    senders = watched_ports if over_dpdk else [partner[name] for name in watched_ports]
+    each = zip(senders, found.ports, found.seen, strict=True)
+    sent = {sender: _sent(sender, port, seen) for sender, port, seen in each}
+    wire = Wire(found.busy_share, found.gaps.total_s / found.elapsed_s) if over_dpdk else None
+    return Foreign(command, ended, wire, tuple(sent[name] for name in sorted(sent)))
+
+
+def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, now_s: Callable[[], float]) -> str:
+    """How the command ended. Raises BenchError where it failed, RequirementError where there is no such program."""
+    folder = setup.places.directory
+    status, output, errors = (f"{folder}/generator.{name}" for name in ("status", "out", "err"))
+    # The shell only keeps the exit status; it reads none of the command's words.
+    keeping = ["sh", "-c", '"$@"; echo $? > "$0"', status, *words]
+    argv = [*prefix(netns, setup.scenario.engine.cpus), *keeping]
+    pid = LOCAL.spawn(argv, ((ENVIRONMENT_MARK, setup.places.bench_id),), output, errors)
+    share_priority(LOCAL, pid)
+    until_s = now_s() + duration_s
+    while not (has_ended := LOCAL.ended(pid)) and now_s() < until_s:
+        time.sleep(LOOK_S)
+    if not has_ended:
+        _stop(pid)
+        time.sleep(LAST_S)
+        return f"stopped after {duration_s:g} s"
+    time.sleep(LAST_S)
+    code = LOCAL.read(status).strip() if LOCAL.exists(status) else "unknown"
+    if code != "0":
+        said = (LOCAL.read(errors) or LOCAL.read(output)).strip()[-WORDS_KEPT:]
+        raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", shlex.join(words))
+    return "ended by itself"
+
+
+def _stop(pid: int) -> None:
+    """All of its session: SIGINT, on which generators print what they know, then SIGTERM, then SIGKILL."""
+    LOCAL.signal(session(LOCAL, pid), signal.SIGINT)
+    until_s = time.monotonic() + GRACE_S
+    while (left := alive(LOCAL, session(LOCAL, pid))) and time.monotonic() < until_s:
+        LOCAL.ended(pid)
+        time.sleep(LOOK_S)
+    end_processes(LOCAL, left, GRACE_S)
+    LOCAL.ended(pid)
+
+
+def _sent(sender: str, port: InspectedPort, seen: SeenAtPort) -> Sent:
+    missed = port.rx_missed or 0
+    lasted_s = (seen.last_s or 0.0) - (seen.first_s or 0.0)
+    rates = [frames / seen.long_period_s for frames in seen.by_long_period]
+    low, median, high = _band(rates)
+    return Sent(
+        port=sender,
+        frames=seen.frames,
+        missed=missed,
+        duration_s=lasted_s,
+        mean_fps=(seen.frames + missed) / lasted_s if lasted_s else 0.0,
+        median_fps=median,
+        low_fps=low,
+        high_fps=high,
+        shortest=seen.shortest,
+        longest=seen.longest,
+        mean_bytes=seen.bytes / seen.frames if seen.frames else 0.0,
+        most_in_1_ms=seen.most_in_short_period,
+        dispersion=seen.dispersion,
+        longest_silence_s=seen.longest_silence_s,
+        checked=seen.checked,
+        wrong_checksums=seen.wrong_checksums,
+        not_ip=seen.not_ip,
+        flows=seen.flows,
+        flows_at_least=seen.flows_at_least,
+        answered_flows=seen.answered_flows,
+    )
+
+
+def _band(rates: list[float]) -> tuple[float | None, float | None, float | None]:
+    """5, 50 and 95 % of the periods; nothing of too few."""
+    if len(rates) < LEAST_PERIODS:
+        return None, None, None
+    quantiles = statistics.quantiles(rates, n=20, method="inclusive")
+    return quantiles[0], statistics.median(rates), quantiles[-1]

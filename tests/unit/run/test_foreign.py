@@ -1,0 +1,104 @@
+"""Another generator: what its command may name, and what is made of what it sent. Real ones: tests/bench."""
+
+import pytest
+
+from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.model.generator import Foreign, Wire
+from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
+from pinchpoint.report.generator_words import generator_lines
+from pinchpoint.run.foreign import _sent, arguments
+
+PORTS = {"left": "veth-l", "right": "/run/a b/right.sock"}
+SEEN = SeenAtPort(
+    port="right@bench",
+    frames=5_000,
+    bytes=5_000 * 60,
+    shortest=60,
+    longest=60,
+    first_s=0.5,
+    last_s=1.0,
+    longest_silence_s=0.002,
+    short_period_s=0.001,
+    most_in_short_period=11,
+    dispersion=0.2,
+    long_period_s=0.1,
+    by_long_period=(1_000, 1_010, 990, 1_000),
+    checked=5_000,
+    wrong_checksums=0,
+    not_ip=0,
+    flows=64,
+    flows_at_least=False,
+    answered_flows=0,
+)
+
+
+def sent(sender="left", missed=0, **changes):
+    return _sent(sender, InspectedPort("right@bench", missed), SeenAtPort(**{**_fields(), **changes}))
+
+
+def _fields():
+    return {name: getattr(SEEN, name) for name in SEEN.__struct_fields__}
+
+
+def text(*of_ports, wire=None, own_fps=None):
+    return "\n".join(generator_lines(Foreign("send it", "ended by itself", wire, of_ports), own_fps))
+
+
+def test_a_port_in_braces_is_replaced_and_no_shell_sees_the_words():
+    assert arguments("echo {left} 'a b' $HOME {right}", PORTS) == ["echo", "veth-l", "a b", "$HOME", PORTS["right"]]
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [("echo {middle}", "{middle} is no port"), ("echo '", "No closing quotation"), ("  ", "expected a command")],
+)
+def test_a_command_that_cannot_be_run_is_bad_input(command, expected):
+    with pytest.raises(InputError, match=expected):
+        arguments(command, PORTS)
+
+
+def test_a_program_that_is_not_there_is_a_requirement():
+    with pytest.raises(RequirementError, match="no-such-generator: not installed"):
+        arguments("no-such-generator {left}", PORTS)
+
+
+def test_the_rate_is_that_of_whole_periods_and_sizes_include_the_check_sequence():
+    said = text(sent())
+    assert "left: 10.0 kpps, 5 to 95 % of the time 9.91 kpps to 10.1 kpps, 64 B, 64 flows" in said
+    assert "checksums right in all 5,000" in said and "sent evenly" in said and "one way; ended by itself" in said
+
+
+def test_frames_that_were_missed_count_as_sent():
+    said = text(sent(missed=5_000))
+    assert "20.0 kpps in the mean of 0.5 s" in said and "5,000 more frames came faster" in said
+    assert "at least 64 flows" in said
+
+
+def test_wrong_checksums_bursts_and_frames_that_are_no_ip_are_named():
+    said = text(sent(wrong_checksums=17, dispersion=40.0))
+    assert "checksums wrong in 17 of 5,000" in said and "sent in bursts" in said
+    assert "no IP" in text(sent(not_ip=5_000, flows=0))
+
+
+def test_both_ways_are_told_from_two_ways_that_do_not_belong_together():
+    assert "both ways, in flows of their own" in text(sent(), sent("right"))
+    answered = {"answered_flows": 64}
+    assert "both ways, 100 % of the flows answered" in text(sent(**answered), sent("right", **answered))
+
+
+@pytest.mark.parametrize(
+    ("wire", "why"),
+    [(Wire(busy=0.99, still=0.0), "it may be the limit"), (Wire(busy=0.3, still=0.2), "does the generator use it")],
+)
+def test_where_the_wire_may_have_been_the_limit_the_rate_is_a_lower_bound(wire, why):
+    said = text(sent(), wire=wire)
+    assert "at least 10.0 kpps" in said and why in said
+
+
+def test_a_silent_generator_sent_nothing():
+    silent = sent(frames=0, bytes=0, first_s=None, last_s=None, by_long_period=(), checked=0, flows=0)
+    assert text(silent) == "the generator sent nothing (ended by itself): send it"
+
+
+def test_it_stands_beside_what_the_engine_offers():
+    assert "2.00 times that" in text(sent(), own_fps=5_000.0)
