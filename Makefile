@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-watch
 
 .PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
 	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
+	@echo "make bench-watch     measure what a loaded switch loses to being watched (as root, 4 minutes)"
 	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
 	@echo "make profile-engine  profile the engine's core (as root)"
 	@echo "make fuzz    fuzz the engine's parsers, FUZZ_SECONDS (60) each"
@@ -87,6 +88,10 @@ bench-truth: setup
 # BENCH: --rounds N, --only WORDS, --confirm, --traffic SECONDS, --json. Fails where a planted cause is not first.
 bench-causes: setup
 	@$(BIN)/python benchmarks/cause_rows.py $(BENCH)
+
+# BENCH: --pairs N, --scenario FILE, --json.
+bench-watch: setup
+	@$(BIN)/python benchmarks/watch_rows.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)

@@ -1,4 +1,4 @@
-"""Devices in a guest under qemu, which may be emulated: nothing here depends on its speed. Three boots in all."""
+"""Devices in a guest under qemu, which may be emulated: nothing here depends on its speed. Four boots in all."""
 
 import os
 import re
@@ -7,7 +7,9 @@ import pytest
 from bench_tools import kill_lab, pid_of, run, start_watched, trials_in, wait_for, what_is_there
 from standing_tools import standing
 
+from pinchpoint.causes.offload import truth
 from pinchpoint.dut import registry
+from pinchpoint.model.offload import Offload
 from pinchpoint.scenario import parse
 from pinchpoint.store.folder import RunFolder
 
@@ -43,6 +45,7 @@ table ip nat {
 DUTS = {
     "bridge": 'kind = "bridge"\ncpus = [1]',
     "nft": f'kind = "nft"\ncpus = [1]\nrules = """{NAT}"""',
+    "tc": 'kind = "ovs"\ndatapath = "tc"\npmd_cpus = [1]\nrules = "in_port={left},actions=output:{right}"',
     "ovs": 'kind = "ovs"\ndatapath = "kernel"\npmd_cpus = [1]\nrules = "in_port={left},actions=output:{right}"',
 }
 
@@ -80,6 +83,21 @@ def test_the_account_of_a_low_load_closes_and_what_is_lost_is_the_devices(kind):
     if kind == "nft":
         assert "snat to 203.0.113.1" in rules
         assert int(re.search(r"counter packets (\d+)", rules)[1]) > 0, "the rule was in force"
+
+
+def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
+    """A veth has no hardware, and nothing refuses to be its filter: Open vSwitch then says offloaded:yes."""
+    wanted = parse(scenario_text("tc"), "guest.toml")
+    with standing(wanted) as (live, trial):
+        trial(LOW_FPS)  # makes the flows
+        found = trial(LOW_FPS)
+        seen = found.observed
+        flows = live.control.call("dpctl/dump-flows", "-m")
+    assert found.ledger.received > 0 and found.ledger.unexplained == 0, found.ledger
+    assert "dp:tc" in flows, flows
+    assert seen["ovs/tc/software"] >= found.ledger.received > 0 == seen["ovs/tc/hardware"]
+    of_offload = truth(registry.device_of(wanted).signs(seen), {})
+    assert of_offload is None or of_offload.word is Offload.CLAIMED, flows
 
 
 LOW_LOADS = """

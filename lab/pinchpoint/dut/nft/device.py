@@ -22,6 +22,7 @@ from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
 from pinchpoint.model.scenario import Port, Scenario
@@ -196,6 +197,11 @@ class NftDevice(Defaults):
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """Its softirqs."""
         return softirq.loads(seen, traffic_s)
+
+    def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
+        """The routes alone."""
+        dut = spec(scenario)
+        return {Experiment.PLAIN: replace(scenario, dut=replace(dut, rules=()))} if dut.rules else {}
 
 
 _ROUTES = Place(

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 from pinchpoint.dut.device import Attached
 from pinchpoint.dut.ovs.collectors import Conntrack, Coverage, DatapathFlows, FlowDump, PmdThreads, Ports, ReceiveQueues
 from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import DutError, RequirementError
@@ -40,6 +41,8 @@ def attach(place: str | None, host: Host) -> Attached:
         ReceiveQueues(control),
         FlowDump(control, MOST_FLOWS),
     ]
+    if datapath is Datapath.TC:
+        collectors.append(TcFilters(host, None, names))
     if datapath is not Datapath.DPDK:
         collectors.append(Links(host, None, "dut", names))  # in the namespace of whoever watches
     collectors += [
@@ -102,7 +105,8 @@ def _ports(folder: PurePosixPath, bridge: str, host: Host) -> dict[str, str]:
 def _datapath(folder: PurePosixPath, control: Unixctl, host: Host) -> Datapath:
     """How most of its ports are attached: what decides where frames are counted."""
     if not control.call("dpctl/show").startswith("netdev@"):
-        return Datapath.KERNEL
+        offloads = _asked(folder, host, "--if-exists", "get", "Open_vSwitch", ".", "other_config:hw-offload")
+        return Datapath.TC if offloads.strip().strip('"') == "true" else Datapath.KERNEL
     found = set(_interface_types(_asked(folder, host, "--format=json", "--columns=type", "list", "Interface")))
     for begin, datapath in _TYPES.items():
         if any(one.startswith(begin) for one in found):

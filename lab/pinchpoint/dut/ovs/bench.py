@@ -25,7 +25,7 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import bridges, switch_ports
 from pinchpoint.dut.ovs.relayed import memory_mb, relays
 from pinchpoint.dut.ovs.rules import rules
-from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
 from pinchpoint.dut.ovs.tunnels import underlay_routes
 from pinchpoint.model.scenario import Scenario
 
@@ -76,7 +76,7 @@ def _links(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:
     """What the switch's kernel ports are the ends of."""
     found = [] if spec(scenario).datapath is Datapath.DPDK else veths(scenario, places)
     # A userspace switch hands on what it read: a checksum left to a device that is not there stays wrong.
-    offloads = spec(scenario).datapath is Datapath.KERNEL
+    offloads = spec(scenario).datapath in IN_KERNEL
     found += [
         Host(
             netns=places.host_netns(host.name),

@@ -18,6 +18,7 @@ VSWITCHD = {
     Datapath.AF_XDP: _PLAIN,
     Datapath.AF_PACKET: _PLAIN,
     Datapath.KERNEL: _PLAIN,
+    Datapath.TC: _PLAIN,
 }
 # Both ends of a tunnel are addresses of one namespace, whose kernel would route between them by itself.
 _ROUTES = {True: ("--disable-system-route",), False: ()}
@@ -108,6 +109,8 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
         }
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
+    if dut.datapath is Datapath.TC:
+        config["hw-offload"] = "true"
     return config | tuned(dut.tuning) | dict(dut.other_config)
 
 
@@ -119,6 +122,7 @@ def tuned(tuning: Tuning) -> dict[str, str]:
         "flow-limit": tuning.flow_limit,
         "max-idle": tuning.max_idle_ms,
         "hw-offload": tuning.hw_offload,
+        "tc-policy": tuning.tc_policy,
     }
     return {key: str(value).lower() for key, value in asked.items() if value is not None}
 

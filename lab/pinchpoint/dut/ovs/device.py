@@ -17,7 +17,7 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.programs import program_facts
 from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
-from pinchpoint.dut.ovs.spec import Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, rules, spec
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
@@ -33,7 +33,7 @@ from pinchpoint.model.scenario import Batch, Host, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 
 # Switch, engine and their removal; DPDK also takes and clears its hugepages.
-_STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0, Datapath.KERNEL: 3.0}
+_STANDING_S = {Datapath.DPDK: 4.5, Datapath.AF_XDP: 4.0, Datapath.AF_PACKET: 3.0} | dict.fromkeys(IN_KERNEL, 3.0)
 _RULE_S, _BRIDGE_S, _PORT_S = 20e-6, 0.1, 10e-3  # of each, made and removed
 
 
@@ -117,9 +117,9 @@ class OvsDevice(Defaults):
         return relayed_hosts(scenario)
 
     def why_no_guest(self, dut: Values) -> str:
-        """Only the kernel's datapath can."""
+        """Only the kernel's datapaths can."""
         datapath = dut.get("datapath", Datapath.KERNEL)
-        return "" if datapath == Datapath.KERNEL else f'dut.datapath is "{datapath}"'
+        return "" if datapath in IN_KERNEL else f'dut.datapath is "{datapath}"'
 
     def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
         """Other CPUs for the switch; queues stay with the PMD thread that they are pinned to."""
@@ -147,7 +147,7 @@ class OvsDevice(Defaults):
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """By its daemon, unless the kernel forwards."""
-        if spec(scenario).datapath is Datapath.KERNEL:
+        if spec(scenario).datapath in IN_KERNEL:
             return Freezing(why_not="both benches would share the kernel's one datapath, which cannot be frozen")
         return Freezing(SWITCH)
 

@@ -3,7 +3,7 @@
 Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom counters of ports.
 """
 
-from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
@@ -32,7 +32,9 @@ _READ_DROPS = {
     # The link drops what the socket's rings have no room for, whether the receive or the fill ring.
     Datapath.AF_XDP: (DropCounter(_LINK_DROPPED, "AF_XDP rings of {port} full", Party.DUT, DropKind.RECEIVE_RING),),
     # The kernel is the device: its receive path is the device's.
-    Datapath.KERNEL: (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.KERNEL_QUEUE),),
+    **dict.fromkeys(
+        IN_KERNEL, (DropCounter(_LINK_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.KERNEL_QUEUE),)
+    ),
 }
 # The switch followed its rules. Other drop_action_ counters are of rules that it could not follow.
 _DATAPATH_DROPS = (
@@ -74,7 +76,7 @@ _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/so
 
 def graph(datapath: Datapath, nics: bool) -> HopGraph:
     """The path through one datapath; `nics`: the engine's ports are NICs, not the other ends of the switch's."""
-    kernel = datapath is Datapath.KERNEL
+    kernel = datapath in IN_KERNEL
     processed = _RECEIVED if kernel else _PROCESSED  # no thread of the switch counts what the kernel forwards
     drops = (*_DATAPATH_DROPS, _UPCALLS_LOST) if kernel else _DATAPATH_DROPS
     middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)

@@ -27,12 +27,13 @@ _SET_BY_THE_BENCH: Final = {
     "flow-limit": "use dut.flow_limit",
     "max-idle": "use dut.max_idle_ms",
     "hw-offload": "use dut.hw_offload",
+    "tc-policy": "use dut.tc_policy",
 }
 
 RESERVED_CONFIG: Final = {
     key: "the switch takes it only when it starts"
     for key in _SET_BY_THE_BENCH
-    if key.startswith(("dpdk-", "vhost-")) or key == "hw-offload"
+    if key.startswith(("dpdk-", "vhost-")) or key in ("hw-offload", "tc-policy")
 }
 """Settings that cannot change while the switch runs."""
 
@@ -50,20 +51,27 @@ TUNING: Final = (
     Key("max_idle_ms", kinds.integer(1, _INT32), "Idle time after which a megaflow is removed, milliseconds.", _OWN),
     Key("conntrack_limit", kinds.integer(1, _INT32), "Limit of tracked connections.", _OWN),
     Key("hw_offload", kinds.boolean(), "Whether megaflows are offloaded to the NIC.", _OWN),
+    Key(
+        "tc_policy",
+        kinds.word("none", "skip_sw", "skip_hw"),
+        "Where tc forwards: anywhere, not in software, or not in hardware (tc only).",
+        _OWN,
+    ),
 )
 
 _DUT = (
     Key(
         "datapath",
-        kinds.word("dpdk", "af_xdp", "af_packet", "kernel"),
+        kinds.word("dpdk", "af_xdp", "af_packet", "kernel", "tc"),
         '"dpdk": vhost-user rings, or NICs, polled by PMD threads; "af_xdp": veth pairs through AF_XDP sockets, '
         'polled by PMD threads; "af_packet": veth pairs served by the switch\'s main thread; "kernel": veth '
-        "pairs through the kernel's openvswitch module.",
+        'pairs through the kernel\'s openvswitch module; "tc": the same with hw_offload, so that megaflows become '
+        "filters of the kernel's traffic control, and of NICs that take them.",
     ),
     Key(
         "pmd_cpus",
         kinds.cpus(),
-        "CPUs that forward: those of the PMD threads, or with af_packet and kernel those of the main thread.",
+        "CPUs that forward: those of the PMD threads, or without any those of the main thread.",
     ),
     Key(
         "vswitchd",

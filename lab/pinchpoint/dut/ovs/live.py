@@ -23,7 +23,8 @@ from pinchpoint.dut.ovs.daemons import switch_versions, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.settings import check_queues, in_force
-from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
+from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError
@@ -60,6 +61,8 @@ class OvsLive:
             if scenario.ports:
                 found.append(Links(LOCAL, places.engine_netns, "engine", [port.name for port in scenario.ports]))
             found.append(Links(places.host, places.dut_netns, "dut", ends))
+        if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
+            found.append(TcFilters(places.host, places.dut_netns, ends))
         if datapath is Datapath.AF_PACKET:
             found.append(PacketSockets(places.host, places.dut_netns, ends))
         return [*found, *self._port_counters(), *self.witnesses()]

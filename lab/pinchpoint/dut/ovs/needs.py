@@ -10,7 +10,8 @@ from pinchpoint.dut.ovs.bench import hugepages_needed
 from pinchpoint.dut.ovs.daemons import VSWITCHD
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
 from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
-from pinchpoint.dut.ovs.spec import Datapath, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
+from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.model.scenario import Scenario
 
 _PACKAGES = {
@@ -34,7 +35,10 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     yield _own_program(dut.vswitchd, dut.datapath) if dut.vswitchd else program(dut.datapath)
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
-    if dut.datapath is Datapath.KERNEL:
+    if dut.datapath is Datapath.TC:
+        yield from (kernel_module(name, 'set dut.datapath = "kernel"', scenario.guest) for name in MODULES)
+        yield command("tc", "iproute2")
+    if dut.datapath in IN_KERNEL:
         yield kernel_module("openvswitch", _OTHERWISE, scenario.guest)
         if dut.tunnels:
             detail = "not possible with the kernel datapath: the kernel delivers packets for its own addresses itself"

@@ -9,14 +9,14 @@ from dataclasses import dataclass, field
 
 from pinchpoint.dut.ovs.daemons import quoted
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import Datapath, OvsPort, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.spec import hosts as spec_hosts
 from pinchpoint.dut.ovs.spec import ports as spec_ports
 from pinchpoint.dut.ovs.tunnels import ends, underlay_bridges
 from pinchpoint.model.scenario import Host, Port, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
-_DATAPATH_TYPE = {Datapath.KERNEL: "system"}
+_DATAPATH_TYPE = dict.fromkeys(IN_KERNEL, "system")
 _PROTOCOLS = "OpenFlow10,OpenFlow13,OpenFlow14,OpenFlow15"
 
 

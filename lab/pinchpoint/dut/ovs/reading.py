@@ -38,6 +38,7 @@ def read(given: Given, source: Source) -> Callable[[], Read]:
     checks.own_cpus(given, source, "pmd_cpus", datapath in POLLED)
     checks.backend(given, source, "datapath", Datapath.DPDK)
     _check_names(source, arrays)
+    _check_offload(given, source)
     bridges.check_bridges(source, dut, arrays)
     _check_ports(given, source)
     action = given.tables["blocked"].get("action")
@@ -72,6 +73,15 @@ def _check_names(source: Source, arrays: _Arrays) -> None:
             elif name in ends:
                 source.problem(at, f'expected a different name: "{name}" is an end of a tunnel')
             seen.add(name)
+
+
+def _check_offload(given: Given, source: Source) -> None:
+    """Tc is the datapath of an offload, and of nothing else."""
+    dut = given.dut
+    if dut.get("datapath") == Datapath.TC and dut.get("hw_offload") is False:
+        source.mismatch(("dut", "hw_offload"), f'true where dut.datapath is "{Datapath.TC}"', False)
+    if dut.get("datapath") not in (None, Datapath.TC) and dut.get("tc_policy") is not None:
+        source.mismatch(("dut", "tc_policy"), f'dut.datapath = "{Datapath.TC}" with it', dut["tc_policy"])
 
 
 def _check_ports(given: Given, source: Source) -> None:

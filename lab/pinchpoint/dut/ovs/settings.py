@@ -15,7 +15,7 @@ from typing import TypeVar
 from pinchpoint.bench.resource import Host
 from pinchpoint.dut.ovs.daemons import tuned, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsPort, ports, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, POLLED, Datapath, OvsPort, ports, spec
 from pinchpoint.dut.ovs.unixctl import Unixctl
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.model.errors import BenchError
@@ -149,7 +149,7 @@ def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, 
         key: value for key, value in tuned(spec(scenario).tuning).items() if key not in spec(scenario).other_config
     }
     log = logged(places.host.read(places.log))
-    kernel = spec(scenario).datapath is Datapath.KERNEL
+    kernel = spec(scenario).datapath in IN_KERNEL
     told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
     found: dict[str, str] = {}
     for key in asked.keys() & told.keys():

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 
 from pinchpoint.dut.ovs.exercised import LIMIT
+from pinchpoint.dut.ovs.tc import SOFTWARE
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.offload import OffloadLimit
 
@@ -48,6 +49,8 @@ def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:
     software = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if software is None and "ovs/lookups/hit" in seen:
         software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
+        if flows > no:  # those are in tc, which forwards also in software, and never asks the datapath
+            software = software + seen[SOFTWARE] if SOFTWARE in seen else None
     entered = float(sum(received))
     if software is not None and entered:
         yield Sign.SOFTWARE, software / entered

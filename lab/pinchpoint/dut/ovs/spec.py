@@ -15,10 +15,13 @@ class Datapath(StrEnum):
     AF_XDP = "af_xdp"  # veth pairs through AF_XDP sockets, polled by PMD threads
     AF_PACKET = "af_packet"  # veth pairs, served by ovs-vswitchd's main thread
     KERNEL = "kernel"  # veth pairs through the kernel's openvswitch module
+    TC = "tc"  # the same, with megaflows in the kernel's traffic control, as for a NIC that offloads them
 
 
 POLLED: Final = frozenset({Datapath.DPDK, Datapath.AF_XDP})
 """Datapaths whose ports are polled by PMD threads."""
+IN_KERNEL: Final = frozenset({Datapath.KERNEL, Datapath.TC})
+"""Datapaths that are the kernel's own."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,7 @@ class Tuning:
     max_idle_ms: int | None  # until an unused megaflow is removed
     conntrack_limit: int | None  # connections
     hw_offload: bool | None
+    tc_policy: str | None  # whether tc may forward in software, in hardware, or in both
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,41 @@
+"""A dozen causes planted in real devices: each is among those that are named, however busy the host is.
+
+Only plants whose sign does not depend on which of two programs is faster. `make bench-causes` has all of them, and asks
+which is named first.
+"""
+
+import json
+
+import pytest
+from bench_tools import run
+from cause_plants import PLANTS
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SEEN_ON_ANY_HOST = (
+    "rule drop",
+    "tracking limit",
+    "flow limit",
+    "two outputs",
+    "MTU",
+    "policer",
+    "main thread",
+    "AF_XDP: two outputs",
+    "AF_XDP: rule drop",
+    "nft: rule drop",
+    "reference: rule drop",
+    "reference: false offload",
+)
+NAMED = {plant.name: plant for plant in PLANTS}
+TRAFFIC_S = 1.0
+
+
+@pytest.mark.parametrize("name", SEEN_ON_ANY_HOST)
+def test_a_planted_cause_is_named(name, tmp_path):
+    plant, path = NAMED[name], tmp_path / "planted.toml"
+    path.write_text(plant.text(TRAFFIC_S))
+    with plant.beside():
+        done = run("run", path, "--quiet", "--json", "--out", tmp_path / "runs")
+    assert done.returncode in (0, 1), done.stderr
+    (result,) = json.loads(done.stdout)["scenarios"]
+    named = [one["cause"] for one in result["verdict"]["suspicions"]]
+    assert set(named) & set(plant.causes), (result["verdict"]["headline"], named)
