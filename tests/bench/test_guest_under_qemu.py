@@ -97,7 +97,7 @@ def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
     assert "dp:tc" in flows, flows
     assert seen["ovs/tc/software"] >= found.ledger.received > 0 == seen["ovs/tc/hardware"]
     of_offload = truth(registry.device_of(wanted).signs(seen), {})
-    assert of_offload is None or of_offload.word is Offload.CLAIMED, flows
+    assert of_offload is not None and of_offload.word is Offload.CLAIMED, flows
 
 
 LOW_LOADS = """

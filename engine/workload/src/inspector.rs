@@ -27,7 +27,7 @@ const MOST_LONG: usize = 36_000;
 pub struct Periods {
     /// Periods that have ended, silent ones included.
     pub count: u64,
-    /// The most frames in one of them.
+    /// The most frames in one of them, or in the one that runs.
     pub most: u64,
     /// Frames in all of them.
     pub sum: u64,
@@ -123,6 +123,14 @@ impl Periods {
         Some((frames, silent))
     }
 
+    /// With the running period among those that may have had the most.
+    fn so_far(&self) -> Self {
+        Self {
+            most: self.most.max(self.frames),
+            ..self.clone()
+        }
+    }
+
     /// Variance over mean of the frames in a period: 0 as evenly as a clock, 1 as
     /// by chance; none with fewer than two periods or no frame in them.
     pub fn dispersion(&self) -> Option<f64> {
@@ -198,6 +206,7 @@ impl Inspector {
         };
         let ports = self.seen.iter().enumerate();
         let counted = ports.map(|(port, seen)| Seen {
+            short: seen.short.so_far(),
             flows: self.flows[port].known.len(),
             answered: answered(port),
             ..seen.clone()

@@ -142,6 +142,10 @@ fn a_period_knows_how_unevenly_frames_came() {
     assert_eq!((bursts.count, bursts.sum, bursts.most), (100, 800, 80));
     assert!(bursts.dispersion().unwrap() > 70.0);
     assert_eq!(Periods::default().dispersion(), None);
+    let mut last = Periods::default();
+    last.add(0, 1);
+    last.add(1, 1000);
+    assert_eq!(last.so_far().most, 1000);
 }
 
 #[test]

@@ -22,7 +22,7 @@ def no_own(seen: Mapping[str, float]) -> Mapping[Sign, float]:
 def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: float | None = None) -> Signs:
     """The signs of trials that lost frames near the limit; `ring` is the smallest between engine and device, in frames.
 
-    `lapse` is the share of a search's trials that lost frames whatever their load.
+    `lapse` is the share of a search's trials whose losses no overload explains.
     """
     seen = defaultdict[Sign, list[float]](list)
     for trial in trials:

@@ -13,21 +13,26 @@ from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.dut import requirements
 from pinchpoint.engine import process
 from pinchpoint.model import units
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Ceiling
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report.generator_words import generator_lines
 from pinchpoint.run import foreign
 from pinchpoint.run.ceiling import CeilingTest
 
+FOREIGN_S = 5.0  # another generator runs
+
 
 @click.command(short_help="What the engine itself reaches, without the device.")
 @click.argument("path", type=click.Path(exists=True, dir_okay=False, path_type=Path), metavar="SCENARIO")
 @click.option("--fresh", is_flag=True, help="Measure it anew, also if it was measured within the last day.")
 @click.option("--generator", metavar="COMMAND", help="Watch this command instead of the engine; {PORT} is replaced.")
-@click.option("--for", "duration_s", type=Duration(), default="5s", show_default=True, help="How long it may send.")
+@click.option("--for", "duration_s", type=Duration(), help="How long it may run. [default: 5s]")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress display.")
-def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float, as_json: bool, quiet: bool) -> int:
+def ceiling(
+    path: Path, fresh: bool, generator: str | None, duration_s: float | None, as_json: bool, quiet: bool
+) -> int:
     """The highest rate that the engine offers on the bench of SCENARIO with its ports joined to each other.
 
     `pinchpoint run` does the same before a search; a rate within its reach is reported as "at least". Of a file
@@ -41,7 +46,11 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float, a
     scenario = program.of_paths([path]).units[0]
     test = CeilingTest(process.version)
     if generator is not None:
-        return _foreign(scenario, generator, duration_s, test, as_json, quiet)
+        if fresh:
+            raise InputError("--fresh: another generator's rate is never kept", "leave it out")
+        return _foreign(scenario, generator, duration_s or FOREIGN_S, test, as_json, quiet)
+    if duration_s is not None:
+        raise InputError("--for: the engine's own ceiling takes ten short trials", "use it with --generator")
     known = () if fresh else test.known(scenario)
     if not known:
         requirements.require(scenario)
@@ -52,7 +61,7 @@ def ceiling(path: Path, fresh: bool, generator: str | None, duration_s: float, a
 
 
 def _foreign(scenario: Scenario, command: str, duration_s: float, test: CeilingTest, as_json: bool, quiet: bool) -> int:
-    requirements.require(scenario)
+    requirements.require(foreign.wire_of(scenario))
     with machine_lock(), progress(quiet) as listener, stop_on_signals():
         found = foreign.watched(scenario, command, duration_s, listener)
     if as_json:

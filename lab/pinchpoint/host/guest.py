@@ -35,8 +35,9 @@ def init_line(modules: Path, line: str) -> str:
 
 
 def has_module(modules: Path, name: str) -> bool:
-    """Whether there is such a module of any release."""
-    return any(modules.rglob(f"{name}.ko*"))
+    """Whether there is such a module of any release, or it is built in (modules.builtin lists those by their paths)."""
+    built_in = (path.read_text(encoding="utf-8") for path in modules.rglob("modules.builtin"))
+    return any(modules.rglob(f"{name}.ko*")) or any(f"/{name}.ko" in text for text in built_in)
 
 
 class Guest:

@@ -9,7 +9,7 @@ class Sent:
 
     port: str
     frames: int  # that were read
-    missed: int  # that came faster than they could be read; they count as sent
+    missed: int | None  # that came faster than they could be read; they count as sent; None: the wire cannot tell
     duration_s: float  # from the first frame to the last
     mean_fps: float  # of all of them
     median_fps: float | None  # of periods of 0.1 s that were sent in whole; None: fewer than three
@@ -31,8 +31,9 @@ class Sent:
 
 @dataclass(frozen=True)
 class Wire:
-    """The core that carried the frames from port to port; shares of the time."""
+    """The core that read the frames; shares of the time from the first one to the last."""
 
+    carries: bool  # the frames from port to port, too, so that the generator may wait for it
     busy: float
     still: float  # while another program had it
 
@@ -43,5 +44,5 @@ class Foreign:
 
     command: str
     ended: str  # how it ended
-    wire: Wire | None  # None: the kernel carried the frames
+    wire: Wire
     sent: tuple[Sent, ...]  # by port

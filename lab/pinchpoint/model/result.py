@@ -81,9 +81,7 @@ class Rate:
     method: SearchMethod = SearchMethod.MLRSEARCH
     band: Band | None = None  # None: the method knows no time, or there is no rate
     floor: LossFloor | None = None  # with LOSES_ALWAYS
-    lapse: float | None = (
-        None  # share of the trials that exceeded the ratio whatever their load; the rate is of the others
-    )
+    lapse: float | None = None  # share of the trials whose losses no overload explains; the rate is of the others
     limited_by: Limit | None = None  # with AT_LEAST: GENERATOR or SEARCH_MAXIMUM; None: a run stored before it was
 
     @property

@@ -19,6 +19,9 @@ class Listing(Protocol):
     def since(self, before: Self) -> Mapping[str, float]:
         """Gauges of what happened to them since an earlier listing."""
 
+    def counted(self, before: Self) -> Mapping[str, int]:
+        """Differences since an earlier listing, which add up over parts of time."""
+
 
 @dataclass(frozen=True)
 class Snapshot:
@@ -75,6 +78,7 @@ def difference(before: Snapshot, after: Snapshot) -> Observation:
     gauges = dict(after.gauges)
     if before.listing is not None and after.listing is not None:
         gauges |= after.listing.since(before.listing)
+        changes |= after.listing.counted(before.listing)
     return Observation(after.at_s - before.at_s, changes, gauges, tuple(went_back))
 
 

@@ -6,9 +6,9 @@ from pinchpoint.model import units
 from pinchpoint.model.generator import Foreign, Sent, Wire
 
 BUSY = 0.95  # share of the time from which the wire's core is the limit
-STILL = 0.05  # share of the time without that core, from which a generator may have waited for it
+STILL = 0.05  # share of the time without that core, from which nothing is said of evenness
 FCS_BYTES = 4  # of the Ethernet check sequence, which sizes of scenarios include
-CHANCE = 1.5  # variance over mean up to which frames come no less evenly than by chance
+EVENLY, BY_CHANCE = 0.5, 2.0  # variance over mean: less than the one, like a clock; more than the other, in bursts
 REPLIES = 0.5  # share of the flows that were answered, from which the traffic goes both ways
 
 
@@ -18,22 +18,25 @@ def generator_lines(found: Foreign, own_fps: float | None) -> Iterator[str]:
     if not sending:
         yield f"the generator sent nothing ({found.ended}): {found.command}"
         return
-    limit = _limit(found.wire) if found.wire else ""
+    limit = _limit(found.wire)
     for one in sending:
-        yield f"{one.port}: {_rate(one, bool(limit))}, {_sizes(one)}, {_flows(one)}, {_checksums(one)}"
-        yield f"  {_evenness(one)}"
+        parts = (_rate(one, bool(limit)), _sizes(one), _flows(one), _checksums(one))
+        yield f"{one.port}: {', '.join(filter(None, parts))}"
+        yield f"  {_evenness(one, found.wire)}"
         if one.missed:
-            yield f"  {one.missed:,} more frames came faster than they could be read: counted, not looked into"
+            yield f"  {units.counted(one.missed, 'more frame')} came faster than they could be read: not looked into"
     yield f"{_ways(sending)}; {found.ended}"
     if limit:
         yield limit
     if own_fps is not None:
-        share = sum(one.mean_fps for one in sending) / own_fps
-        yield f"the engine itself offers up to {units.fps(own_fps)} on this bench: {share:.2f} times that"
+        times = sum(one.mean_fps for one in sending) / own_fps
+        yield f"it sent {times:.2f} times the {units.fps(own_fps)} of the scenario's frames that the engine offers here"
 
 
 def _limit(wire: Wire) -> str:
     """Why the wire itself may have been the limit; empty if it was not."""
+    if not wire.carries:
+        return ""
     if wire.still > STILL:
         still = units.share(wire.still)
         return f"the wire's core stood still for {still} of the time: does the generator use it, too?"
@@ -53,6 +56,8 @@ def _rate(one: Sent, is_at_least: bool) -> str:
 
 
 def _sizes(one: Sent) -> str:
+    if not one.frames:
+        return ""
     if one.shortest == one.longest:
         return f"{one.shortest + FCS_BYTES} B"
     mean = one.mean_bytes + FCS_BYTES
@@ -60,26 +65,37 @@ def _sizes(one: Sent) -> str:
 
 
 def _flows(one: Sent) -> str:
+    if not one.checked:
+        return "none was looked into"
     if one.not_ip == one.checked:
         return "no IP"
-    least = "at least " if one.flows_at_least or one.checked < one.frames + one.missed else ""
-    return f"{least}{one.flows:,} flow{'' if one.flows == 1 else 's'}"
+    least = "" if _is_whole(one) else "at least "
+    return f"{least}{units.counted(one.flows, 'flow')}"
 
 
 def _checksums(one: Sent) -> str:
-    if not one.wrong_checksums:
-        return f"checksums right in all {one.checked:,} that were looked into"
-    return f"checksums wrong in {one.wrong_checksums:,} of {one.checked:,}"
+    if not one.checked:
+        return ""
+    wrong = f"{one.wrong_checksums:,}" if one.wrong_checksums else "no"
+    return f"{wrong} wrong checksum{'' if one.wrong_checksums == 1 else 's'} in {one.checked:,} frames"
 
 
-def _evenness(one: Sent) -> str:
+def _evenness(one: Sent, wire: Wire) -> str:
+    if wire.still > STILL:
+        return f"how evenly is not known: the reading core stood still for {units.share(wire.still)} of the time"
+    silence = f"longest silence {units.seconds(one.longest_silence_s)}"
     if one.dispersion is None:
-        return f"longest silence {units.seconds(one.longest_silence_s)}"
-    word = "evenly" if one.dispersion <= CHANCE else "in bursts"
+        return silence
+    word = "evenly" if one.dispersion < EVENLY else "by chance" if one.dispersion <= BY_CHANCE else "in bursts"
     return (
-        f"sent {word}: at most {one.most_in_1_ms:,} frames in 1 ms, variance over mean {one.dispersion:.3g}, longest "
-        f"silence {units.seconds(one.longest_silence_s)}"
+        f"came {word}: at most {units.counted(one.most_in_1_ms, 'frame')} in 1 ms, variance over mean "
+        f"{one.dispersion:.3g}, {silence}"
     )
+
+
+def _is_whole(one: Sent) -> bool:
+    """Whether every flow was told apart."""
+    return one.checked == one.frames and not one.missed and not one.flows_at_least
 
 
 def _ways(sending: list[Sent]) -> str:
@@ -88,4 +104,6 @@ def _ways(sending: list[Sent]) -> str:
     answered = sum(one.answered_flows for one in sending) / max(1, sum(one.flows for one in sending))
     if answered >= REPLIES:
         return f"both ways, {units.share(answered)} of the flows answered"
-    return "both ways, in flows of their own"
+    if all(map(_is_whole, sending)):
+        return "both ways, in flows of their own" if not answered else f"both ways, {units.share(answered)} answered"
+    return f"both ways, at least {units.share(answered)} of the flows answered"

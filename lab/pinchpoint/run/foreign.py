@@ -18,11 +18,12 @@ from pinchpoint.host.interface import prefix
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
+from pinchpoint.keys.kinds import PORT_NAME
 from pinchpoint.measure.listener import Listener
-from pinchpoint.model.errors import BenchError, InputError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
 from pinchpoint.model.generator import Foreign, Sent, Wire
 from pinchpoint.model.scenario import Scenario
-from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
+from pinchpoint.observe.inspector import Inspected, InspectedPort, SeenAtPort
 from pinchpoint.run.bench import standing_bench
 
 GRACE_S = 2.0  # for a generator to end after SIGINT, and again after SIGTERM
@@ -30,11 +31,11 @@ LOOK_S = 0.05  # how often it is looked whether it has ended
 LAST_S = 0.2  # for its last frames to arrive
 LEAST_PERIODS = 3
 WORDS_KEPT = 2_000  # of what it printed, in an error
-_FIELD = re.compile(r"\{([^{}]*)\}")
+_FIELD = re.compile(rf"\{{({PORT_NAME})\}}")
 
 
-def arguments(command: str, ports: Mapping[str, str]) -> list[str]:
-    """The words of a command, with `{port}` replaced by where that port is found.
+def arguments(command: str, ports: Mapping[str, str], serves_all: bool = False) -> list[str]:
+    """The words of a command, with `{port}` replaced by where that port is found; with `serves_all` it names each.
 
     Raises InputError, and RequirementError if there is no such program.
     """
@@ -44,13 +45,22 @@ def arguments(command: str, ports: Mapping[str, str]) -> list[str]:
         raise InputError(f"--generator {command!r}: {error}", "quote it as for a shell") from error
     if not words:
         raise InputError("--generator: expected a command", "--generator 'trafgen --dev {left} ...'")
-    unknown = {name for word in words for name in _FIELD.findall(word)} - set(ports)
-    if unknown:
-        named = ", ".join(f"{{{name}}}" for name in ports)
-        raise InputError(f"--generator: {{{min(unknown)}}} is no port of the scenario", f"one of {named}")
+    named = {name for word in words for name in _FIELD.findall(word)}
+    if unknown := named - set(ports):
+        known = ", ".join(f"{{{name}}}" for name in ports)
+        raise InputError(f"--generator: {{{min(unknown)}}} is no port of the scenario", f"one of {known}")
+    if missing := set(ports) - named if serves_all else ():
+        raise InputError(
+            f"--generator: the command has to serve {{{min(missing)}}}, too", "a wire has both of its ends in use"
+        )
     if LOCAL.which(words[0]) is None:
         raise RequirementError(f"--generator: {words[0]}: not installed", "give the path of the program")
     return [_FIELD.sub(lambda found: ports[found[1]], word) for word in words]
+
+
+def wire_of(scenario: Scenario) -> Scenario:
+    """The scenario's ports joined, and watched. Raises RequirementError where they cannot be."""
+    return inspected(without_device(scenario, any(end.backend == "dpdk" for end in planned_ends(scenario))))
 
 
 def watched(
@@ -60,25 +70,31 @@ def watched(
 
     Raises InputError, RequirementError where the wire cannot be built, BenchError where the command fails.
     """
-    over_dpdk = any(end.backend == "dpdk" for end in planned_ends(scenario))
-    setup = prepare(inspected(without_device(scenario, over_dpdk)))
+    wire = wire_of(scenario)
+    over_dpdk, setup = wire.dut.polls, prepare(wire)
     places = setup.places
     names = [port.name for port in scenario.ports]
-    words = arguments(command, {name: places.vhost_socket(name) if over_dpdk else name for name in names})
+    found_at = {name: places.vhost_socket(name) if over_dpdk else name for name in names}
+    words = arguments(command, found_at, serves_all=over_dpdk)
     with standing_bench(setup, listener):
         listener.phase("generator", 1)
         ended = _run(words, setup, None if over_dpdk else places.engine_netns, duration_s, now_s)
         live = setup.bench.open()
         assert isinstance(live, WireLive)
-        found = live.inspected()
+        try:
+            found = live.inspected()
+        except DutError as error:
+            if over_dpdk:
+                message = f"the generator did not serve the sockets of {' and '.join(names)}: {error.message}"
+                raise BenchError(message, "net_virtio_user0,path={PORT},server=1 for each port") from error
+            raise
     # Over veth each inspected port is the other end of the pair of the one that sent.
     partner = {one: other for pair in joined(scenario) for one, other in (pair, pair[::-1])}
     watched_ports = [name for pair in joined(scenario) for name in pair]
     senders = watched_ports if over_dpdk else [partner[name] for name in watched_ports]
     each = zip(senders, found.ports, found.seen, strict=True)
     sent = {sender: _sent(sender, port, seen) for sender, port, seen in each}
-    wire = Wire(found.busy_share, found.gaps.total_s / found.elapsed_s) if over_dpdk else None
-    return Foreign(command, ended, wire, tuple(sent[name] for name in sorted(sent)))
+    return Foreign(command, ended, _wire(found, carries=over_dpdk), tuple(sent[name] for name in sorted(sent)))
 
 
 def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, now_s: Callable[[], float]) -> str:
@@ -93,16 +109,22 @@ def _run(words: list[str], setup: Setup, netns: str | None, duration_s: float, n
     until_s = now_s() + duration_s
     while not (has_ended := LOCAL.ended(pid)) and now_s() < until_s:
         time.sleep(LOOK_S)
-    if not has_ended:
+    if not has_ended and not LOCAL.exists(status):
         _stop(pid)
         time.sleep(LAST_S)
         return f"stopped after {duration_s:g} s"
     time.sleep(LAST_S)
     code = LOCAL.read(status).strip() if LOCAL.exists(status) else "unknown"
     if code != "0":
-        said = (LOCAL.read(errors) or LOCAL.read(output)).strip()[-WORDS_KEPT:]
+        said = _end_of(errors) or _end_of(output)
         raise BenchError(f"the generator ended with status {code}: {said or 'it printed nothing'}", shlex.join(words))
     return "ended by itself"
+
+
+def _end_of(path: str) -> str:
+    """The last of what it printed, without what would move a terminal's cursor."""
+    text = LOCAL.read_bytes(path, max(0, LOCAL.size(path) - WORDS_KEPT)).decode(errors="replace")
+    return "\n".join("".join(filter(str.isprintable, line)) for line in text.splitlines()).strip()
 
 
 def _stop(pid: int) -> None:
@@ -116,8 +138,18 @@ def _stop(pid: int) -> None:
     LOCAL.ended(pid)
 
 
+def _wire(found: Inspected, carries: bool) -> Wire:
+    """Shares of the time from the first frame to the last: what came before and after left the core idle."""
+    first_s = min((one.first_s for one in found.seen if one.first_s is not None), default=0.0)
+    lasted_s = max((one.last_s for one in found.seen if one.last_s is not None), default=0.0) - first_s
+    if lasted_s <= 0:
+        return Wire(carries, 0.0, 0.0)
+    busy_s, still_s = found.busy_share * found.elapsed_s, found.gaps.total_s
+    return Wire(carries, min(1.0, busy_s / lasted_s), min(1.0, still_s / lasted_s))
+
+
 def _sent(sender: str, port: InspectedPort, seen: SeenAtPort) -> Sent:
-    missed = port.rx_missed or 0
+    missed = port.rx_missed
     lasted_s = (seen.last_s or 0.0) - (seen.first_s or 0.0)
     rates = [frames / seen.long_period_s for frames in seen.by_long_period]
     low, median, high = _band(rates)
@@ -126,7 +158,7 @@ def _sent(sender: str, port: InspectedPort, seen: SeenAtPort) -> Sent:
         frames=seen.frames,
         missed=missed,
         duration_s=lasted_s,
-        mean_fps=(seen.frames + missed) / lasted_s if lasted_s else 0.0,
+        mean_fps=(seen.frames + (missed or 0)) / lasted_s if lasted_s else 0.0,
         median_fps=median,
         low_fps=low,
         high_fps=high,

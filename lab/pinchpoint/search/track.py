@@ -73,7 +73,7 @@ class OverTime:
     low_fps: float  # 5 % of the time it was below
     high_fps: float  # 5 % of the time it was above
     best_fps: float  # a tenth of the time it was above
-    lapse: float  # share of the trials that exceed the ratio whatever the load
+    lapse: float  # share of the trials whose losses no overload explains
 
     @property
     def width(self) -> float:
@@ -355,7 +355,7 @@ class Track:
         lapsing, other = np.array([BRIEF[seen.is_brief] for seen in self._seen]).T[:, :, None]
         lapsed = paths.lapse * np.where(is_measuring, _any_depth(load - measured), 1.0) * lapsing
         chance = np.random.default_rng(3).random(below.shape) * (lapsed + (1 - paths.lapse) * agreeing * other)
-        return np.asarray(is_lost & (chance <= lapsed))
+        return np.asarray(is_lost & (chance < lapsed))
 
     def _loads(self) -> tuple[Array, Array]:
         """What each trial offered, and what it forwarded if it exceeded the ratio; trial x 1, ln fps."""

@@ -202,9 +202,13 @@ UPCALLS = "netdev@ovs-netdev:\n  flows         : (current 1) (avg 0) (max 1) (li
 
 
 def test_the_log_tells_changes_and_its_last_word_counts():
-    assert settings.logged("") == {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
-    assert settings.logged(LOG) == {"emc-insert-inv-prob": "0", "smc-enable": "true", "hw-offload": "true"}
-    assert settings.logged(LOG + LATER) == {"emc-insert-inv-prob": "7", "smc-enable": "false", "hw-offload": "true"}
+    plain = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
+    set_once = {"emc-insert-inv-prob": "0", "smc-enable": "true", "hw-offload": "true", "tc-policy": "none"}
+    assert settings.logged("") == plain
+    assert settings.logged(LOG) == set_once
+    assert settings.logged(LOG + LATER) == {**set_once, "emc-insert-inv-prob": "7", "smc-enable": "false"}
+    policy = "2026-11-22T00:08:03.731Z|00006|tc|INFO|tc: Using policy 'skip_hw'\n"
+    assert settings.logged(LOG + policy)["tc-policy"] == "skip_hw"
 
 
 class Answers:
@@ -231,7 +235,7 @@ def in_force(monkeypatch, tmp_path, log=LOG, datapath="dpdk", pmd_cpus=(1, 3), *
     plain = scenario(datapath, pmd_cpus=pmd_cpus)
     wanted = replace(plain, dut=replace(plain.dut, tuning=replace(plain.dut.tuning, **asked)))
     (tmp_path / "vswitchd.log").write_text(log)
-    stored = json.dumps({"data": [[["map", list(tuned(wanted.dut.tuning).items())]]]})
+    stored = json.dumps({"data": [[["map", list(tuned(wanted.dut).items())]]]})
     places = OvsPlaces("b1", PurePosixPath(tmp_path), Answering(stored))
     monkeypatch.setattr(settings, "LOG_TIMEOUT_S", 0.0)
     return settings.in_force(wanted, places, Answers())
@@ -253,6 +257,14 @@ def test_what_the_switch_tells_is_in_force_and_the_rest_is_stored(monkeypatch, t
 def test_the_kernels_datapath_has_no_caches_that_could_be_told(monkeypatch, tmp_path):
     found = in_force(monkeypatch, tmp_path, datapath="kernel", log="", emc_insert_inv_prob=5, hw_offload=False)
     assert found == {"emc-insert-inv-prob": "5 (stored in the database)", "hw-offload": "false"}
+
+
+def test_tc_is_in_force_only_where_the_switch_says_so(monkeypatch, tmp_path):
+    policy = "2026-11-22T00:08:03.731Z|00006|tc|INFO|tc: Using policy 'skip_hw'\n"
+    found = in_force(monkeypatch, tmp_path, datapath="tc", log=LOG + policy, tc_policy="skip_hw")
+    assert found == {"hw-offload": "true", "tc-policy": "skip_hw"}
+    with pytest.raises(BenchError, match="hw-offload: asked for true, found false"):
+        in_force(monkeypatch, tmp_path, datapath="tc", log="")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Megaflows in tc: what software handled is counted, not believed; output that cannot be read says nothing."""
 
 import json
+from itertools import pairwise
 
 import msgspec
 import pytest
@@ -14,6 +15,7 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.offload import Offload
+from pinchpoint.observe.snapshot import Snapshot, difference, together
 from pinchpoint.scenario import parse
 
 CLAIMED = {"ovs/offload/yes": 1.0, "ovs/offload/partial": 0.0, "ovs/offload/no": 0.0}
@@ -36,15 +38,15 @@ def listing(*ones):
 
 
 def word_of(*ones):
-    seen = listing(*ones).since(listing())
+    seen = listing(*ones).counted(listing())
     return truth(signs({**CLAIMED, **ENTERED, **seen}), {}).word
 
 
 def test_frames_of_a_filter_are_those_of_its_first_action_in_software_and_hardware():
     found = filters(json.dumps([shown(7, hardware=5, in_hw=True), shown(3, handle=2, not_in_hw=True)]), "left")
     assert found == {
-        ("left", 0, 2, 1): (Filtered(software=2, hardware=5), True),
-        ("left", 0, 2, 2): (Filtered(software=3, hardware=0), False),
+        ("left", 0, 2, 1): (Filtered(software=2, hardware=5, dropped=0), True),
+        ("left", 0, 2, 2): (Filtered(software=3, hardware=0, dropped=0), False),
     }
 
 
@@ -60,12 +62,25 @@ def test_without_the_filters_counters_a_claim_is_unknown_although_the_datapath_s
 
 
 def test_a_frame_that_passes_two_chains_counts_once():
-    assert word_of(shown(500, hardware=500), shown(500), shown(500, chain=7, handle=3)) is Offload.PARTIAL
+    assert word_of(shown(500, hardware=500), shown(500, handle=2), shown(500, chain=7, handle=3)) is Offload.PARTIAL
 
 
 def test_a_filter_that_was_made_anew_counts_from_its_beginning():
     before, after = listing(shown(900)), listing(shown(40), shown(7, handle=2))
-    assert after.since(before) == {"ovs/tc/software": 47.0, "ovs/tc/hardware": 0.0}
+    assert after.counted(before) == {"ovs/tc/software": 47, "ovs/tc/hardware": 0, "ovs/tc/dropped": 0}
+
+
+def test_hardware_is_believed_only_where_it_counted():
+    """Filters that ended between two readings took their frames along."""
+    assert word_of() is Offload.UNKNOWN
+    assert word_of(shown(100, hardware=100)) is Offload.UNKNOWN
+
+
+def test_over_many_readings_frames_add_up():
+    """A watch concludes from all of them: what entered is of all, so what tc counted must be, too."""
+    readings = [Snapshot(at, listing=listing(shown(100 * at))) for at in range(1, 12)]
+    parts = [difference(before, after) for before, after in pairwise(readings)]
+    assert together(parts).differences["ovs/tc/software"] == 1000
 
 
 class Tc(Local):
@@ -80,10 +95,14 @@ class Tc(Local):
         return self.said
 
 
-@pytest.mark.parametrize("said", [None, "[{", '{"a": 1}', '[{"options": {"actions": [{"stats": {"packets": "7"}}]}}]'])
+@pytest.mark.parametrize("said", ["[{", '{"a": 1}', '[{"options": {"actions": [{"stats": {"packets": "7"}}]}}]'])
 def test_what_cannot_be_read_leaves_the_truth_unknown(said):
     seen = TcFilters(Tc(said), None, ["left"]).snapshot()
     assert not seen.gauges and seen.listing is None
+
+
+def test_an_interface_that_the_kernel_does_not_know_has_no_filters():
+    assert TcFilters(Tc(None), None, ["patch"]).snapshot().gauges == {"ovs/tc/filters": 0.0, "ovs/tc/in_hw": 0.0}
 
 
 def test_no_filters_are_no_frames():
@@ -91,12 +110,25 @@ def test_no_filters_are_no_frames():
     assert seen.gauges == {"ovs/tc/filters": 0.0, "ovs/tc/in_hw": 0.0}
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.text(max_size=9), lambda one: st.lists(one) | one))
-def test_any_json_is_filters_or_an_error(value):
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=9),
+    lambda one: st.lists(one, max_size=3) | st.dictionaries(st.text(max_size=9), one, max_size=3),
+)
+COUNT = st.integers(-(2**70), 2**70) | st.integers(0, 2**32)
+STATS = st.fixed_dictionaries({}, optional={"packets": COUNT, "hw_packets": COUNT, "drops": COUNT, "bytes": ANY})
+ACTIONS = st.lists(st.fixed_dictionaries({}, optional={"stats": STATS, "kind": ANY}) | ANY, max_size=3)
+FILTER = st.fixed_dictionaries(
+    {}, optional={"pref": COUNT, "chain": COUNT, "options": st.fixed_dictionaries({"actions": ACTIONS}) | ANY}
+)
+
+
+@given(st.lists(FILTER | ANY, max_size=4) | ANY)
+def test_any_json_is_filters_with_counts_or_an_error(value):
     try:
-        filters(json.dumps(value), "left")
+        found = filters(json.dumps(value), "left")
     except msgspec.DecodeError:
         return
+    assert all(min(one.software, one.hardware, one.dropped) >= 0 for one, _ in found.values())
 
 
 SCENARIO = """

@@ -1,5 +1,7 @@
 """Another generator: what its command may name, and what is made of what it sent. Real ones: tests/bench."""
 
+import re
+
 import pytest
 
 from pinchpoint.model.errors import InputError, RequirementError
@@ -8,6 +10,7 @@ from pinchpoint.observe.inspector import InspectedPort, SeenAtPort
 from pinchpoint.report.generator_words import generator_lines
 from pinchpoint.run.foreign import _sent, arguments
 
+KERNEL = Wire(carries=False, busy=0.4, still=0.0)
 PORTS = {"left": "veth-l", "right": "/run/a b/right.sock"}
 SEEN = SeenAtPort(
     port="right@bench",
@@ -40,7 +43,7 @@ def _fields():
     return {name: getattr(SEEN, name) for name in SEEN.__struct_fields__}
 
 
-def text(*of_ports, wire=None, own_fps=None):
+def text(*of_ports, wire=KERNEL, own_fps=None):
     return "\n".join(generator_lines(Foreign("send it", "ended by itself", wire, of_ports), own_fps))
 
 
@@ -57,6 +60,16 @@ def test_a_command_that_cannot_be_run_is_bad_input(command, expected):
         arguments(command, PORTS)
 
 
+def test_other_braces_are_the_commands_own():
+    packet = "{ ipv4(da=1.2.3.4), udp() }"
+    assert arguments(f"echo '{packet}' {{left}}", PORTS) == ["echo", packet, "veth-l"]
+
+
+def test_a_wire_of_which_one_end_is_not_served_is_bad_input():
+    with pytest.raises(InputError, match=re.escape("serve {right}, too")):
+        arguments("echo {left}", PORTS, serves_all=True)
+
+
 def test_a_program_that_is_not_there_is_a_requirement():
     with pytest.raises(RequirementError, match="no-such-generator: not installed"):
         arguments("no-such-generator {left}", PORTS)
@@ -65,7 +78,7 @@ def test_a_program_that_is_not_there_is_a_requirement():
 def test_the_rate_is_that_of_whole_periods_and_sizes_include_the_check_sequence():
     said = text(sent())
     assert "left: 10.0 kpps, 5 to 95 % of the time 9.91 kpps to 10.1 kpps, 64 B, 64 flows" in said
-    assert "checksums right in all 5,000" in said and "sent evenly" in said and "one way; ended by itself" in said
+    assert "no wrong checksums in 5,000 frames" in said and "came evenly" in said and "one way; ended by itself" in said
 
 
 def test_frames_that_were_missed_count_as_sent():
@@ -76,7 +89,7 @@ def test_frames_that_were_missed_count_as_sent():
 
 def test_wrong_checksums_bursts_and_frames_that_are_no_ip_are_named():
     said = text(sent(wrong_checksums=17, dispersion=40.0))
-    assert "checksums wrong in 17 of 5,000" in said and "sent in bursts" in said
+    assert "17 wrong checksums in 5,000 frames" in said and "came in bursts" in said
     assert "no IP" in text(sent(not_ip=5_000, flows=0))
 
 
@@ -88,11 +101,24 @@ def test_both_ways_are_told_from_two_ways_that_do_not_belong_together():
 
 @pytest.mark.parametrize(
     ("wire", "why"),
-    [(Wire(busy=0.99, still=0.0), "it may be the limit"), (Wire(busy=0.3, still=0.2), "does the generator use it")],
+    [
+        (Wire(carries=True, busy=0.99, still=0.0), "it may be the limit"),
+        (Wire(carries=True, busy=0.3, still=0.2), "does the generator use it"),
+    ],
 )
 def test_where_the_wire_may_have_been_the_limit_the_rate_is_a_lower_bound(wire, why):
     said = text(sent(), wire=wire)
     assert "at least 10.0 kpps" in said and why in said
+
+
+def test_nothing_is_said_of_frames_that_nobody_looked_into():
+    said = text(sent(missed=9, frames=0, bytes=0, first_s=None, last_s=None, by_long_period=(), checked=0, flows=0))
+    assert "none was looked into" in said and "checksum" not in said and " B," not in said
+    assert "both ways, at least 0.00 %" in text(sent(frames=9_999), sent("right", frames=9_999))
+
+
+def test_where_the_reading_core_stood_still_nothing_is_said_of_evenness():
+    assert "how evenly is not known" in text(sent(), wire=Wire(carries=False, busy=0.4, still=0.2))
 
 
 def test_a_silent_generator_sent_nothing():
@@ -101,4 +127,4 @@ def test_a_silent_generator_sent_nothing():
 
 
 def test_it_stands_beside_what_the_engine_offers():
-    assert "2.00 times that" in text(sent(), own_fps=5_000.0)
+    assert "it sent 2.00 times the 5.00 kpps" in text(sent(), own_fps=5_000.0)

@@ -1,7 +1,7 @@
 //! `inspect`: says what arrives, until somebody says stop.
 
 use super::numbers::{duration, grouped};
-use super::relay_account::{DirectionTold, direction_told};
+use super::relay_account::{DirectionTold, direction_table, direction_told};
 use super::standing_account::{PortTold, Ran, port_table};
 use super::standing_args::{StandingArgs, idle_word};
 use super::table::{Paint, Table};
@@ -194,6 +194,10 @@ impl Told {
             ]);
         }
         let ports = port_table(&self.ports, paint);
-        format!("{}\n{ports}\n{}\n", table.render(paint), self.ran.line())
+        let ways = match &self.directions[..] {
+            [] => String::new(),
+            some => format!("{}\n", direction_table(some, paint)),
+        };
+        format!("{}\n{ways}{ports}\n{}\n", table.render(paint), self.ran.line())
     }
 }

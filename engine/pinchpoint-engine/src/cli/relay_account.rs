@@ -46,6 +46,17 @@ impl Told {
 
     /// As tables.
     pub(super) fn tables(&self, paint: Paint) -> String {
+        format!(
+            "{}\n{}\n{}\n",
+            direction_table(&self.directions, paint),
+            port_table(&self.ports, paint),
+            self.ran.line()
+        )
+    }
+}
+
+/// The directions as a table.
+pub(super) fn direction_table(directions: &[DirectionTold], paint: Paint) -> String {
         let mut ways = Table::new(&[
             "direction",
             "received",
@@ -56,7 +67,7 @@ impl Told {
             "held bursts",
             "largest burst",
         ]);
-        for way in &self.directions {
+        for way in directions {
             let counts = [
                 way.received,
                 way.sent,
@@ -69,13 +80,7 @@ impl Told {
             let name = format!("{} > {}", way.from, way.to);
             ways.row([name].into_iter().chain(counts.map(grouped)));
         }
-        format!(
-            "{}\n{}\n{}\n",
-            ways.render(paint),
-            port_table(&self.ports, paint),
-            self.ran.line()
-        )
-    }
+    ways.render(paint)
 }
 
 pub(super) fn direction_told(direction: &Direction, ports: &[PortAccount]) -> DirectionTold {

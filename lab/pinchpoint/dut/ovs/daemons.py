@@ -5,7 +5,7 @@ from pathlib import Path
 from pinchpoint.bench.resource import AnyResource, Command, Daemon
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import POLLED, Datapath, Tuning, spec
+from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsDut, spec
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S
 from pinchpoint.model.scenario import Scenario
 
@@ -109,19 +109,18 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
         }
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
-    if dut.datapath is Datapath.TC:
-        config["hw-offload"] = "true"
-    return config | tuned(dut.tuning) | dict(dut.other_config)
+    return config | tuned(dut) | dict(dut.other_config)
 
 
-def tuned(tuning: Tuning) -> dict[str, str]:
+def tuned(dut: OvsDut) -> dict[str, str]:
     """The settings that stand in the database, as it holds them."""
+    tuning = dut.tuning
     asked = {
         "emc-insert-inv-prob": tuning.emc_insert_inv_prob,
         "smc-enable": tuning.smc,
         "flow-limit": tuning.flow_limit,
         "max-idle": tuning.max_idle_ms,
-        "hw-offload": tuning.hw_offload,
+        "hw-offload": tuning.hw_offload if dut.datapath is not Datapath.TC else True,
         "tc-policy": tuning.tc_policy,
     }
     return {key: str(value).lower() for key, value in asked.items() if value is not None}

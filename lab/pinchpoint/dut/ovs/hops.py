@@ -4,6 +4,7 @@ Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom
 """
 
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
+from pinchpoint.dut.ovs.tc import DROPPED
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
 
 _RECEIVED, _RECEIVE_DROPPED = "ovs/port/{port}/rx_pkts", "ovs/port/{port}/rx_drop"
@@ -79,6 +80,8 @@ def graph(datapath: Datapath, nics: bool) -> HopGraph:
     kernel = datapath in IN_KERNEL
     processed = _RECEIVED if kernel else _PROCESSED  # no thread of the switch counts what the kernel forwards
     drops = (*_DATAPATH_DROPS, _UPCALLS_LOST) if kernel else _DATAPATH_DROPS
+    if datapath is Datapath.TC:
+        drops = (*drops, DropCounter(DROPPED, "dropped by an action of a tc filter", Party.RULES, DropKind.RULE))
     middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)
     if datapath is Datapath.DPDK:
         return HopGraph(_refused(nics), (_RECEIVE, middle, _TRANSMIT), _SETTLES)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
+from pinchpoint.dut.ovs.tc import HARDWARE, SOFTWARE
 from pinchpoint.model.measurement import CARRIED, Metric
 
 _AVERAGE_ROUNDING = 0.005  # ovs-vswitchd prints averages with two decimals
@@ -88,6 +89,6 @@ def _queue_shares(port: str, seen: Seen) -> Iterator[Metric]:
 
 
 def handled(seen: Seen) -> int | None:
-    """Lookups of the datapath, for one that no thread counts; None if it has none."""
-    counts = [seen[name] for kind in ("hit", "missed") if (name := f"ovs/lookups/{kind}") in seen]
+    """Lookups of the datapath, for one that no thread counts, and frames that tc took before; None if it has none."""
+    counts = [seen[name] for name in ("ovs/lookups/hit", "ovs/lookups/missed", SOFTWARE, HARDWARE) if name in seen]
     return int(sum(counts)) if counts else None

@@ -36,7 +36,8 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
     if dut.datapath is Datapath.TC:
-        yield from (kernel_module(name, 'set dut.datapath = "kernel"', scenario.guest) for name in MODULES)
+        otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
+        yield from (kernel_module(name, otherwise, scenario.guest) for name in MODULES)
         yield command("tc", "iproute2")
     if dut.datapath in IN_KERNEL:
         yield kernel_module("openvswitch", _OTHERWISE, scenario.guest)

@@ -31,6 +31,8 @@ _FEATURE = re.compile(r"^([\w-]+): (on|off)", re.MULTILINE)
 _LIMIT = re.compile(r"\(limit (\d+)\)")
 _EMC = re.compile(r"\|INFO\|EMC insertion probability changed to (?:zero|1/(\d+))")
 _SMC = re.compile(r"\|INFO\|SMC cache is (enabled|disabled)")
+_POLICY = re.compile(r"\|INFO\|tc: Using policy '(none|skip_sw|skip_hw)'")
+_OF_THE_KERNEL = ("hw-offload", "tc-policy")
 _OFFLOAD = re.compile(r"\|INFO\|netdev: Flow API Enabled")
 _NEGOTIATED = re.compile(r"\|VHOST_CONFIG: \((\S+)\) negotiated Virtio features: 0x([0-9a-f]+)")
 _RING_PACKED = 34  # VIRTIO_F_RING_PACKED (Virtio 1.1, 6)
@@ -105,12 +107,14 @@ def pmd_cores(text: str) -> tuple[int, ...]:
 
 def logged(text: str) -> dict[str, str]:
     """Settings of other_config as the log reports them; it reports changes only, others have their default."""
-    found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false"}
+    found = {"emc-insert-inv-prob": "100", "smc-enable": "false", "hw-offload": "false", "tc-policy": "none"}
     for line in text.splitlines():
         if emc := _EMC.search(line):
             found["emc-insert-inv-prob"] = emc[1] or "0"
         elif smc := _SMC.search(line):
             found["smc-enable"] = "true" if smc[1] == "enabled" else "false"
+        elif policy := _POLICY.search(line):
+            found["tc-policy"] = policy[1]
         elif _OFFLOAD.search(line):
             found["hw-offload"] = "true"
     return found
@@ -145,12 +149,10 @@ def _stored(scenario: Scenario, places: OvsPlaces) -> dict[str, str]:
 
 def _told(scenario: Scenario, places: OvsPlaces, control: Unixctl) -> dict[str, str]:
     """Of the settings in the database those that the switch itself tells."""
-    asked = {
-        key: value for key, value in tuned(spec(scenario).tuning).items() if key not in spec(scenario).other_config
-    }
+    asked = {key: value for key, value in tuned(spec(scenario)).items() if key not in spec(scenario).other_config}
     log = logged(places.host.read(places.log))
     kernel = spec(scenario).datapath in IN_KERNEL
-    told = {"hw-offload": log["hw-offload"]} if kernel else log  # the kernel's datapath has neither cache
+    told = {key: log[key] for key in _OF_THE_KERNEL} if kernel else log  # the kernel's datapath has neither cache
     found: dict[str, str] = {}
     for key in asked.keys() & told.keys():
         _same(f"other_config:{key}", asked[key], told[key])
@@ -178,7 +180,7 @@ def _cores(scenario: Scenario, control: Unixctl) -> dict[str, str]:
 
 
 def _other_config(scenario: Scenario, places: OvsPlaces) -> Iterator[tuple[str, str]]:
-    asked = tuned(spec(scenario).tuning) | dict(spec(scenario).other_config)
+    asked = tuned(spec(scenario)) | dict(spec(scenario).other_config)
     if not asked:
         return
     argv = ["ovs-vsctl", *vsctl(places), "--format=json", "--columns=other_config", "list", "Open_vSwitch"]

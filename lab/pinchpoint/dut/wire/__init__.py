@@ -35,7 +35,7 @@ from pinchpoint.observe.sockets import Links
 
 RELAY, INSPECTOR = "relay", "inspector"
 INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
-INSPECTED_OF_MANY = "17"  # one of so many frames is looked into where DPDK sends them; prime, so that all flows are met
+INSPECTED_OF_MANY = "29"  # one of so many frames is looked into where DPDK sends them; divides no 2^n - 1 below 2^28
 _WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 VHOST_USER, VETH = "vhost-user", "veth"
 _RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
@@ -220,6 +220,8 @@ class WireDevice(Defaults):
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """Links, or hugepages."""
         yield command("ip", "iproute2")
+        if dut_of(scenario).inspects and not scenario.dut.polls:
+            yield command("ethtool", "ethtool")
         if pages := _pages(scenario):
             yield hugepages(pages, 'set dut.io = "veth"')
 
