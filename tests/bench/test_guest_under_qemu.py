@@ -86,7 +86,7 @@ def test_the_account_of_a_low_load_closes_and_what_is_lost_is_the_devices(kind):
 
 
 def test_flows_in_tc_claim_an_offload_that_its_counters_disprove():
-    """A veth has no hardware, and nothing refuses to be its filter: Open vSwitch then says offloaded:yes."""
+    """A veth has no hardware, yet `upcall/show` counts every flow that was put into tc as offloaded."""
     wanted = parse(scenario_text("tc"), "guest.toml")
     with standing(wanted) as (live, trial):
         trial(LOW_FPS)  # makes the flows

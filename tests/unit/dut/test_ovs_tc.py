@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pinchpoint.causes.offload import truth
 from pinchpoint.dut.ovs.signs import signs
 from pinchpoint.dut.ovs.tc import Filtered, FilterListing, TcFilters, filters
+from pinchpoint.dut.ovs.text import upcall_state
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import Local
 from pinchpoint.model.errors import InputError
@@ -59,6 +60,18 @@ def test_a_claim_is_held_against_what_the_filters_counted():
 def test_without_the_filters_counters_a_claim_is_unknown_although_the_datapath_saw_nothing():
     """The datapath's lookups do not see what tc forwards in software."""
     assert truth(signs({**CLAIMED, **ENTERED}), {}).word is Offload.UNKNOWN
+
+
+def test_a_flow_in_tc_is_claimed_by_upcall_show_where_its_own_flag_says_nothing():
+    flags = {"ovs/offload/yes": 0.0, "ovs/offload/partial": 0.0, "ovs/offload/no": 2.0, "ovs/flows/offloaded": 1.0}
+    seen = listing(shown(996)).counted(listing())
+    found = truth(signs({**flags, **ENTERED, **seen}), {})
+    assert (found.word, found.claimed) == (Offload.CLAIMED, 0.5)
+    assert upcall_state("  flows         : (current 2) (avg 1) (max 2) (limit 10000)\n  offloaded flows : 1\n") == {
+        "flows": 2,
+        "flow_limit": 10_000,
+        "offloaded": 1,
+    }
 
 
 def test_a_frame_that_passes_two_chains_counts_once():

@@ -40,18 +40,20 @@ def _signs(seen: Seen) -> Iterator[tuple[Sign, float]]:
 
 
 def _of_offload(seen: Seen, threads: list[str]) -> Iterator[tuple[Sign, float]]:
-    """What flows claim, and what software saw: the lookups of the kernel's datapath, or the threads' packets.
+    """What is claimed, and what software saw: the lookups of the kernel's datapath, or the threads' packets.
 
-    A port's own count of received frames has those that its hardware forwards.
+    Flows claim by their flags, `upcall/show` by the number that it calls offloaded: all that were put into tc. A port's
+    own count of received frames has those that its hardware forwards.
     """
     yes, partial, no = (seen.get(f"ovs/offload/{word}", 0.0) for word in ("yes", "partial", "no"))
+    claimed = max(yes + partial, min(seen.get("ovs/flows/offloaded", 0.0), yes + partial + no))
     if flows := yes + partial + no:
-        yield Sign.CLAIMED, (yes + partial) / flows
+        yield Sign.CLAIMED, claimed / flows
     received = [n for name, n in seen.items() if name.startswith("ovs/port/") and name.endswith("/rx_pkts")]
     software = _sum(seen, threads, "ovs/pmd/{}/packets_received")
     if software is None and "ovs/lookups/hit" in seen:
         software = seen["ovs/lookups/hit"] + seen.get("ovs/lookups/missed", 0)
-        if flows > no:
+        if claimed:
             software = _with_tc(software, sum(received), seen)
     entered = float(sum(received))
     if software is not None and entered:

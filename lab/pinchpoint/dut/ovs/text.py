@@ -23,6 +23,7 @@ _LOOKUPS = re.compile(r"lookups: hit:(\d{1,19}) missed:(\d{1,19}) lost:(\d{1,19}
 _FLOWS = re.compile(r"^\s+flows: (\d{1,19})\s*$", re.MULTILINE)
 _UPCALL_FLOWS = re.compile(r"flows\s*: \(current (\d{1,19})\) \(avg \d+\) \(max \d+\) \(limit (\d{1,19})\)")
 _DUMP_DURATION = re.compile(r"dump duration\s*: (\d{1,19})ms")
+_OFFLOADED_FLOWS = re.compile(r"^\s*offloaded flows\s*:\s*(\d{1,18})", re.MULTILINE)
 
 
 def _by_thread(text: str) -> Iterator[tuple[str, str]]:
@@ -130,10 +131,12 @@ def datapath_flows(text: str) -> int | None:
 
 
 def upcall_state(text: str) -> dict[str, int]:
-    """`upcall/show`: `flows`, `flow_limit` and `dump_duration_ms`."""
+    """`upcall/show`: `flows`, `flow_limit`, `offloaded` (flows that were put into tc) and `dump_duration_ms`."""
     state: dict[str, int] = {}
     if found := _UPCALL_FLOWS.search(text):
         state |= {"flows": int(found[1]), "flow_limit": int(found[2])}
+    if found := _OFFLOADED_FLOWS.search(text):
+        state["offloaded"] = int(found[1])
     if found := _DUMP_DURATION.search(text):
         state["dump_duration_ms"] = int(found[1])
     return state
