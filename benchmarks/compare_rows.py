@@ -1,16 +1,17 @@
 """`make bench-compare`: how often a duet of A with A raises an alarm, and whether a small real change is found.
 
-Two benches stand all the time, as `pinchpoint compare` builds them, and one engine has the ports of both: A and A, and
+Two benches stand at once, as `pinchpoint compare` builds them, and one engine has the ports of both: A and A, and
 then A and B, whose rules do one more thing to a frame. Everything from the slices to the decision is the command's
-own. What building a bench anew adds (where its memory lies, which counters share a line) is in every comparison of a
-series alike, and so in none of its scatter: each series says how far its median lies from 1.
+own. Both are built anew for each comparison, as the command does: where their memory lies and which seeds their tables
+have differs between any two, and is in the scatter. With --per-bench they stand for several, and it is not.
 """
 
 import argparse
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -43,7 +44,10 @@ from pinchpoint.stats.duet import compare_slices
 COMPARISONS, SAME_S = 40, 30.0  # of A with A
 CHANGED, CHANGED_S = 20, 60.0  # of A with B
 SMOKE_S = 1.0
-FORWARD = "in_port={{left}},actions={more}output:{{right}}"
+# Source NAT, so that the generator has time to spare and a ring bridges the pauses of its core.
+RULES = """table=0,ip,in_port={{left}},actions=ct(commit,table=1,nat(src=10.0.0.1))
+table=1,ip,actions={more}output:{{right}}"""
+FLOWS = 'ipv4_dst = "48.0.0.1-48.0.0.255"\nflows = 255'
 
 
 @dataclass(frozen=True)
@@ -58,6 +62,7 @@ class One:
     used: int
     a_fps: float | None
     b_fps: float | None
+    discarded: Mapping[str, int]  # reason -> slices
 
 
 @dataclass(frozen=True)
@@ -70,23 +75,32 @@ class Series:
 
 
 def scenario(more: str) -> Scenario:
-    """One stream through one rule that does `more` to each frame."""
+    """One stream through source NAT, whose last rule does `more` to each frame."""
     text = one_way(
         "rates",
         "",
         pmd=min(1, cpu.present() - 1),
-        rules=FORWARD.format(more=more),
+        rules=RULES.format(more=more),
+        stream=FLOWS,
         dut="max_idle_ms = 600_000\nmemory_mb = 512",
         search="drain_s = 0.02",
     )
     return parse(text, "benchmark.toml")
 
 
-def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
-    """Comparisons of a bench with one whose rule does `more`, on two benches that stand all the time."""
+def series(what: str, more: str, comparisons: int, length_s: float, per_bench: int) -> Series:
+    """Comparisons of a bench with one whose rule does `more`; both are built anew after each `per_bench` of them."""
+    began, found = time.monotonic(), list[One]()
+    while len(found) < comparisons:
+        for one in _on_two_benches(more, min(per_bench, comparisons - len(found)), length_s):
+            found.append(one)
+            print(f"{what}: {len(found)} of {comparisons}: {_words(one)}", file=sys.stderr)
+    return Series(what, tuple(found), time.monotonic() - began)
+
+
+def _on_two_benches(more: str, comparisons: int, length_s: float) -> Iterator[One]:
     a, b = scenario(""), scenario(more)
     setups = prepare_both(a, b, STATE_DIRECTORY)
-    began, found = time.monotonic(), list[One]()
     with (
         standing_both(setups, Listener()),
         closing(setups[0].bench.open()) as first,
@@ -95,12 +109,10 @@ def series(what: str, more: str, comparisons: int, length_s: float) -> Series:
         kept_off(a.dut.cpus),
     ):
         learn(pair)
-        while len(found) < comparisons:
+        for _ in range(comparisons):
             stretches = list[Stretch]()
             Duet(pair, stretches.append).measure(length_s)
-            found.append(_concluded(compare_slices(stretches)))
-            print(f"{what}: {len(found)} of {comparisons}: {_words(found[-1])}", file=sys.stderr)
-    return Series(what, tuple(found), time.monotonic() - began)
+            yield _concluded(compare_slices(stretches))
 
 
 def _standing(setup: Setup, live: Live) -> Standing:
@@ -114,17 +126,31 @@ def _forget(_trial: Trial) -> None:
 
 def _concluded(found: Found) -> One:
     ratio, summary = found.difference, found.summary
-    rates = [median(side) if side else None for side in ([one.a_fps for one in found.quads],
-                                                         [one.b_fps for one in found.quads])]  # fmt: skip
-    if ratio is None:
-        return One(None, None, None, Decision.REFUSED, summary.slices, summary.used, *rates)
-    return One(ratio.ratio, ratio.low, ratio.high, decision_of(ratio), summary.slices, summary.used, *rates)
+    a_fps, b_fps = ([one.a_fps for one in found.quads], [one.b_fps for one in found.quads])
+    return One(
+        ratio.ratio if ratio else None,
+        ratio.low if ratio else None,
+        ratio.high if ratio else None,
+        decision_of(ratio) if ratio else Decision.REFUSED,
+        summary.slices,
+        summary.used,
+        median(a_fps) if a_fps else None,
+        median(b_fps) if b_fps else None,
+        summary.discarded,
+    )
 
 
 def _words(one: One) -> str:
     if one.ratio is None:
-        return f"every one of {one.slices} slices was discarded"
-    return f"{one.ratio:.4f} [{one.low:.4f} .. {one.high:.4f}] {one.decision}, {one.used} of {one.slices} slices"
+        return f"every one of {one.slices} slices was discarded: {_most(one)}"
+    used = f"{one.used} of {one.slices} slices; discarded: {_most(one)}"
+    return f"{one.ratio:.4f} [{one.low:.4f} .. {one.high:.4f}] {one.decision}, {used}"
+
+
+def _most(one: One) -> str:
+    """The reasons for which most slices were discarded."""
+    found = Counter(one.discarded).most_common(2)
+    return ", ".join(f"{reason} {count}" for reason, count in found) or "none"
 
 
 def cells(one: Series) -> tuple[str, ...]:
@@ -172,6 +198,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=SAME_S, help=f"of slices of A with A ({SAME_S:g})")
     parser.add_argument("--changed-seconds", type=float, default=CHANGED_S, help=f"of A with B ({CHANGED_S:g})")
     parser.add_argument("--more", default="mod_dl_dst:02:00:00:00:00:99", help="what B's rule does besides")
+    parser.add_argument("--per-bench", type=int, default=1, help="comparisons before both benches are built anew (1)")
     parser.add_argument("--smoke", action="store_true", help="one short round of each; it shows that all of it runs")
     parser.add_argument("--json", action="store_true", help="print every comparison instead of the table")
     wanted = parser.parse_args()
@@ -184,8 +211,9 @@ def main() -> None:
     """Measure and print; nothing else may use the machine's bench meanwhile."""
     wanted = options()
     cpu.end_on_signals()
-    kinds = [("A with A", "", wanted.comparisons, wanted.seconds),
-             (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds)]  # fmt: skip
+    kinds = [("A with A", "", wanted.comparisons, wanted.seconds, wanted.per_bench),
+             (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds,
+              wanted.per_bench)]  # fmt: skip
     with machine_lock():
         found = [series(*kind) for kind in kinds if kind[2]]
     if wanted.json:
