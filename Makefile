@@ -70,7 +70,7 @@ bench: bench-tools
 bench-build: bench-tools
 	@$(BIN)/python benchmarks/build_rows.py $(BENCH)
 
-# BENCH takes --comparisons N, --changed N, --per-bench N, --more ACTIONS, --json.
+# BENCH takes --comparisons N, --changed N, --benches N, --more ACTIONS, --json.
 bench-compare: setup
 	@$(BIN)/python benchmarks/compare_rows.py $(BENCH)
 # BENCH: --rounds N, --seconds-budget S, --duty SHARE, --json.

@@ -2,8 +2,8 @@
 
 Two benches stand at once, as `pinchpoint compare` builds them, and one engine has the ports of both: A and A, and
 then A and B, whose rules do one more thing to a frame. Everything from the slices to the decision is the command's
-own. Both are built anew for each comparison, as the command does: where their memory lies and which seeds their tables
-have differs between any two, and is in the scatter. With --per-bench they stand for several, and it is not.
+own. Both are built several times for each comparison, as the command does: where their memory lies and which seeds
+their tables have differs between any two, and is in the interval. With --benches 1 it is not.
 """
 
 import argparse
@@ -11,9 +11,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from statistics import median
 
 import cpu
@@ -44,6 +45,7 @@ from pinchpoint.stats.duet import compare_slices
 COMPARISONS, SAME_S = 40, 30.0  # of A with A
 CHANGED, CHANGED_S = 20, 60.0  # of A with B
 SMOKE_S = 1.0
+BENCHES = 8  # as the command builds
 # Source NAT, so that the generator has time to spare and a ring bridges the pauses of its core.
 RULES = """table=0,ip,in_port={{left}},actions=ct(commit,table=1,nat(src=10.0.0.1))
 table=1,ip,actions={more}output:{{right}}"""
@@ -88,31 +90,35 @@ def scenario(more: str) -> Scenario:
     return parse(text, "benchmark.toml")
 
 
-def series(what: str, more: str, comparisons: int, length_s: float, per_bench: int) -> Series:
-    """Comparisons of a bench with one whose rule does `more`; both are built anew after each `per_bench` of them."""
+def series(what: str, more: str, comparisons: int, length_s: float, benches: int) -> Series:
+    """Comparisons of a bench with one whose rule does `more`; each builds both `benches` times."""
     began, found = time.monotonic(), list[One]()
     while len(found) < comparisons:
-        for one in _on_two_benches(more, min(per_bench, comparisons - len(found)), length_s):
-            found.append(one)
-            print(f"{what}: {len(found)} of {comparisons}: {_words(one)}", file=sys.stderr)
+        found.append(_compared(more, length_s, benches))
+        print(f"{what}: {len(found)} of {comparisons}: {_words(found[-1])}", file=sys.stderr)
     return Series(what, tuple(found), time.monotonic() - began)
 
 
-def _on_two_benches(more: str, comparisons: int, length_s: float) -> Iterator[One]:
+def _compared(more: str, length_s: float, benches: int) -> One:
     a, b = scenario(""), scenario(more)
-    setups = prepare_both(a, b, STATE_DIRECTORY)
-    with (
-        standing_both(setups, Listener()),
-        closing(setups[0].bench.open()) as first,
-        closing(setups[1].bench.open()) as second,
-        connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
-        kept_off(a.dut.cpus),
-    ):
-        learn(pair)
-        for _ in range(comparisons):
-            stretches = list[Stretch]()
-            Duet(pair, stretches.append).measure(length_s)
-            yield _concluded(compare_slices(stretches))
+    stretches = list[Stretch]()
+    for number in range(1, benches + 1):
+        setups = prepare_both(a, b, STATE_DIRECTORY)
+        with (
+            standing_both(setups, Listener()),
+            closing(setups[0].bench.open()) as first,
+            closing(setups[1].bench.open()) as second,
+            connected(_standing(setups[0], first), _standing(setups[1], second)) as pair,
+            kept_off(a.dut.cpus),
+        ):
+            learn(pair)
+            keep = partial(_keep, stretches, number)
+            Duet(pair, keep, tuple(stretches)).measure(length_s * number / benches)
+    return _concluded(compare_slices(stretches))
+
+
+def _keep(stretches: list[Stretch], benches: int, found: Stretch) -> None:
+    stretches.append(replace(found, benches=benches))
 
 
 def _standing(setup: Setup, live: Live) -> Standing:
@@ -198,12 +204,13 @@ def options() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=SAME_S, help=f"of slices of A with A ({SAME_S:g})")
     parser.add_argument("--changed-seconds", type=float, default=CHANGED_S, help=f"of A with B ({CHANGED_S:g})")
     parser.add_argument("--more", default="mod_dl_dst:02:00:00:00:00:99", help="what B's rule does besides")
-    parser.add_argument("--per-bench", type=int, default=1, help="comparisons before both benches are built anew (1)")
+    parser.add_argument("--benches", type=int, default=BENCHES, help=f"times that both are built ({BENCHES})")
     parser.add_argument("--smoke", action="store_true", help="one short round of each; it shows that all of it runs")
     parser.add_argument("--json", action="store_true", help="print every comparison instead of the table")
     wanted = parser.parse_args()
     if wanted.smoke:
         wanted.comparisons, wanted.changed, wanted.seconds, wanted.changed_seconds = 1, 1, SMOKE_S, SMOKE_S
+        wanted.benches = 1
     return wanted
 
 
@@ -211,9 +218,9 @@ def main() -> None:
     """Measure and print; nothing else may use the machine's bench meanwhile."""
     wanted = options()
     cpu.end_on_signals()
-    kinds = [("A with A", "", wanted.comparisons, wanted.seconds, wanted.per_bench),
+    kinds = [("A with A", "", wanted.comparisons, wanted.seconds, wanted.benches),
              (f"A with {wanted.more} more", f"{wanted.more},", wanted.changed, wanted.changed_seconds,
-              wanted.per_bench)]  # fmt: skip
+              wanted.benches)]  # fmt: skip
     with machine_lock():
         found = [series(*kind) for kind in kinds if kind[2]]
     if wanted.json:

@@ -23,8 +23,10 @@ from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
 
 SLICES_S = 60.0  # of alternating slices: a difference of 2 % is found on a shared machine
-BUILDING_S = 20.0  # of a budget: both benches made and removed, warmed up, calibrated
+BUILDING_S = 10.0  # of a budget: both benches made, warmed up and removed
+CALIBRATING_S = 10.0
 SHORTEST_S = 5.0  # of slices, however small a budget
+BENCHES = 8  # times that a duet builds both: an interval at 95 % needs 6
 PAIRS = 8  # an interval at 95 % needs 6: two may be lost to the host
 EXAMPLE = "pinchpoint compare forward.toml --set-b dut.smc=true"
 AUTO = "auto"
@@ -44,6 +46,7 @@ class Wanted:
     fail_if_worse: float | None
     method: str = AUTO
     slices_s: float | None = None
+    benches: int | None = None
 
 
 _SETTING = Setting()
@@ -81,6 +84,13 @@ _SETTING = Setting()
     type=Duration(),
     metavar="TIME",
     help=f"Total length of a duet's slices. [default: {SLICES_S:g}s]",
+)
+@click.option(
+    "--benches",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Build both benches of a duet N times: even two of one file differ. An interval at 95 % needs 6. "
+    f"[default: {BENCHES}]",
 )
 @click.option(
     "--metric",
@@ -134,6 +144,7 @@ def compare(
     pairs: int | None,
     method: str,
     slices_s: float | None,
+    benches: int | None,
     metrics: tuple[str, ...],
     margin: float | None,
     fail_if_worse: float | None,
@@ -152,10 +163,11 @@ def compare(
     alternating slices. Where that is not possible, they are measured in turns, each time on a new bench.
     Two run folders are compared as stored.
     """
-    wanted = Wanted(paths, set_a, set_b, pairs, metrics, _share(margin), _share(fail_if_worse), method, slices_s)
+    shares = _share(margin), _share(fail_if_worse)
+    wanted = Wanted(paths, set_a, set_b, pairs, metrics, *shares, method, slices_s, benches)
     how = How(out or Path("runs"), resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
-        asked = (paths, set_a, set_b, pairs, slices_s, metrics, method != AUTO)
+        asked = (paths, set_a, set_b, pairs, slices_s, benches, metrics, method != AUTO)
         if any(asked) or margin is not None or fail_if_worse is not None:
             raise InputError(
                 "--resume continues a comparison with its original options", "give --resume RUN without other arguments"
@@ -210,9 +222,19 @@ def requested(wanted: Wanted, how: How, a: Sweep, b: Sweep) -> ComparisonRequest
         if lacking := lacking_together(*scenarios):
             return replace(in_turns, why=f"{lacking.message} (hint: {lacking.hint})")
     require_duet(*scenarios)
-    left_s = None if how.budget_s is None else max(SHORTEST_S, how.budget_s - BUILDING_S)
-    slices_s = wanted.slices_s or left_s or SLICES_S
-    return replace(in_turns, pairs=1, metrics=(FORWARDED,), method=Method.DUET, slices_s=slices_s)
+    benches, slices_s = _lengths(wanted, how.budget_s)
+    duet = replace(in_turns, pairs=1, metrics=(FORWARDED,), method=Method.DUET)
+    return replace(duet, slices_s=slices_s, benches=benches)
+
+
+def _lengths(wanted: Wanted, budget_s: float | None) -> tuple[int, float]:
+    """How many times both benches are built, and seconds of slices. A small budget pays for one time only."""
+    if budget_s is None:
+        return wanted.benches or BENCHES, wanted.slices_s or SLICES_S
+    building_s = CALIBRATING_S + BENCHES * BUILDING_S
+    benches = wanted.benches or (BENCHES if budget_s >= building_s + SHORTEST_S else 1)
+    left_s = max(SHORTEST_S, budget_s - CALIBRATING_S - benches * BUILDING_S)
+    return benches, wanted.slices_s or left_s
 
 
 def _asks_for_turns(wanted: Wanted) -> str:
@@ -246,8 +268,8 @@ def _stored(wanted: Wanted, how: How, out: Path | None, runs: Sequence[Path]) ->
             "pinchpoint compare RUN1 RUN2",
         )
     given = {"--set-a": wanted.set_a, "--set-b": wanted.set_b, "--set": how.settings, "--pairs": wanted.pairs,
-             "--slices": wanted.slices_s, "--method": wanted.method != AUTO, "--budget": how.budget_s,
-             "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
+             "--slices": wanted.slices_s, "--benches": wanted.benches, "--method": wanted.method != AUTO,
+             "--budget": how.budget_s, "--quick": how.quick, "--dry-run": how.dry_run}  # fmt: skip
     if new := [name for name, value in given.items() if value]:
         raise InputError(f"{', '.join(new)}: only for a new measurement, but {runs[0]} is a run folder", "leave it out")
     if len(runs) == 1:

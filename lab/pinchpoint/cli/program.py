@@ -75,7 +75,8 @@ class Program:
         """How much there is to run, e.g. `43 points in 5 groups, 3 repeats each: 129 units, about 38 min`."""
         points = sum(len(sweep.scenarios) for sweep in self.sweeps)
         if self.comparison is not None and self.comparison.slices_s is not None:
-            return f"A and B at once, {words.duration(self.comparison.slices_s)} of alternating slices"
+            length = words.duration(self.comparison.slices_s)
+            return f"A and B at once, {length} of alternating slices, built {self.comparison.benches} times"
         if self.comparison is not None:
             text = f"A and B in turns, {words.counted(self.comparison.pairs, 'pair')}: {len(self.units)} measurements"
             return self._with_time(text)

@@ -73,7 +73,8 @@ def interval_of(duet: Duet) -> str:
     """What the interval of the ratio is, in words. The duet has a ratio."""
     found = duet.difference
     assert found is not None
-    blocks = units.counted(len(duet.blocks), "block")
+    several = duet.summary.benches > 1
+    blocks = f"{len(duet.blocks)} times two benches" if several else units.counted(len(duet.blocks), "block")
     if found.confidence is None:
         return f"range of {blocks} of {len(duet.quads):,} quads; an interval at 95 % needs {fewest_pairs()}"
     return f"95 %, Wilcoxon's signed ranks over {blocks} of {len(duet.quads):,} quads A B B A"
@@ -102,5 +103,10 @@ def _notes(summary: DuetSummary) -> Iterator[str]:
     if lost := sum(summary.discarded.values()):
         share = units.share(lost / summary.slices)
         yield f"{lost:,} of {summary.slices:,} slices ({share}) are not used: {reasons(summary)}"
+    if summary.benches < fewest_pairs():
+        yield (
+            "the interval is of these benches: two that are built anew from one file differ by some per cent, which "
+            f"--benches {fewest_pairs()} or more includes"
+        )
     yield f"compared is the {FORWARDED}, not the loss-free rate: `--metric NDR` compares that in turns"
     yield "cycles per packet are unknown: the clock of a frozen thread runs on"

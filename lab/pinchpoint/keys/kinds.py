@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
-from typing import Any, Final
+from typing import Any
 
 from pinchpoint.model.scenario import Range
 
@@ -31,8 +31,7 @@ LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
-PORT_NAME: Final = r"[A-Za-z][A-Za-z0-9-]{0,9}"
-_PORT_NAME = re.compile(PORT_NAME)
+_PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 

@@ -33,6 +33,7 @@ class ComparisonRequest:
     method: Method = Method.TURNS
     why: str = ""  # this method and not the other; empty: it was asked for, or there was no other
     slices_s: float | None = None  # seconds of alternating slices; None: in turns
+    benches: int = 1  # how many times a duet builds both benches
 
 
 class ComparisonKind(StrEnum):

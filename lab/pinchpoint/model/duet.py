@@ -53,6 +53,7 @@ class Stretch:
     slices: tuple[Slice, ...]
     reason: str = ""  # why it ended before its time; empty if it did not
     cache_line_ns: float | None = None  # from the engine's core to the switches' core, mean of before and after
+    benches: int = 1  # number of the two benches it was measured on: both are built anew several times
     scenario: str = ""  # B, a point of a sweep whose reference is A; empty: of a comparison
 
 
@@ -86,4 +87,5 @@ class DuetSummary:
     quads: int  # A B B A: made
     quads_used: int
     thaw: Thaw
+    benches: int = 1  # how many times both were built
     series: tuple[DuetMoment, ...] = field(default_factory=tuple)

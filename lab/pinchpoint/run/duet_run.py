@@ -23,7 +23,7 @@ from pinchpoint.run.duet import measure_duet
 from pinchpoint.run.growing import Growing, RunContext
 from pinchpoint.run.run import so_far, unmeasured
 from pinchpoint.run.together import SIDES, prepare_both, standing_both
-from pinchpoint.stats.duet import compare_slices
+from pinchpoint.stats.duet import compare_slices, length_of
 from pinchpoint.store.codec import SCHEMA
 from pinchpoint.store.folder import RunFolder
 
@@ -94,6 +94,20 @@ class _Run:
         self._conclude(True)
 
     def _both(self) -> None:
+        """Both benches are built as often as asked for, and measured for an equal share each time."""
+        request = self._files.info.comparison
+        assert request is not None and request.slices_s is not None
+        share_s = request.slices_s / request.benches
+        for _ in range(request.benches):
+            if request.slices_s - self._measured_s <= share_s / 2:
+                return
+            self._once(min(request.slices_s, self._measured_s + share_s))
+
+    @property
+    def _measured_s(self) -> float:
+        return sum(length_of(one) for one in self._stretches if one.phase == MEASURED)
+
+    def _once(self, until_s: float) -> None:
         a, b = self._units
         engine = [find_engine()]  # before anything is built
         self._context.listener.scenario_begins(a, 1, 1)
@@ -104,21 +118,23 @@ class _Run:
         with standing_both(setups, self._context.listener):
             first, second = (self._standing(setup, engine) for setup in setups)
             try:
-                self._measured(first, second)
+                self._measured(first, second, until_s)
             finally:
                 first.live.close()
                 second.live.close()
 
-    def _measured(self, a: Standing, b: Standing) -> None:
+    def _measured(self, a: Standing, b: Standing, until_s: float) -> None:
         for bench in (a, b):
             self._settings[bench.scenario.name] = bench.live.settings()
-        request = self._files.info.comparison
-        assert request is not None and request.slices_s is not None
-        self._warnings = measure_duet(a, b, request.slices_s, self._keep, tuple(self._stretches))
+        number = 1 + max((one.benches for one in self._stretches), default=0)
 
-    def _keep(self, found: Stretch) -> None:
-        self._context.folder.append_stretch(found)
-        self._stretches.append(found)
+        def keep(found: Stretch) -> None:
+            marked = replace(found, benches=number)
+            self._context.folder.append_stretch(marked)
+            self._stretches.append(marked)
+
+        told = measure_duet(a, b, until_s, keep, tuple(self._stretches))
+        self._warnings = tuple(dict.fromkeys((*self._warnings, *told)))
 
     def _standing(self, setup: Setup, engine: Sequence[str]) -> Standing:
         context, record = self._context, self._files.record()

@@ -18,7 +18,6 @@ from pinchpoint.host.interface import prefix
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import share_priority
 from pinchpoint.host.processes import ENVIRONMENT_MARK, alive, end_processes, session
-from pinchpoint.keys.kinds import PORT_NAME
 from pinchpoint.measure.listener import Listener
 from pinchpoint.model.errors import BenchError, DutError, InputError, RequirementError
 from pinchpoint.model.generator import Foreign, Sent, Wire
@@ -31,7 +30,7 @@ LOOK_S = 0.05  # how often it is looked whether it has ended
 LAST_S = 0.2  # for its last frames to arrive
 LEAST_PERIODS = 3
 WORDS_KEPT = 2_000  # of what it printed, in an error
-_FIELD = re.compile(rf"\{{({PORT_NAME})\}}")
+_FIELD = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")  # other braces are the command's own
 
 
 def arguments(command: str, ports: Mapping[str, str], serves_all: bool = False) -> list[str]:

@@ -4,8 +4,10 @@ Each of A B B A is a part: one slice, or several in a row where caches need long
 is half of ln(B B / A A): whatever drifts linearly on the host during its four parts is in none of them. Neighbouring
 quads are alike, because the host is slow for seconds at a time, and their values have heavy tails. So quads are not
 taken for independent: they are put together in blocks of time, each block yields the pseudomedian of its quads, and the
-blocks are compared by Wilcoxon's signed ranks (paired.py). The test assumes that blocks are independent and lie
-symmetrically about the truth, nothing about the shape of the noise.
+blocks are compared by Wilcoxon's signed ranks (paired.py). Two benches built from one file differ by some per cent for
+as long as they stand: where their memory lies, which seeds their tables have. Where both were built several times, the
+quads of each two benches are one block. The test assumes that blocks are independent and lie symmetrically about the
+truth, nothing about the shape of the noise.
 
 A slice is discarded for what disturbed it and never for its rate: a rule that looked at rates would move them. Once
 slices were found too short for the caches of a bench, only the longer ones after them are compared.
@@ -87,6 +89,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Du
     if not measured:
         raise ValueError("no stretch of slices was measured")
     found, reasons, made = list[Quad](), Counter[str](), 0
+    by_benches: dict[int, list[Quad]] = {}
     at_s = 0.0
     for stretch in measured:
         for parts in in_quads(stretch):
@@ -94,10 +97,12 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Du
             reasons += _reasons(parts)
             if _is_whole(parts):
                 found.append(_quad(parts, at_s))
+                by_benches.setdefault(stretch.benches, []).append(found[-1])
         at_s += length_of(stretch)
     if too_short := sum(len(one.slices) for one in stretches if one.phase == MEASURED and one not in measured):
         reasons[TOO_SHORT] = too_short
-    blocks = tuple(pseudomedian([one.log_ratio for one in block]) for block in in_blocks(found))
+    several = len({one.benches for one in measured}) > 1
+    blocks = tuple(map(_in_short, by_benches.values())) if several else tuple(map(_of_block, in_blocks(found)))
     difference = None
     if blocks:
         difference = compare_pairs([1.0] * len(blocks), [math.exp(one) for one in blocks], confidence=confidence)
@@ -115,6 +120,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Du
             quads=made,
             quads_used=len(found),
             thaw=thaw_of(stretches),
+            benches=len(by_benches) if several else 1,
             series=tuple(_moment(block) for block in in_blocks(found)),
         ),
     )
@@ -212,6 +218,15 @@ def in_blocks(quads: Sequence[Quad]) -> list[Sequence[Quad]]:
     number = max(1, min(MOST_BLOCKS, len(quads) // FEWEST_QUADS, int(lasting_s / SHORTEST_BLOCK_S)))
     ends = [round(place * len(quads) / number) for place in range(number + 1)]
     return [quads[first:end] for first, end in pairwise(ends)]
+
+
+def _in_short(quads: Sequence[Quad]) -> float:
+    """The pseudomedian of the blocks of two benches."""
+    return pseudomedian([_of_block(block) for block in in_blocks(quads)])
+
+
+def _of_block(quads: Sequence[Quad]) -> float:
+    return pseudomedian([one.log_ratio for one in quads])
 
 
 def pseudomedian(values: Sequence[float]) -> float:

@@ -148,6 +148,18 @@ def test_a_budget_is_what_a_duet_takes_with_building(duets, compare):
     assert only(compare.out).read_info().comparison.slices_s == 40
 
 
+def test_both_benches_are_built_several_times_unless_the_budget_is_too_small_for_that(duets, compare):
+    def benches(*words):
+        out = compare.out / "-".join(map(str, words))
+        assert compare(FORWARD, *SMC, *words, "--out", out) == 0
+        return only(out).read_info().comparison.benches
+
+    assert benches("--slices", "30s") == 8
+    assert benches("--slices", "30s", "--benches", 3) == 3
+    assert benches("--budget", "5m") == 8
+    assert benches("--budget", "60s") == 1
+
+
 def test_a_gate_judges_a_duet_too(duets, compare, capsys):
     duets.ratio = 0.9
     assert compare(FORWARD, *SMC, "--slices", "30s", "--fail-if-worse", "5", "--out", compare.out) == 8

@@ -36,6 +36,28 @@ def test_it_names_its_metric_and_kind_and_both_rates_with_the_band_of_the_time()
     assert "forwarded rate under overload, not the loss-free rate" in part.notes[-2]
 
 
+def on_benches(number, ratio):
+    return replace(stretch(constant(), ratio=ratio, length_s=5, seed=number, scatter=0.02), benches=number)
+
+
+def test_two_benches_of_one_file_that_differ_by_two_per_cent_are_no_difference_of_the_files():
+    ratios = (0.975, 0.968, 0.998, 1.006, 1.016, 1.011, 1.022, 0.997)  # eight times A with A on a real switch
+    _, part, metric = compared(*(on_benches(number, ratio) for number, ratio in enumerate(ratios, 1)))
+    assert metric.decision is Decision.NOT_FOUND
+    assert metric.low < 0.99 and metric.high > 1.01
+    assert "8 times two benches" in metric.method and part.duet.benches == 8
+    _, _, alone = compared(on_benches(1, ratios[0]))
+    assert alone.decision is Decision.LOWER, "what one standing pair says of itself"
+
+
+def test_an_interval_that_is_only_of_the_benches_that_stood_says_so():
+    _, part, _ = compared(on_benches(1, 0.98))
+    assert any("two that are built anew from one file differ" in note for note in part.notes)
+    _, part, metric = compared(*(on_benches(number, 0.98) for number in range(1, 9)))
+    assert metric.decision is Decision.LOWER
+    assert not any("built anew" in note for note in part.notes)
+
+
 def test_a_margin_is_judged_in_quads():
     _, _, metric = compared(stretch(constant(), length_s=10), margin=0.001)
     assert "quads would decide" in metric.sentence
