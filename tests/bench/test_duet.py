@@ -56,7 +56,7 @@ def only(out):
 
 
 def words(scenario, out, *more):
-    return ("compare", scenario, "--set-b", REWRITE, "--method", "duet", "--out", out, *more)
+    return ("compare", scenario, "--set-b", REWRITE, "--method", "duet", "--benches", 1, "--out", out, *more)
 
 
 def is_frozen(pid):
@@ -69,11 +69,12 @@ def is_frozen(pid):
 @pytest.mark.parametrize("datapath", ["dpdk", "af_packet"])
 def test_both_benches_stand_at_once_and_slices_are_kept_and_compared(nothing_left, rates, tmp_path, datapath):
     out = tmp_path / "runs"
-    done = run(*words(rates(datapath), out, "--slices", "2s"))
+    done = run(*words(rates(datapath), out, "--slices", "2s", "--benches", 2))
     assert done.returncode == 0, done.stderr
     folder = only(out)
     measured = [one for one in folder.read_stretches() if one.phase == MEASURED]
     assert {part.side for one in measured for part in one.slices} == {"A", "B"}
+    assert {one.benches for one in measured} == {1, 2}, "both were built anew"
     assert sum(part.received for one in measured for part in one.slices) > 0
     found = COMPARISON.decode((folder.path / "comparison.json").read_bytes(), "")
     assert found.kind is ComparisonKind.DUET
