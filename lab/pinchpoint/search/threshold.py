@@ -103,6 +103,7 @@ class _Run:
         self.trials: list[Trial] = []  # usable ones
         self._measure, self._now_s = measure, now_s
         self._traffic_s = 0.0  # of discarded trials too
+        self._offered_fps = 0.0  # in the last discarded trial; 0: there is none
         self._clock = _Clock(search.trial_duration_s)
 
     def until(self, end_s: float) -> str:
@@ -126,6 +127,7 @@ class _Run:
                 self._add(self._clock.at_s(trial, began_s), trial)
                 continue
             discarded[trial.validity.value] += 1
+            self._offered_fps = trial.offered_fps
             if discarded.total() > search.max_repeats and not self.trials:
                 return self._unusable(discarded, trial)
         return ""
@@ -160,8 +162,8 @@ class _Run:
     def _load_fps(self) -> float:
         """The load of which a trial now tells most about all goals; that of a floor test first."""
         top_fps, least_fps = self.reach.top_fps, self.search.min_load_fps
-        if not self.trials:
-            return top_fps
+        if not self.trials:  # a load that was not offered once will hardly be the next time
+            return max(least_fps, min(top_fps, self._offered_fps or top_fps))
         floors = (self._floor_load_fps(goal) for goal in self.goals)
         floor_fps = next((load_fps for load_fps in floors if load_fps is not None), None)
         if floor_fps is not None:

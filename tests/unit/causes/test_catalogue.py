@@ -12,7 +12,8 @@ from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 
 DOCS = Path(__file__).parents[3] / "docs" / "causes.md"
-MAKE = """python -c "from pinchpoint.causes.document import page; print(page(), end='')" > docs/causes.md"""
+MEASURED = "## Measured"
+MAKE = """python -c "from pinchpoint.causes.document import page; print(page())", above '## Measured'"""
 
 
 def fitting(cause):
@@ -52,7 +53,7 @@ def test_names_are_unique():
 
 
 def test_the_page_is_what_the_rows_say():
-    assert DOCS.read_text() == page(), MAKE
+    assert DOCS.read_text().partition(MEASURED)[0].rstrip() == page().rstrip(), MAKE
 
 
 def named(values, lost=None):
