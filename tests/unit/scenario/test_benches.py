@@ -161,12 +161,12 @@ mac = "02:00:00:00:00:09"
 
 
 def test_settings_left_out_are_the_switchs_own() -> None:
-    assert parse(FRAMES, "x.toml").dut.tuning == Tuning(None, None, None, None, None, None)
+    assert parse(FRAMES, "x.toml").dut.tuning == Tuning(None, None, None, None, None, None, None)
     lines = (
         "emc_insert_inv_prob = 0\nsmc = true\nflow_limit = 5\nmax_idle_ms = 9\nconntrack_limit = 7\nhw_offload = false"
     )
     tuning = parse(changed(FRAMES, "[dut]", f"[dut]\n{lines}"), "x.toml").dut.tuning
-    assert tuning == Tuning(0, True, 5, 9, 7, False)
+    assert tuning == Tuning(0, True, 5, 9, 7, False, None)
 
 
 def test_what_sockets_exchange_depends_on_the_measure() -> None:

@@ -234,7 +234,7 @@ def test_a_wrong_change_is_named(tmp_path: Path, changes: dict[str, object], pro
         ),
         (
             '[[sweep.point]]\nname = "a"\n[[sweep.point]]\nname = "b"\n"dut.datapath" = "x"\n',
-            'runs/x.toml:21: dut.datapath: expected "dpdk" or "af_xdp" or "af_packet" or "kernel", found "x" '
+            'runs/x.toml:21: dut.datapath: expected "dpdk" or "af_xdp" or "af_packet" or "kernel" or "tc", found "x" '
             '(at point = "b")',
         ),
         (

@@ -65,9 +65,7 @@ def _with_tc(software: float, entered: float, seen: Seen) -> float | None:
 
     A filter that ended between two readings took its frames along; hardware is believed only where it counted.
     """
-    if SOFTWARE not in seen:
-        return None
-    software += seen[SOFTWARE]
+    software += seen.get(SOFTWARE, 0.0)
     return software if software + seen.get(HARDWARE, 0.0) >= entered * (1 - MISSING) else None
 
 
