@@ -198,6 +198,10 @@ impl Told {
             [] => String::new(),
             some => format!("{}\n", direction_table(some, paint)),
         };
-        format!("{}\n{ways}{ports}\n{}\n", table.render(paint), self.ran.line())
+        format!(
+            "{}\n{ways}{ports}\n{}\n",
+            table.render(paint),
+            self.ran.line()
+        )
     }
 }

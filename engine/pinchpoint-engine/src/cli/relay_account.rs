@@ -57,29 +57,29 @@ impl Told {
 
 /// The directions as a table.
 pub(super) fn direction_table(directions: &[DirectionTold], paint: Paint) -> String {
-        let mut ways = Table::new(&[
-            "direction",
-            "received",
-            "sent",
-            "dropped",
-            "too long",
-            "waiting",
-            "held bursts",
-            "largest burst",
-        ]);
-        for way in directions {
-            let counts = [
-                way.received,
-                way.sent,
-                way.dropped,
-                way.too_long,
-                way.waiting,
-                way.held_bursts,
-                way.largest_burst,
-            ];
-            let name = format!("{} > {}", way.from, way.to);
-            ways.row([name].into_iter().chain(counts.map(grouped)));
-        }
+    let mut ways = Table::new(&[
+        "direction",
+        "received",
+        "sent",
+        "dropped",
+        "too long",
+        "waiting",
+        "held bursts",
+        "largest burst",
+    ]);
+    for way in directions {
+        let counts = [
+            way.received,
+            way.sent,
+            way.dropped,
+            way.too_long,
+            way.waiting,
+            way.held_bursts,
+            way.largest_burst,
+        ];
+        let name = format!("{} > {}", way.from, way.to);
+        ways.row([name].into_iter().chain(counts.map(grouped)));
+    }
     ways.render(paint)
 }
 
