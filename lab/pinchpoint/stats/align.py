@@ -18,6 +18,7 @@ CHANCE: Final = 0.001
 SHORTEST_S: Final = 0.001  # a reading shorter than this says nothing of a rate
 LEAST_STEPS: Final = 10  # that two series must share
 MOST_STEPS: Final = 2000  # of a series: what bounds the work, however long a recording is
+LARGEST: Final = 1e18  # seconds or frames that a recording can hold; differences of more overflow
 MOST_LAGS: Final = 400  # tried, half of them in either direction
 
 Floats = NDArray[np.float64]
@@ -68,7 +69,10 @@ def _in_order(spans: Iterable[Span]) -> list[Span]:
     kept = list[Span]()
     for span in sorted(spans, key=lambda one: one.end_s):
         begin_s = max(span.begin_s, kept[-1].end_s) if kept else span.begin_s
-        if all(map(math.isfinite, (begin_s, span.end_s, span.frames))) and span.end_s - begin_s >= SHORTEST_S:
+        is_possible = all(
+            abs(one) <= LARGEST for one in (begin_s, span.end_s, span.frames)
+        )  # false of what is no number
+        if is_possible and span.end_s - begin_s >= SHORTEST_S:
             kept.append(Span(begin_s, span.end_s, span.frames))
     return kept
 

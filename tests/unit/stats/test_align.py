@@ -4,7 +4,7 @@ import random
 import time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pinchpoint.stats.align import Span, align
@@ -76,6 +76,7 @@ Number = st.floats(allow_nan=True, allow_infinity=True)
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.builds(Span, Number, Number, Number), max_size=20))
+@example([Span(-1.7976931348623157e308, 9.9792015476736e291, 0.0)])
 def test_whatever_a_recording_says_the_work_is_bounded(spans):
     began_s = time.monotonic()
     align(spans, spans)
