@@ -419,6 +419,8 @@ words! {
         PortOpen,
         /// A link did not come up in time.
         LinkDown,
+        /// DPDK did not get its hugepages; the process opens no further port.
+        NoMemory,
         /// The engine failed; its ports are closed.
         Internal,
     }

@@ -121,6 +121,7 @@ fn open_error(failure: OpenError) -> ErrorReply {
         match failure.kind {
             OpenErrorKind::Port => ErrorCode::PortOpen,
             OpenErrorKind::Link => ErrorCode::LinkDown,
+            OpenErrorKind::Memory => ErrorCode::NoMemory,
         },
         failure.message,
         failure.hint.as_deref(),

@@ -7,6 +7,8 @@ pub enum OpenErrorKind {
     Port,
     /// The other end of its link did not appear in time.
     Link,
+    /// DPDK did not get the hugepages that it was to take.
+    Memory,
 }
 
 /// A port that could not be opened.
@@ -34,6 +36,14 @@ impl OpenError {
     pub fn link(message: impl Into<String>) -> Self {
         Self {
             kind: OpenErrorKind::Link,
+            ..Self::new(message)
+        }
+    }
+
+    /// An error of kind [`OpenErrorKind::Memory`], without a hint.
+    pub fn memory(message: impl Into<String>) -> Self {
+        Self {
+            kind: OpenErrorKind::Memory,
             ..Self::new(message)
         }
     }

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter;
 
-/// Flows of one port that are told apart; beyond, they are only known to be more.
+/// The most flows of one port that are counted; where there are more, only that is known.
 pub const MOST_FLOWS: usize = 1 << 20;
 /// Length of the periods by which bursts are judged.
 pub const SHORT_NS: u64 = 1_000_000;
@@ -179,7 +179,7 @@ impl Inspector {
     /// their number is even.
     pub fn new(longest: Vec<usize>, every: u64, forward: bool, now_ns: u64) -> Self {
         let ports = longest.len();
-        // Room for all that are told apart: growing would let the ring fill up.
+        // Allocated at full size: rehashing a table that grows takes long enough for the ring to fill up.
         let flows = || Flows {
             known: HashSet::with_capacity(MOST_FLOWS),
             reversed: Vec::with_capacity(MOST_FLOWS),

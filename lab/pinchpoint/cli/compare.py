@@ -22,7 +22,7 @@ from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.folder import RunFolder
 
-SLICES_S = 60.0  # of alternating slices: a difference of 2 % is found on a shared machine
+SLICES_S = 60.0  # of alternating slices: 7.5 s for each of the pairs of benches
 BUILDING_S = 10.0  # of a budget: both benches made, warmed up and removed
 CALIBRATING_S = 10.0
 SHORTEST_S = 5.0  # of slices, however small a budget

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -25,7 +25,7 @@ from pinchpoint.engine.parts import Latency
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.host.priority import session_preferred
-from pinchpoint.model.errors import EngineError, LinkDownError, PinchpointError, RequirementError
+from pinchpoint.model.errors import EngineError, LinkDownError, NoHugepagesError, PinchpointError, RequirementError
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -37,6 +37,12 @@ TX_BURST_IN_BURSTS = (
 )
 GRACE_S = 5.0  # after a request's own time, before the engine counts as hung
 _LOG_LINES = 12
+_SAID_IN_THE_LOG: Final[tuple[protocol.ErrorCode, ...]] = ("port_open", "no_memory")
+_KINDS: Final[Mapping[protocol.ErrorCode, type[EngineError]]] = {
+    "link_down": LinkDownError,
+    "no_memory": NoHugepagesError,
+}
+EXPLAIN_MEMORY = "--log-level=lib.eal:debug"  # only at this level does DPDK say why it did not get a page
 Progress = protocol.Sample | SocketsSample
 _Answer = TypeVar("_Answer")
 
@@ -71,7 +77,7 @@ class EngineProcess:
         self._environment = dict(environment or {})
         self._log_path = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._selector = selectors.DefaultSelector()
+        self._selector: selectors.BaseSelector | None = None
         self._buffer = bytearray()
         self._stopping = False
 
@@ -119,7 +125,9 @@ class EngineProcess:
             process.wait()
         if process.stdout:
             process.stdout.close()
-        self._selector.close()
+        if self._selector:
+            self._selector.close()
+        self._buffer.clear()
 
     def _start(self) -> None:
         log = self._log_path.open("ab") if self._log_path else None
@@ -142,6 +150,7 @@ class EngineProcess:
                 log.close()
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdout.fileno(), False)
+        self._selector = selectors.DefaultSelector()
         self._selector.register(self._process.stdout, selectors.EVENT_READ)
 
     def _send(self, message: protocol.FromLab) -> None:
@@ -182,12 +191,12 @@ class EngineProcess:
 
     def _refusal(self, error: protocol.Error) -> PinchpointError:
         """What an `error` of the engine is to the user."""
-        kind = LinkDownError if error.code == "link_down" else EngineError
+        kind = _KINDS.get(error.code, EngineError)
         return kind(f"engine: {error.message}{self._said(error.code)}", error.hint)
 
     def _said(self, code: protocol.ErrorCode) -> str:
         """The end of the engine's log where that, and only that, has the reason: a driver's own words."""
-        if code != "port_open" or self._log_path is None:
+        if code not in _SAID_IN_THE_LOG or self._log_path is None:
             return ""
         with suppress(OSError):
             lines = self._log_path.read_text(errors="replace").splitlines()[-_LOG_LINES:]
@@ -195,7 +204,7 @@ class EngineProcess:
         return ""
 
     def _read_line(self, deadline: float) -> bytes:
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None and self._process.stdout is not None and self._selector is not None
         while (end := self._buffer.find(b"\n")) < 0:
             if not self._selector.select(max(0.0, deadline - time.monotonic())):
                 raise EngineError(
@@ -239,10 +248,22 @@ class ProcessInstrument(EngineProcess):
         self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
 
     def open(self) -> Mapping[str, str]:
-        """Start the engine, say hello, open the ports and wait for their links."""
+        """Start the engine, say hello, open the ports and wait for their links.
+
+        On rare occasions DPDK fails to take hugepages that are free. A process can initialise DPDK only once, so a
+        second engine is started; its log has DPDK's reason should that one fail too.
+        """
+        try:
+            return self._open(self._request)
+        except NoHugepagesError:
+            self.close()
+            eal_args = (*self._request.eal_args, EXPLAIN_MEMORY)
+            return self._open(msgspec.structs.replace(self._request, eal_args=eal_args))
+
+    def _open(self, request: protocol.Open) -> Mapping[str, str]:
         hello = self.agree()
         self._require_backends(hello)
-        opened = self._ask(self._request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
+        opened = self._ask(request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
         facts = {"engine": hello.engine}
         facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
         facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}

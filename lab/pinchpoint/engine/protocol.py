@@ -12,7 +12,7 @@ PROTOCOL_VERSION = 5
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
-ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "internal"]
+ErrorCode = Literal["malformed", "protocol", "invalid", "state", "port_open", "link_down", "no_memory", "internal"]
 
 
 class Backend(Part, frozen=True):

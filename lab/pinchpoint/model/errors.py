@@ -58,6 +58,10 @@ class LinkDownError(EngineError):
     """A link of the engine did not come up within the time that it waits for one."""
 
 
+class NoHugepagesError(EngineError):
+    """DPDK did not get the hugepages that the engine was to take."""
+
+
 class DutError(PinchpointError):
     """The device under test died or stopped answering."""
 

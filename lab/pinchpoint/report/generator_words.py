@@ -94,7 +94,7 @@ def _evenness(one: Sent, wire: Wire) -> str:
 
 
 def _is_whole(one: Sent) -> bool:
-    """Whether every flow was told apart."""
+    """Whether every flow was counted."""
     return one.checked == one.frames and not one.missed and not one.flows_at_least
 
 

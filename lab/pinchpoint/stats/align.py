@@ -69,9 +69,8 @@ def _in_order(spans: Iterable[Span]) -> list[Span]:
     kept = list[Span]()
     for span in sorted(spans, key=lambda one: one.end_s):
         begin_s = max(span.begin_s, kept[-1].end_s) if kept else span.begin_s
-        is_possible = all(
-            abs(one) <= LARGEST for one in (begin_s, span.end_s, span.frames)
-        )  # false of what is no number
+        # A comparison with NaN is false, so NaN is not possible either.
+        is_possible = all(abs(one) <= LARGEST for one in (begin_s, span.end_s, span.frames))
         if is_possible and span.end_s - begin_s >= SHORTEST_S:
             kept.append(Span(begin_s, span.end_s, span.frames))
     return kept

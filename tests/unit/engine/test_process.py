@@ -13,11 +13,11 @@ from support import stream
 
 from pinchpoint.engine import process, protocol
 from pinchpoint.engine.instrument import Slices, TrialRequest
-from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
 from pinchpoint.host import priority
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import HIGHEST, preferred, session_nice
-from pinchpoint.model.errors import EngineError, RequirementError
+from pinchpoint.model.errors import EngineError, NoHugepagesError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
 
 GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
@@ -159,6 +159,41 @@ def test_a_port_that_cannot_be_opened_comes_with_the_drivers_own_words(tmp_path)
     with pytest.raises(EngineError, match=r"left: EPERM\n  \| vhost: not enough pages"):
         engine.open()
     engine.close()
+
+
+NO_MEMORY = json.dumps({"type": "error", "code": "no_memory", "message": "rte_eal_init: no memory", "hint": None})
+
+
+def no_memory(tmp_path, times):
+    """An engine that lacks memory in its first starts; each start adds what it was asked to open to a file."""
+    opens = tmp_path / "opens"
+    program = f"""import sys
+from pathlib import Path
+opens = Path({str(opens)!r})
+sys.stdin.readline()
+print({HELLO!r}, flush=True)
+with opens.open("a") as file: file.write(sys.stdin.readline())
+print({NO_MEMORY!r} if len(opens.read_text().splitlines()) <= {times} else {OPENED!r}, flush=True)
+sys.stdin.read()
+"""
+    return opens, instrument([sys.executable, "-c", program])
+
+
+def test_an_engine_that_did_not_get_free_hugepages_is_started_once_more_and_explains_itself(tmp_path):
+    opens, engine = no_memory(tmp_path, times=1)
+    facts = engine.open()
+    engine.close()
+    asked = [json.loads(line)["eal_args"] for line in opens.read_text().splitlines()]
+    assert asked == [[], [EXPLAIN_MEMORY]]
+    assert facts["backend dpdk"] == "DPDK 22.11.11"
+
+
+def test_an_engine_without_hugepages_is_not_started_a_third_time(tmp_path):
+    opens, engine = no_memory(tmp_path, times=9)
+    with pytest.raises(NoHugepagesError, match="no memory"):
+        engine.open()
+    engine.close()
+    assert len(opens.read_text().splitlines()) == 2
 
 
 def test_a_device_is_continued_if_the_engine_dies_while_it_is_stopped():

@@ -81,7 +81,7 @@ struct SeenTold {
     wrong_checksums: u64,
     not_ip: u64,
     flows: usize,
-    /// Whether there may be more flows than were told apart.
+    /// Whether there may be more flows than were counted.
     flows_at_least: bool,
     answered_flows: usize,
 }

@@ -52,7 +52,9 @@ const OPTIONS: &[(&str, &str)] = &[
 pub(super) fn refused(error: ErrorReply) -> Failure {
     let (status, message) = match error.code {
         ErrorCode::Invalid => (usage::EXIT_USAGE, by_option(&error.message)),
-        ErrorCode::PortOpen | ErrorCode::LinkDown => (usage::EXIT_MISSING, error.message),
+        ErrorCode::PortOpen | ErrorCode::LinkDown | ErrorCode::NoMemory => {
+            (usage::EXIT_MISSING, error.message)
+        }
         _ => (usage::EXIT_LOST, error.message),
     };
     Failure {

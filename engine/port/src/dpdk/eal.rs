@@ -2,6 +2,7 @@
 
 use super::{ffi, strerror};
 use crate::{OpenError, SessionSpec};
+use nix::errno::Errno;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::unistd::Pid;
 use std::ffi::{CString, c_char};
@@ -65,7 +66,11 @@ fn init_with(args: &[String]) -> Result<(), OpenError> {
     // Options are kept by reference for error messages, so they must not go.
     std::mem::forget(owned);
     if rc < 0 {
-        return Err(OpenError::new(format!(
+        let error = match Errno::from_raw(-rc) {
+            Errno::ENOMEM => OpenError::memory,
+            _ => OpenError::new,
+        };
+        return Err(error(format!(
             "rte_eal_init({}): {}",
             args[1..].join(" "),
             strerror(rc)

@@ -35,7 +35,8 @@ from pinchpoint.observe.sockets import Links
 
 RELAY, INSPECTOR = "relay", "inspector"
 INSPECTED_RING = 32_768  # frames: what comes while the inspector's core is away
-INSPECTED_OF_MANY = "29"  # one of so many frames is looked into where DPDK sends them; divides no 2^n - 1 below 2^28
+# One frame in so many is parsed where DPDK sends them. 29 divides no 2^n - 1 below 2^28: no power-of-two cycle escapes.
+INSPECTED_OF_MANY = "29"
 _WITHOUT = "--no-ceiling leaves the comparison with the ceiling out"
 VHOST_USER, VETH = "vhost-user", "veth"
 _RELAYED, _CARRIED = "host/relay/*/*/received", "host/relay/*/*/sent"
