@@ -18,15 +18,15 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from pinchpoint.engine import probed, protocol
-from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, SliceCounts, Slices, TrialRequest
+from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import EngineResult, Heard, Slices, TrialRequest
 from pinchpoint.engine.instrument import Step as LoadStep
-from pinchpoint.engine.parts import Latency
+from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.host.priority import session_preferred
 from pinchpoint.model.errors import EngineError, LinkDownError, NoHugepagesError, PinchpointError, RequirementError
-from pinchpoint.model.trial import Jump, LatencySummary, Loopback, Sample, StreamCounts, WorkerWitness
+from pinchpoint.model.trial import Sample
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 SAME_WHEEL = "install the lab and the engine from the same wheel"
@@ -379,123 +379,6 @@ def _to(heard: Heard) -> Callable[[Progress], None]:
             heard(Sample(sample.elapsed_s, sample.offered, sample.lost, gaps_s, gap_max_s, sample.received))
 
     return told
-
-
-def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
-    """The seam's message in the lab's own types; `workers` are those that the ports were opened with."""
-    probes, loopback = result.witness.cache_lines, result.witness.loopback
-    ports = {worker.core: worker.ports for worker in workers}
-    return EngineResult(
-        completed=result.status == "completed",
-        sent_duration_s=result.duration_s,
-        streams=tuple(_stream_counts(stream) for stream in result.streams),
-        ports=tuple(_port_counts(port) for port in result.ports),
-        workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
-        cache_line_before_ns=probed.mean_ns([probe.before_ns for probe in probes]),
-        cache_line_after_ns=probed.mean_ns([probe.after_ns for probe in probes]),
-        pacing=_pacing(result.pacing),
-        ipc=probed.ipc(probes),
-        probe_occupied_ns=probed.occupied_ns(probes),
-        reason=result.reason,
-        loopback=_loopback(loopback) if loopback else None,
-        slices=tuple(_slice_counts(one) for one in result.slices or ()),
-    )
-
-
-def _slice_counts(one: protocol.SliceResult) -> SliceCounts:
-    return SliceCounts(
-        group=one.group,
-        start_s=one.start_ns / 1e9,
-        length_s=one.length_ns / 1e9,
-        switch_s=None if one.switch_ns is None else one.switch_ns / 1e9,
-        offered=one.offered,
-        refused=one.refused,
-        received=one.received,
-        gap_s=one.gap_ns / 1e9,
-    )
-
-
-def _port_counts(port: protocol.PortResult) -> PortCounts:
-    silence = port.longest_silence
-    return PortCounts(
-        name=port.name,
-        sent=port.sent,
-        refused=port.refused,
-        received=port.received,
-        foreign=port.foreign,
-        late=port.late,
-        rx_missed=port.rx_missed,
-        stats=port.stats,
-        answered=port.answered,
-        longest_silence_s=silence.ns / 1e9 if silence else None,
-        longest_silence_at_s=silence.at_s if silence else None,
-    )
-
-
-def _pacing(pacing: protocol.Pacing) -> dict[str, float]:
-    latest = {} if pacing.latest_ns is None else {"latest_ns": float(pacing.latest_ns)}
-    return {"largest_burst": float(pacing.largest_burst), **latest}
-
-
-def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
-    return StreamCounts(
-        stream=stream.id,
-        tx_port=stream.tx_port,
-        rx_port=stream.rx_port,
-        intended=stream.intended,
-        offered=stream.offered,
-        refused=stream.refused,
-        shortfall=stream.shortfall,
-        sent=stream.sent,
-        received=stream.received,
-        lost=stream.lost,
-        duplicated=stream.duplicated,
-        reordered=stream.reordered,
-        corrupt=stream.corrupt,
-        latency=_distribution(stream.latency) if stream.latency else None,
-        late=stream.late,
-        reorder_distance_max=stream.reorder_distance_max,
-        largest_jump=Jump(stream.largest_jump.frames, stream.largest_jump.at_s) if stream.largest_jump else None,
-        last_loss_s=stream.last_loss_s,
-        jitter=_distribution(stream.jitter) if stream.jitter else None,
-    )
-
-
-def _distribution(latency: Latency) -> LatencySummary:
-    return LatencySummary(
-        count=latency.count,
-        min_ns=latency.min_ns,
-        mean_ns=latency.mean_ns,
-        p50_ns=latency.p50_ns,
-        p90_ns=latency.p90_ns,
-        p99_ns=latency.p99_ns,
-        p999_ns=latency.p999_ns,
-        p9999_ns=latency.p9999_ns,
-        max_ns=latency.max_ns,
-        curve=latency.curve,
-    )
-
-
-def _loopback(found: protocol.LoopbackResult) -> Loopback:
-    return Loopback(found.frames, found.min_ns, found.p50_ns, found.p99_ns, found.max_ns)
-
-
-def _worker(worker: protocol.WorkerResult, ports: tuple[str, ...]) -> WorkerWitness:
-    return WorkerWitness(
-        core=worker.core,
-        busy_share=worker.busy_share,
-        gap_threshold_ns=worker.gap_threshold_ns,
-        gaps=worker.gaps,
-        gap_total_ns=worker.gap_total_ns,
-        gap_max_ns=worker.gap_max_ns,
-        gap_max_at_s=worker.gap_max_at_s,
-        steal_s=worker.steal_s,
-        voluntary_switches=worker.voluntary_switches,
-        involuntary_switches=worker.involuntary_switches,
-        ports=ports,
-        gaps_longest=worker.gaps_longest,
-        frequency_hz=worker.frequency_hz,
-    )
 
 
 def backends() -> tuple[protocol.Backend, ...]:
