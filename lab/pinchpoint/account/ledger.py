@@ -37,7 +37,17 @@ def build(
         *(_hop(place, seen, ports) for place in graph.places),
         _engine_receive(engine, received),
     )
-    return Ledger(offered, received, hops, resets)
+    return Ledger(offered, received, hops, resets, _missing_copies(engine, hops))
+
+
+def _missing_copies(engine: EngineResult, hops: Sequence[Hop]) -> int:
+    """Frames that places gave out beyond what came in, less those that came back twice."""
+    made = sum(
+        max(0, hop.frames_out - hop.frames_in)
+        for hop in hops[1:-1]
+        if hop.frames_in is not None and hop.frames_out is not None
+    )
+    return max(0, made - sum(stream.duplicated or 0 for stream in engine.streams))
 
 
 def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequence[str] = ()) -> tuple[Hop, ...]:

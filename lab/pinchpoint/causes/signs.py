@@ -43,9 +43,12 @@ def of_device(hops: Sequence[Hop], threads: Sequence[PmdLoad], own: Mapping[Sign
 
 
 def _shares_of_loss(hops: Sequence[Hop], lost: int) -> dict[DropKind, float]:
+    """By kind of drop. Of frames that the device copies, more may be dropped than are lost: then of the dropped."""
+    drops = [drop for hop in hops for drop in hop.drops]
+    whole = max(lost, sum(drop.frames for drop in drops))
     shares = defaultdict[DropKind, float](float)
-    for drop in (drop for hop in hops for drop in hop.drops):
-        shares[drop.kind] += drop.frames / lost if lost > 0 else 0.0
+    for drop in drops:
+        shares[drop.kind] += drop.frames / whole if whole > 0 else 0.0
     return dict(shares)
 
 

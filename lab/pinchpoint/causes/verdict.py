@@ -7,15 +7,16 @@ frames are named by no counter, the verdict is refused, with the place where the
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.account import facts, unexplained
 from pinchpoint.account.workers import receivers
 from pinchpoint.causes import signs
+from pinchpoint.causes.apart import losing_apart, reason_of
 from pinchpoint.causes.likely import likely
 from pinchpoint.model import units
-from pinchpoint.model.causes import Suspicion
+from pinchpoint.model.causes import Signs, Suspicion
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
 
@@ -49,7 +50,31 @@ def verdict(
         return Verdict(Limit.UNEXPLAINED, "no valid trial lost frames: nothing to explain", (), (), ())
     found = _from_losses(losing, trials, ring)
     suspicions = likely(signs.of_trials(losing, ring, own, rate.lapse))
-    return replace(found, suspicions=suspicions, headline=_with_cause(found, suspicions))
+    found = replace(found, suspicions=suspicions, headline=_with_cause(found, suspicions))
+    return _with_others(found, rate, losing, trials, signs_of=lambda others: signs.of_trials(others, ring, own))
+
+
+def _with_others(
+    found: Verdict,
+    rate: Rate,
+    losing: Sequence[Trial],
+    trials: Sequence[Trial],
+    signs_of: Callable[[Sequence[Trial]], Signs],
+) -> Verdict:
+    """The same verdict with what else loses frames at higher loads, where one reason takes some at any load."""
+    leading = next(iter(_by_reason(losing)), None)
+    if rate.status is not RateStatus.LOSES_ALWAYS or leading is None:
+        return found
+    others = losing_apart(trials, reason_of(leading.drops[0]), rate.loss_ratio)
+    known = {one.cause for one in found.suspicions}
+    added = tuple(one for one in likely(signs_of(others)) if one.cause not in known) if others else ()
+    if not added:
+        return found
+    lost = units.frames(sum(trial.lost for trial in others))
+    least = units.fps(min(trial.load_fps for trial in others))
+    line = f"apart from these, frames are lost from {least} on: {lost} in {units.counted(len(others), 'trial')}"
+    evidence = (*found.evidence, line, *_named(_by_reason(others)), *_load_evidence(others))
+    return replace(found, suspicions=(*found.suspicions, *added), evidence=evidence)
 
 
 def _with_cause(found: Verdict, suspicions: Sequence[Suspicion]) -> str:
@@ -162,7 +187,7 @@ def _by_reason(trials: Sequence[Trial]) -> list[_Group]:
     by_reason: dict[tuple[str, str], list[Drop]] = {}
     for drop in sorted(by_name.values(), key=lambda drop: -drop.frames):
         if drop.frames:
-            by_reason.setdefault((drop.reason or drop.name, drop.limits), []).append(drop)
+            by_reason.setdefault((reason_of(drop), drop.limits), []).append(drop)
     groups = [_Group(limits, tuple(drops)) for (_, limits), drops in by_reason.items()]
     return sorted(groups, key=lambda group: -group.frames)
 
@@ -192,16 +217,17 @@ def _from_losses(losing: Sequence[Trial], trials: Sequence[Trial], ring: int) ->
             f"{unexplained.place(losing)}"
         )
         return Verdict(Limit.UNEXPLAINED, headline, evidence, ruled_out, ids)
-    if groups[0].frames < MAJORITY * lost:
-        return Verdict(Limit.NAMED_DROP, f"several at once: {_shares(groups, lost)}", evidence, ruled_out, ids)
+    whole = max(lost, named)  # of frames that the device copies, more may be dropped than are lost
+    if groups[0].frames < MAJORITY * whole:
+        return Verdict(Limit.NAMED_DROP, f"several at once: {_shares(groups, whole)}", evidence, ruled_out, ids)
     limit, headline = _name_limit(groups[0], losing)
     if limit is Limit.NAMED_DROP and groups[0].limits == "dut":
         evidence = (*evidence, _pause(losing, ring))
     return Verdict(limit, headline, evidence, ruled_out, ids)
 
 
-def _shares(groups: Sequence[_Group], lost: int) -> str:
-    return ", ".join(f"{units.share(group.frames / lost)} {group.words()}" for group in groups[:3])
+def _shares(groups: Sequence[_Group], frames: int) -> str:
+    return ", ".join(f"{units.share(group.frames / frames)} {group.words()}" for group in groups[:3])
 
 
 def _pause(losing: Sequence[Trial], ring: int) -> str:

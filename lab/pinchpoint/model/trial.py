@@ -62,6 +62,8 @@ class Ledger:
     hops: tuple[Hop, ...]
     resets: tuple[str, ...] = ()
     """Counters read for the account that went back meanwhile: what they counted in the trial is not known."""
+    copies: int = 0
+    """Copies of frames that the device made and that did not come back: as many drops may have cost no frame."""
 
     @property
     def dropped(self) -> int:
@@ -70,8 +72,9 @@ class Ledger:
 
     @property
     def unexplained(self) -> int:
-        """Frames that no counter accounts for; negative if counters saw more than was sent."""
-        return self.offered - self.received - self.dropped
+        """Frames that no counter accounts for; negative if counters saw more than was sent and copied."""
+        missing = self.offered - self.received - self.dropped
+        return missing if missing >= 0 else min(0, missing + self.copies)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,32 @@ def test_frames_that_the_engine_had_no_buffer_for_are_the_engines():
     assert drops(500) == {"engine out of buffers for left": (10, "engine")}
 
 
+def copied(received, duplicated, policed):
+    """1,000 frames that leave twice; the policer behind drops some copies."""
+    seen = {
+        "ovs/port/left/rx_pkts": 1000,
+        "ovs/port/left/rx_drop": 0,
+        "ovs/pmd/core1/packets_received": 1000,
+        "ovs/port/right/tx_pkts": 2000 - policed,
+        "ovs/port/right/tx_drop": policed,
+        "ovs/port/right/ovs_tx_qos_drops": policed,
+    }
+    counts = replace(stream_counts(offered=1000, received=received), duplicated=duplicated)
+    ends = [port("left", sent=1000), port("right", received=received + duplicated)]
+    return ledger.build(engine_result([counts], ends), seen, PORTS, graph(Datapath.DPDK, nics=False))
+
+
+def test_drops_of_copies_cost_no_more_frames_than_there_were_copies():
+    # 300 frames lose both copies, 200 lose one: 800 drops for 300 frames and 500 copies.
+    account = copied(received=700, duplicated=500, policed=800)
+    assert (account.dropped, account.copies, account.unexplained) == (800, 500, 0)
+    assert copied(received=700, duplicated=500, policed=1200).unexplained < 0, "more drops than frames and copies"
+
+
+def test_frames_lost_without_a_name_stay_unexplained_where_the_device_copies():
+    assert copied(received=700, duplicated=700, policed=0).unexplained == 300
+
+
 def test_frames_that_were_not_countable_on_arrival_are_unexplained():
     uncounted = replace(stream_counts(offered=100, received=100), rx_port=None, received=None, lost=None)
     account = ledger.build(engine_result(streams=[uncounted]), {}, PORTS, graph(Datapath.DPDK, nics=False))

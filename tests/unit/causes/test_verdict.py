@@ -5,6 +5,7 @@ from dataclasses import replace
 from trials import pmd, stream_counts, trial, worker
 
 from pinchpoint.causes import verdict as diagnosis
+from pinchpoint.model.hops import DropKind
 from pinchpoint.model.result import Limit, Rate, RateStatus
 from pinchpoint.model.trial import Drop, Hop, TrialValidity
 
@@ -221,6 +222,44 @@ def test_frames_that_the_rules_drop_are_no_pauses():
     found = verdict(FOUND, [losing("drop action of pipeline", "rules", pmds=[pmd(0.6)])])
     assert found.limit is Limit.NAMED_DROP
     assert not any("pause" in line for line in found.evidence)
+
+
+ALWAYS = Rate(0.0, RateStatus.LOSES_ALWAYS, None, None, 1.0, 21.0, "")
+
+
+def of_a_rule(load, others=0, number=1, **options):
+    """A trial in which a rule drops a quarter of the frames, and the receive ring some."""
+    by_rule = Drop("drop rule", load // 4, "a counter", "rules", "drop rule", "", DropKind.RULE)
+    by_ring = Drop(RECEIVE_RING, others, "another", "dut", RECEIVE_RING, "left", DropKind.RECEIVE_RING)
+    drops = (by_rule, by_ring) if others else (by_rule,)
+    counts = stream_counts(offered=load, received=load - load // 4 - others)
+    return trial(float(load), hops=[Hop("h", None, None, drops)], counts=counts, number=number, **options)
+
+
+def test_a_second_cause_is_named_where_a_rule_drops_frames_at_any_load():
+    waiting = {"pmds": [pmd(0.99)], "run_delay_ns": 400_000_000}
+    low = [of_a_rule(load, pmds=[pmd(0.3)]) for load in (100, 200, 500)]
+    found = verdict(ALWAYS, [*low, of_a_rule(1000, others=300, **waiting), of_a_rule(2000, others=900, **waiting)])
+    assert [one.cause for one in found.suspicions] == ["rule-drop", "preempted"]
+    assert "drop rule" in found.headline
+    assert "apart from these, frames are lost from 1.00 kpps on: 300 in 1 trial" in found.evidence
+
+
+def test_a_stray_loss_beside_a_rule_that_drops_accuses_nobody():
+    stray = of_a_rule(200, others=5, pmds=[pmd(0.3)], run_delay_ns=400_000_000)
+    low = [of_a_rule(load, pmds=[pmd(0.3)]) for load in (100, 200, 200, 500, 1000)]
+    found = verdict(ALWAYS, [*low, stray])
+    assert [one.cause for one in found.suspicions] == ["rule-drop"]
+    assert not any("apart from" in line for line in found.evidence)
+
+
+def test_drops_of_copies_are_shares_of_what_was_dropped():
+    hop = Hop("out", 2000, 1000, (Drop("policer", 600, "a", "rules"), Drop("ring", 400, "b", "dut")))
+    twice = trial(1000.0, hops=[hop], counts=stream_counts(offered=1000, received=750))
+    twice = replace(twice, ledger=replace(twice.ledger, copies=1000))
+    found = verdict(replace(FOUND, lower_fps=500.0), [twice])
+    assert (twice.ledger.unexplained, found.limit) == (0, Limit.NAMED_DROP)
+    assert found.headline.startswith("policer")
 
 
 def test_the_host_is_ruled_out_only_as_far_as_the_kernel_saw_the_switchs_threads():
