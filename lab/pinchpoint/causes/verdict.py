@@ -13,10 +13,11 @@ from dataclasses import dataclass, replace
 from pinchpoint.account import facts, unexplained
 from pinchpoint.account.workers import receivers
 from pinchpoint.causes import signs
-from pinchpoint.causes.apart import losing_apart, reason_of
+from pinchpoint.causes.apart import losing_apart
 from pinchpoint.causes.likely import likely
 from pinchpoint.model import units
 from pinchpoint.model.causes import Signs, Suspicion
+from pinchpoint.model.hops import DropKind
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
 
@@ -61,11 +62,11 @@ def _with_others(
     trials: Sequence[Trial],
     signs_of: Callable[[Sequence[Trial]], Signs],
 ) -> Verdict:
-    """The same verdict with what else loses frames at higher loads, where one reason takes some at any load."""
+    """The same verdict with what else loses frames at higher loads, where drops of one kind take some at any load."""
     leading = next(iter(_by_reason(losing)), None)
-    if rate.status is not RateStatus.LOSES_ALWAYS or leading is None:
+    if rate.status is not RateStatus.LOSES_ALWAYS or leading is None or leading.kind is DropKind.OTHER:
         return found
-    others = losing_apart(trials, reason_of(leading.drops[0]), rate.loss_ratio)
+    others = losing_apart(trials, leading.kind, rate.loss_ratio)
     known = {one.cause for one in found.suspicions}
     added = tuple(one for one in likely(signs_of(others)) if one.cause not in known) if others else ()
     if not added:
@@ -165,6 +166,11 @@ class _Group:
         return sum(drop.frames for drop in self.drops)
 
     @property
+    def kind(self) -> DropKind:
+        """Of the place at which most were lost."""
+        return self.drops[0].kind
+
+    @property
     def port(self) -> str:
         """The port at which most were lost; empty if they were lost at none."""
         return self.drops[0].port
@@ -187,7 +193,7 @@ def _by_reason(trials: Sequence[Trial]) -> list[_Group]:
     by_reason: dict[tuple[str, str], list[Drop]] = {}
     for drop in sorted(by_name.values(), key=lambda drop: -drop.frames):
         if drop.frames:
-            by_reason.setdefault((reason_of(drop), drop.limits), []).append(drop)
+            by_reason.setdefault((drop.reason or drop.name, drop.limits), []).append(drop)
     groups = [_Group(limits, tuple(drops)) for (_, limits), drops in by_reason.items()]
     return sorted(groups, key=lambda group: -group.frames)
 
