@@ -10,6 +10,7 @@ from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
+from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.scenario import parse as parse_scenario
 
@@ -115,3 +116,15 @@ def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
 def test_a_damaged_account_is_an_error_that_shows_it(line):
     with pytest.raises(DutError, match="account cannot be read"):
         parse(line)
+
+
+def test_software_is_judged_by_the_frames_that_reached_it_however_many_the_ring_lost():
+    signs = registry.device("reference").signs
+    flooded = {
+        "reference/offloaded": 1.0,
+        "reference/port/left/received": 1_000_000.0,
+        "reference/port/left/queued": 80_000.0,
+        "reference/port/left/software_frames": 80_000.0,
+    }
+    assert signs(flooded) == {Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}
+    assert signs({"reference/port/left/queued": 0.0}) == {}

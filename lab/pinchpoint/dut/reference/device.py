@@ -181,12 +181,12 @@ class ReferenceDevice(Defaults):
         return (PmdLoad("reference device", None, sum(received)),) if received else ()
 
     def signs(self, seen: Seen) -> Mapping[Sign, float]:
-        """What it claims of its offload, and what software handled."""
+        """What it claims of its offload, and what software handled of the frames that its ring could hold."""
         counts = [
             (name.rpartition("/")[2], frames) for name, frames in seen.items() if name.startswith("reference/port/")
         ]
-        software, received = (sum(n for name, n in counts if name == one) for one in ("software_frames", "received"))
-        found = {Sign.SOFTWARE: software / received} if received else {}
+        software, handled = (sum(n for name, n in counts if name == one) for one in ("software_frames", "queued"))
+        found = {Sign.SOFTWARE: software / handled} if handled else {}
         return found | ({Sign.CLAIMED: seen["reference/offloaded"]} if "reference/offloaded" in seen else {})
 
     def experiments(self, scenario: Scenario) -> Mapping[Experiment, Scenario]:
