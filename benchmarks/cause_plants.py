@@ -23,18 +23,18 @@ MASKS = "\n".join(
     f"priority={100 + length},ip,in_port={{left}},nw_dst=48.{octet}.0.0/{length},actions=output:{{right}}"
     for length, octet in PREFIXES.items()
 )
-DROP_SOME = f"priority=2,udp,in_port={{left}},tp_dst=12,nw_dst=48.0.0.0/15,actions=drop\npriority=1,{FORWARD}"
+DROP_SOME = f"priority=2,udp,in_port={{left}},tp_dst=12,nw_dst=48.0.0.2/31,actions=drop\npriority=1,{FORWARD}"
 DROP_AND_MANY = f"priority=2,udp,in_port={{left}},nw_dst=48.0.0.0/18,actions=drop\npriority=1,{BY_ADDRESS}"
 TWICE = "in_port={left},actions=output:{right},output:{right}"
 DROP = ("rule-drop",)
-EIGHT = 'ipv4_dst = "48.0.0.1-48.7.255.255"\nudp_dst = 12\nflows = 8\norder = ["ipv4_dst"]'
+EIGHT = 'ipv4_dst = "48.0.0.1-48.0.0.8"\nudp_dst = 12\nflows = 8\norder = ["ipv4_dst"]'
 FEW = 'ipv4_dst = "48.0.0.1-48.0.0.255"\nflows = 255'
 DROPS = """
 table ip filter {
   counter drop_some { }
   chain forward {
     type filter hook forward priority filter; policy accept;
-    ip daddr 48.0.0.0/15 counter name "drop_some" drop
+    ip daddr 48.0.0.2/31 counter name "drop_some" drop
   }
 }
 """
