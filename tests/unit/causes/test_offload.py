@@ -51,10 +51,3 @@ def test_threads_or_lookups_tell_what_software_saw():
     assert kernel[Sign.SOFTWARE] == 1.0
     assert Sign.CLAIMED not in signs({"ovs/port/nic/rx_pkts": 1000})
     assert Sign.SOFTWARE not in signs(flows(1, 0))
-
-
-def test_the_reference_device_counts_what_its_software_did():
-    found = device("reference").signs(
-        {"reference/offloaded": 1.0, "reference/port/left/received": 10, "reference/port/left/software_frames": 10}
-    )
-    assert found == {Sign.CLAIMED: 1.0, Sign.SOFTWARE: 1.0}
