@@ -7,9 +7,11 @@
 // Targets exist to panic; what about is their documentation.
 #![allow(clippy::missing_panics_doc)]
 
+mod connections;
 mod receive;
 mod text;
 
+pub use connections::connections;
 pub use receive::{account, frame};
 pub use text::{pcap, protocol, trex};
 
@@ -23,10 +25,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 5] = [
+pub const TARGETS: [Target; 6] = [
     Target {
         name: "account",
         run: account,
+    },
+    Target {
+        name: "connections",
+        run: connections,
     },
     Target {
         name: "frame",

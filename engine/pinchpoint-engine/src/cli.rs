@@ -6,7 +6,8 @@
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
 //! * `standing`: the commands that are no clients, with `standing_args` and
-//!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`;
+//!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`,
+//!   `connect`, `serve`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
 
@@ -14,6 +15,9 @@ mod account;
 pub mod args;
 mod backends;
 mod client;
+mod connect;
+mod connect_account;
+mod connect_args;
 mod flows;
 mod forward;
 mod forward_args;
@@ -111,6 +115,8 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Rr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Crr(args) => sockets::run(&args.work(), &args.output, &mut out),
         Command::Stream(args) => sockets::run(&args.work(), &args.output, &mut out),
+        Command::Connect(args) => connect::connect(&args, &mut out),
+        Command::Serve(args) => connect::serve(&args, &mut out),
         Command::Relay(args) => relay::run(&args, &mut out),
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Reflect(args) => reflect::run(&args, &mut out),

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | [`streams`] | sends streams and accounts for what comes back |
 //! | [`relay`] | ports joined in pairs, nothing touched |
+//! | [`connections`] | opens TCP connections and answers them, and accounts for each |
 //! | [`inspector`] | says what arrives: rate, bursts, sizes, flows, checksums |
 //! | [`reflector`] | sends frames back with source and destination swapped |
 //! | [`reference`] | a forwarder whose rate, ring, losses and pauses are known |
 //! | [`watched`] | what all but the first report of their loop and their ports |
 
+pub mod connections;
 pub mod inspector;
 pub mod reference;
 pub mod reflector;

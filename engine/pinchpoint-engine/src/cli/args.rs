@@ -1,5 +1,6 @@
 //! The command line, and its help.
 
+use super::connect_args::{ConnectArgs, ServeArgs};
 use super::forward_args::ForwardArgs;
 use super::inspect::InspectArgs;
 use super::numbers::{self, Pace};
@@ -32,6 +33,9 @@ Examples:
     pinchpoint-engine listen af_packet:veth1@ns2
   Transactions a second through the kernel, from one namespace to another:
     pinchpoint-engine rr --client ns1 --server ns2 --address 10.0.0.2 --repeats 5
+  New connections through a balancer, 20,000 a second; see connect --help:
+    pinchpoint-engine connect af_packet:veth1@ns1 af_packet:veth2@ns2 --to 10.0.0.100:80 \\
+        --backend 10.1.0.1:80 --rate 20k
   The engine alone, without a device:
     pinchpoint-engine send --from mem:pair --to mem:pair --rate max --time 1s
 
@@ -71,6 +75,10 @@ pub enum Command {
     Crr(Box<CrrArgs>),
     /// Measure throughput from a client to a server over kernel sockets
     Stream(Box<StreamArgs>),
+    /// Open TCP connections over frames, and account for each
+    Connect(Box<ConnectArgs>),
+    /// Answer TCP connections over frames, as any number of backends
+    Serve(Box<ServeArgs>),
     /// Join ports in pairs: what arrives at one leaves through the other
     Relay(Box<RelayArgs>),
     /// Say what arrives: rate, bursts, sizes, flows and checksums

@@ -1,5 +1,6 @@
 //! The command form, run as a user runs it, with ports in memory.
 
+mod connections;
 mod ends;
 mod files;
 mod forward;

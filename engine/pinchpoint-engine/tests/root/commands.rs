@@ -100,3 +100,44 @@ fn a_relay_joins_two_links_for_frames_of_every_size_and_for_tcp() {
     }
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+#[test]
+#[ignore = "needs root"]
+fn connections_cross_a_link_between_namespaces() {
+    let veth = Veth::new();
+    let [client, server] = [&veth.left, &veth.right].map(|ns| format!("af_packet:end@{ns}"));
+    let path = ["connect", &client, &server, "--to", "10.0.0.100:80"];
+    let load = [
+        "--rate",
+        "1k",
+        "--count",
+        "500",
+        "--timeout",
+        "60s",
+        "--requests",
+        "2",
+    ];
+    let ends = [
+        "--clients",
+        "10.0.1.1-10.0.1.9",
+        "--backend",
+        "10.0.0.100:80",
+    ];
+    let output = Command::new(env!("CARGO_BIN_EXE_pinchpoint-engine"))
+        .args([&path[..], &load, &ends, &["--json"]].concat())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let told: Value = serde_json::from_str(text.strip_prefix("ready\n").unwrap()).unwrap();
+    let client = &told["client"];
+    let opened = client["opened"].as_u64().unwrap();
+    assert!(opened > 0, "{told}");
+    assert_eq!(client["completed"], opened, "{told}");
+    assert_eq!(
+        told["server"]["backends"][0]["requests"],
+        2 * opened,
+        "{told}"
+    );
+}

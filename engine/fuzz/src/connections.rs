@@ -1,0 +1,159 @@
+//! The target of what arrives at the ends of connections.
+
+use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_workload::connections::client::{Client, Schedule};
+use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};
+use pinchpoint_workload::connections::segment::{Incoming, Outgoing};
+use pinchpoint_workload::connections::server::Server;
+use pinchpoint_workload::connections::timers::Retry;
+use std::collections::VecDeque;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+const OPENED: u64 = 20;
+const TIMEOUT_NS: u64 = 1_000_000;
+const STEP_NS: u64 = 10_000;
+const ANSWER_LEN: u32 = 40;
+
+/// Both ends, and the segments between them, with where they go.
+struct Ends {
+    client: Client,
+    server: Server,
+    flying: VecDeque<(Outgoing, bool)>,
+    now_ns: u64,
+}
+
+/// The input is what happens to segments between a client and its server. Every
+/// connection ends exactly once, and within its time.
+///
+/// | first byte modulo 4 | then |
+/// |---|---|
+/// | 0 | to whom, length, that many bytes: a frame arrives |
+/// | 1 | the oldest segment arrives |
+/// | 2 | flags, sequence number (2), acknowledgment (2): the oldest arrives with these added |
+/// | 3 | steps: time passes |
+pub fn connections(input: &[u8]) {
+    let mut ends = Ends::new(input.len());
+    let mut rest = input;
+    while let Some((&kind, after)) = rest.split_first() {
+        let Some(after) = ends.happens(kind % 4, after) else {
+            break;
+        };
+        rest = after;
+        ends.check();
+    }
+    // All are due within the first millisecond, and each ends within its time.
+    for _ in 0..4 * TIMEOUT_NS / STEP_NS {
+        ends.pass(1);
+    }
+    ends.check();
+    assert!(ends.client.is_done(), "{:?}", ends.client.counts());
+    assert_eq!(ends.client.counts().unfinished, 0);
+}
+
+impl Ends {
+    fn new(seed: usize) -> Self {
+        let service = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 100), 80);
+        let plan = Plan {
+            clients: Ipv4Addr::new(16, 0, 0, 1),
+            client_count: 1,
+            ports: 1025,
+            port_count: 8,
+            service,
+            mix: Mix::new([0, 0, 1, 3]).expect("weights"),
+            requests: Requests { count: 2, len: 24 },
+            key: seed as u64,
+        };
+        let schedule = Schedule {
+            rate: 1e5,
+            count: OPENED,
+            timeout_ns: TIMEOUT_NS,
+            hold_ns: 0,
+            retry: Retry {
+                after_ns: 200_000,
+                times: 2,
+            },
+        };
+        let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+        Self {
+            client: Client::new(plan, schedule, macs, 0),
+            server: Server::new(&[service], macs.1, ANSWER_LEN, 3),
+            flying: VecDeque::new(),
+            now_ns: 0,
+        }
+    }
+
+    /// One event; the rest of the input, or none at its end.
+    fn happens<'a>(&mut self, kind: u8, input: &'a [u8]) -> Option<&'a [u8]> {
+        match kind {
+            0 => {
+                let ([to, len], after) = input.split_first_chunk()?;
+                let (frame, after) = after.split_at(usize::from(*len).min(after.len()));
+                self.arrive(frame, to % 2 == 0);
+                Some(after)
+            }
+            1 => {
+                if let Some((segment, to_server)) = self.flying.pop_front() {
+                    self.arrive(&written(&segment), to_server);
+                }
+                Some(input)
+            }
+            2 => {
+                let ([flags, s0, s1, a0, a1], after) = input.split_first_chunk()?;
+                if let Some((mut segment, to_server)) = self.flying.pop_front() {
+                    segment.flags ^= u16::from(*flags);
+                    segment.seq = segment
+                        .seq
+                        .wrapping_add(u16::from_be_bytes([*s0, *s1]).into());
+                    segment.ack = segment
+                        .ack
+                        .wrapping_add(u16::from_be_bytes([*a0, *a1]).into());
+                    self.arrive(&written(&segment), to_server);
+                }
+                Some(after)
+            }
+            _ => {
+                let (&steps, after) = input.split_first()?;
+                self.pass(u64::from(steps));
+                Some(after)
+            }
+        }
+    }
+
+    fn pass(&mut self, steps: u64) {
+        self.now_ns += steps * STEP_NS;
+        let due = self.client.due(self.now_ns);
+        let mut sent: Vec<_> = (0..due).map(|ahead| self.client.syn(ahead)).collect();
+        self.client.opened(due);
+        self.client.timed(self.now_ns, OPENED as usize, &mut sent);
+        self.flying
+            .extend(sent.into_iter().map(|segment| (segment, true)));
+    }
+
+    fn arrive(&mut self, frame: &[u8], to_server: bool) {
+        let Ok(segment) = Incoming::read(frame) else {
+            return;
+        };
+        let reply = if to_server {
+            self.server.react(&segment)
+        } else {
+            self.client.react(&segment, self.now_ns)
+        };
+        if let Some(reply) = reply {
+            self.flying.push_back((reply, !to_server));
+        }
+    }
+
+    fn check(&self) {
+        let counts = self.client.counts();
+        let ended = counts.completed + counts.refused + counts.reset + counts.timed_out();
+        assert_eq!(counts.opened, ended + counts.unfinished, "{counts:?}");
+        assert!(counts.opened + counts.shortfall <= OPENED, "{counts:?}");
+        assert!(counts.answered <= counts.established && counts.established <= counts.opened);
+    }
+}
+
+fn written(segment: &Outgoing) -> Vec<u8> {
+    let mut frame = vec![0; segment.frame_len()];
+    segment.write(&mut frame);
+    frame
+}

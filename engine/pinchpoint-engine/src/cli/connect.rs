@@ -1,0 +1,97 @@
+//! `connect` and `serve`: TCP connections over frames.
+
+use super::connect_account::Told;
+use super::connect_args::{ConnectArgs, ServeArgs, ServerArgs};
+use super::standing_args::{StandingArgs, idle_word};
+use super::table::Paint;
+use super::{Failure, print, print_json, standing};
+use pinchpoint_port::Port;
+use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_worker::WorkerPort;
+use pinchpoint_workload::connections::plan::mix;
+use pinchpoint_workload::connections::server::Server;
+use pinchpoint_workload::connections::work::{ClientEnd, Connections};
+use std::fs::File;
+use std::io::IsTerminal;
+
+/// A reply that does not fit is lost, as in a device: nothing waits for it.
+const PATIENCE_NS: u64 = 0;
+/// A port without an address of its own has this (locally administered).
+const CLIENT_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x01]);
+const SERVER_MAC: Mac = Mac([0x02, 0, 0, 0, 0, 0x02]);
+
+/// Runs `connect`; returns the exit status.
+///
+/// # Errors
+/// What is wrong with the command line, or which port could not be opened.
+pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure> {
+    let (plan, schedule) = (args.plan()?, args.schedule()?);
+    let has_servers = args.standing.ports.len() > 1;
+    if has_servers == args.servers.backend.is_empty() {
+        return Err(Failure::usage(if has_servers {
+            "a second port needs servers: add --backend IP:PORT"
+        } else {
+            "--backend needs a second port, at which it answers"
+        }));
+    }
+    let (mac, next_hop) = (args.mac, args.first_hop());
+    let servers = servers(&args.servers)?;
+    let make = move |ports: &[WorkerPort], now_ns: u64| {
+        let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
+        let client = ClientEnd::new(plan, schedule, own, next_hop);
+        let servers = servers.and_then(|make| ports.get(1).map(make));
+        Connections::new(Some(client), servers, ports.len(), now_ns)
+    };
+    run(&args.standing, make, out)
+}
+
+/// Runs `serve`; returns the exit status.
+///
+/// # Errors
+/// What is wrong with the command line, or which port could not be opened.
+pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
+    let servers = servers(&args.servers)?
+        .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
+    let make = move |ports: &[WorkerPort], now_ns: u64| {
+        Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
+    };
+    run(&args.standing, make, out)
+}
+
+fn run(
+    args: &StandingArgs,
+    make: impl FnOnce(&[WorkerPort], u64) -> Connections + Send + 'static,
+    out: &mut File,
+) -> Result<u8, Failure> {
+    standing::run(args, PATIENCE_NS, out, make, |account, core, out| {
+        let told = Told::new(account, core, idle_word(args.idle));
+        if args.json {
+            print_json(out, &told);
+        } else {
+            print(out, &told.tables(Paint::of(out.is_terminal())));
+        }
+    })
+}
+
+/// What makes the servers and their Ethernet address of the first port that has them;
+/// none if there are none.
+fn servers(
+    args: &ServerArgs,
+) -> Result<Option<impl Fn(&WorkerPort) -> (Server, Mac) + use<>>, Failure> {
+    let backends = args.backend.clone();
+    if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
+        let message = format!(
+            "--backend {}: there are two; expected each once",
+            backends[twice]
+        );
+        return Err(Failure::usage(message));
+    }
+    let (answer_len, mac) = (args.answer_size, args.server_mac);
+    let make = move |port: &WorkerPort| {
+        let own = mac.or_else(|| port.port.mac()).unwrap_or(SERVER_MAC);
+        // Sequence numbers shall differ from one start to the next, not be secret.
+        let key = mix(u64::from(std::process::id()));
+        (Server::new(&backends, own, answer_len, key), own)
+    };
+    Ok((!args.backend.is_empty()).then_some(make))
+}

@@ -1,0 +1,420 @@
+//! What `connect` and `serve` print.
+
+use super::numbers::{duration, grouped};
+use super::standing_account::{PortTold, Ran, port_table};
+use super::table::{Paint, Table};
+use pinchpoint_traffic::latency::LatencyRecorder;
+use pinchpoint_workload::connections::client::Client;
+use pinchpoint_workload::connections::counts::Counts;
+use pinchpoint_workload::connections::server::{Server, Sources};
+use pinchpoint_workload::connections::work::{Account, Others};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+
+/// Addresses that are listed; the rest are summed up.
+const MOST_LISTED: usize = 256;
+/// Addresses in a table.
+const MOST_SHOWN: usize = 8;
+
+/// The account on the wire; `type` is `connections`.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename = "connections")]
+pub(super) struct Told {
+    #[serde(flatten)]
+    ran: Ran,
+    ports: Vec<PortTold>,
+    /// Null for `serve`, and as long as the next hop has not answered.
+    client: Option<ClientTold>,
+    server: Option<ServerTold>,
+    others: Vec<OthersTold>,
+}
+
+#[derive(Debug, Serialize)]
+struct ClientTold {
+    opened: u64,
+    shortfall: u64,
+    established: u64,
+    answered: u64,
+    completed: u64,
+    refused: u64,
+    reset: u64,
+    timed_out_connecting: u64,
+    timed_out_answering: u64,
+    timed_out_closing: u64,
+    unfinished: u64,
+    most_open: u64,
+    retransmitted: u64,
+    duplicated: u64,
+    early: u64,
+    late: u64,
+    foreign: u64,
+    wrong_payload: u64,
+    wrong_backend: u64,
+    toa_right: u64,
+    toa_wrong: u64,
+    unsent: u64,
+    /// Since the connection was due; null before the first.
+    connect_ns: Option<TimesTold>,
+    answer_ns: Option<TimesTold>,
+    close_ns: Option<TimesTold>,
+    /// Connections answered, by the backend's number.
+    backends: Vec<u64>,
+    /// The same by the source address that the backend saw.
+    local: SourcesTold,
+}
+
+#[derive(Debug, Serialize)]
+struct TimesTold {
+    count: u64,
+    min: u64,
+    mean: f64,
+    p50: u64,
+    p90: u64,
+    p99: u64,
+    p999: u64,
+    max: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SourcesTold {
+    listed: Vec<SourceTold>,
+    /// Addresses that are not listed, as far as they were counted one by one.
+    unlisted: usize,
+    /// What came from addresses that are not listed.
+    others: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct SourceTold {
+    address: Ipv4Addr,
+    count: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct ServerTold {
+    backends: Vec<BackendTold>,
+    elsewhere: u64,
+    unacknowledged: u64,
+    wrong_payload: u64,
+    unsent: u64,
+    /// SYNs by source address.
+    sources: SourcesTold,
+}
+
+#[derive(Debug, Serialize)]
+struct BackendTold {
+    syns: u64,
+    requests: u64,
+    fins: u64,
+    closed: u64,
+    resets: u64,
+    toa: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct OthersTold {
+    port: String,
+    other: u64,
+    malformed: u64,
+    fragments: u64,
+    wrong_checksums: u64,
+    answered: u64,
+}
+
+impl Told {
+    pub(super) fn new(account: &Account, core: usize, idle: String) -> Self {
+        let others = account.ports.iter().zip(&account.others);
+        Self {
+            ran: Ran::new(&account.ran, core, idle),
+            ports: account.ports.iter().map(PortTold::new).collect(),
+            client: account.client.as_ref().map(ClientTold::new),
+            server: account.server.as_ref().map(ServerTold::new),
+            others: others
+                .map(|(port, others)| OthersTold::new(&port.name, others))
+                .collect(),
+        }
+    }
+
+    pub(super) fn tables(&self, paint: Paint) -> String {
+        let parts = [
+            self.client.as_ref().map(|client| client.tables(paint)),
+            self.server.as_ref().map(|server| server.table(paint)),
+            Some(self.others(paint)),
+            Some(port_table(&self.ports, paint)),
+            Some(format!("{}\n", self.ran.line())),
+        ];
+        parts.into_iter().flatten().collect::<Vec<_>>().join("\n")
+    }
+
+    fn others(&self, paint: Paint) -> String {
+        let heading = [
+            "port",
+            "ARP answered",
+            "fragments",
+            "wrong checksum",
+            "malformed",
+            "other",
+        ];
+        let mut table = Table::new(&heading);
+        for port in &self.others {
+            let counts = [
+                port.answered,
+                port.fragments,
+                port.wrong_checksums,
+                port.malformed,
+                port.other,
+            ];
+            table.row([port.port.clone()].into_iter().chain(counts.map(grouped)));
+        }
+        table.render(paint)
+    }
+}
+
+impl ClientTold {
+    fn new(client: &Client) -> Self {
+        let Counts {
+            opened,
+            shortfall,
+            established,
+            answered,
+            completed,
+            refused,
+            reset,
+            timed_out_connecting,
+            timed_out_answering,
+            timed_out_closing,
+            unfinished,
+            most_open,
+            retransmitted,
+            duplicated,
+            early,
+            late,
+            foreign,
+            wrong_payload,
+            wrong_backend,
+            toa_right,
+            toa_wrong,
+            unsent,
+        } = *client.counts();
+        let times = client.times();
+        Self {
+            opened,
+            shortfall,
+            established,
+            answered,
+            completed,
+            refused,
+            reset,
+            timed_out_connecting,
+            timed_out_answering,
+            timed_out_closing,
+            unfinished,
+            most_open,
+            retransmitted,
+            duplicated,
+            early,
+            late,
+            foreign,
+            wrong_payload,
+            wrong_backend,
+            toa_right,
+            toa_wrong,
+            unsent,
+            connect_ns: TimesTold::new(&times.connect),
+            answer_ns: TimesTold::new(&times.answer),
+            close_ns: TimesTold::new(&times.close),
+            backends: client.backends().to_vec(),
+            local: SourcesTold::new(client.local()),
+        }
+    }
+
+    fn tables(&self, paint: Paint) -> String {
+        let mut outcomes = Table::new(&["connections", ""]);
+        for (name, count) in [
+            ("opened", self.opened),
+            ("completed", self.completed),
+            ("refused", self.refused),
+            ("reset", self.reset),
+            ("timed out connecting", self.timed_out_connecting),
+            ("timed out answering", self.timed_out_answering),
+            ("timed out closing", self.timed_out_closing),
+            ("unfinished", self.unfinished),
+            ("not opened in time", self.shortfall),
+            ("most open at once", self.most_open),
+        ] {
+            outcomes.row([name.to_owned(), grouped(count)]);
+        }
+        for (name, count) in [
+            ("segments sent again", self.retransmitted),
+            ("segments not taken by the port", self.unsent),
+            ("duplicated segments", self.duplicated),
+            ("early segments", self.early),
+            ("late segments", self.late),
+            ("foreign segments", self.foreign),
+            ("answers with a wrong payload", self.wrong_payload),
+            ("answers of another backend", self.wrong_backend),
+            ("answers with the right TOA", self.toa_right),
+            ("answers with a wrong TOA", self.toa_wrong),
+        ] {
+            if count > 0 {
+                outcomes.row([name.to_owned(), grouped(count)]);
+            }
+        }
+        let parts = [self.times(paint), self.shares(paint)];
+        let parts = parts.into_iter().flatten();
+        std::iter::once(outcomes.render(paint))
+            .chain(parts)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    fn times(&self, paint: Paint) -> Option<String> {
+        let mut table = Table::new(&[
+            "since due",
+            "connections",
+            "median",
+            "90 %",
+            "99 %",
+            "99.9 %",
+            "longest",
+        ]);
+        let stages = [
+            ("connected", &self.connect_ns),
+            ("answered", &self.answer_ns),
+            ("closed", &self.close_ns),
+        ];
+        for (name, times) in stages {
+            if let Some(times) = times {
+                let quantiles = [times.p50, times.p90, times.p99, times.p999, times.max];
+                let cells = quantiles.map(|ns| duration(ns as f64));
+                table.row(
+                    [name.to_owned(), grouped(times.count)]
+                        .into_iter()
+                        .chain(cells),
+                );
+            }
+        }
+        (!table.is_empty()).then(|| table.render(paint))
+    }
+
+    fn shares(&self, paint: Paint) -> Option<String> {
+        let mut table = Table::new(&["answered by", "connections"]);
+        for (number, &count) in self.backends.iter().enumerate() {
+            table.row([format!("backend {number}"), grouped(count)]);
+        }
+        let (shown, hidden) = self
+            .local
+            .listed
+            .split_at(self.local.listed.len().min(MOST_SHOWN));
+        for source in shown {
+            table.row([
+                format!("seen from {}", source.address),
+                grouped(source.count),
+            ]);
+        }
+        let others = self.local.others + hidden.iter().map(|source| source.count).sum::<u64>();
+        if others > 0 {
+            table.row(["seen from others".to_owned(), grouped(others)]);
+        }
+        (!table.is_empty()).then(|| table.render(paint))
+    }
+}
+
+impl TimesTold {
+    fn new(times: &LatencyRecorder) -> Option<Self> {
+        let found = times.clone().into_histogram();
+        (!found.is_empty()).then(|| Self {
+            count: found.len(),
+            min: found.min(),
+            mean: found.mean(),
+            p50: found.value_at_quantile(0.5),
+            p90: found.value_at_quantile(0.9),
+            p99: found.value_at_quantile(0.99),
+            p999: found.value_at_quantile(0.999),
+            max: found.max(),
+        })
+    }
+}
+
+impl SourcesTold {
+    fn new(sources: &Sources) -> Self {
+        let mut sorted = sources.sorted();
+        let rest = sorted.split_off(sorted.len().min(MOST_LISTED));
+        Self {
+            listed: sorted
+                .into_iter()
+                .map(|(address, count)| SourceTold { address, count })
+                .collect(),
+            unlisted: rest.len(),
+            others: sources.others + rest.iter().map(|(_, count)| count).sum::<u64>(),
+        }
+    }
+}
+
+impl ServerTold {
+    fn new(server: &Server) -> Self {
+        let strays = server.strays();
+        let backends = server.backends().iter();
+        Self {
+            backends: backends
+                .map(|one| BackendTold {
+                    syns: one.syns,
+                    requests: one.requests,
+                    fins: one.fins,
+                    closed: one.closed,
+                    resets: one.resets,
+                    toa: one.toa,
+                })
+                .collect(),
+            elsewhere: strays.elsewhere,
+            unacknowledged: strays.unacknowledged,
+            wrong_payload: strays.wrong_payload,
+            unsent: strays.unsent,
+            sources: SourcesTold::new(server.sources()),
+        }
+    }
+
+    fn table(&self, paint: Paint) -> String {
+        let mut table = Table::new(&[
+            "backend", "SYNs", "requests", "FINs", "closed", "resets", "with TOA",
+        ]);
+        for (number, one) in self.backends.iter().enumerate() {
+            let counts = [
+                one.syns,
+                one.requests,
+                one.fins,
+                one.closed,
+                one.resets,
+                one.toa,
+            ];
+            table.row([number.to_string()].into_iter().chain(counts.map(grouped)));
+        }
+        let mut text = table.render(paint);
+        for (name, count) in [
+            ("segments for no backend", self.elsewhere),
+            ("segments of no connection", self.unacknowledged),
+            ("segments with a wrong payload", self.wrong_payload),
+            ("answers not taken by the port", self.unsent),
+        ] {
+            if count > 0 {
+                // Writing to a string cannot fail.
+                let _ = writeln!(text, "{name}: {}", grouped(count));
+            }
+        }
+        text
+    }
+}
+
+impl OthersTold {
+    fn new(port: &str, others: &Others) -> Self {
+        Self {
+            port: port.to_owned(),
+            other: others.other,
+            malformed: others.malformed,
+            fragments: others.fragments,
+            wrong_checksums: others.checksum,
+            answered: others.answered,
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! `connect` and `serve`: their options.
+
+use super::Failure;
+use super::numbers;
+use super::ranges::{self, Addresses, Ports};
+use super::standing_args::StandingArgs;
+use clap::Args;
+use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_workload::connections::client::Schedule;
+use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
+use pinchpoint_workload::connections::plan::{KINDS, MOST_SENT, Mix, Plan, Requests, Work, mix};
+use pinchpoint_workload::connections::timers::Retry;
+use pinchpoint_workload::connections::work::NextHop;
+use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+
+/// What stands behind the options of `connect --help`.
+pub(super) const CONNECT_EXAMPLES: &str = "\
+20,000 connections a second through a balancer with three backends, both ends on one core:
+    pinchpoint-engine connect af_packet:veth1@clients af_packet:veth4@servers \\
+        --to 10.0.0.100:80 --clients 10.0.0.1-10.0.0.50 --rate 20k --time 10s \\
+        --backend 10.1.0.1:8080 --backend 10.1.0.2:8080 --backend 10.1.0.3:8080
+SYNs only, as fast as one core makes them:
+    pinchpoint-engine connect dpdk:net_null0 --to 10.0.0.100:80 --next-hop 02:00:00:00:00:01 \\
+        --work syn --rate 50M --time 1s --timeout 1ms
+100,000 connections that are open at the same time, for a minute:
+    pinchpoint-engine connect af_packet:veth1@clients --to 10.0.0.100:80 \\
+        --rate 10k --count 100k --hold 60s
+
+Kinds of --work, each with an optional weight: syn (the answer to the SYN is the end),
+abandon (a handshake and no more), reset (a handshake, then a reset) and request
+(requests with answers, then FINs). Times count from when a connection is due.
+Prints 'ready' once all links are up, and the account when every connection has ended.
+SIGTERM and Ctrl-C end it earlier; SIGUSR1 prints the account so far.
+Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
+
+/// What stands behind the options of `serve --help`.
+pub(super) const SERVE_EXAMPLES: &str = "\
+Two backends in one namespace, for the balancer in front of them:
+    pinchpoint-engine serve af_packet:veth4@servers --backend 10.1.0.1:8080 \\
+        --backend 10.1.0.2:8080
+
+It answers SYNs, the requests of 'connect' and FINs, each from the segment alone, and
+ARP requests for its backends.
+Prints 'ready' once all links are up. SIGTERM and Ctrl-C end it: it prints its account
+and exits with 0. SIGUSR1 prints the account so far.
+Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
+
+/// An MTU of 1,500 without the headers.
+const MOST_BYTES: u64 = 1460;
+/// The most connections of which the state is kept: 16 MiB, or 512 MiB with --hold or --retry.
+const MOST_OUTSTANDING: f64 = 67_108_864.0;
+const SECOND_NS: f64 = 1e9;
+
+/// `connect`.
+#[derive(Debug, Args)]
+#[command(after_help = CONNECT_EXAMPLES)]
+pub struct ConnectArgs {
+    /// The first port is the client's; servers answer at the others
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub standing: StandingArgs,
+    /// The virtual server
+    #[arg(long, value_name = "IP:PORT")]
+    pub to: SocketAddrV4,
+    /// Client addresses: one, a range A-B, or the hosts of a network A/N
+    #[arg(long, value_name = "IP", default_value = "16.0.0.1", value_parser = clients)]
+    pub clients: Addresses,
+    /// Client ports: one or a range
+    #[arg(long, value_name = "PORT", default_value = "1025-65535", value_parser = ranges::ports)]
+    pub client_ports: Ports,
+    /// Where frames go first: an Ethernet address, or an IP address that answers ARP
+    /// requests [default: the address of --to]
+    #[arg(long, value_name = "MAC|IP", value_parser = next_hop)]
+    pub next_hop: Option<NextHop>,
+    /// Connections a second
+    #[arg(long, value_name = "N", default_value = "1k", value_parser = positive)]
+    pub rate: u64,
+    /// How long to open connections
+    #[arg(long, default_value = "10s", value_parser = numbers::seconds)]
+    pub time: f64,
+    /// How many to open, however long that takes
+    #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "time")]
+    pub count: Option<u64>,
+    /// What is done with them: a kind, or several with weights: request:98,reset:2
+    #[arg(long, value_name = "KIND[:WEIGHT],..", default_value = "request", value_parser = work)]
+    pub work: Mix,
+    /// Requests of a connection
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub requests: u32,
+    /// Bytes of a request
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = request_len)]
+    pub request_size: u32,
+    /// How long a connection waits for what it is due
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
+    pub timeout: u64,
+    /// How long a connection is held before its first request
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
+    pub hold: u64,
+    /// Repeat a segment without answer every TIME, TIMES times at most
+    #[arg(long, value_name = "TIME:TIMES", value_parser = retry)]
+    pub retry: Option<Retry>,
+    /// Seed of sequence numbers and of the mix
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Ethernet address of the client [default: that of its port]
+    #[arg(long, value_name = "MAC", value_parser = mac)]
+    pub mac: Option<Mac>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub servers: ServerArgs,
+}
+
+/// `serve`.
+#[derive(Debug, Args)]
+#[command(after_help = SERVE_EXAMPLES)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub standing: StandingArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub servers: ServerArgs,
+}
+
+/// What answers.
+#[derive(Debug, Args)]
+pub struct ServerArgs {
+    /// A backend; several are numbered from 0 on, in this order
+    #[arg(long, value_name = "IP:PORT")]
+    pub backend: Vec<SocketAddrV4>,
+    /// Bytes of an answer
+    #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
+    pub answer_size: u32,
+    /// Ethernet address of the backends [default: that of the first port that has them]
+    #[arg(long, value_name = "MAC", value_parser = mac)]
+    pub server_mac: Option<Mac>,
+}
+
+impl ConnectArgs {
+    /// The connections.
+    ///
+    /// # Errors
+    /// Which options do not fit together.
+    pub(super) fn plan(&self) -> Result<Plan, Failure> {
+        let IpAddr::V4(clients) = self.clients.first else {
+            return Err(Failure::usage("--clients: expected IPv4 addresses"));
+        };
+        let bytes = u64::from(self.requests) * u64::from(self.request_size);
+        if bytes + 2 > u64::from(MOST_SENT) {
+            return Err(Failure::usage(format!(
+                "--requests {} of --request-size {}: {bytes} bytes; expected at most {} in a connection",
+                self.requests,
+                self.request_size,
+                MOST_SENT - 2
+            )));
+        }
+        Ok(Plan {
+            clients,
+            client_count: self.clients.count as u32,
+            ports: self.client_ports.first,
+            port_count: self.client_ports.count as u32,
+            service: self.to,
+            mix: self.work,
+            requests: Requests {
+                count: self.requests,
+                len: self.request_size,
+            },
+            key: mix(self.seed),
+        })
+    }
+
+    /// When they are opened.
+    ///
+    /// # Errors
+    /// If the state of too many would have to be kept.
+    pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
+        let rate = self.rate as f64;
+        let count = self.count.unwrap_or((rate * self.time) as u64);
+        let lasting_s = (self.timeout + self.hold) as f64 / SECOND_NS;
+        let outstanding = (rate * lasting_s).min(count as f64);
+        if outstanding > MOST_OUTSTANDING {
+            return Err(Failure::usage(format!(
+                "--rate {} with --timeout and --hold of {lasting_s} s together: {outstanding:.0} connections \
+                 outstanding; expected at most {MOST_OUTSTANDING}; shorten --timeout",
+                self.rate
+            )));
+        }
+        Ok(Schedule {
+            rate,
+            count,
+            timeout_ns: self.timeout,
+            hold_ns: self.hold,
+            retry: self.retry.unwrap_or_default(),
+        })
+    }
+
+    pub(super) fn first_hop(&self) -> NextHop {
+        self.next_hop.unwrap_or(NextHop::Of(*self.to.ip()))
+    }
+}
+
+fn clients(text: &str) -> Result<Addresses, String> {
+    let found = ranges::addresses(text)?;
+    if !found.first.is_ipv4() {
+        return Err("expected IPv4 addresses: IPv6 is not supported".to_owned());
+    }
+    Ok(found)
+}
+
+fn next_hop(text: &str) -> Result<NextHop, String> {
+    let at = text.parse::<Ipv4Addr>().map(NextHop::Of);
+    at.or_else(|_| mac(text).map(NextHop::At)).map_err(|_| {
+        "expected an Ethernet address (02:00:00:00:00:01) or an IPv4 address (10.0.0.1)".to_owned()
+    })
+}
+
+fn mac(text: &str) -> Result<Mac, String> {
+    ranges::mac(text).map(|mac| mac.0)
+}
+
+fn positive(text: &str) -> Result<u64, String> {
+    let value = numbers::count(text)?;
+    if value == 0 {
+        Err("expected at least 1".to_owned())
+    } else {
+        Ok(value)
+    }
+}
+
+fn nanoseconds(text: &str) -> Result<u64, String> {
+    Ok((numbers::seconds(text)? * SECOND_NS) as u64)
+}
+
+fn bytes(text: &str, least: usize) -> Result<u32, String> {
+    let value = numbers::count(text)?;
+    let fits = (least as u64..=MOST_BYTES).contains(&value);
+    fits.then_some(value as u32)
+        .ok_or_else(|| format!("expected {least} to {MOST_BYTES}"))
+}
+
+fn request_len(text: &str) -> Result<u32, String> {
+    bytes(text, REQUEST_LEN)
+}
+
+fn answer_len(text: &str) -> Result<u32, String> {
+    bytes(text, ANSWER_LEN)
+}
+
+/// The word for a kind of work.
+pub(super) fn word(work: Work) -> &'static str {
+    match work {
+        Work::Syn => "syn",
+        Work::Abandon => "abandon",
+        Work::Reset => "reset",
+        Work::Request => "request",
+    }
+}
+
+fn work(text: &str) -> Result<Mix, String> {
+    let mut weights = [0; KINDS.len()];
+    for part in text.split(',') {
+        let (name, weight) = part.split_once(':').unwrap_or((part, "1"));
+        let kind = KINDS.iter().position(|&kind| word(kind) == name);
+        let weight = weight.parse::<u32>().ok();
+        let (kind, weight) = kind.zip(weight).ok_or_else(|| {
+            format!("'{part}': expected syn, abandon, reset or request, with a weight: request:98,reset:2")
+        })?;
+        weights[kind] = weight;
+    }
+    Mix::new(weights).ok_or_else(|| "expected a weight that is not 0".to_owned())
+}
+
+fn retry(text: &str) -> Result<Retry, String> {
+    let expected = || "expected TIME:TIMES, as in 200ms:3".to_owned();
+    let (time, times) = text.split_once(':').ok_or_else(expected)?;
+    let times = times.parse().ok().filter(|times| (1..=100).contains(times));
+    Ok(Retry {
+        after_ns: nanoseconds(time)?,
+        times: times.ok_or("expected 1 to 100 times, as in 200ms:3")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_of_work_have_weights() {
+        assert_eq!(work("request"), Ok(Mix::new([0, 0, 0, 1]).unwrap()));
+        assert_eq!(
+            work("request:98,reset:2"),
+            Ok(Mix::new([0, 0, 2, 98]).unwrap())
+        );
+        assert_eq!(work("syn,abandon:3"), Ok(Mix::new([1, 3, 0, 0]).unwrap()));
+        for text in ["", "syn:", "syn:-1", "nap", "request:1:2"] {
+            assert!(work(text).unwrap_err().contains("expected syn"), "{text}");
+        }
+        assert!(work("syn:0").unwrap_err().contains("not 0"));
+    }
+
+    #[test]
+    fn retries_have_a_time_and_a_number() {
+        assert_eq!(
+            retry("200ms:3"),
+            Ok(Retry {
+                after_ns: 200_000_000,
+                times: 3
+            })
+        );
+        for text in ["", "200ms", "200ms:", "200ms:0", "200ms:101", ":3", "x:3"] {
+            assert!(retry(text).unwrap_err().contains("expected"), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_next_hop_is_an_address_of_either_kind() {
+        assert_eq!(
+            next_hop("10.0.0.1"),
+            Ok(NextHop::Of(Ipv4Addr::new(10, 0, 0, 1)))
+        );
+        assert_eq!(
+            next_hop("02:00:00:00:00:01"),
+            Ok(NextHop::At(Mac([2, 0, 0, 0, 0, 1])))
+        );
+        assert!(
+            next_hop("gateway")
+                .unwrap_err()
+                .contains("expected an Ethernet address")
+        );
+    }
+
+    #[test]
+    fn sizes_hold_what_is_in_them_and_fit_a_segment() {
+        assert_eq!(
+            (request_len("24"), answer_len("40"), answer_len("1460")),
+            (Ok(24), Ok(40), Ok(1460))
+        );
+        for refused in [request_len("23"), answer_len("39"), request_len("1461")] {
+            assert!(refused.unwrap_err().contains("to 1460"));
+        }
+    }
+}

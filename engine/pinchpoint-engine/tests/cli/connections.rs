@@ -1,0 +1,187 @@
+//! TCP connections over frames, between two ports in memory.
+
+use super::{engine, output, stderr, stdout};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use std::io::{BufRead, BufReader};
+use std::process::{Output, Stdio};
+
+const PAIR: [&str; 7] = [
+    "connect",
+    "mem:a",
+    "mem:a",
+    "--to",
+    "10.0.0.100:80",
+    "--backend",
+    "10.0.0.100:80",
+];
+/// However long this machine stands still, none of these times out.
+const SLOW: [&str; 6] = ["--rate", "1k", "--count", "200", "--timeout", "60s"];
+
+fn connect(args: &[&str]) -> Output {
+    output(&[&PAIR[..], &SLOW, args].concat())
+}
+
+fn account(output: &Output) -> Value {
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(output));
+    let text = stdout(output);
+    let line = text.strip_prefix("ready\n").unwrap();
+    serde_json::from_str(line).unwrap()
+}
+
+#[test]
+fn connections_are_opened_answered_and_closed_from_one_port_to_another() {
+    let told = account(&connect(&["--clients", "16.0.0.1-16.0.0.4", "--json"]));
+    let (client, backend) = (&told["client"], &told["server"]["backends"][0]);
+    let opened = client["opened"].as_u64().unwrap();
+    assert_eq!(opened + client["shortfall"].as_u64().unwrap(), 200);
+    for key in ["established", "answered", "completed"] {
+        assert_eq!(client[key], opened, "{key}: {told}");
+    }
+    for key in ["syns", "requests", "fins", "closed"] {
+        assert_eq!(backend[key], opened, "{key}: {told}");
+    }
+    assert_eq!(client["backends"], serde_json::json!([opened]));
+    assert_eq!(client["local"]["listed"].as_array().unwrap().len(), 4);
+    for key in ["connect_ns", "answer_ns", "close_ns"] {
+        assert_eq!(client[key]["count"], opened, "{key}: {told}");
+    }
+    // The next hop was found by an ARP request.
+    assert!(told["others"][1]["answered"].as_u64() >= Some(1), "{told}");
+}
+
+#[test]
+fn the_account_is_a_table_for_people() {
+    let text = stdout(&connect(&[
+        "--requests",
+        "3",
+        "--work",
+        "request:9,reset:1",
+    ]));
+    for told in [
+        "completed",
+        "connected",
+        "backend 0",
+        "seen from 16.0.0.1",
+        "core 0:",
+    ] {
+        assert!(text.contains(told), "{told}: {text}");
+    }
+}
+
+#[test]
+fn without_an_answer_connections_time_out_where_they_wait() {
+    let path = ["connect", "mem:a", "mem:a", "--to", "10.0.0.100:80"];
+    let nobody = [
+        "--backend",
+        "10.0.0.101:80",
+        "--next-hop",
+        "02:00:00:00:00:09",
+    ];
+    let load = [
+        "--rate",
+        "1k",
+        "--count",
+        "50",
+        "--timeout",
+        "50ms",
+        "--json",
+    ];
+    let told = account(&output(&[&path[..], &nobody, &load].concat()));
+    let client = &told["client"];
+    assert_eq!(client["timed_out_connecting"], client["opened"], "{told}");
+    assert_eq!(
+        (&client["completed"], &client["connect_ns"]),
+        (&0.into(), &Value::Null)
+    );
+    assert_eq!(told["server"]["elsewhere"], client["opened"]);
+}
+
+#[test]
+fn without_a_next_hop_nothing_is_opened_until_it_is_stopped() {
+    let args = [&PAIR[..], &["--next-hop", "10.0.0.99", "--json"]].concat();
+    let mut child = engine(&args).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = Pid::from_raw(i32::try_from(child.id()).unwrap());
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    kill(pid, Signal::SIGTERM).unwrap();
+    let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(told["client"], Value::Null);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn servers_by_themselves_say_what_they_answered() {
+    let args = [
+        "serve",
+        "mem:a",
+        "mem:a",
+        "--backend",
+        "10.1.0.1:80",
+        "--until-eof",
+        "--json",
+    ];
+    let mut command = engine(&args);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "ready");
+    drop(child.stdin.take());
+    let told: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(told["client"], Value::Null);
+    assert_eq!(told["server"]["backends"][0]["syns"], 0);
+}
+
+#[test]
+fn what_cannot_be_opened_names_the_option() {
+    for (args, told) in [
+        (vec!["--rate", "0"], "--rate"),
+        (
+            vec!["--work", "nap"],
+            "expected syn, abandon, reset or request",
+        ),
+        (
+            vec!["--requests", "2000"],
+            "--requests 2000 of --request-size 64",
+        ),
+        (vec!["--request-size", "10"], "expected 24 to 1460"),
+        (vec!["--clients", "fd00::1"], "IPv6 is not supported"),
+        (vec!["--retry", "1s"], "expected TIME:TIMES"),
+        (
+            vec!["--next-hop", "gateway"],
+            "expected an Ethernet address",
+        ),
+        (vec!["--backend", "10.0.0.100:80"], "there are two"),
+        (
+            vec!["--rate", "1G", "--timeout", "1s", "--count", "1G"],
+            "shorten --timeout",
+        ),
+    ] {
+        let failed = output(&[&PAIR[..], &args].concat());
+        assert_eq!(
+            failed.status.code(),
+            Some(2),
+            "{args:?}: {}",
+            stderr(&failed)
+        );
+        assert!(
+            stderr(&failed).contains(told),
+            "{args:?}: {}",
+            stderr(&failed)
+        );
+    }
+    let alone = output(&[
+        "connect",
+        "mem:a",
+        "--to",
+        "10.0.0.100:80",
+        "--backend",
+        "10.1.0.1:80",
+    ]);
+    assert_eq!(alone.status.code(), Some(2));
+    assert!(stderr(&alone).contains("needs a second port"));
+    let empty = output(&["serve", "mem:a"]);
+    assert!(stderr(&empty).contains("add --backend"));
+}

@@ -1,0 +1,496 @@
+//! The client: opens connections as they are due and accounts for each.
+
+use super::counts::{Counts, Times};
+use super::outstanding::{Outstanding, Progress, State};
+use super::payload::{Answer, NOBODY};
+use super::plan::{Plan, Work};
+use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
+use super::sender::Sender;
+use super::server::Sources;
+use super::timers::{Action, Retry, Timer, timers};
+use pinchpoint_wire::ethernet::Mac;
+
+/// A backlog of more than this is not opened late, but never: the host took the core.
+const CATCH_UP_NS: f64 = 500_000.0;
+/// Connections that may always be made up for.
+const CATCH_UP_MIN: u64 = 64;
+const SECOND_NS: f64 = 1e9;
+/// Backends that are counted one by one.
+pub const MOST_BACKENDS: usize = 256;
+
+/// How many connections are opened, when, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// Connections a second.
+    pub rate: f64,
+    /// How many.
+    pub count: u64,
+    /// How long one may wait for what it is due, from when it is due.
+    pub timeout_ns: u64,
+    /// How long one is held, from when it is due, before its first request.
+    pub hold_ns: u64,
+    /// How often segments without an answer are repeated.
+    pub retry: Retry,
+}
+
+/// The client's end.
+#[derive(Debug, Clone)]
+pub struct Client {
+    sender: Sender,
+    schedule: Schedule,
+    start_ns: u64,
+    outstanding: Outstanding,
+    timers: Vec<Timer>,
+    counts: Counts,
+    times: Times,
+    backends: Vec<u64>,
+    local: Sources,
+}
+
+/// A segment that belongs to a connection that has not ended.
+struct Arrived<'a, 'b> {
+    segment: &'a Incoming<'b>,
+    /// The connection.
+    n: u64,
+    state: State,
+    /// Sequence numbers of the connection that it acknowledges.
+    sent: u32,
+    now_ns: u64,
+}
+
+impl Client {
+    /// A client whose time begins at `start_ns`; `macs` are its own and that of its
+    /// next hop.
+    pub fn new(plan: Plan, schedule: Schedule, macs: (Mac, Mac), start_ns: u64) -> Self {
+        let lasting_ns = schedule.timeout_ns + schedule.hold_ns;
+        let lasting = (schedule.rate * lasting_ns as f64 / SECOND_NS).min(schedule.count as f64);
+        let room = lasting as u64 + CATCH_UP_MIN + catch_up(schedule.rate);
+        let timers = timers(schedule.hold_ns, schedule.retry);
+        Self {
+            sender: Sender { plan, macs },
+            schedule,
+            start_ns,
+            outstanding: Outstanding::new(room, !timers.is_empty()),
+            timers,
+            counts: Counts::default(),
+            times: Times::default(),
+            backends: vec![0; MOST_BACKENDS],
+            local: Sources::default(),
+        }
+    }
+
+    /// What became of the connections.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// How long they took.
+    pub fn times(&self) -> &Times {
+        &self.times
+    }
+
+    /// Connections answered by each backend, up to the last that answered any; the last
+    /// of [`MOST_BACKENDS`] has those of all beyond it.
+    pub fn backends(&self) -> &[u64] {
+        let used = self.backends.iter().rposition(|&count| count > 0);
+        &self.backends[..used.map_or(0, |last| last + 1)]
+    }
+
+    /// Connections answered, by the source address that the backend saw.
+    pub fn local(&self) -> &Sources {
+        &self.local
+    }
+
+    /// Whether every connection has ended.
+    pub fn is_done(&self) -> bool {
+        self.outstanding.next() >= self.schedule.count && self.outstanding.oldest().is_none()
+    }
+
+    /// Ends what has lasted too long; returns how many connections are to be opened now.
+    #[inline(always)]
+    pub fn due(&mut self, now_ns: u64) -> u64 {
+        self.expire(now_ns);
+        let passed_s = now_ns.saturating_sub(self.start_ns) as f64 / SECOND_NS;
+        let due = ((passed_s * self.schedule.rate) as u64).min(self.schedule.count);
+        let backlog = due.saturating_sub(self.outstanding.next());
+        let excess = backlog.saturating_sub(catch_up(self.schedule.rate));
+        if excess > 0 {
+            self.skip(excess);
+        }
+        due.saturating_sub(self.outstanding.next())
+            .min(self.outstanding.room())
+    }
+
+    /// The SYN of the connection `ahead` of the next one.
+    #[inline(always)]
+    pub fn syn(&self, ahead: u64) -> Outgoing {
+        self.sender.syn(self.outstanding.next() + ahead)
+    }
+
+    /// The port took the SYNs of the next `count` connections.
+    #[inline(always)]
+    pub fn opened(&mut self, count: u64) {
+        self.counts.open(count);
+        for _ in 0..count {
+            self.outstanding.push(State::Opened);
+        }
+    }
+
+    /// The port did not take `count` segments.
+    pub fn unsent(&mut self, count: u64) {
+        self.counts.unsent += count;
+    }
+
+    /// Adds the segments that are due without being asked for to `out`, up to `most`.
+    #[inline(always)]
+    pub fn timed(&mut self, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
+        for at in 0..self.timers.len() {
+            self.elapse(at, now_ns, most, out);
+        }
+    }
+
+    fn elapse(&mut self, at: usize, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
+        let Timer {
+            after_ns,
+            action,
+            mut next,
+        } = self.timers[at];
+        while next < self.outstanding.next()
+            && out.len() < most
+            && now_ns >= self.planned_ns(next) + after_ns
+        {
+            if action.is_for(self.outstanding.state(next)) {
+                out.push(self.timely(next, action));
+                self.counts.retransmitted += u64::from(action != Action::Release);
+            }
+            next += 1;
+        }
+        self.timers[at].next = next;
+    }
+
+    /// What connection `n` sends when a timer elapses.
+    fn timely(&self, n: u64, action: Action) -> Outgoing {
+        let Progress {
+            received,
+            answers,
+            backend,
+        } = self.outstanding.progress(n);
+        match (action, self.outstanding.state(n)) {
+            (Action::RepeatSyn, _) => self.sender.syn(n),
+            (_, State::Answered) => {
+                let seq = self
+                    .sender
+                    .plan
+                    .first_seq(n)
+                    .wrapping_add(self.sender.plan.all_sent());
+                self.sender
+                    .segment(n, seq, received, FIN | ACK, Content::Nothing)
+            }
+            _ => self.sender.request(n, answers, backend, received),
+        }
+    }
+
+    #[inline(never)]
+    fn skip(&mut self, excess: u64) {
+        let skipped = excess.min(self.outstanding.room());
+        self.counts.shortfall += skipped;
+        for _ in 0..skipped {
+            self.outstanding.push(State::Ended);
+        }
+    }
+
+    #[inline(always)]
+    fn expire(&mut self, now_ns: u64) {
+        let lasting_ns = self.schedule.timeout_ns + self.schedule.hold_ns;
+        while let Some((n, state)) = self.outstanding.oldest() {
+            if state != State::Ended {
+                if now_ns < self.planned_ns(n) + lasting_ns {
+                    return;
+                }
+                self.counts.unfinished -= 1;
+                *match state {
+                    State::Opened => &mut self.counts.timed_out_connecting,
+                    State::Established => &mut self.counts.timed_out_answering,
+                    _ => &mut self.counts.timed_out_closing,
+                } += 1;
+            }
+            self.outstanding.pop();
+        }
+    }
+
+    #[inline(always)]
+    fn planned_ns(&self, n: u64) -> u64 {
+        self.start_ns + (n as f64 * SECOND_NS / self.schedule.rate) as u64
+    }
+
+    /// A segment came; what is to be sent back.
+    #[inline]
+    pub fn react(&mut self, segment: &Incoming<'_>, now_ns: u64) -> Option<Outgoing> {
+        let Some((n, sent)) = self.find(segment) else {
+            self.counts.foreign += 1;
+            return None;
+        };
+        let state = self.outstanding.state(n);
+        if state == State::Ended {
+            return self.after_the_end(segment, n);
+        }
+        if segment.has(RST) {
+            self.end(n);
+            let refused = state == State::Opened;
+            *(if refused {
+                &mut self.counts.refused
+            } else {
+                &mut self.counts.reset
+            }) += 1;
+            return None;
+        }
+        let arrived = Arrived {
+            segment,
+            n,
+            state,
+            sent,
+            now_ns,
+        };
+        if segment.has(SYN) {
+            self.on_syn(&arrived)
+        } else {
+            self.on_segment(&arrived)
+        }
+    }
+
+    /// The connection of a segment, and how much of it the segment acknowledges.
+    #[inline(always)]
+    fn find(&self, segment: &Incoming<'_>) -> Option<(u64, u32)> {
+        let newest = self.outstanding.next().checked_sub(1)?;
+        if segment.src != self.sender.plan.service {
+            return None;
+        }
+        if segment.has(ACK) {
+            return self.sender.plan.find(segment.dst, segment.ack, newest);
+        }
+        // A reset without an acknowledgment says only whose it is.
+        let n = self.sender.plan.newest_of(segment.dst, newest);
+        n.filter(|_| segment.has(RST)).map(|n| (n, 0))
+    }
+
+    /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
+    fn after_the_end(&mut self, segment: &Incoming<'_>, n: u64) -> Option<Outgoing> {
+        self.counts.late += 1;
+        let asks = segment.has(FIN) && !segment.has(RST);
+        asks.then(|| {
+            self.sender
+                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing)
+        })
+    }
+
+    fn on_syn(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
+        let &Arrived {
+            segment,
+            n,
+            state,
+            sent,
+            now_ns,
+        } = arrived;
+        if sent != 1 {
+            self.counts.foreign += 1;
+            return None;
+        }
+        if state != State::Opened {
+            self.counts.duplicated += 1;
+            return None;
+        }
+        self.counts.established += 1;
+        self.times.connect.record(n, self.planned_ns(n), now_ns);
+        self.outstanding.set(n, State::Established);
+        let acknowledgment =
+            self.sender
+                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing);
+        match self.sender.plan.work(n) {
+            Work::Syn => {
+                self.complete(n);
+                None
+            }
+            Work::Abandon => {
+                self.complete(n);
+                Some(acknowledgment)
+            }
+            Work::Reset => {
+                self.complete(n);
+                Some(
+                    self.sender
+                        .segment(n, segment.ack, 0, RST, Content::Nothing),
+                )
+            }
+            Work::Request => {
+                let progress = Progress {
+                    received: segment.end(),
+                    ..Progress::default()
+                };
+                self.outstanding.note(n, progress);
+                // A proxy may keep the window shut until it is connected itself.
+                let may_ask = segment.window > 0 && self.is_released(n);
+                Some(if may_ask {
+                    self.sender.request(n, 0, NOBODY, segment.end())
+                } else {
+                    acknowledgment
+                })
+            }
+        }
+    }
+
+    /// Whether connection `n` has been held for as long as it should.
+    fn is_released(&self, n: u64) -> bool {
+        let mut timers = self.timers.iter();
+        let release = timers.find(|timer| timer.action == Action::Release);
+        release.is_none_or(|timer| n < timer.next)
+    }
+
+    fn on_segment(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
+        let &Arrived {
+            segment,
+            n,
+            state,
+            sent,
+            ..
+        } = arrived;
+        if state == State::Opened {
+            self.counts.early += 1;
+            return None;
+        }
+        if sent == self.sender.plan.all_sent() + 1 {
+            return self.on_fin_acknowledged(arrived);
+        }
+        if segment.payload.is_empty() {
+            return self.on_empty(arrived);
+        }
+        let len = self.sender.plan.requests.len;
+        let answered = (sent - 1) / len;
+        let is_whole = (sent - 1).is_multiple_of(len) && answered > 0;
+        if sent > self.sender.plan.all_sent() || !is_whole {
+            self.counts.early += 1;
+            return None;
+        }
+        if state == State::Answered || answered <= u32::from(self.outstanding.progress(n).answers) {
+            self.counts.duplicated += 1;
+            return None;
+        }
+        Some(self.on_answer(arrived, answered as u16))
+    }
+
+    /// The answer to the last of the first `answers` requests.
+    fn on_answer(&mut self, arrived: &Arrived<'_, '_>, answers: u16) -> Outgoing {
+        let &Arrived {
+            segment, n, now_ns, ..
+        } = arrived;
+        let answer = self.checked(segment, n, answers - 1);
+        let backend = answer.map_or(NOBODY, |answer| answer.backend);
+        let received = segment.end();
+        let progress = Progress {
+            received,
+            answers,
+            backend,
+        };
+        self.outstanding.note(n, progress);
+        if u32::from(answers) < self.sender.plan.requests.count {
+            return self.sender.request(n, answers, backend, received);
+        }
+        if let Some(answer) = answer {
+            self.note_last(&answer, segment);
+        }
+        self.counts.answered += 1;
+        self.times.answer.record(n, self.planned_ns(n), now_ns);
+        self.outstanding.set(n, State::Answered);
+        if segment.has(FIN) {
+            self.close(n, now_ns);
+        }
+        self.sender
+            .segment(n, segment.ack, received, FIN | ACK, Content::Nothing)
+    }
+
+    /// The answer that a segment carries, if it is the one to request `number`.
+    fn checked(&mut self, segment: &Incoming<'_>, n: u64, number: u16) -> Option<Answer> {
+        let expected = self.sender.asked(n, number, NOBODY);
+        let answer = Answer::read(segment.payload).filter(|one| one.request.is_same(&expected));
+        let Some(answer) = answer else {
+            self.counts.wrong_payload += 1;
+            return None;
+        };
+        let is_other = answer.request.before != NOBODY && answer.request.before != answer.backend;
+        self.counts.wrong_backend += u64::from(is_other);
+        Some(answer)
+    }
+
+    fn note_last(&mut self, answer: &Answer, segment: &Incoming<'_>) {
+        let last = self.backends.len() - 1;
+        self.backends[usize::from(answer.backend).min(last)] += 1;
+        self.local.add(*answer.seen.ip());
+        match answer.toa {
+            Some(toa) if toa == segment.dst => self.counts.toa_right += 1,
+            Some(_) => self.counts.toa_wrong += 1,
+            None => {}
+        }
+    }
+
+    /// A segment without payload before the FIN is acknowledged.
+    fn on_empty(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
+        let &Arrived {
+            segment,
+            n,
+            state,
+            sent,
+            now_ns,
+        } = arrived;
+        if segment.has(FIN) && sent == self.sender.plan.all_sent() && state == State::Answered {
+            // The other side closes on its own: its FIN crossed ours.
+            self.close(n, now_ns);
+            let seq = segment.ack.wrapping_add(1);
+            return Some(
+                self.sender
+                    .segment(n, seq, segment.end(), ACK, Content::Nothing),
+            );
+        }
+        let opens = sent == 1 && segment.window > 0 && state == State::Established;
+        (opens && self.is_released(n)).then(|| self.sender.request(n, 0, NOBODY, segment.end()))
+    }
+
+    fn on_fin_acknowledged(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
+        let &Arrived {
+            segment,
+            n,
+            state,
+            now_ns,
+            ..
+        } = arrived;
+        if state != State::Answered {
+            self.counts.early += 1;
+            return None;
+        }
+        if !segment.has(FIN) {
+            return None;
+        }
+        self.close(n, now_ns);
+        Some(
+            self.sender
+                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing),
+        )
+    }
+
+    fn close(&mut self, n: u64, now_ns: u64) {
+        self.times.close.record(n, self.planned_ns(n), now_ns);
+        self.complete(n);
+    }
+
+    fn complete(&mut self, n: u64) {
+        self.counts.completed += 1;
+        self.end(n);
+    }
+
+    fn end(&mut self, n: u64) {
+        self.counts.unfinished -= 1;
+        self.outstanding.set(n, State::Ended);
+    }
+}
+
+fn catch_up(rate: f64) -> u64 {
+    ((rate * CATCH_UP_NS / SECOND_NS) as u64).max(CATCH_UP_MIN)
+}

@@ -1,0 +1,89 @@
+//! What a client counts, and how long things took.
+
+use pinchpoint_traffic::latency::LatencyRecorder;
+
+/// What became of the connections, and what else arrived.
+///
+/// opened = completed + refused + reset + timed out + unfinished, always.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Connections whose SYN the port took.
+    pub opened: u64,
+    /// Connections that were due and were not opened, for want of time.
+    pub shortfall: u64,
+    /// Whose SYN was answered by a SYN.
+    pub established: u64,
+    /// Whose last answer came.
+    pub answered: u64,
+    /// That went as they should, to the end.
+    pub completed: u64,
+    /// Answered by a reset instead of a SYN.
+    pub refused: u64,
+    /// Reset later.
+    pub reset: u64,
+    /// Timed out waiting for the SYN's answer.
+    pub timed_out_connecting: u64,
+    /// Timed out waiting for an answer to a request.
+    pub timed_out_answering: u64,
+    /// Timed out waiting for the other side's FIN.
+    pub timed_out_closing: u64,
+    /// That have not ended.
+    pub unfinished: u64,
+    /// The most that were open at the same time.
+    pub most_open: u64,
+    /// Segments that were sent again.
+    pub retransmitted: u64,
+    /// Segments of a stage that the connection has left behind.
+    pub duplicated: u64,
+    /// Segments of a stage that the connection has not reached.
+    pub early: u64,
+    /// Segments of connections that have ended.
+    pub late: u64,
+    /// Segments that belong to no connection.
+    pub foreign: u64,
+    /// Answers that are not to the request that was sent.
+    pub wrong_payload: u64,
+    /// Answers from another backend than that of the connection's first answer.
+    pub wrong_backend: u64,
+    /// Last answers whose TOA is the client's address and port.
+    pub toa_right: u64,
+    /// Last answers whose TOA is another.
+    pub toa_wrong: u64,
+    /// Segments to a server that did not fit the port's ring.
+    pub unsent: u64,
+}
+
+impl Counts {
+    /// Connections that ended by time-out, at any stage.
+    pub fn timed_out(&self) -> u64 {
+        self.timed_out_connecting + self.timed_out_answering + self.timed_out_closing
+    }
+
+    pub(super) fn open(&mut self, count: u64) {
+        self.opened += count;
+        self.unfinished += count;
+        self.most_open = self.most_open.max(self.unfinished);
+    }
+}
+
+/// When something happened, since the connection was due.
+#[derive(Debug, Clone)]
+pub struct Times {
+    /// The answer to the SYN.
+    pub connect: LatencyRecorder,
+    /// The last answer.
+    pub answer: LatencyRecorder,
+    /// The other side's FIN.
+    pub close: LatencyRecorder,
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        let empty = || LatencyRecorder::new(1, false);
+        Self {
+            connect: empty(),
+            answer: empty(),
+            close: empty(),
+        }
+    }
+}

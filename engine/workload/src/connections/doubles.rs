@@ -1,0 +1,381 @@
+//! Both ends joined in memory; in between, what networks and balancers do to segments.
+
+use super::client::{Client, Schedule};
+use super::plan::{Mix, Plan, Requests, mix};
+use super::segment::{ACK, Incoming, Outgoing, PSH, RST, SYN};
+use super::server::Server;
+use super::timers::Retry;
+use pinchpoint_wire::ethernet::{self, Mac};
+use pinchpoint_wire::{ipv4, tcp};
+use std::collections::{BTreeMap, HashMap};
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+pub(super) const STEP_NS: u64 = 1_000;
+/// Longer than any test takes: 10 s.
+pub(super) const MOST_STEPS: u64 = 10_000_000;
+pub(super) const ANSWER_LEN: u32 = 100;
+pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+pub(super) const TOA_OPTION: usize = 8;
+
+pub(super) fn service() -> SocketAddrV4 {
+    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 100), 80)
+}
+
+pub(super) fn backends(count: u8) -> Vec<SocketAddrV4> {
+    (1..=count)
+        .map(|last| SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, last), 8080))
+        .collect()
+}
+
+pub(super) fn mac(last: u8) -> Mac {
+    Mac([2, 0, 0, 0, 0, last])
+}
+
+pub(super) fn plan() -> Plan {
+    Plan {
+        clients: Ipv4Addr::new(16, 0, 0, 1),
+        client_count: 4,
+        ports: 1025,
+        port_count: 64,
+        service: service(),
+        mix: Mix::new([0, 0, 0, 1]).unwrap(),
+        requests: Requests { count: 1, len: 64 },
+        key: 7,
+    }
+}
+
+pub(super) fn plan_of(tuples: u32) -> Plan {
+    Plan {
+        client_count: 1,
+        port_count: tuples,
+        ..plan()
+    }
+}
+
+pub(super) fn schedule(count: u64) -> Schedule {
+    Schedule {
+        rate: 1e6,
+        count,
+        timeout_ns: 1_000_000,
+        hold_ns: 0,
+        retry: Retry::default(),
+    }
+}
+
+pub(super) fn client(plan: Plan, schedule: Schedule) -> Client {
+    Client::new(plan, schedule, (mac(1), mac(2)), 0)
+}
+
+/// A server that is reached at the service's own address: nothing is in between.
+pub(super) fn server() -> Server {
+    Server::new(&[service()], mac(3), ANSWER_LEN, 11)
+}
+
+pub(super) fn written(segment: &Outgoing) -> Vec<u8> {
+    let mut frame = vec![0xaa; segment.frame_len()];
+    segment.write(&mut frame);
+    frame
+}
+
+/// The same segment with other ends, numbers and options.
+pub(super) fn rewritten(
+    segment: &Incoming<'_>,
+    (src, dst): (SocketAddrV4, SocketAddrV4),
+    (seq, ack): (u32, u32),
+    options: &[u8],
+) -> Vec<u8> {
+    let body = tcp::HEADER_LEN + options.len() + segment.payload.len();
+    let mut frame = vec![0; (ethernet::HEADER_LEN + ipv4::HEADER_LEN + body).max(60)];
+    let (front, rest) = frame.split_first_chunk_mut().unwrap();
+    ethernet::Header {
+        dst: mac(9),
+        src: mac(8),
+        ethertype: ethernet::ETHERTYPE_IPV4,
+    }
+    .emit(front);
+    let packet = ipv4::Header {
+        src: *src.ip(),
+        dst: *dst.ip(),
+        ttl: 63,
+        dscp: 0,
+        ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        protocol: ipv4::PROTOCOL_TCP,
+        options: &[],
+        payload_len: body as u16,
+    };
+    packet.emit(rest).unwrap();
+    let rest = &mut rest[ipv4::HEADER_LEN..][..body];
+    rest[tcp::HEADER_LEN + options.len()..].copy_from_slice(segment.payload);
+    let header = tcp::Header {
+        src: src.port(),
+        dst: dst.port(),
+        seq,
+        ack,
+        flags: segment.flags,
+        window: segment.window,
+        urgent: 0,
+        options,
+    };
+    header.emit(rest, *src.ip(), *dst.ip()).unwrap();
+    frame
+}
+
+/// What stands between the ends. Frames go `to_server`, or to the client.
+pub(super) trait Between {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)>;
+}
+
+/// A wire.
+pub(super) struct Wire;
+
+impl Between for Wire {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        vec![(frame, to_server)]
+    }
+}
+
+/// A wire that loses, repeats and delays frames by chance.
+pub(super) struct Careless {
+    pub(super) random: u64,
+    pub(super) lost: f64,
+    pub(super) doubled: f64,
+}
+
+impl Careless {
+    pub(super) fn happens(&mut self, chance: f64) -> bool {
+        self.random = mix(self.random);
+        (self.random >> 11) as f64 / (1u64 << 53) as f64 <= chance
+    }
+}
+
+impl Between for Careless {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        if self.happens(self.lost) {
+            return Vec::new();
+        }
+        let copies = 1 + usize::from(self.happens(self.doubled));
+        vec![(frame, to_server); copies]
+    }
+}
+
+/// A balancer in full-NAT: round robin, local ports in turn, other sequence numbers for
+/// what the client sends, and the client's address in a TOA option of its first data.
+pub(super) struct FullNat {
+    backends: Vec<SocketAddrV4>,
+    /// Local end and backend by client.
+    sessions: HashMap<SocketAddrV4, (SocketAddrV4, SocketAddrV4)>,
+    clients: HashMap<SocketAddrV4, SocketAddrV4>,
+    shift: u32,
+    lies: bool,
+}
+
+impl FullNat {
+    pub(super) fn new(backends: Vec<SocketAddrV4>) -> Self {
+        let (sessions, clients) = Default::default();
+        Self {
+            backends,
+            sessions,
+            clients,
+            shift: 0xfff0_0000,
+            lies: false,
+        }
+    }
+
+    /// One whose TOA options name the service.
+    pub(super) fn lying(backends: Vec<SocketAddrV4>) -> Self {
+        Self {
+            lies: true,
+            ..Self::new(backends)
+        }
+    }
+
+    fn session(&mut self, client: SocketAddrV4) -> (SocketAddrV4, SocketAddrV4) {
+        let number = self.sessions.len();
+        let local = SocketAddrV4::new(LOCAL, 2000 + number as u16);
+        let backend = self.backends[number % self.backends.len()];
+        let session = *self.sessions.entry(client).or_insert((local, backend));
+        self.clients.insert(session.0, client);
+        session
+    }
+}
+
+impl Between for FullNat {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        let segment = Incoming::read(&frame).unwrap();
+        if !to_server {
+            let client = self.clients[&segment.dst];
+            let ack = segment.ack.wrapping_sub(self.shift);
+            let ends = (service(), client);
+            return vec![(
+                rewritten(&segment, ends, (segment.seq, ack), segment.options),
+                false,
+            )];
+        }
+        let ends = self.session(segment.src);
+        let mut options = segment.options.to_vec();
+        if !segment.payload.is_empty() {
+            let told = if self.lies { service() } else { segment.src };
+            options.extend([254, TOA_OPTION as u8]);
+            options.extend(told.port().to_be_bytes());
+            options.extend(told.ip().octets());
+        }
+        let seq = segment.seq.wrapping_add(self.shift);
+        vec![(
+            rewritten(&segment, ends, (seq, segment.ack), &options),
+            true,
+        )]
+    }
+}
+
+/// A SYN proxy: answers SYNs itself with a closed window, connects when the client has
+/// acknowledged, then opens the window.
+#[derive(Default)]
+pub(super) struct SynProxy {
+    /// What the proxy's sequence numbers are ahead of the server's, by client.
+    ahead: HashMap<SocketAddrV4, u32>,
+}
+
+pub(super) const PROXY_SEQ: u32 = 5_000;
+
+impl Between for SynProxy {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        let mut segment = Incoming::read(&frame).unwrap();
+        let (src, dst) = (segment.src, segment.dst);
+        if !to_server {
+            let opens = segment.has(SYN);
+            if opens {
+                self.ahead.insert(dst, PROXY_SEQ.wrapping_sub(segment.seq));
+                segment.flags = ACK;
+                segment.seq = segment.seq.wrapping_add(1);
+            }
+            let seq = segment.seq.wrapping_add(self.ahead[&dst]);
+            return vec![(
+                rewritten(&segment, (src, dst), (seq, segment.ack), &[]),
+                false,
+            )];
+        }
+        if segment.has(SYN) {
+            (segment.flags, segment.window) = (SYN | ACK, 0);
+            let numbers = (PROXY_SEQ, segment.seq.wrapping_add(1));
+            return vec![(rewritten(&segment, (dst, src), numbers, &[]), false)];
+        }
+        let Some(ahead) = self.ahead.get(&src) else {
+            segment.flags = SYN;
+            let numbers = (segment.seq.wrapping_sub(1), 0);
+            return vec![(rewritten(&segment, (src, dst), numbers, &[]), true)];
+        };
+        let ack = segment.ack.wrapping_sub(*ahead);
+        vec![(
+            rewritten(&segment, (src, dst), (segment.seq, ack), &[]),
+            true,
+        )]
+    }
+}
+
+/// Refuses every connection, or resets each at its first request.
+pub(super) struct Resetting {
+    pub(super) at_once: bool,
+}
+
+impl Between for Resetting {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        let mut segment = Incoming::read(&frame).unwrap();
+        let (src, dst) = (segment.src, segment.dst);
+        if !to_server || !(self.at_once || segment.has(PSH)) {
+            return vec![(frame, to_server)];
+        }
+        // A kernel refuses with an acknowledgment, and resets without (RFC 9293, 3.5.2).
+        let numbers = if self.at_once {
+            (0, segment.end())
+        } else {
+            (segment.ack, 0)
+        };
+        segment.flags = if self.at_once { RST | ACK } else { RST };
+        segment.payload = &[];
+        vec![(rewritten(&segment, (dst, src), numbers, &[]), false)]
+    }
+}
+
+/// Frames on their way, by the time at which they arrive.
+pub(super) struct Net<B> {
+    pub(super) client: Client,
+    pub(super) server: Server,
+    pub(super) between: B,
+    /// Frames are delayed by up to so many steps, each by chance.
+    pub(super) spread: u64,
+    flying: BTreeMap<(u64, u64), (Vec<u8>, bool)>,
+    launched: u64,
+    pub(super) now_ns: u64,
+}
+
+impl<B: Between> Net<B> {
+    pub(super) fn new(client: Client, server: Server, between: B) -> Self {
+        let flying = BTreeMap::new();
+        Self {
+            client,
+            server,
+            between,
+            spread: 1,
+            flying,
+            launched: 0,
+            now_ns: 0,
+        }
+    }
+
+    pub(super) fn launch(&mut self, segment: &Outgoing, to_server: bool) {
+        for (frame, to_server) in self.between.pass(written(segment), to_server) {
+            let delay = 1 + mix(self.launched) % self.spread;
+            self.launched += 1;
+            let at = (self.now_ns + delay * STEP_NS, self.launched);
+            self.flying.insert(at, (frame, to_server));
+        }
+    }
+
+    pub(super) fn step(&mut self) {
+        let due = self.client.due(self.now_ns);
+        let syns: Vec<Outgoing> = (0..due).map(|ahead| self.client.syn(ahead)).collect();
+        self.client.opened(due);
+        let mut timed = Vec::new();
+        self.client.timed(self.now_ns, 64, &mut timed);
+        for segment in syns.iter().chain(&timed) {
+            self.launch(segment, true);
+        }
+        while let Some(first) = self
+            .flying
+            .first_entry()
+            .filter(|one| one.key().0 <= self.now_ns)
+        {
+            let (frame, to_server) = first.remove();
+            let segment = Incoming::read(&frame).unwrap();
+            let reply = if to_server {
+                self.server.react(&segment)
+            } else {
+                self.client.react(&segment, self.now_ns)
+            };
+            if let Some(reply) = reply {
+                self.launch(&reply, !to_server);
+            }
+        }
+        let counts = self.client.counts();
+        let ended = counts.completed + counts.refused + counts.reset + counts.timed_out();
+        assert_eq!(counts.opened, ended + counts.unfinished);
+        self.now_ns += STEP_NS;
+    }
+
+    /// Until every connection has ended and every frame has arrived.
+    pub(super) fn run(mut self) -> Self {
+        for _ in 0..MOST_STEPS {
+            if self.client.is_done() && self.flying.is_empty() {
+                return self;
+            }
+            self.step();
+        }
+        panic!(
+            "not done after {} ns: {:?}",
+            self.now_ns,
+            self.client.counts()
+        );
+    }
+}

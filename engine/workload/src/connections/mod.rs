@@ -1,0 +1,40 @@
+//! TCP connections over frames, without a socket for each.
+//!
+//! | module | what it is |
+//! |---|---|
+//! | [`plan`] | connection number *n*: its tuple, its first sequence number, its time |
+//! | [`segment`], [`payload`] | segments and what they carry, read and written |
+//! | [`sender`] | the segments that a client sends of it |
+//! | [`outstanding`] | two bits for each connection that has not ended |
+//! | [`timers`] | what becomes due for each without being asked for |
+//! | [`counts`] | what became of them |
+//! | [`client`] | opens connections and accounts for each |
+//! | [`server`] | answers every segment from the segment alone |
+//! | [`work`] | both as a workload of one core |
+//!
+//! Either end knows how far a connection is from the acknowledgment of its own
+//! sequence numbers, and trusts no others: a balancer in full-NAT rewrites those
+//! of the client. All else crosses in the payload.
+//!
+//! It is not a TCP for general use: a request and an answer are one segment each, there
+//! is no congestion control and no window scale, the server never retransmits, and the
+//! client only where it was told to. A lost segment that is not repeated ends its
+//! connection by time-out, at the stage that lost it.
+
+pub mod client;
+pub mod counts;
+pub mod outstanding;
+pub mod payload;
+pub mod plan;
+pub mod segment;
+pub mod sender;
+pub mod server;
+pub mod timers;
+pub mod work;
+
+#[cfg(test)]
+mod doubles;
+#[cfg(test)]
+mod property_tests;
+#[cfg(test)]
+mod tests;

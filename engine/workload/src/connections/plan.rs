@@ -1,0 +1,201 @@
+//! Connection number *n*: its tuple, its first sequence number, its planned time.
+//! All of it is computed from *n*; nothing is stored.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// What is done with a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// A SYN; the answer to it is the end, and is not acknowledged.
+    Syn,
+    /// A handshake, and nothing after it.
+    Abandon,
+    /// A handshake, then a reset.
+    Reset,
+    /// A handshake, requests with their answers, one after the other, and FINs from
+    /// both sides.
+    Request,
+}
+
+/// Which share of the connections is treated how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mix {
+    /// Up to where, of 2^32, the hash of a connection makes it what [`KINDS`] says.
+    ends: [u64; KINDS.len()],
+    /// What all are, if they are all the same.
+    only: Option<Work>,
+}
+
+/// What a [`Mix`] is made of, in its order.
+pub const KINDS: [Work; 4] = [Work::Syn, Work::Abandon, Work::Reset, Work::Request];
+
+impl Mix {
+    /// Of weights in the order of [`KINDS`]; none if they are all 0.
+    pub fn new(weights: [u32; KINDS.len()]) -> Option<Self> {
+        let total: u64 = weights.iter().copied().map(u64::from).sum();
+        let whole = 1u64 << 32;
+        let mut sum = 0;
+        let ends = weights.map(|weight| {
+            sum += u64::from(weight);
+            (u128::from(whole) * u128::from(sum))
+                .checked_div(total.into())
+                .unwrap_or(0) as u64
+        });
+        let mut used = KINDS
+            .into_iter()
+            .zip(weights)
+            .filter(|(_, weight)| *weight > 0);
+        let (first, _) = used.next()?;
+        let only = used.next().is_none().then_some(first);
+        Some(Self { ends, only })
+    }
+
+    #[inline(always)]
+    fn of(&self, hash: u64) -> Work {
+        self.only.unwrap_or_else(|| {
+            let part = self.ends.iter().position(|&end| hash >> 32 < end);
+            part.map_or(Work::Request, |part| KINDS[part])
+        })
+    }
+}
+
+/// Requests of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Requests {
+    /// How many, at least 1.
+    pub count: u32,
+    /// Bytes of each.
+    pub len: u32,
+}
+
+/// The connections of a client.
+#[derive(Debug, Clone, Copy)]
+pub struct Plan {
+    /// The first client address.
+    pub clients: Ipv4Addr,
+    /// How many there are, at least 1.
+    pub client_count: u32,
+    /// The first client port.
+    pub ports: u16,
+    /// How many there are of each address, at least 1.
+    pub port_count: u32,
+    /// The virtual server.
+    pub service: SocketAddrV4,
+    /// What is done with the connections.
+    pub mix: Mix,
+    /// The requests of those that have any.
+    pub requests: Requests,
+    /// Makes sequence numbers hard to guess.
+    pub key: u64,
+}
+
+/// Largest [`Plan::most_sent`]: what is left of 2^16 is the room for hashes.
+pub const MOST_SENT: u32 = 0xf000;
+
+impl Plan {
+    /// Different five-tuples.
+    pub fn tuples(&self) -> u64 {
+        u64::from(self.client_count) * u64::from(self.port_count)
+    }
+
+    /// The client's end of connection `n`: addresses change fastest.
+    #[inline(always)]
+    pub fn tuple(&self, n: u64) -> SocketAddrV4 {
+        let number = n % self.tuples();
+        let count = u64::from(self.client_count);
+        let address = self.clients.to_bits().wrapping_add((number % count) as u32);
+        SocketAddrV4::new(
+            Ipv4Addr::from_bits(address),
+            self.ports.wrapping_add((number / count) as u16),
+        )
+    }
+
+    /// The client's first sequence number of connection `n`. It rises from one
+    /// connection of a tuple to the next, so that a device that keeps the old one in
+    /// TIME-WAIT accepts the new one (RFC 6191).
+    #[inline(always)]
+    pub fn first_seq(&self, n: u64) -> u32 {
+        let round = (n / self.tuples()) as u32;
+        // The whole connection lies within one round: no acknowledgment carries into the next.
+        let room = 0x1_0000 - self.most_sent();
+        round << 16 | ((self.tag(n) as u16 as u32 * room) >> 16)
+    }
+
+    /// Sequence numbers of a connection before its FIN: the SYN and the requests.
+    #[inline(always)]
+    pub fn all_sent(&self) -> u32 {
+        1 + self.requests.count * self.requests.len
+    }
+
+    /// Sequence numbers of a connection with its FIN.
+    #[inline(always)]
+    pub fn most_sent(&self) -> u32 {
+        self.all_sent() + 1
+    }
+
+    /// What is done with connection `n`.
+    #[inline(always)]
+    pub fn work(&self, n: u64) -> Work {
+        self.mix.of(self.tag(n))
+    }
+
+    /// A keyed hash of `n`, which nobody else can compute.
+    #[inline(always)]
+    pub fn tag(&self, n: u64) -> u64 {
+        mix(n ^ self.key)
+    }
+
+    /// The connection that an acknowledgment at a client's end belongs to, and how
+    /// many sequence numbers of it are acknowledged; none if it belongs to none up to
+    /// `newest`. A stranger's is taken for one with a chance of [`most_sent`](Self::most_sent)
+    /// in 2^16.
+    #[inline(always)]
+    pub fn find(&self, at: SocketAddrV4, ack: u32, newest: u64) -> Option<(u64, u32)> {
+        let n = self.nth(self.number(at)?, (ack >> 16) as u16, newest)?;
+        let sent = ack.wrapping_sub(self.first_seq(n));
+        (1..=self.most_sent()).contains(&sent).then_some((n, sent))
+    }
+
+    /// The newest connection of the tuple `at`, up to `newest`.
+    pub fn newest_of(&self, at: SocketAddrV4, newest: u64) -> Option<u64> {
+        let number = self.number(at)?;
+        let n = newest / self.tuples() * self.tuples() + number;
+        if n <= newest {
+            Some(n)
+        } else {
+            n.checked_sub(self.tuples())
+        }
+    }
+
+    /// Whether a client has that address.
+    pub fn has_client(&self, address: Ipv4Addr) -> bool {
+        address.to_bits().wrapping_sub(self.clients.to_bits()) < self.client_count
+    }
+
+    fn number(&self, at: SocketAddrV4) -> Option<u64> {
+        let address = at.ip().to_bits().wrapping_sub(self.clients.to_bits());
+        let port = u32::from(at.port().wrapping_sub(self.ports));
+        let known = address < self.client_count && port < self.port_count;
+        known.then(|| u64::from(port) * u64::from(self.client_count) + u64::from(address))
+    }
+
+    /// The newest connection up to `newest` of a tuple, by number, in a round of which
+    /// only 16 bits are known.
+    #[inline(always)]
+    fn nth(&self, number: u64, round: u16, newest: u64) -> Option<u64> {
+        let newest_round = newest / self.tuples();
+        let ago = (newest_round as u16).wrapping_sub(round);
+        let round = newest_round.checked_sub(u64::from(ago))?;
+        let n = round * self.tuples() + number;
+        (n <= newest).then_some(n)
+    }
+}
+
+/// The finalizer of `SplitMix64`: every bit of the result depends on every bit of `x`.
+#[inline(always)]
+pub fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}

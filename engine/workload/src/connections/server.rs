@@ -1,0 +1,211 @@
+//! The server: answers every segment from the segment alone.
+//!
+//! Its first sequence number is a keyed hash of the addresses that it sees, so the
+//! acknowledgment of a segment says what the other side has received.
+
+use super::payload::{Answer, Request};
+use super::plan::mix;
+use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN};
+use pinchpoint_wire::ethernet::Mac;
+use std::collections::HashMap;
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+/// Source addresses that are counted one by one; there may be as many as a flood likes.
+pub const MOST_SOURCES: usize = 1 << 16;
+
+/// Segments by source address.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Sources {
+    by_address: HashMap<Ipv4Addr, u64>,
+    /// Of addresses beyond [`MOST_SOURCES`].
+    pub others: u64,
+}
+
+impl Sources {
+    /// One more.
+    #[inline]
+    pub fn add(&mut self, address: Ipv4Addr) {
+        if let Some(count) = self.by_address.get_mut(&address) {
+            *count += 1;
+        } else if self.by_address.len() < MOST_SOURCES {
+            self.by_address.insert(address, 1);
+        } else {
+            self.others += 1;
+        }
+    }
+
+    /// The addresses with their counts, in order.
+    pub fn sorted(&self) -> Vec<(Ipv4Addr, u64)> {
+        let mut all: Vec<_> = self
+            .by_address
+            .iter()
+            .map(|(&one, &count)| (one, count))
+            .collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// What one backend did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Backend {
+    /// SYNs that it answered.
+    pub syns: u64,
+    /// Requests that it answered.
+    pub requests: u64,
+    /// FINs that it answered.
+    pub fins: u64,
+    /// Acknowledgments of its own FIN.
+    pub closed: u64,
+    /// Resets that it received.
+    pub resets: u64,
+    /// Requests with a TOA option.
+    pub toa: u64,
+}
+
+/// What was for no backend, or for none of its connections.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Strays {
+    /// Segments to an address and port of no backend.
+    pub elsewhere: u64,
+    /// Segments whose acknowledgment fits no connection.
+    pub unacknowledged: u64,
+    /// Segments whose payload is no request.
+    pub wrong_payload: u64,
+    /// Answers that did not fit a port's ring.
+    pub unsent: u64,
+}
+
+/// The servers behind one port.
+#[derive(Debug, Clone)]
+pub struct Server {
+    own: Mac,
+    numbers: HashMap<SocketAddrV4, u16>,
+    answer_len: u32,
+    key: u64,
+    backends: Vec<Backend>,
+    strays: Strays,
+    sources: Sources,
+}
+
+impl Server {
+    /// Backends with numbers from 0 on; their answers have `answer_len` bytes.
+    pub fn new(backends: &[SocketAddrV4], own: Mac, answer_len: u32, key: u64) -> Self {
+        let numbered = backends.iter().enumerate();
+        Self {
+            own,
+            numbers: numbered.map(|(number, &at)| (at, number as u16)).collect(),
+            answer_len,
+            key,
+            backends: vec![Backend::default(); backends.len()],
+            strays: Strays::default(),
+            sources: Sources::default(),
+        }
+    }
+
+    /// What each backend did.
+    pub fn backends(&self) -> &[Backend] {
+        &self.backends
+    }
+
+    /// What was for none.
+    pub fn strays(&self) -> &Strays {
+        &self.strays
+    }
+
+    /// SYNs by source address.
+    pub fn sources(&self) -> &Sources {
+        &self.sources
+    }
+
+    /// Whether a backend has that address.
+    pub fn has(&self, address: Ipv4Addr) -> bool {
+        self.numbers.keys().any(|at| *at.ip() == address)
+    }
+
+    /// The port did not take an answer.
+    pub fn unsent(&mut self, count: u64) {
+        self.strays.unsent += count;
+    }
+
+    /// A segment came; what is to be sent back.
+    #[inline]
+    pub fn react(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
+        let Some(&number) = self.numbers.get(&segment.dst) else {
+            self.strays.elsewhere += 1;
+            return None;
+        };
+        let backend = &mut self.backends[usize::from(number)];
+        if segment.has(RST) {
+            backend.resets += 1;
+            return None;
+        }
+        let first = first_seq(segment, self.key);
+        if segment.has(SYN) {
+            backend.syns += 1;
+            self.sources.add(*segment.src.ip());
+            return Some(self.reply(segment, first, SYN | ACK, Content::Nothing));
+        }
+        let received = segment.ack.wrapping_sub(first);
+        if !segment.payload.is_empty() {
+            return self.on_request(segment, number, received);
+        }
+        let answers_end = received >= 1 && (received - 1).is_multiple_of(self.answer_len);
+        if segment.has(FIN) && answers_end {
+            backend.fins += 1;
+            return Some(self.reply(segment, segment.ack, FIN | ACK, Content::Nothing));
+        }
+        let after_fin = received >= 2 && (received - 2).is_multiple_of(self.answer_len);
+        backend.closed += u64::from(after_fin && received > 2);
+        self.strays.unacknowledged += u64::from(!after_fin && !answers_end);
+        None
+    }
+
+    fn on_request(
+        &mut self,
+        segment: &Incoming<'_>,
+        number: u16,
+        received: u32,
+    ) -> Option<Outgoing> {
+        let Some(request) = Request::read(segment.payload) else {
+            self.strays.wrong_payload += 1;
+            return None;
+        };
+        if received != u32::from(request.number) * self.answer_len + 1 {
+            self.strays.unacknowledged += 1;
+            return None;
+        }
+        let toa = segment.toa();
+        let backend = &mut self.backends[usize::from(number)];
+        backend.requests += 1;
+        backend.toa += u64::from(toa.is_some());
+        let answer = Answer {
+            request,
+            backend: number,
+            seen: segment.src,
+            toa,
+        };
+        let content = Content::Answer(answer, self.answer_len as usize);
+        Some(self.reply(segment, segment.ack, PSH | ACK, content))
+    }
+
+    #[inline(always)]
+    fn reply(&self, to: &Incoming<'_>, seq: u32, flags: u16, content: Content) -> Outgoing {
+        Outgoing {
+            from: self.own,
+            to: to.from,
+            src: to.dst,
+            dst: to.src,
+            seq,
+            ack: to.end(),
+            flags,
+            content,
+        }
+    }
+}
+
+#[inline(always)]
+fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
+    let end = |at: SocketAddrV4| u64::from(at.ip().to_bits()) << 16 | u64::from(at.port());
+    mix(mix(end(segment.src) ^ key) ^ end(segment.dst)) as u32
+}

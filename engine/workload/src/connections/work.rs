@@ -1,0 +1,357 @@
+//! Clients and servers as a workload of one core: a client behind the first port, if
+//! there is one, and the same servers behind each of the others.
+
+use super::client::{Client, Schedule};
+use super::plan::Plan;
+use super::segment::{Incoming, Outgoing, Unfit};
+use super::server::Server;
+use crate::watched::{LoopAccount, PortAccount, Watched};
+use pinchpoint_port::{BURST, Port, Source, Uniform};
+use pinchpoint_wire::ethernet::{self, Mac};
+use pinchpoint_wire::{answer, arp};
+use pinchpoint_worker::replies::Offer;
+use pinchpoint_worker::standing::Standing;
+use pinchpoint_worker::{Core, Replies, Step, Workload};
+use std::net::{IpAddr, Ipv4Addr};
+
+/// How long an ARP request waits for its reply before it is repeated.
+const ASK_AGAIN_NS: u64 = 100_000_000;
+const ARP_FRAME: usize = 60;
+const BROADCAST: Mac = Mac([0xff; 6]);
+/// The longest segment that either end sends: an MTU of 1,500 and the Ethernet header.
+pub const LONGEST: usize = 1514;
+
+/// Where a client's frames go first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextHop {
+    /// This address.
+    At(Mac),
+    /// Whoever answers ARP requests for this.
+    Of(Ipv4Addr),
+}
+
+/// A client that may not know its next hop yet.
+#[derive(Debug, Clone)]
+pub struct ClientEnd {
+    plan: Plan,
+    schedule: Schedule,
+    own: Mac,
+    next_hop: NextHop,
+    asked_ns: u64,
+    /// From when the next hop is known.
+    client: Option<Client>,
+}
+
+/// Frames that were no segments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Others {
+    /// Neither TCP over IPv4 nor a question that was answered.
+    pub other: u64,
+    /// Headers that do not fit.
+    pub malformed: u64,
+    /// Fragments.
+    pub fragments: u64,
+    /// Segments with a wrong checksum.
+    pub checksum: u64,
+    /// ARP requests that were answered.
+    pub answered: u64,
+}
+
+/// What has happened since the start.
+#[derive(Debug, Clone)]
+pub struct Account {
+    /// How the loop ran.
+    pub ran: LoopAccount,
+    /// How the ports were.
+    pub ports: Vec<PortAccount>,
+    /// The client, once it knew its next hop.
+    pub client: Option<Client>,
+    /// The servers.
+    pub server: Option<Server>,
+    /// By port.
+    pub others: Vec<Others>,
+}
+
+/// The workload.
+#[derive(Debug)]
+pub struct Connections {
+    client: Option<ClientEnd>,
+    server: Option<Server>,
+    server_mac: Mac,
+    others: Vec<Others>,
+    /// What is due without being asked for.
+    timed: Vec<Outgoing>,
+    watched: Watched,
+}
+
+impl ClientEnd {
+    /// A client with the MAC `own`.
+    pub fn new(plan: Plan, schedule: Schedule, own: Mac, next_hop: NextHop) -> Self {
+        Self {
+            plan,
+            schedule,
+            own,
+            next_hop,
+            asked_ns: 0,
+            client: None,
+        }
+    }
+
+    fn begin(&mut self, next_hop: Mac, now_ns: u64) {
+        let macs = (self.own, next_hop);
+        self.client = Some(Client::new(self.plan, self.schedule, macs, now_ns));
+    }
+
+    /// The question for the next hop, written into a frame of [`ARP_FRAME`] bytes.
+    fn question(&self, target: Ipv4Addr, out: &mut [u8]) {
+        out.fill(0);
+        let (front, body) = out.split_at_mut(ethernet::HEADER_LEN);
+        let header = ethernet::Header {
+            dst: BROADCAST,
+            src: self.own,
+            ethertype: ethernet::ETHERTYPE_ARP,
+        };
+        let packet = arp::Header {
+            operation: arp::REQUEST,
+            sender_mac: self.own,
+            sender_ip: self.plan.clients,
+            target_mac: Mac([0; 6]),
+            target_ip: target,
+        };
+        if let (Some(front), Some(body)) = (front.first_chunk_mut(), body.first_chunk_mut()) {
+            header.emit(front);
+            packet.emit(body);
+        }
+    }
+}
+
+/// The MAC in an ARP reply for `address`.
+fn resolved(frame: &[u8], address: Ipv4Addr) -> Option<Mac> {
+    let view = ethernet::Frame::new_checked(frame).ok()?;
+    if view.ethertype() != ethernet::ETHERTYPE_ARP {
+        return None;
+    }
+    let packet = arp::Packet::new_checked(view.payload()).ok()?;
+    let is_it = packet.operation() == arp::REPLY && packet.sender_ip() == address;
+    is_it.then(|| packet.sender_mac())
+}
+
+struct Syns<'a>(&'a Client);
+
+impl Source for Syns<'_> {
+    #[inline(always)]
+    fn len(&self, index: usize) -> usize {
+        self.0.syn(index as u64).frame_len()
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self.0.syn(index as u64).write(frame);
+    }
+}
+
+struct Listed<'a>(&'a [Outgoing]);
+
+impl Source for Listed<'_> {
+    #[inline(always)]
+    fn len(&self, index: usize) -> usize {
+        self.0[index].frame_len()
+    }
+
+    #[inline(always)]
+    fn frame(&mut self, index: usize, frame: &mut [u8]) {
+        self.0[index].write(frame);
+    }
+}
+
+impl Connections {
+    /// The workload of a core with `ports` ports, the first of which is the client's,
+    /// if there is one. `servers` are the servers with their MAC.
+    pub fn new(
+        mut client: Option<ClientEnd>,
+        servers: Option<(Server, Mac)>,
+        ports: usize,
+        now_ns: u64,
+    ) -> Self {
+        if let Some(end) = &mut client
+            && let NextHop::At(mac) = end.next_hop
+        {
+            end.begin(mac, now_ns);
+        }
+        let (server, mac) = servers.unzip();
+        Self {
+            client,
+            server,
+            server_mac: mac.unwrap_or(Mac([0; 6])),
+            others: vec![Others::default(); ports],
+            timed: Vec::with_capacity(BURST),
+            watched: Watched::new(ports, now_ns),
+        }
+    }
+
+    fn is_client(&self, port: usize) -> bool {
+        port == 0 && self.client.is_some()
+    }
+
+    /// The MAC at which `address` is, behind `port`.
+    fn mac_of(&self, port: usize, address: IpAddr) -> Option<Mac> {
+        let IpAddr::V4(address) = address else {
+            return None;
+        };
+        match &self.client {
+            Some(end) if port == 0 => end.plan.has_client(address).then_some(end.own),
+            _ => {
+                let server = self.server.as_ref();
+                let has = server.is_some_and(|server| server.has(address));
+                has.then_some(self.server_mac)
+            }
+        }
+    }
+
+    /// A frame that is no segment: an ARP request or reply, or nothing that matters.
+    #[inline(never)]
+    fn on_other(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
+        let asked = answer::target(frame).and_then(|one| Some((one, self.mac_of(port, one)?)));
+        if let Some(own) = asked {
+            let mut buffer = [0; answer::MAX_LEN];
+            if let Some(len) = answer::reply(frame, own, &mut buffer) {
+                self.others[port].answered += 1;
+                replies.push(port, len, |out| out.copy_from_slice(&buffer[..len]));
+            }
+            return;
+        }
+        if port == 0
+            && let Some(end) = &mut self.client
+            && let NextHop::Of(address) = end.next_hop
+            && let Some(mac) = resolved(frame, address)
+        {
+            if end.client.is_none() {
+                end.begin(mac, now_ns);
+            }
+            return;
+        }
+        self.others[port].other += 1;
+    }
+
+    /// Opens what is due; how many bursts that took.
+    #[inline(always)]
+    fn open(&mut self, core: &mut Core<'_>) -> usize {
+        let Some(end) = &mut self.client else {
+            return 0;
+        };
+        let Some(client) = &mut end.client else {
+            return ask(end, core);
+        };
+        let port = &mut core.ports[0].port;
+        let due = client.due(core.now_ns).min(BURST as u64) as usize;
+        if due > 0 {
+            let taken = port.send(due, Syns(client));
+            client.opened(taken as u64);
+        }
+        self.timed.clear();
+        client.timed(core.now_ns, BURST, &mut self.timed);
+        let timed = self.timed.len();
+        if timed > 0 {
+            let taken = port.send(timed, Listed(&self.timed));
+            client.unsent((timed - taken) as u64);
+        }
+        usize::from(due > 0) + usize::from(timed > 0)
+    }
+}
+
+/// Asks for the next hop, unless that was done just now.
+#[inline(never)]
+fn ask(end: &mut ClientEnd, core: &mut Core<'_>) -> usize {
+    let NextHop::Of(address) = end.next_hop else {
+        return 0;
+    };
+    if end.asked_ns != 0 && core.now_ns < end.asked_ns + ASK_AGAIN_NS {
+        return 0;
+    }
+    end.asked_ns = core.now_ns;
+    let write = |_: usize, out: &mut [u8]| end.question(address, out);
+    core.ports[0].port.send(1, Uniform(ARP_FRAME, write))
+}
+
+impl Workload for Connections {
+    type Outcome = Account;
+
+    fn longest_reply(&self, _core: &Core<'_>, _port: usize) -> usize {
+        LONGEST
+    }
+
+    #[inline(always)]
+    fn poll(&mut self, core: &mut Core<'_>) -> Step {
+        let bursts = self.open(core);
+        let client = self.client.as_ref().and_then(|end| end.client.as_ref());
+        if bursts == 0 && client.is_some_and(Client::is_done) {
+            return Step::End;
+        }
+        Step::Sent(bursts)
+    }
+
+    #[inline(always)]
+    fn on_burst(&mut self, _port: usize, _count: usize, _now_ns: u64) {}
+
+    #[inline(always)]
+    fn on_frame(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
+        let segment = match Incoming::read(frame) {
+            Ok(segment) => segment,
+            Err(Unfit::Other) => return self.on_other(port, frame, now_ns, replies),
+            Err(why) => {
+                let others = &mut self.others[port];
+                *match why {
+                    Unfit::Fragment => &mut others.fragments,
+                    Unfit::Checksum => &mut others.checksum,
+                    _ => &mut others.malformed,
+                } += 1;
+                return;
+            }
+        };
+        let reply: Option<Outgoing> = if self.is_client(port) {
+            let client = self.client.as_mut().and_then(|end| end.client.as_mut());
+            client.and_then(|client| client.react(&segment, now_ns))
+        } else {
+            self.server
+                .as_mut()
+                .and_then(|server| server.react(&segment))
+        };
+        if let Some(reply) = reply {
+            replies.push(port, reply.frame_len(), |out| reply.write(out));
+        }
+    }
+
+    #[inline(always)]
+    fn on_replies(&mut self, port: usize, offer: Offer, _fresh: bool) {
+        if offer.dropped == 0 {
+            return;
+        }
+        if self.is_client(port) {
+            if let Some(client) = self.client.as_mut().and_then(|end| end.client.as_mut()) {
+                client.unsent(offer.dropped);
+            }
+        } else if let Some(server) = &mut self.server {
+            server.unsent(offer.dropped);
+        }
+    }
+
+    fn publish(&mut self, core: &mut Core<'_>) {
+        self.watched.look(core);
+    }
+
+    fn close(mut self, mut core: Core<'_>) -> Account {
+        self.account(&mut core)
+    }
+}
+
+impl Standing for Connections {
+    fn account(&mut self, core: &mut Core<'_>) -> Account {
+        Account {
+            ran: self.watched.ran(core),
+            ports: self.watched.ports(core),
+            client: self.client.as_ref().and_then(|end| end.client.clone()),
+            server: self.server.clone(),
+            others: self.others.clone(),
+        }
+    }
+}
