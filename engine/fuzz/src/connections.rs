@@ -2,17 +2,18 @@
 
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_workload::connections::client::{Client, Schedule};
+use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};
 use pinchpoint_workload::connections::segment::{Incoming, Outgoing};
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::timers::Retry;
 use std::collections::VecDeque;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 const OPENED: u64 = 20;
 const TIMEOUT_NS: u64 = 1_000_000;
 const STEP_NS: u64 = 10_000;
-const ANSWER_LEN: u32 = 40;
+const ANSWER_LEN: u32 = 64;
 
 /// Both ends, and the segments between them, with where they go.
 struct Ends {
@@ -52,9 +53,9 @@ pub fn connections(input: &[u8]) {
 
 impl Ends {
     fn new(seed: usize) -> Self {
-        let service = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 100), 80);
+        let service = End::new(Ipv4Addr::new(10, 0, 0, 100), 80);
         let plan = Plan {
-            clients: Ipv4Addr::new(16, 0, 0, 1),
+            clients: Ipv4Addr::new(16, 0, 0, 1).into(),
             client_count: 1,
             ports: 1025,
             port_count: 8,
@@ -65,6 +66,7 @@ impl Ends {
         };
         let schedule = Schedule {
             rate: 1e5,
+            ramp_ns: 0,
             count: OPENED,
             timeout_ns: TIMEOUT_NS,
             hold_ns: 0,
@@ -122,7 +124,7 @@ impl Ends {
     fn pass(&mut self, steps: u64) {
         self.now_ns += steps * STEP_NS;
         let due = self.client.due(self.now_ns);
-        let mut sent: Vec<_> = (0..due).map(|ahead| self.client.syn(ahead)).collect();
+        let mut sent: Vec<_> = self.client.syns().take(due as usize).collect();
         self.client.opened(due);
         self.client.timed(self.now_ns, OPENED as usize, &mut sent);
         self.flying

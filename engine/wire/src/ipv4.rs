@@ -199,19 +199,23 @@ impl<'a> Header<'a> {
         let total_len = u16::try_from(total_len).map_err(|_| Malformed)?;
         let out = front(out, header_len)?;
         let fragment = if self.dont_fragment { DONT_FRAGMENT } else { 0 };
-        out[0] = 0x40 | (header_len / 4) as u8;
-        out[1] = self.dscp << 2 | self.ecn & 3;
-        out[2..4].copy_from_slice(&total_len.to_be_bytes());
-        out[4..6].copy_from_slice(&self.identification.to_be_bytes());
-        out[6..8].copy_from_slice(&fragment.to_be_bytes());
-        out[8] = self.ttl;
-        out[9] = self.protocol;
-        out[10..12].fill(0);
-        out[12..16].copy_from_slice(&self.src.octets());
-        out[16..20].copy_from_slice(&self.dst.octets());
-        out[20..].copy_from_slice(self.options);
-        let check = checksum::finish(checksum::sum(out));
-        out[10..12].copy_from_slice(&check.to_be_bytes());
+        let (first, service) = (0x40 | (header_len / 4) as u8, self.dscp << 2 | self.ecn & 3);
+        let words = [
+            u32::from(u16::from_be_bytes([first, service])) << 16 | u32::from(total_len),
+            u32::from(self.identification) << 16 | u32::from(fragment),
+            u32::from(u16::from_be_bytes([self.ttl, self.protocol])) << 16,
+            self.src.to_bits(),
+            self.dst.to_bits(),
+        ];
+        // Summed from the values: reading back what was just written in smaller parts stalls.
+        let total = words.iter().map(|&word| u64::from(word)).sum::<u64>();
+        let check = checksum::finish(total + checksum::sum(self.options));
+        let (fixed, options) = out.split_at_mut(HEADER_LEN);
+        for (place, word) in fixed.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        fixed[10..12].copy_from_slice(&check.to_be_bytes());
+        options.copy_from_slice(self.options);
         Ok(())
     }
 }

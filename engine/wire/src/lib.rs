@@ -14,6 +14,7 @@ extern crate std;
 
 pub mod answer;
 pub mod arp;
+pub mod ask;
 pub mod checksum;
 pub mod ethernet;
 pub mod geneve;

@@ -140,6 +140,24 @@ impl<'a> Header<'a> {
     /// [`Malformed`] if `segment` is too short or the options have no length
     /// a header can have.
     pub fn emit<A: Address>(&self, segment: &mut [u8], src: A, dst: A) -> Result<(), Malformed> {
+        let payload = segment.get(self.header_len()..).ok_or(Malformed)?;
+        let sum = checksum::sum(payload);
+        self.emit_summed(segment, src, dst, sum)
+    }
+
+    /// As [`emit`](Self::emit), where the unfolded sum of the payload is known.
+    ///
+    /// # Errors
+    /// [`Malformed`] if `segment` is too short or the options have no length
+    /// a header can have.
+    #[inline]
+    pub fn emit_summed<A: Address>(
+        &self,
+        segment: &mut [u8],
+        src: A,
+        dst: A,
+        payload: u64,
+    ) -> Result<(), Malformed> {
         let len = segment.len();
         let header_len = self.header_len();
         if !self.options.len().is_multiple_of(4) || header_len > MAX_HEADER_LEN {
@@ -147,17 +165,22 @@ impl<'a> Header<'a> {
         }
         let out = segment.get_mut(..header_len).ok_or(Malformed)?;
         let offset_and_flags = (header_len as u16 / 4) << 12 | self.flags & 0x0fff;
-        out[..2].copy_from_slice(&self.src.to_be_bytes());
-        out[2..4].copy_from_slice(&self.dst.to_be_bytes());
-        out[4..8].copy_from_slice(&self.seq.to_be_bytes());
-        out[8..12].copy_from_slice(&self.ack.to_be_bytes());
-        out[12..14].copy_from_slice(&offset_and_flags.to_be_bytes());
-        out[14..16].copy_from_slice(&self.window.to_be_bytes());
-        out[16..18].fill(0);
-        out[18..20].copy_from_slice(&self.urgent.to_be_bytes());
-        out[20..].copy_from_slice(self.options);
-        let total = pseudo_sum(src, dst, len) + checksum::sum(segment);
-        segment[16..18].copy_from_slice(&checksum::finish(total).to_be_bytes());
+        let words = [
+            u32::from(self.src) << 16 | u32::from(self.dst),
+            self.seq,
+            self.ack,
+            u32::from(offset_and_flags) << 16 | u32::from(self.window),
+            u32::from(self.urgent),
+        ];
+        // Summed from the values: reading back what was just written in smaller parts stalls.
+        let total = words.iter().map(|&word| u64::from(word)).sum::<u64>();
+        let total = total + payload + checksum::sum(self.options) + pseudo_sum(src, dst, len);
+        let (fixed, options) = out.split_at_mut(HEADER_LEN);
+        for (place, word) in fixed.chunks_exact_mut(4).zip(words) {
+            place.copy_from_slice(&word.to_be_bytes());
+        }
+        fixed[16..18].copy_from_slice(&checksum::finish(total).to_be_bytes());
+        options.copy_from_slice(self.options);
         Ok(())
     }
 }

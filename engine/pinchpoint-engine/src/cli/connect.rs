@@ -8,6 +8,7 @@ use super::{Failure, print, print_json, standing};
 use pinchpoint_port::Port;
 use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::WorkerPort;
+use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::mix;
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
@@ -78,13 +79,16 @@ fn run(
 fn servers(
     args: &ServerArgs,
 ) -> Result<Option<impl Fn(&WorkerPort) -> (Server, Mac) + use<>>, Failure> {
-    let backends = args.backend.clone();
+    let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
         let message = format!(
             "--backend {}: there are two; expected each once",
-            backends[twice]
+            args.backend[twice]
         );
         return Err(Failure::usage(message));
+    }
+    if let Some(refused) = args.too_long() {
+        return Err(Failure::usage(refused));
     }
     let (answer_len, mac) = (args.answer_size, args.server_mac);
     let make = move |port: &WorkerPort| {

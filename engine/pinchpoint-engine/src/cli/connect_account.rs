@@ -10,7 +10,7 @@ use pinchpoint_workload::connections::server::{Server, Sources};
 use pinchpoint_workload::connections::work::{Account, Others};
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// Addresses that are listed; the rest are summed up.
 const MOST_LISTED: usize = 256;
@@ -87,7 +87,7 @@ struct SourcesTold {
 
 #[derive(Debug, Serialize)]
 struct SourceTold {
-    address: Ipv4Addr,
+    address: IpAddr,
     count: u64,
 }
 
@@ -150,7 +150,7 @@ impl Told {
     fn others(&self, paint: Paint) -> String {
         let heading = [
             "port",
-            "ARP answered",
+            "neighbours answered",
             "fragments",
             "wrong checksum",
             "malformed",

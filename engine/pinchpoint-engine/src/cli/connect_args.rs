@@ -11,7 +11,7 @@ use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
 use pinchpoint_workload::connections::plan::{KINDS, MOST_SENT, Mix, Plan, Requests, Work, mix};
 use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::NextHop;
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// What stands behind the options of `connect --help`.
 pub(super) const CONNECT_EXAMPLES: &str = "\
@@ -40,13 +40,14 @@ Two backends in one namespace, for the balancer in front of them:
         --backend 10.1.0.2:8080
 
 It answers SYNs, the requests of 'connect' and FINs, each from the segment alone, and
-ARP requests for its backends.
+questions where its backends are (ARP, neighbour discovery).
 Prints 'ready' once all links are up. SIGTERM and Ctrl-C end it: it prints its account
 and exits with 0. SIGUSR1 prints the account so far.
 Exit status otherwise: 2 bad command line, 3 a port could not be opened.";
 
 /// An MTU of 1,500 without the headers.
 const MOST_BYTES: u64 = 1460;
+const MOST_BYTES_V6: u64 = 1440;
 /// The most connections of which the state is kept: 16 MiB, or 512 MiB with --hold or --retry.
 const MOST_OUTSTANDING: f64 = 67_108_864.0;
 const SECOND_NS: f64 = 1e9;
@@ -61,15 +62,16 @@ pub struct ConnectArgs {
     pub standing: StandingArgs,
     /// The virtual server
     #[arg(long, value_name = "IP:PORT")]
-    pub to: SocketAddrV4,
+    pub to: SocketAddr,
     /// Client addresses: one, a range A-B, or the hosts of a network A/N
-    #[arg(long, value_name = "IP", default_value = "16.0.0.1", value_parser = clients)]
-    pub clients: Addresses,
+    /// [default: 16.0.0.1, or fd00::1]
+    #[arg(long, value_name = "IP", value_parser = ranges::addresses)]
+    pub clients: Option<Addresses>,
     /// Client ports: one or a range
     #[arg(long, value_name = "PORT", default_value = "1025-65535", value_parser = ranges::ports)]
     pub client_ports: Ports,
-    /// Where frames go first: an Ethernet address, or an IP address that answers ARP
-    /// requests [default: the address of --to]
+    /// Where frames go first: an Ethernet address, or an IP address whose own is asked
+    /// for (ARP, neighbour discovery) [default: the address of --to]
     #[arg(long, value_name = "MAC|IP", value_parser = next_hop)]
     pub next_hop: Option<NextHop>,
     /// Connections a second
@@ -78,6 +80,9 @@ pub struct ConnectArgs {
     /// How long to open connections
     #[arg(long, default_value = "10s", value_parser = numbers::seconds)]
     pub time: f64,
+    /// How long it takes to reach --rate, from 0 on
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
+    pub ramp: u64,
     /// How many to open, however long that takes
     #[arg(long, value_name = "N", value_parser = positive, conflicts_with = "time")]
     pub count: Option<u64>,
@@ -127,7 +132,7 @@ pub struct ServeArgs {
 pub struct ServerArgs {
     /// A backend; several are numbered from 0 on, in this order
     #[arg(long, value_name = "IP:PORT")]
-    pub backend: Vec<SocketAddrV4>,
+    pub backend: Vec<SocketAddr>,
     /// Bytes of an answer
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
     pub answer_size: u32,
@@ -142,9 +147,20 @@ impl ConnectArgs {
     /// # Errors
     /// Which options do not fit together.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
-        let IpAddr::V4(clients) = self.clients.first else {
-            return Err(Failure::usage("--clients: expected IPv4 addresses"));
-        };
+        let clients = self.clients.unwrap_or(default_clients(self.to.ip()));
+        if clients.first.is_ipv4() != self.to.is_ipv4() {
+            return Err(Failure::usage(format!(
+                "--clients {}: expected addresses of the same family as --to {}",
+                clients.first, self.to
+            )));
+        }
+        let most = most_bytes(self.to.ip());
+        if u64::from(self.request_size) > most {
+            return Err(Failure::usage(format!(
+                "--request-size {}: expected at most {most} over IPv6",
+                self.request_size
+            )));
+        }
         let bytes = u64::from(self.requests) * u64::from(self.request_size);
         if bytes + 2 > u64::from(MOST_SENT) {
             return Err(Failure::usage(format!(
@@ -155,11 +171,11 @@ impl ConnectArgs {
             )));
         }
         Ok(Plan {
-            clients,
-            client_count: self.clients.count as u32,
+            clients: clients.first,
+            client_count: clients.count as u32,
             ports: self.client_ports.first,
             port_count: self.client_ports.count as u32,
-            service: self.to,
+            service: self.to.into(),
             mix: self.work,
             requests: Requests {
                 count: self.requests,
@@ -175,7 +191,8 @@ impl ConnectArgs {
     /// If the state of too many would have to be kept.
     pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
         let rate = self.rate as f64;
-        let count = self.count.unwrap_or((rate * self.time) as u64);
+        let opening_s = (self.time - self.ramp as f64 / SECOND_NS / 2.0).max(0.0);
+        let count = self.count.unwrap_or((rate * opening_s) as u64);
         let lasting_s = (self.timeout + self.hold) as f64 / SECOND_NS;
         let outstanding = (rate * lasting_s).min(count as f64);
         if outstanding > MOST_OUTSTANDING {
@@ -187,6 +204,7 @@ impl ConnectArgs {
         }
         Ok(Schedule {
             rate,
+            ramp_ns: self.ramp,
             count,
             timeout_ns: self.timeout,
             hold_ns: self.hold,
@@ -195,22 +213,45 @@ impl ConnectArgs {
     }
 
     pub(super) fn first_hop(&self) -> NextHop {
-        self.next_hop.unwrap_or(NextHop::Of(*self.to.ip()))
+        self.next_hop.unwrap_or(NextHop::Of(self.to.ip()))
     }
 }
 
-fn clients(text: &str) -> Result<Addresses, String> {
-    let found = ranges::addresses(text)?;
-    if !found.first.is_ipv4() {
-        return Err("expected IPv4 addresses: IPv6 is not supported".to_owned());
+impl ServerArgs {
+    /// Why an answer does not fit a segment to one of the backends' clients.
+    pub(super) fn too_long(&self) -> Option<String> {
+        let has_v6 = self.backend.iter().any(SocketAddr::is_ipv6);
+        let is_too_long = has_v6 && u64::from(self.answer_size) > MOST_BYTES_V6;
+        let told = || {
+            format!(
+                "--answer-size {}: expected at most {MOST_BYTES_V6} over IPv6",
+                self.answer_size
+            )
+        };
+        is_too_long.then(told)
     }
-    Ok(found)
+}
+
+fn default_clients(service: IpAddr) -> Addresses {
+    let first = match service {
+        IpAddr::V4(_) => Ipv4Addr::new(16, 0, 0, 1).into(),
+        IpAddr::V6(_) => Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into(),
+    };
+    Addresses { first, count: 1 }
+}
+
+fn most_bytes(ip: IpAddr) -> u64 {
+    if ip.is_ipv4() {
+        MOST_BYTES
+    } else {
+        MOST_BYTES_V6
+    }
 }
 
 fn next_hop(text: &str) -> Result<NextHop, String> {
-    let at = text.parse::<Ipv4Addr>().map(NextHop::Of);
+    let at = text.parse().map(NextHop::Of);
     at.or_else(|_| mac(text).map(NextHop::At)).map_err(|_| {
-        "expected an Ethernet address (02:00:00:00:00:01) or an IPv4 address (10.0.0.1)".to_owned()
+        "expected an Ethernet address (02:00:00:00:00:01) or an IP address (10.0.0.1)".to_owned()
     })
 }
 
@@ -316,7 +357,7 @@ mod tests {
     fn a_next_hop_is_an_address_of_either_kind() {
         assert_eq!(
             next_hop("10.0.0.1"),
-            Ok(NextHop::Of(Ipv4Addr::new(10, 0, 0, 1)))
+            Ok(NextHop::Of(Ipv4Addr::new(10, 0, 0, 1).into()))
         );
         assert_eq!(
             next_hop("02:00:00:00:00:01"),
@@ -332,10 +373,10 @@ mod tests {
     #[test]
     fn sizes_hold_what_is_in_them_and_fit_a_segment() {
         assert_eq!(
-            (request_len("24"), answer_len("40"), answer_len("1460")),
-            (Ok(24), Ok(40), Ok(1460))
+            (request_len("24"), answer_len("64"), answer_len("1460")),
+            (Ok(24), Ok(64), Ok(1460))
         );
-        for refused in [request_len("23"), answer_len("39"), request_len("1461")] {
+        for refused in [request_len("23"), answer_len("63"), request_len("1461")] {
             assert!(refused.unwrap_err().contains("to 1460"));
         }
     }

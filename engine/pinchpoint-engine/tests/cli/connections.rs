@@ -52,6 +52,19 @@ fn connections_are_opened_answered_and_closed_from_one_port_to_another() {
 }
 
 #[test]
+fn over_ipv6_the_next_hop_is_solicited() {
+    let path = ["connect", "mem:a", "mem:a", "--to", "[fd00:1::64]:80"];
+    let ends = ["--backend", "[fd00:1::64]:80", "--ramp", "100ms", "--json"];
+    let told = account(&output(&[&path[..], &SLOW, &ends].concat()));
+    assert_eq!(
+        told["client"]["completed"], told["client"]["opened"],
+        "{told}"
+    );
+    assert_eq!(told["client"]["local"]["listed"][0]["address"], "fd00::1");
+    assert!(told["others"][1]["answered"].as_u64() >= Some(1), "{told}");
+}
+
+#[test]
 fn the_account_is_a_table_for_people() {
     let text = stdout(&connect(&[
         "--requests",
@@ -147,7 +160,8 @@ fn what_cannot_be_opened_names_the_option() {
             "--requests 2000 of --request-size 64",
         ),
         (vec!["--request-size", "10"], "expected 24 to 1460"),
-        (vec!["--clients", "fd00::1"], "IPv6 is not supported"),
+        (vec!["--clients", "fd00::1"], "same family as --to"),
+        (vec!["--answer-size", "63"], "expected 64 to 1460"),
         (vec!["--retry", "1s"], "expected TIME:TIMES"),
         (
             vec!["--next-hop", "gateway"],

@@ -2,10 +2,11 @@
 
 use super::counts::{Counts, Times};
 use super::outstanding::{Outstanding, Progress, State};
+use super::pace::Pace;
 use super::payload::{Answer, NOBODY};
-use super::plan::{Plan, Work};
+use super::plan::{Place, Plan, Work};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
-use super::sender::Sender;
+use super::sender::{Sender, Syns};
 use super::server::Sources;
 use super::timers::{Action, Retry, Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
@@ -23,6 +24,8 @@ pub const MOST_BACKENDS: usize = 256;
 pub struct Schedule {
     /// Connections a second.
     pub rate: f64,
+    /// How long it takes to reach this rate.
+    pub ramp_ns: u64,
     /// How many.
     pub count: u64,
     /// How long one may wait for what it is due, from when it is due.
@@ -40,6 +43,9 @@ pub struct Client {
     schedule: Schedule,
     start_ns: u64,
     outstanding: Outstanding,
+    /// The next connection to be opened.
+    next: Place,
+    pace: Pace,
     timers: Vec<Timer>,
     counts: Counts,
     times: Times,
@@ -51,7 +57,7 @@ pub struct Client {
 struct Arrived<'a, 'b> {
     segment: &'a Incoming<'b>,
     /// The connection.
-    n: u64,
+    place: Place,
     state: State,
     /// Sequence numbers of the connection that it acknowledges.
     sent: u32,
@@ -71,6 +77,8 @@ impl Client {
             schedule,
             start_ns,
             outstanding: Outstanding::new(room, !timers.is_empty()),
+            next: plan.first(),
+            pace: Pace::new(schedule.rate, schedule.ramp_ns),
             timers,
             counts: Counts::default(),
             times: Times::default(),
@@ -110,8 +118,8 @@ impl Client {
     #[inline(always)]
     pub fn due(&mut self, now_ns: u64) -> u64 {
         self.expire(now_ns);
-        let passed_s = now_ns.saturating_sub(self.start_ns) as f64 / SECOND_NS;
-        let due = ((passed_s * self.schedule.rate) as u64).min(self.schedule.count);
+        let due = self.pace.due(now_ns.saturating_sub(self.start_ns));
+        let due = due.min(self.schedule.count);
         let backlog = due.saturating_sub(self.outstanding.next());
         let excess = backlog.saturating_sub(catch_up(self.schedule.rate));
         if excess > 0 {
@@ -121,18 +129,30 @@ impl Client {
             .min(self.outstanding.room())
     }
 
-    /// The SYN of the connection `ahead` of the next one.
+    /// The SYNs of the connections that are next, without end.
     #[inline(always)]
-    pub fn syn(&self, ahead: u64) -> Outgoing {
-        self.sender.syn(self.outstanding.next() + ahead)
+    pub fn syns(&self) -> Syns<'_> {
+        Syns::new(&self.sender, self.next)
+    }
+
+    /// Bytes of the frame of each.
+    #[inline(always)]
+    pub fn syn_len(&self) -> usize {
+        self.sender.syn(self.next).frame_len()
     }
 
     /// The port took the SYNs of the next `count` connections.
     #[inline(always)]
     pub fn opened(&mut self, count: u64) {
         self.counts.open(count);
+        self.add(count, State::Opened);
+    }
+
+    #[inline(always)]
+    fn add(&mut self, count: u64, state: State) {
         for _ in 0..count {
-            self.outstanding.push(State::Opened);
+            self.outstanding.push(state);
+            self.next = self.sender.plan.after(self.next);
         }
     }
 
@@ -170,23 +190,16 @@ impl Client {
 
     /// What connection `n` sends when a timer elapses.
     fn timely(&self, n: u64, action: Action) -> Outgoing {
+        let (sender, place) = (&self.sender, self.sender.plan.place(n));
         let Progress {
             received,
             answers,
             backend,
         } = self.outstanding.progress(n);
         match (action, self.outstanding.state(n)) {
-            (Action::RepeatSyn, _) => self.sender.syn(n),
-            (_, State::Answered) => {
-                let seq = self
-                    .sender
-                    .plan
-                    .first_seq(n)
-                    .wrapping_add(self.sender.plan.all_sent());
-                self.sender
-                    .segment(n, seq, received, FIN | ACK, Content::Nothing)
-            }
-            _ => self.sender.request(n, answers, backend, received),
+            (Action::RepeatSyn, _) => sender.syn(place),
+            (_, State::Answered) => sender.fin(place, received),
+            _ => sender.request(place, answers, backend, received),
         }
     }
 
@@ -194,9 +207,7 @@ impl Client {
     fn skip(&mut self, excess: u64) {
         let skipped = excess.min(self.outstanding.room());
         self.counts.shortfall += skipped;
-        for _ in 0..skipped {
-            self.outstanding.push(State::Ended);
-        }
+        self.add(skipped, State::Ended);
     }
 
     #[inline(always)]
@@ -220,22 +231,29 @@ impl Client {
 
     #[inline(always)]
     fn planned_ns(&self, n: u64) -> u64 {
-        self.start_ns + (n as f64 * SECOND_NS / self.schedule.rate) as u64
+        self.start_ns + self.pace.planned_ns(n)
     }
 
     /// A segment came; what is to be sent back.
     #[inline]
     pub fn react(&mut self, segment: &Incoming<'_>, now_ns: u64) -> Option<Outgoing> {
-        let Some((n, sent)) = self.find(segment) else {
+        let Some((place, sent)) = self.find(segment) else {
             self.counts.foreign += 1;
             return None;
         };
-        let state = self.outstanding.state(n);
+        let state = self.outstanding.state(place.n);
+        let arrived = Arrived {
+            segment,
+            place,
+            state,
+            sent,
+            now_ns,
+        };
         if state == State::Ended {
-            return self.after_the_end(segment, n);
+            return self.after_the_end(&arrived);
         }
         if segment.has(RST) {
-            self.end(n);
+            self.end(place.n);
             let refused = state == State::Opened;
             *(if refused {
                 &mut self.counts.refused
@@ -244,13 +262,6 @@ impl Client {
             }) += 1;
             return None;
         }
-        let arrived = Arrived {
-            segment,
-            n,
-            state,
-            sent,
-            now_ns,
-        };
         if segment.has(SYN) {
             self.on_syn(&arrived)
         } else {
@@ -260,33 +271,36 @@ impl Client {
 
     /// The connection of a segment, and how much of it the segment acknowledges.
     #[inline(always)]
-    fn find(&self, segment: &Incoming<'_>) -> Option<(u64, u32)> {
-        let newest = self.outstanding.next().checked_sub(1)?;
-        if segment.src != self.sender.plan.service {
+    fn find(&self, segment: &Incoming<'_>) -> Option<(Place, u32)> {
+        let plan = &self.sender.plan;
+        if segment.src != plan.service {
             return None;
         }
         if segment.has(ACK) {
-            return self.sender.plan.find(segment.dst, segment.ack, newest);
+            return plan.find(segment.dst, segment.ack, self.next);
         }
         // A reset without an acknowledgment says only whose it is.
-        let n = self.sender.plan.newest_of(segment.dst, newest);
-        n.filter(|_| segment.has(RST)).map(|n| (n, 0))
+        let place = plan.newest_of(segment.dst, self.next);
+        place.filter(|_| segment.has(RST)).map(|place| (place, 0))
     }
 
     /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
-    fn after_the_end(&mut self, segment: &Incoming<'_>, n: u64) -> Option<Outgoing> {
+    fn after_the_end(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         self.counts.late += 1;
-        let asks = segment.has(FIN) && !segment.has(RST);
-        asks.then(|| {
-            self.sender
-                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing)
-        })
+        let asks = arrived.segment.has(FIN) && !arrived.segment.has(RST);
+        asks.then(|| self.acknowledge(arrived))
+    }
+
+    fn acknowledge(&self, arrived: &Arrived<'_, '_>) -> Outgoing {
+        let &Arrived { segment, place, .. } = arrived;
+        self.sender
+            .segment(place, segment.ack, segment.end(), ACK, Content::Nothing)
     }
 
     fn on_syn(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         let &Arrived {
             segment,
-            n,
+            place,
             state,
             sent,
             now_ns,
@@ -299,42 +313,42 @@ impl Client {
             self.counts.duplicated += 1;
             return None;
         }
+        let n = place.n;
         self.counts.established += 1;
         self.times.connect.record(n, self.planned_ns(n), now_ns);
-        self.outstanding.set(n, State::Established);
-        let acknowledgment =
-            self.sender
-                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing);
-        match self.sender.plan.work(n) {
-            Work::Syn => {
-                self.complete(n);
-                None
-            }
-            Work::Abandon => {
-                self.complete(n);
-                Some(acknowledgment)
-            }
-            Work::Reset => {
-                self.complete(n);
-                Some(
-                    self.sender
-                        .segment(n, segment.ack, 0, RST, Content::Nothing),
-                )
-            }
-            Work::Request => {
-                let progress = Progress {
-                    received: segment.end(),
-                    ..Progress::default()
-                };
-                self.outstanding.note(n, progress);
-                // A proxy may keep the window shut until it is connected itself.
-                let may_ask = segment.window > 0 && self.is_released(n);
-                Some(if may_ask {
-                    self.sender.request(n, 0, NOBODY, segment.end())
-                } else {
-                    acknowledgment
-                })
-            }
+        let work = self.sender.plan.work(n);
+        if work == Work::Request {
+            return Some(self.on_established(arrived));
+        }
+        self.complete(n);
+        match work {
+            Work::Abandon => Some(self.acknowledge(arrived)),
+            Work::Reset => Some(
+                self.sender
+                    .segment(place, segment.ack, 0, RST, Content::Nothing),
+            ),
+            _ => None,
+        }
+    }
+
+    /// The first request, unless it has to wait.
+    #[inline(always)]
+    fn on_established(&mut self, arrived: &Arrived<'_, '_>) -> Outgoing {
+        let &Arrived { segment, place, .. } = arrived;
+        let received = segment.end();
+        self.outstanding.set(place.n, State::Established);
+        self.outstanding.note(
+            place.n,
+            Progress {
+                received,
+                ..Progress::default()
+            },
+        );
+        // A proxy may keep the window shut until it is connected itself.
+        if segment.window > 0 && self.is_released(place.n) {
+            self.sender.request(place, 0, NOBODY, received)
+        } else {
+            self.acknowledge(arrived)
         }
     }
 
@@ -348,16 +362,17 @@ impl Client {
     fn on_segment(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         let &Arrived {
             segment,
-            n,
+            place,
             state,
             sent,
             ..
         } = arrived;
+        let all_sent = self.sender.plan.all_sent();
         if state == State::Opened {
             self.counts.early += 1;
             return None;
         }
-        if sent == self.sender.plan.all_sent() + 1 {
+        if sent == all_sent + 1 {
             return self.on_fin_acknowledged(arrived);
         }
         if segment.payload.is_empty() {
@@ -366,11 +381,12 @@ impl Client {
         let len = self.sender.plan.requests.len;
         let answered = (sent - 1) / len;
         let is_whole = (sent - 1).is_multiple_of(len) && answered > 0;
-        if sent > self.sender.plan.all_sent() || !is_whole {
+        if sent > all_sent || !is_whole {
             self.counts.early += 1;
             return None;
         }
-        if state == State::Answered || answered <= u32::from(self.outstanding.progress(n).answers) {
+        let known = u32::from(self.outstanding.progress(place.n).answers);
+        if state == State::Answered || answered <= known {
             self.counts.duplicated += 1;
             return None;
         }
@@ -380,9 +396,13 @@ impl Client {
     /// The answer to the last of the first `answers` requests.
     fn on_answer(&mut self, arrived: &Arrived<'_, '_>, answers: u16) -> Outgoing {
         let &Arrived {
-            segment, n, now_ns, ..
+            segment,
+            place,
+            now_ns,
+            ..
         } = arrived;
-        let answer = self.checked(segment, n, answers - 1);
+        let n = place.n;
+        let answer = self.checked(arrived, answers - 1);
         let backend = answer.map_or(NOBODY, |answer| answer.backend);
         let received = segment.end();
         let progress = Progress {
@@ -392,7 +412,7 @@ impl Client {
         };
         self.outstanding.note(n, progress);
         if u32::from(answers) < self.sender.plan.requests.count {
-            return self.sender.request(n, answers, backend, received);
+            return self.sender.request(place, answers, backend, received);
         }
         if let Some(answer) = answer {
             self.note_last(&answer, segment);
@@ -403,15 +423,14 @@ impl Client {
         if segment.has(FIN) {
             self.close(n, now_ns);
         }
-        self.sender
-            .segment(n, segment.ack, received, FIN | ACK, Content::Nothing)
+        self.sender.fin(place, received)
     }
 
     /// The answer that a segment carries, if it is the one to request `number`.
-    fn checked(&mut self, segment: &Incoming<'_>, n: u64, number: u16) -> Option<Answer> {
-        let expected = self.sender.asked(n, number, NOBODY);
-        let answer = Answer::read(segment.payload).filter(|one| one.request.is_same(&expected));
-        let Some(answer) = answer else {
+    fn checked(&mut self, arrived: &Arrived<'_, '_>, number: u16) -> Option<Answer> {
+        let expected = self.sender.asked(arrived.place, number, NOBODY);
+        let answer = Answer::read(arrived.segment.payload);
+        let Some(answer) = answer.filter(|one| one.request.is_same(&expected)) else {
             self.counts.wrong_payload += 1;
             return None;
         };
@@ -423,7 +442,7 @@ impl Client {
     fn note_last(&mut self, answer: &Answer, segment: &Incoming<'_>) {
         let last = self.backends.len() - 1;
         self.backends[usize::from(answer.backend).min(last)] += 1;
-        self.local.add(*answer.seen.ip());
+        self.local.add(answer.seen.bits);
         match answer.toa {
             Some(toa) if toa == segment.dst => self.counts.toa_right += 1,
             Some(_) => self.counts.toa_wrong += 1,
@@ -435,44 +454,35 @@ impl Client {
     fn on_empty(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         let &Arrived {
             segment,
-            n,
+            place,
             state,
             sent,
             now_ns,
         } = arrived;
         if segment.has(FIN) && sent == self.sender.plan.all_sent() && state == State::Answered {
             // The other side closes on its own: its FIN crossed ours.
-            self.close(n, now_ns);
+            self.close(place.n, now_ns);
             let seq = segment.ack.wrapping_add(1);
             return Some(
                 self.sender
-                    .segment(n, seq, segment.end(), ACK, Content::Nothing),
+                    .segment(place, seq, segment.end(), ACK, Content::Nothing),
             );
         }
         let opens = sent == 1 && segment.window > 0 && state == State::Established;
-        (opens && self.is_released(n)).then(|| self.sender.request(n, 0, NOBODY, segment.end()))
+        let asks = opens && self.is_released(place.n);
+        asks.then(|| self.sender.request(place, 0, NOBODY, segment.end()))
     }
 
     fn on_fin_acknowledged(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
-        let &Arrived {
-            segment,
-            n,
-            state,
-            now_ns,
-            ..
-        } = arrived;
-        if state != State::Answered {
+        if arrived.state != State::Answered {
             self.counts.early += 1;
             return None;
         }
-        if !segment.has(FIN) {
+        if !arrived.segment.has(FIN) {
             return None;
         }
-        self.close(n, now_ns);
-        Some(
-            self.sender
-                .segment(n, segment.ack, segment.end(), ACK, Content::Nothing),
-        )
+        self.close(arrived.place.n, arrived.now_ns);
+        Some(self.acknowledge(arrived))
     }
 
     fn close(&mut self, n: u64, now_ns: u64) {
@@ -485,6 +495,7 @@ impl Client {
         self.end(n);
     }
 
+    #[inline(always)]
     fn end(&mut self, n: u64) {
         self.counts.unfinished -= 1;
         self.outstanding.set(n, State::Ended);

@@ -1,29 +1,28 @@
 //! Both ends joined in memory; in between, what networks and balancers do to segments.
 
 use super::client::{Client, Schedule};
+use super::end::End;
 use super::plan::{Mix, Plan, Requests, mix};
 use super::segment::{ACK, Incoming, Outgoing, PSH, RST, SYN};
 use super::server::Server;
 use super::timers::Retry;
 use pinchpoint_wire::ethernet::{self, Mac};
-use pinchpoint_wire::{ipv4, tcp};
+use pinchpoint_wire::{ipv4, ipv6, tcp};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 pub(super) const STEP_NS: u64 = 1_000;
 /// Longer than any test takes: 10 s.
 pub(super) const MOST_STEPS: u64 = 10_000_000;
 pub(super) const ANSWER_LEN: u32 = 100;
 pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
-pub(super) const TOA_OPTION: usize = 8;
-
-pub(super) fn service() -> SocketAddrV4 {
-    SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 100), 80)
+pub(super) fn service() -> End {
+    End::new(Ipv4Addr::new(10, 0, 0, 100), 80)
 }
 
-pub(super) fn backends(count: u8) -> Vec<SocketAddrV4> {
+pub(super) fn backends(count: u8) -> Vec<End> {
     (1..=count)
-        .map(|last| SocketAddrV4::new(Ipv4Addr::new(10, 1, 0, last), 8080))
+        .map(|last| End::new(Ipv4Addr::new(10, 1, 0, last), 8080))
         .collect()
 }
 
@@ -33,7 +32,7 @@ pub(super) fn mac(last: u8) -> Mac {
 
 pub(super) fn plan() -> Plan {
     Plan {
-        clients: Ipv4Addr::new(16, 0, 0, 1),
+        clients: Ipv4Addr::new(16, 0, 0, 1).into(),
         client_count: 4,
         ports: 1025,
         port_count: 64,
@@ -52,9 +51,21 @@ pub(super) fn plan_of(tuples: u32) -> Plan {
     }
 }
 
+/// The same over IPv6.
+pub(super) fn plan_v6() -> Plan {
+    let service = End::new(Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 0x64), 80);
+    let clients = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into();
+    Plan {
+        clients,
+        service,
+        ..plan()
+    }
+}
+
 pub(super) fn schedule(count: u64) -> Schedule {
     Schedule {
         rate: 1e6,
+        ramp_ns: 0,
         count,
         timeout_ns: 1_000_000,
         hold_ns: 0,
@@ -80,37 +91,29 @@ pub(super) fn written(segment: &Outgoing) -> Vec<u8> {
 /// The same segment with other ends, numbers and options.
 pub(super) fn rewritten(
     segment: &Incoming<'_>,
-    (src, dst): (SocketAddrV4, SocketAddrV4),
+    (src, dst): (End, End),
     (seq, ack): (u32, u32),
     options: &[u8],
 ) -> Vec<u8> {
     let body = tcp::HEADER_LEN + options.len() + segment.payload.len();
-    let mut frame = vec![0; (ethernet::HEADER_LEN + ipv4::HEADER_LEN + body).max(60)];
-    let (front, rest) = frame.split_first_chunk_mut().unwrap();
-    ethernet::Header {
+    let mut frame = vec![0; ethernet::HEADER_LEN];
+    let v4 = src.v4().zip(dst.v4());
+    let ethertype = match v4 {
+        Some(_) => ethernet::ETHERTYPE_IPV4,
+        None => ethernet::ETHERTYPE_IPV6,
+    };
+    let link = ethernet::Header {
         dst: mac(9),
         src: mac(8),
-        ethertype: ethernet::ETHERTYPE_IPV4,
-    }
-    .emit(front);
-    let packet = ipv4::Header {
-        src: *src.ip(),
-        dst: *dst.ip(),
-        ttl: 63,
-        dscp: 0,
-        ecn: 0,
-        identification: 0,
-        dont_fragment: true,
-        protocol: ipv4::PROTOCOL_TCP,
-        options: &[],
-        payload_len: body as u16,
+        ethertype,
     };
-    packet.emit(rest).unwrap();
-    let rest = &mut rest[ipv4::HEADER_LEN..][..body];
+    link.emit(frame.first_chunk_mut().unwrap());
+    frame.extend(ip_header((src, dst), body));
+    let mut rest = vec![0; body];
     rest[tcp::HEADER_LEN + options.len()..].copy_from_slice(segment.payload);
     let header = tcp::Header {
-        src: src.port(),
-        dst: dst.port(),
+        src: src.port,
+        dst: dst.port,
         seq,
         ack,
         flags: segment.flags,
@@ -118,8 +121,46 @@ pub(super) fn rewritten(
         urgent: 0,
         options,
     };
-    header.emit(rest, *src.ip(), *dst.ip()).unwrap();
+    match v4 {
+        Some((src, dst)) => header.emit(&mut rest, src, dst).unwrap(),
+        None => header.emit(&mut rest, src.v6(), dst.v6()).unwrap(),
+    }
+    frame.extend(rest);
+    frame.resize(frame.len().max(60), 0);
     frame
+}
+
+fn ip_header((src, dst): (End, End), payload_len: usize) -> Vec<u8> {
+    let payload_len = payload_len as u16;
+    let Some((src, dst)) = src.v4().zip(dst.v4()) else {
+        let mut header = [0; ipv6::HEADER_LEN];
+        ipv6::Header {
+            src: src.v6(),
+            dst: dst.v6(),
+            hop_limit: 63,
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: ipv4::PROTOCOL_TCP,
+            payload_len,
+        }
+        .emit(&mut header);
+        return header.to_vec();
+    };
+    let mut header = vec![0; ipv4::HEADER_LEN];
+    let packet = ipv4::Header {
+        src,
+        dst,
+        ttl: 63,
+        dscp: 0,
+        ecn: 0,
+        identification: 0,
+        dont_fragment: true,
+        protocol: ipv4::PROTOCOL_TCP,
+        options: &[],
+        payload_len,
+    };
+    packet.emit(&mut header).unwrap();
+    header
 }
 
 /// What stands between the ends. Frames go `to_server`, or to the client.
@@ -160,19 +201,30 @@ impl Between for Careless {
     }
 }
 
+fn toa(end: End) -> Vec<u8> {
+    let address = match end.ip() {
+        IpAddr::V4(ip) => ip.octets().to_vec(),
+        IpAddr::V6(ip) => ip.octets().to_vec(),
+    };
+    let len = 4 + address.len() as u8;
+    [&[254, len][..], &end.port.to_be_bytes(), &address].concat()
+}
+
 /// A balancer in full-NAT: round robin, local ports in turn, other sequence numbers for
 /// what the client sends, and the client's address in a TOA option of its first data.
 pub(super) struct FullNat {
-    backends: Vec<SocketAddrV4>,
+    backends: Vec<End>,
     /// Local end and backend by client.
-    sessions: HashMap<SocketAddrV4, (SocketAddrV4, SocketAddrV4)>,
-    clients: HashMap<SocketAddrV4, SocketAddrV4>,
+    sessions: HashMap<End, (End, End)>,
+    clients: HashMap<End, End>,
     shift: u32,
     lies: bool,
+    /// Where the client's side sends.
+    service: End,
 }
 
 impl FullNat {
-    pub(super) fn new(backends: Vec<SocketAddrV4>) -> Self {
+    pub(super) fn new(backends: Vec<End>) -> Self {
         let (sessions, clients) = Default::default();
         Self {
             backends,
@@ -180,20 +232,29 @@ impl FullNat {
             clients,
             shift: 0xfff0_0000,
             lies: false,
+            service: service(),
+        }
+    }
+
+    /// One whose clients use IPv6, its backends IPv4.
+    pub(super) fn nat64(backends: Vec<End>, service: End) -> Self {
+        Self {
+            service,
+            ..Self::new(backends)
         }
     }
 
     /// One whose TOA options name the service.
-    pub(super) fn lying(backends: Vec<SocketAddrV4>) -> Self {
+    pub(super) fn lying(backends: Vec<End>) -> Self {
         Self {
             lies: true,
             ..Self::new(backends)
         }
     }
 
-    fn session(&mut self, client: SocketAddrV4) -> (SocketAddrV4, SocketAddrV4) {
+    fn session(&mut self, client: End) -> (End, End) {
         let number = self.sessions.len();
-        let local = SocketAddrV4::new(LOCAL, 2000 + number as u16);
+        let local = End::new(LOCAL, 2000 + number as u16);
         let backend = self.backends[number % self.backends.len()];
         let session = *self.sessions.entry(client).or_insert((local, backend));
         self.clients.insert(session.0, client);
@@ -207,7 +268,7 @@ impl Between for FullNat {
         if !to_server {
             let client = self.clients[&segment.dst];
             let ack = segment.ack.wrapping_sub(self.shift);
-            let ends = (service(), client);
+            let ends = (self.service, client);
             return vec![(
                 rewritten(&segment, ends, (segment.seq, ack), segment.options),
                 false,
@@ -216,10 +277,8 @@ impl Between for FullNat {
         let ends = self.session(segment.src);
         let mut options = segment.options.to_vec();
         if !segment.payload.is_empty() {
-            let told = if self.lies { service() } else { segment.src };
-            options.extend([254, TOA_OPTION as u8]);
-            options.extend(told.port().to_be_bytes());
-            options.extend(told.ip().octets());
+            let told = if self.lies { self.service } else { segment.src };
+            options.extend(toa(told));
         }
         let seq = segment.seq.wrapping_add(self.shift);
         vec![(
@@ -234,7 +293,7 @@ impl Between for FullNat {
 #[derive(Default)]
 pub(super) struct SynProxy {
     /// What the proxy's sequence numbers are ahead of the server's, by client.
-    ahead: HashMap<SocketAddrV4, u32>,
+    ahead: HashMap<End, u32>,
 }
 
 pub(super) const PROXY_SEQ: u32 = 5_000;
@@ -335,7 +394,7 @@ impl<B: Between> Net<B> {
 
     pub(super) fn step(&mut self) {
         let due = self.client.due(self.now_ns);
-        let syns: Vec<Outgoing> = (0..due).map(|ahead| self.client.syn(ahead)).collect();
+        let syns: Vec<Outgoing> = self.client.syns().take(due as usize).collect();
         self.client.opened(due);
         let mut timed = Vec::new();
         self.client.timed(self.now_ns, 64, &mut timed);

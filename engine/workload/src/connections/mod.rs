@@ -3,7 +3,9 @@
 //! | module | what it is |
 //! |---|---|
 //! | [`plan`] | connection number *n*: its tuple, its first sequence number, its time |
+//! | [`end`] | an address and a port |
 //! | [`segment`], [`payload`] | segments and what they carry, read and written |
+//! | [`pace`] | when each is due |
 //! | [`sender`] | the segments that a client sends of it |
 //! | [`outstanding`] | two bits for each connection that has not ended |
 //! | [`timers`] | what becomes due for each without being asked for |
@@ -23,7 +25,9 @@
 
 pub mod client;
 pub mod counts;
+pub mod end;
 pub mod outstanding;
+pub mod pace;
 pub mod payload;
 pub mod plan;
 pub mod segment;

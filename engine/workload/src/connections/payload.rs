@@ -3,16 +3,16 @@
 //! A request: the word `PPRQ`, its number in the connection, the backend that answered
 //! the one before, the connection's number and its tag. An answer: `PPAN`, the same
 //! four, then who answers and whom it saw: the backend's number, the source port and
-//! address of the segment, and the port and address in its TOA option with a flag for
-//! whether there was one. Numbers are big-endian; zeros follow up to the length that was
-//! asked for.
+//! address of the segment, and a flag, port and address of its TOA option. Addresses have
+//! 16 bytes, those of IPv4 mapped. Numbers are big-endian; zeros follow up to the length
+//! that was asked for.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use super::end::End;
 
 /// Bytes of the shortest request.
 pub const REQUEST_LEN: usize = 24;
 /// Bytes of the shortest answer.
-pub const ANSWER_LEN: usize = 40;
+pub const ANSWER_LEN: usize = 64;
 /// The backend of a request before the first.
 pub const NOBODY: u16 = u16::MAX;
 const REQUEST: [u8; 4] = *b"PPRQ";
@@ -39,9 +39,9 @@ pub struct Answer {
     /// Who answers.
     pub backend: u16,
     /// The source address and port of the request, as the backend saw them.
-    pub seen: SocketAddrV4,
+    pub seen: End,
     /// The client's address and port in the request's TOA option.
-    pub toa: Option<SocketAddrV4>,
+    pub toa: Option<End>,
 }
 
 impl Request {
@@ -57,10 +57,11 @@ impl Request {
         bytes.starts_with(&REQUEST).then(|| Self::body(bytes))
     }
 
-    /// Writes it into `out`, at least [`REQUEST_LEN`] bytes; zeros follow.
-    pub fn write(&self, out: &mut [u8]) {
-        self.put(REQUEST, out);
-        out[REQUEST_LEN..].fill(0);
+    /// Writes it into `out`, at least [`REQUEST_LEN`] bytes; zeros follow. Returns the
+    /// unfolded sum of what was written.
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8]) -> u64 {
+        put(&self.words(REQUEST), out)
     }
 
     fn body(bytes: &[u8; REQUEST_LEN]) -> Self {
@@ -73,12 +74,12 @@ impl Request {
         }
     }
 
-    fn put(&self, word: [u8; 4], out: &mut [u8]) {
-        out[..4].copy_from_slice(&word);
-        out[4..6].copy_from_slice(&self.number.to_be_bytes());
-        out[6..8].copy_from_slice(&self.before.to_be_bytes());
-        out[8..16].copy_from_slice(&self.connection.to_be_bytes());
-        out[16..24].copy_from_slice(&self.tag.to_be_bytes());
+    fn words(&self, word: [u8; 4]) -> [u32; REQUEST_LEN / 4] {
+        let half = |value: u64| [(value >> 32) as u32, value as u32];
+        let [connection, tag] = [half(self.connection), half(self.tag)];
+        let numbers = u32::from(self.number) << 16 | u32::from(self.before);
+        let word = u32::from_be_bytes(word);
+        [word, numbers, connection[0], connection[1], tag[0], tag[1]]
     }
 }
 
@@ -88,26 +89,47 @@ impl Answer {
         let bytes = bytes.first_chunk::<ANSWER_LEN>()?;
         let request = Request::body(bytes.first_chunk()?);
         let two = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
-        let address = |at: usize| Ipv4Addr::from(std::array::from_fn(|byte| bytes[at + byte]));
+        let address = |at: usize| u128::from_be_bytes(std::array::from_fn(|byte| bytes[at + byte]));
+        let end = |port: usize, ip: usize| End {
+            bits: address(ip),
+            port: two(port),
+        };
         bytes.starts_with(&ANSWER).then(|| Self {
             request,
             backend: two(24),
-            seen: SocketAddrV4::new(address(28), two(26)),
-            toa: (two(32) != 0).then(|| SocketAddrV4::new(address(36), two(34))),
+            seen: end(26, 28),
+            toa: (two(44) != 0).then(|| end(46, 48)),
         })
     }
 
-    /// Writes it into `out`, at least [`ANSWER_LEN`] bytes; zeros follow.
-    pub fn write(&self, out: &mut [u8]) {
-        self.request.put(ANSWER, out);
-        out[24..26].copy_from_slice(&self.backend.to_be_bytes());
-        out[26..28].copy_from_slice(&self.seen.port().to_be_bytes());
-        out[28..32].copy_from_slice(&self.seen.ip().octets());
-        out[32..].fill(0);
+    /// Writes it into `out`, at least [`ANSWER_LEN`] bytes; zeros follow. Returns the
+    /// unfolded sum of what was written.
+    #[inline(always)]
+    pub fn write(&self, out: &mut [u8]) -> u64 {
+        let mut words = [0; ANSWER_LEN / 4];
+        words[..6].copy_from_slice(&self.request.words(ANSWER));
+        words[6] = u32::from(self.backend) << 16 | u32::from(self.seen.port);
+        words[7..11].copy_from_slice(&quarters(self.seen.bits));
         if let Some(toa) = self.toa {
-            out[33] = 1;
-            out[34..36].copy_from_slice(&toa.port().to_be_bytes());
-            out[36..40].copy_from_slice(&toa.ip().octets());
+            words[11] = 1 << 16 | u32::from(toa.port);
+            words[12..].copy_from_slice(&quarters(toa.bits));
         }
+        put(&words, out)
     }
+}
+
+#[inline(always)]
+fn quarters(bits: u128) -> [u32; 4] {
+    [96, 64, 32, 0].map(|shift| (bits >> shift) as u32)
+}
+
+/// Words, then zeros; summed from the values, which stand in registers.
+#[inline(always)]
+fn put<const N: usize>(words: &[u32; N], out: &mut [u8]) -> u64 {
+    let (front, rest) = out.split_at_mut(4 * N);
+    for (place, word) in front.chunks_exact_mut(4).zip(words) {
+        place.copy_from_slice(&word.to_be_bytes());
+    }
+    rest.fill(0);
+    words.iter().map(|&word| u64::from(word)).sum()
 }

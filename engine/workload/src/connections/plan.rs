@@ -1,7 +1,8 @@
-//! Connection number *n*: its tuple, its first sequence number, its planned time.
-//! All of it is computed from *n*; nothing is stored.
+//! Connection number *n*: its tuple and its first sequence number. Both are computed;
+//! nothing is stored.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use super::end::{End, bits};
+use std::net::IpAddr;
 
 /// What is done with a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,7 +73,7 @@ pub struct Requests {
 #[derive(Debug, Clone, Copy)]
 pub struct Plan {
     /// The first client address.
-    pub clients: Ipv4Addr,
+    pub clients: IpAddr,
     /// How many there are, at least 1.
     pub client_count: u32,
     /// The first client port.
@@ -80,13 +81,26 @@ pub struct Plan {
     /// How many there are of each address, at least 1.
     pub port_count: u32,
     /// The virtual server.
-    pub service: SocketAddrV4,
+    pub service: End,
     /// What is done with the connections.
     pub mix: Mix,
     /// The requests of those that have any.
     pub requests: Requests,
     /// Makes sequence numbers hard to guess.
     pub key: u64,
+}
+
+/// Where a connection stands in a [`Plan`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Place {
+    /// Its number.
+    pub n: u64,
+    /// How often its tuple was used before.
+    pub round: u64,
+    /// Its client address, from the first.
+    address: u32,
+    /// Its client port, from the first.
+    port: u32,
 }
 
 /// Largest [`Plan::most_sent`]: what is left of 2^16 is the room for hashes.
@@ -98,27 +112,73 @@ impl Plan {
         u64::from(self.client_count) * u64::from(self.port_count)
     }
 
-    /// The client's end of connection `n`: addresses change fastest.
-    #[inline(always)]
-    pub fn tuple(&self, n: u64) -> SocketAddrV4 {
-        let number = n % self.tuples();
-        let count = u64::from(self.client_count);
-        let address = self.clients.to_bits().wrapping_add((number % count) as u32);
-        SocketAddrV4::new(
-            Ipv4Addr::from_bits(address),
-            self.ports.wrapping_add((number / count) as u16),
-        )
+    /// Connection number 0.
+    pub fn first(&self) -> Place {
+        Place::default()
     }
 
-    /// The client's first sequence number of connection `n`. It rises from one
+    /// The connection after `place`: addresses change fastest.
+    #[inline(always)]
+    pub fn after(&self, place: Place) -> Place {
+        let Place {
+            n,
+            round,
+            address,
+            port,
+        } = place;
+        let (n, is_last) = (n + 1, port + 1 == self.port_count);
+        if address + 1 < self.client_count {
+            Place {
+                n,
+                address: address + 1,
+                ..place
+            }
+        } else if is_last {
+            Place {
+                n,
+                round: round + 1,
+                address: 0,
+                port: 0,
+            }
+        } else {
+            Place {
+                n,
+                round,
+                address: 0,
+                port: port + 1,
+            }
+        }
+    }
+
+    /// Connection number `n`, by division.
+    pub fn place(&self, n: u64) -> Place {
+        let number = n % self.tuples();
+        let count = u64::from(self.client_count);
+        Place {
+            n,
+            round: n / self.tuples(),
+            address: (number % count) as u32,
+            port: (number / count) as u32,
+        }
+    }
+
+    /// The client's end of a connection.
+    #[inline(always)]
+    pub fn tuple(&self, place: Place) -> End {
+        End {
+            bits: bits(self.clients).wrapping_add(place.address.into()),
+            port: self.ports.wrapping_add(place.port as u16),
+        }
+    }
+
+    /// The client's first sequence number of a connection. It rises from one
     /// connection of a tuple to the next, so that a device that keeps the old one in
     /// TIME-WAIT accepts the new one (RFC 6191).
     #[inline(always)]
-    pub fn first_seq(&self, n: u64) -> u32 {
-        let round = (n / self.tuples()) as u32;
+    pub fn first_seq(&self, place: Place) -> u32 {
         // The whole connection lies within one round: no acknowledgment carries into the next.
         let room = 0x1_0000 - self.most_sent();
-        round << 16 | ((self.tag(n) as u16 as u32 * room) >> 16)
+        (place.round as u32) << 16 | ((u32::from(self.tag(place.n) as u16) * room) >> 16)
     }
 
     /// Sequence numbers of a connection before its FIN: the SYN and the requests.
@@ -145,49 +205,48 @@ impl Plan {
         mix(n ^ self.key)
     }
 
-    /// The connection that an acknowledgment at a client's end belongs to, and how
-    /// many sequence numbers of it are acknowledged; none if it belongs to none up to
-    /// `newest`. A stranger's is taken for one with a chance of [`most_sent`](Self::most_sent)
-    /// in 2^16.
+    /// The connection before `next` that an acknowledgment at a client's end belongs to,
+    /// and how many sequence numbers of it are acknowledged. A stranger's is taken for
+    /// one with a chance of [`most_sent`](Self::most_sent) in 2^16.
     #[inline(always)]
-    pub fn find(&self, at: SocketAddrV4, ack: u32, newest: u64) -> Option<(u64, u32)> {
-        let n = self.nth(self.number(at)?, (ack >> 16) as u16, newest)?;
-        let sent = ack.wrapping_sub(self.first_seq(n));
-        (1..=self.most_sent()).contains(&sent).then_some((n, sent))
+    pub fn find(&self, at: End, ack: u32, next: Place) -> Option<(Place, u32)> {
+        let ago = (next.round as u16).wrapping_sub((ack >> 16) as u16);
+        let round = next.round.checked_sub(u64::from(ago))?;
+        let place = self.known(at, round, next)?;
+        let sent = ack.wrapping_sub(self.first_seq(place));
+        (1..=self.most_sent())
+            .contains(&sent)
+            .then_some((place, sent))
     }
 
-    /// The newest connection of the tuple `at`, up to `newest`.
-    pub fn newest_of(&self, at: SocketAddrV4, newest: u64) -> Option<u64> {
-        let number = self.number(at)?;
-        let n = newest / self.tuples() * self.tuples() + number;
-        if n <= newest {
-            Some(n)
-        } else {
-            n.checked_sub(self.tuples())
-        }
+    /// The newest connection before `next` with the client's end `at`.
+    pub fn newest_of(&self, at: End, next: Place) -> Option<Place> {
+        let before = || self.known(at, next.round.checked_sub(1)?, next);
+        self.known(at, next.round, next).or_else(before)
     }
 
     /// Whether a client has that address.
-    pub fn has_client(&self, address: Ipv4Addr) -> bool {
-        address.to_bits().wrapping_sub(self.clients.to_bits()) < self.client_count
+    pub fn has_client(&self, address: IpAddr) -> bool {
+        bits(address).wrapping_sub(bits(self.clients)) < self.client_count.into()
     }
 
-    fn number(&self, at: SocketAddrV4) -> Option<u64> {
-        let address = at.ip().to_bits().wrapping_sub(self.clients.to_bits());
-        let port = u32::from(at.port().wrapping_sub(self.ports));
-        let known = address < self.client_count && port < self.port_count;
-        known.then(|| u64::from(port) * u64::from(self.client_count) + u64::from(address))
-    }
-
-    /// The newest connection up to `newest` of a tuple, by number, in a round of which
-    /// only 16 bits are known.
+    /// The connection before `next` with the client's end `at` in a round.
     #[inline(always)]
-    fn nth(&self, number: u64, round: u16, newest: u64) -> Option<u64> {
-        let newest_round = newest / self.tuples();
-        let ago = (newest_round as u16).wrapping_sub(round);
-        let round = newest_round.checked_sub(u64::from(ago))?;
+    fn known(&self, at: End, round: u64, next: Place) -> Option<Place> {
+        let address = at.bits.wrapping_sub(bits(self.clients));
+        let port = u32::from(at.port.wrapping_sub(self.ports));
+        if address >= self.client_count.into() || port >= self.port_count {
+            return None;
+        }
+        let address = address as u32;
+        let number = u64::from(port) * u64::from(self.client_count) + u64::from(address);
         let n = round * self.tuples() + number;
-        (n <= newest).then_some(n)
+        (n < next.n).then_some(Place {
+            n,
+            round,
+            address,
+            port,
+        })
     }
 }
 

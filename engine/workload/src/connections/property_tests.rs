@@ -2,11 +2,12 @@
 
 use super::client::Schedule;
 use super::doubles::*;
+use super::end::End;
 use super::plan::{Mix, Plan, Requests};
 use super::segment::Incoming;
 use super::timers::Retry;
 use proptest::prelude::*;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
@@ -53,9 +54,11 @@ proptest! {
         let plan = Plan { client_count, port_count, requests, key, ..plan() };
         let sent = 1 + (f64::from(len + 1) * share) as u32;
         // Older ones of the tuple are those of 2^16 rounds ago.
-        let newest = n + since.min(plan.tuples().saturating_mul(0xfffe));
-        let ack = plan.first_seq(n).wrapping_add(sent);
-        prop_assert_eq!(plan.find(plan.tuple(n), ack, newest), Some((n, sent)));
+        let next = plan.place(n + 1 + since.min(plan.tuples().saturating_mul(0xfffd)));
+        let place = plan.place(n);
+        let ack = plan.first_seq(place).wrapping_add(sent);
+        prop_assert_eq!(plan.find(plan.tuple(place), ack, next), Some((place, sent)));
+        prop_assert_eq!(plan.after(place), plan.place(n + 1));
     }
 
     /// Frames of any content, and segments of any numbers, change no account but counts.
@@ -77,7 +80,7 @@ proptest! {
         let segment = Incoming {
             from: mac(5),
             src: service(),
-            dst: SocketAddrV4::new(Ipv4Addr::new(16, 0, 0, 1), 1025 + port % 64),
+            dst: End::new(Ipv4Addr::new(16, 0, 0, 1), 1025 + port % 64),
             seq: numbers.0,
             ack: numbers.1,
             flags,

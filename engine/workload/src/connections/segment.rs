@@ -1,9 +1,11 @@
-//! One TCP segment over IPv4 in an Ethernet frame, read and written.
+//! One TCP segment over IPv4 or IPv6 in an Ethernet frame, read and written.
 
+use super::end::End;
 use super::payload::{Answer, Request};
+use pinchpoint_wire::checksum::Address;
 use pinchpoint_wire::ethernet::{self, Frame, Mac};
-use pinchpoint_wire::{FCS_LEN, ipv4, tcp};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use pinchpoint_wire::{FCS_LEN, ipv4, ipv6, tcp};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// The sender will send no more.
 pub const FIN: u16 = 0x01;
@@ -17,19 +19,20 @@ pub const PSH: u16 = 0x08;
 pub const ACK: u16 = 0x10;
 
 const MIN_FRAME: usize = 64 - FCS_LEN;
-const HEADERS: usize = ethernet::HEADER_LEN + ipv4::HEADER_LEN + tcp::HEADER_LEN;
-/// Maximum segment size 1,460 (RFC 9293 section 3.7.1).
-const MSS: [u8; 4] = [2, 4, 0x05, 0xb4];
+/// Maximum segment size 1,460, and 1,440 over IPv6 (RFC 9293 section 3.7.1).
+const MSS_V4: [u8; 4] = [2, 4, 0x05, 0xb4];
+const MSS_V6: [u8; 4] = [2, 4, 0x05, 0xa0];
 const TTL: u8 = 64;
 const WINDOW: u16 = 0xffff;
 /// The TCP option in which a full-NAT balancer tells a backend the client's address.
 const TOA: u8 = 254;
-const TOA_LEN: usize = 8;
+const TOA_V4_LEN: u8 = 8;
+const TOA_V6_LEN: u8 = 20;
 
 /// Why a frame is no segment that can be judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is no TCP over IPv4.
+    /// It is no TCP over IPv4 or IPv6.
     Other,
     /// A header does not fit.
     Malformed,
@@ -45,9 +48,9 @@ pub struct Incoming<'a> {
     /// The frame's source.
     pub from: Mac,
     /// Source address and port.
-    pub src: SocketAddrV4,
+    pub src: End,
     /// Destination address and port.
-    pub dst: SocketAddrV4,
+    pub dst: End,
     /// Sequence number.
     pub seq: u32,
     /// Acknowledgment number.
@@ -81,9 +84,9 @@ pub struct Outgoing {
     /// The frame's destination.
     pub to: Mac,
     /// Source address and port.
-    pub src: SocketAddrV4,
+    pub src: End,
     /// Destination address and port.
-    pub dst: SocketAddrV4,
+    pub dst: End,
     /// Sequence number.
     pub seq: u32,
     /// Acknowledgment number.
@@ -102,25 +105,66 @@ impl<'a> Incoming<'a> {
     #[inline]
     pub fn read(frame: &'a [u8]) -> Result<Self, Unfit> {
         let view = Frame::new_checked(frame).map_err(|_| Unfit::Malformed)?;
-        if view.ethertype() != ethernet::ETHERTYPE_IPV4 {
-            return Err(Unfit::Other);
+        let from = view.src();
+        match view.ethertype() {
+            ethernet::ETHERTYPE_IPV4 => Self::read_v4(from, view.payload()),
+            ethernet::ETHERTYPE_IPV6 => Self::read_v6(from, view.payload()),
+            _ => Err(Unfit::Other),
         }
-        let packet = ipv4::Packet::new_checked(view.payload()).map_err(|_| Unfit::Malformed)?;
+    }
+
+    #[inline(always)]
+    fn read_v4(from: Mac, bytes: &'a [u8]) -> Result<Self, Unfit> {
+        let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
         if packet.protocol() != ipv4::PROTOCOL_TCP {
             return Err(Unfit::Other);
         }
         if packet.is_fragment() {
             return Err(Unfit::Fragment);
         }
-        let segment = tcp::Segment::new_checked(packet.payload()).map_err(|_| Unfit::Malformed)?;
-        let (src, dst) = (packet.src(), packet.dst());
-        if !packet.verify_checksum() || !segment.verify_checksum(src, dst) {
+        if !packet.verify_checksum() {
             return Err(Unfit::Checksum);
         }
+        let (src, dst) = (packet.src(), packet.dst());
+        let ends = |ports: (u16, u16)| (End::new(src, ports.0), End::new(dst, ports.1));
+        Self::read_segment(from, packet.payload(), (src, dst), ends)
+    }
+
+    #[inline(never)]
+    fn read_v6(from: Mac, bytes: &'a [u8]) -> Result<Self, Unfit> {
+        let packet = ipv6::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
+        if packet.protocol() != ipv4::PROTOCOL_TCP {
+            return Err(Unfit::Other);
+        }
+        if packet.is_fragment() {
+            return Err(Unfit::Fragment);
+        }
+        let (src, dst) = (packet.src(), packet.final_dst().unwrap_or(packet.dst()));
+        let ends = |ports: (u16, u16)| (End::new(src, ports.0), End::new(dst, ports.1));
+        let (first, last) = ends((0, 0));
+        // A mapped address is no address on a wire (RFC 4291 section 2.5.5.2).
+        if first.v4().is_some() || last.v4().is_some() {
+            return Err(Unfit::Malformed);
+        }
+        Self::read_segment(from, packet.payload(), (src, dst), ends)
+    }
+
+    #[inline(always)]
+    fn read_segment<A: Address>(
+        from: Mac,
+        bytes: &'a [u8],
+        (src, dst): (A, A),
+        ends: impl Fn((u16, u16)) -> (End, End),
+    ) -> Result<Self, Unfit> {
+        let segment = tcp::Segment::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
+        if !segment.verify_checksum(src, dst) {
+            return Err(Unfit::Checksum);
+        }
+        let (src, dst) = ends((segment.src(), segment.dst()));
         Ok(Self {
-            from: view.src(),
-            src: SocketAddrV4::new(src, segment.src()),
-            dst: SocketAddrV4::new(dst, segment.dst()),
+            from,
+            src,
+            dst,
             seq: segment.seq(),
             ack: segment.ack(),
             flags: segment.flags(),
@@ -146,15 +190,19 @@ impl<'a> Incoming<'a> {
     }
 
     /// The address in its TOA option; none if it has none or the options are malformed.
-    pub fn toa(&self) -> Option<SocketAddrV4> {
+    pub fn toa(&self) -> Option<End> {
         let mut rest = self.options;
         loop {
             match *rest {
                 [] | [0, ..] => return None,
                 [1, ref after @ ..] => rest = after,
-                [TOA, len, a, b, ref address @ ..] if usize::from(len) == TOA_LEN => {
+                [TOA, TOA_V4_LEN, a, b, ref address @ ..] => {
                     let address = Ipv4Addr::from(*address.first_chunk::<4>()?);
-                    return Some(SocketAddrV4::new(address, u16::from_be_bytes([a, b])));
+                    return Some(End::new(address, u16::from_be_bytes([a, b])));
+                }
+                [TOA, TOA_V6_LEN, a, b, ref address @ ..] => {
+                    let address = Ipv6Addr::from(*address.first_chunk::<16>()?);
+                    return Some(End::new(address, u16::from_be_bytes([a, b])));
                 }
                 [_, len, ..] if len >= 2 => rest = rest.get(usize::from(len)..)?,
                 _ => return None,
@@ -164,10 +212,16 @@ impl<'a> Incoming<'a> {
 }
 
 impl Outgoing {
+    #[inline(always)]
     fn options(&self) -> &'static [u8] {
-        if self.flags & SYN == 0 { &[] } else { &MSS }
+        match self.flags & SYN {
+            0 => &[],
+            _ if self.src.v4().is_some() => &MSS_V4,
+            _ => &MSS_V6,
+        }
     }
 
+    #[inline(always)]
     fn content_len(&self) -> usize {
         match self.content {
             Content::Nothing => 0,
@@ -175,46 +229,49 @@ impl Outgoing {
         }
     }
 
+    #[inline(always)]
+    fn segment_len(&self) -> usize {
+        tcp::HEADER_LEN + self.options().len() + self.content_len()
+    }
+
     /// Bytes of its frame, without check sequence.
     #[inline(always)]
     pub fn frame_len(&self) -> usize {
-        (HEADERS + self.options().len() + self.content_len()).max(MIN_FRAME)
+        let ip = if self.src.v4().is_some() {
+            ipv4::HEADER_LEN
+        } else {
+            ipv6::HEADER_LEN
+        };
+        (ethernet::HEADER_LEN + ip + self.segment_len()).max(MIN_FRAME)
     }
 
-    /// Writes the frame into `out`, of [`frame_len`](Self::frame_len) bytes.
+    /// Writes the frame into `out`, of [`frame_len`](Self::frame_len) bytes. Both ends
+    /// are of one family: that of the source.
     ///
     /// # Panics
     /// If `out` is shorter.
-    #[inline]
+    #[inline(always)]
     pub fn write(&self, out: &mut [u8]) {
-        let segment_len = tcp::HEADER_LEN + self.options().len() + self.content_len();
-        let (front, body) = out.split_at_mut(ethernet::HEADER_LEN + ipv4::HEADER_LEN);
-        let (segment, padding) = body.split_at_mut(segment_len);
-        padding.fill(0);
-        let content = &mut segment[tcp::HEADER_LEN + self.options().len()..];
-        match self.content {
-            Content::Nothing => {}
-            Content::Request(request, _) => request.write(content),
-            Content::Answer(answer, _) => answer.write(content),
-        }
-        let (src, dst) = (*self.src.ip(), *self.dst.ip());
-        let header = tcp::Header {
-            src: self.src.port(),
-            dst: self.dst.port(),
-            seq: self.seq,
-            ack: self.ack,
-            flags: self.flags,
-            window: WINDOW,
-            urgent: 0,
-            options: self.options(),
+        let (mac, body) = out.split_first_chunk_mut().expect("an Ethernet header");
+        let v4 = self.src.v4().zip(self.dst.v4());
+        let ethertype = match v4 {
+            Some(_) => ethernet::ETHERTYPE_IPV4,
+            None => ethernet::ETHERTYPE_IPV6,
         };
-        let (mac, ip) = front.split_first_chunk_mut().expect("an Ethernet header");
         ethernet::Header {
             dst: self.to,
             src: self.from,
-            ethertype: ethernet::ETHERTYPE_IPV4,
+            ethertype,
         }
         .emit(mac);
+        match v4 {
+            Some(ends) => self.write_v4(ends, body),
+            None => self.write_v6(body),
+        }
+    }
+
+    #[inline(always)]
+    fn write_v4(&self, (src, dst): (Ipv4Addr, Ipv4Addr), out: &mut [u8]) {
         let packet = ipv4::Header {
             src,
             dst,
@@ -225,11 +282,52 @@ impl Outgoing {
             dont_fragment: true,
             protocol: ipv4::PROTOCOL_TCP,
             options: &[],
-            payload_len: segment_len as u16,
+            payload_len: self.segment_len() as u16,
         };
-        packet.emit(ip).expect("room for a header without options");
+        packet.emit(out).expect("room for a header without options");
+        self.write_segment((src, dst), &mut out[ipv4::HEADER_LEN..]);
+    }
+
+    #[inline(never)]
+    fn write_v6(&self, out: &mut [u8]) {
+        let (src, dst) = (self.src.v6(), self.dst.v6());
+        let (header, rest) = out.split_first_chunk_mut().expect("room for a header");
+        let packet = ipv6::Header {
+            src,
+            dst,
+            hop_limit: TTL,
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: ipv4::PROTOCOL_TCP,
+            payload_len: self.segment_len() as u16,
+        };
+        packet.emit(header);
+        self.write_segment((src, dst), rest);
+    }
+
+    #[inline(always)]
+    fn write_segment<A: Address>(&self, (src, dst): (A, A), out: &mut [u8]) {
+        let options = self.options();
+        let (segment, padding) = out.split_at_mut(self.segment_len());
+        padding.fill(0);
+        let content = &mut segment[tcp::HEADER_LEN + options.len()..];
+        let sum = match self.content {
+            Content::Nothing => 0,
+            Content::Request(request, _) => request.write(content),
+            Content::Answer(answer, _) => answer.write(content),
+        };
+        let header = tcp::Header {
+            src: self.src.port,
+            dst: self.dst.port,
+            seq: self.seq,
+            ack: self.ack,
+            flags: self.flags,
+            window: WINDOW,
+            urgent: 0,
+            options,
+        };
         header
-            .emit(segment, src, dst)
+            .emit_summed(segment, src, dst, sum)
             .expect("room for the header and its options");
     }
 }

@@ -1,8 +1,8 @@
-//! The segments that a client sends of connection number *n*.
+//! The segments that a client sends of a connection.
 
 use super::payload::Request;
-use super::plan::Plan;
-use super::segment::{ACK, Content, Outgoing, PSH, SYN};
+use super::plan::{Place, Plan};
+use super::segment::{ACK, Content, FIN, Outgoing, PSH, SYN};
 use pinchpoint_wire::ethernet::Mac;
 
 /// Writes them.
@@ -15,45 +15,89 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// What request `number` of connection `n` carries; `before` answered the one before.
-    pub fn asked(&self, n: u64, number: u16, before: u16) -> Request {
+    /// What request `number` of a connection carries; `before` answered the one before.
+    #[inline(always)]
+    pub fn asked(&self, place: Place, number: u16, before: u16) -> Request {
         Request {
             number,
             before,
-            connection: n,
-            tag: self.plan.tag(n),
+            connection: place.n,
+            tag: self.plan.tag(place.n),
         }
     }
 
-    /// Request `number` of connection `n`.
-    pub fn request(&self, n: u64, number: u16, before: u16, ack: u32) -> Outgoing {
+    /// Request `number` of a connection.
+    #[inline(always)]
+    pub fn request(&self, place: Place, number: u16, before: u16, ack: u32) -> Outgoing {
         let len = self.plan.requests.len;
-        let content = Content::Request(self.asked(n, number, before), len as usize);
+        let content = Content::Request(self.asked(place, number, before), len as usize);
         let seq = self
             .plan
-            .first_seq(n)
+            .first_seq(place)
             .wrapping_add(1 + u32::from(number) * len);
-        self.segment(n, seq, ack, PSH | ACK, content)
+        self.segment(place, seq, ack, PSH | ACK, content)
     }
 
-    /// The SYN of connection `n`.
+    /// The SYN of a connection.
     #[inline(always)]
-    pub fn syn(&self, n: u64) -> Outgoing {
-        self.segment(n, self.plan.first_seq(n), 0, SYN, Content::Nothing)
+    pub fn syn(&self, place: Place) -> Outgoing {
+        self.segment(place, self.plan.first_seq(place), 0, SYN, Content::Nothing)
     }
 
-    /// Any segment of connection `n`.
+    /// The FIN of a connection, which acknowledges `received`.
     #[inline(always)]
-    pub fn segment(&self, n: u64, seq: u32, ack: u32, flags: u16, content: Content) -> Outgoing {
+    pub fn fin(&self, place: Place, received: u32) -> Outgoing {
+        let seq = self
+            .plan
+            .first_seq(place)
+            .wrapping_add(self.plan.all_sent());
+        self.segment(place, seq, received, FIN | ACK, Content::Nothing)
+    }
+
+    /// Any segment of a connection.
+    #[inline(always)]
+    pub fn segment(
+        &self,
+        place: Place,
+        seq: u32,
+        ack: u32,
+        flags: u16,
+        content: Content,
+    ) -> Outgoing {
         Outgoing {
             from: self.macs.0,
             to: self.macs.1,
-            src: self.plan.tuple(n),
+            src: self.plan.tuple(place),
             dst: self.plan.service,
             seq,
             ack,
             flags,
             content,
         }
+    }
+}
+
+/// The SYNs of connections in their order, without end.
+#[derive(Debug, Clone)]
+pub struct Syns<'a> {
+    sender: &'a Sender,
+    next: Place,
+}
+
+impl<'a> Syns<'a> {
+    /// From the connection `next` on.
+    pub fn new(sender: &'a Sender, next: Place) -> Self {
+        Self { sender, next }
+    }
+}
+
+impl Iterator for Syns<'_> {
+    type Item = Outgoing;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<Outgoing> {
+        let syn = self.sender.syn(self.next);
+        self.next = self.sender.plan.after(self.next);
+        Some(syn)
     }
 }

@@ -3,12 +3,14 @@
 //! Its first sequence number is a keyed hash of the addresses that it sees, so the
 //! acknowledgment of a segment says what the other side has received.
 
+use super::end::{End, bits, ip};
 use super::payload::{Answer, Request};
 use super::plan::mix;
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN};
+use foldhash::fast::RandomState;
 use pinchpoint_wire::ethernet::Mac;
 use std::collections::HashMap;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::IpAddr;
 
 /// Source addresses that are counted one by one; there may be as many as a flood likes.
 pub const MOST_SOURCES: usize = 1 << 16;
@@ -16,15 +18,15 @@ pub const MOST_SOURCES: usize = 1 << 16;
 /// Segments by source address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sources {
-    by_address: HashMap<Ipv4Addr, u64>,
+    by_address: HashMap<u128, u64, RandomState>,
     /// Of addresses beyond [`MOST_SOURCES`].
     pub others: u64,
 }
 
 impl Sources {
-    /// One more.
+    /// One more of `address`, as in an [`End`].
     #[inline]
-    pub fn add(&mut self, address: Ipv4Addr) {
+    pub fn add(&mut self, address: u128) {
         if let Some(count) = self.by_address.get_mut(&address) {
             *count += 1;
         } else if self.by_address.len() < MOST_SOURCES {
@@ -35,11 +37,11 @@ impl Sources {
     }
 
     /// The addresses with their counts, in order.
-    pub fn sorted(&self) -> Vec<(Ipv4Addr, u64)> {
+    pub fn sorted(&self) -> Vec<(IpAddr, u64)> {
         let mut all: Vec<_> = self
             .by_address
             .iter()
-            .map(|(&one, &count)| (one, count))
+            .map(|(&one, &count)| (ip(one), count))
             .collect();
         all.sort_unstable();
         all
@@ -80,7 +82,8 @@ pub struct Strays {
 #[derive(Debug, Clone)]
 pub struct Server {
     own: Mac,
-    numbers: HashMap<SocketAddrV4, u16>,
+    /// By address and port.
+    numbers: HashMap<(u128, u16), u16, RandomState>,
     answer_len: u32,
     key: u64,
     backends: Vec<Backend>,
@@ -90,11 +93,13 @@ pub struct Server {
 
 impl Server {
     /// Backends with numbers from 0 on; their answers have `answer_len` bytes.
-    pub fn new(backends: &[SocketAddrV4], own: Mac, answer_len: u32, key: u64) -> Self {
+    pub fn new(backends: &[End], own: Mac, answer_len: u32, key: u64) -> Self {
         let numbered = backends.iter().enumerate();
         Self {
             own,
-            numbers: numbered.map(|(number, &at)| (at, number as u16)).collect(),
+            numbers: numbered
+                .map(|(number, &at)| ((at.bits, at.port), number as u16))
+                .collect(),
             answer_len,
             key,
             backends: vec![Backend::default(); backends.len()],
@@ -119,8 +124,9 @@ impl Server {
     }
 
     /// Whether a backend has that address.
-    pub fn has(&self, address: Ipv4Addr) -> bool {
-        self.numbers.keys().any(|at| *at.ip() == address)
+    pub fn has(&self, address: IpAddr) -> bool {
+        let wanted = bits(address);
+        self.numbers.keys().any(|&(bits, _)| bits == wanted)
     }
 
     /// The port did not take an answer.
@@ -131,7 +137,7 @@ impl Server {
     /// A segment came; what is to be sent back.
     #[inline]
     pub fn react(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
-        let Some(&number) = self.numbers.get(&segment.dst) else {
+        let Some(&number) = self.numbers.get(&(segment.dst.bits, segment.dst.port)) else {
             self.strays.elsewhere += 1;
             return None;
         };
@@ -143,7 +149,7 @@ impl Server {
         let first = first_seq(segment, self.key);
         if segment.has(SYN) {
             backend.syns += 1;
-            self.sources.add(*segment.src.ip());
+            self.sources.add(segment.src.bits);
             return Some(self.reply(segment, first, SYN | ACK, Content::Nothing));
         }
         let received = segment.ack.wrapping_sub(first);
@@ -206,6 +212,8 @@ impl Server {
 
 #[inline(always)]
 fn first_seq(segment: &Incoming<'_>, key: u64) -> u32 {
-    let end = |at: SocketAddrV4| u64::from(at.ip().to_bits()) << 16 | u64::from(at.port());
-    mix(mix(end(segment.src) ^ key) ^ end(segment.dst)) as u32
+    let folded = |end: End| {
+        (end.bits >> 64) as u64 ^ (end.bits as u64).rotate_left(16) ^ u64::from(end.port)
+    };
+    mix(mix(folded(segment.src) ^ key) ^ folded(segment.dst)) as u32
 }

@@ -3,12 +3,13 @@
 use super::client::Schedule;
 use super::counts::Counts;
 use super::doubles::*;
+use super::end::End;
 use super::payload::{Answer, Request};
 use super::plan::{Mix, Plan, Requests};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN, Unfit};
 use super::server::{Server, Strays};
 use super::timers::Retry;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::Ipv4Addr;
 
 fn run(plan: Plan, schedule: Schedule, between: impl Between) -> Counts {
     Net::new(client(plan, schedule), server(), between)
@@ -57,7 +58,7 @@ fn on_a_wire_every_connection_is_opened_answered_and_closed() {
 #[test]
 fn sources_are_those_that_the_backend_saw() {
     let net = Net::new(client(plan(), schedule(1_000)), server(), Wire).run();
-    let clients = (1..=4).map(|last| (Ipv4Addr::new(16, 0, 0, last), 250));
+    let clients = (1..=4).map(|last| (Ipv4Addr::new(16, 0, 0, last).into(), 250));
     assert_eq!(
         net.client.local().sorted(),
         clients.clone().collect::<Vec<_>>()
@@ -153,7 +154,7 @@ fn through_full_nat_answers_come_from_backends_in_turn_and_name_the_local_addres
         }
     );
     assert_eq!(net.client.backends(), [80, 80, 80]);
-    assert_eq!(net.client.local().sorted(), [(LOCAL, 240)]);
+    assert_eq!(net.client.local().sorted(), [(LOCAL.into(), 240)]);
     assert!(
         net.server
             .backends()
@@ -364,10 +365,10 @@ fn an_answer_to_another_request_is_noticed() {
 fn a_stranger_s_segments_are_foreign_and_change_nothing() {
     let mut client = client(plan(), schedule(1));
     client.due(2_000);
-    let syn = client.syn(0);
+    let syn = client.syns().next().unwrap();
     client.opened(1);
     let (ack, ends) = (syn.seq.wrapping_add(1), (service(), syn.src));
-    let elsewhere = SocketAddrV4::new(Ipv4Addr::new(10, 0, 0, 101), 80);
+    let elsewhere = End::new(Ipv4Addr::new(10, 0, 0, 101), 80);
     let segment = |src, dst, ack, flags| Outgoing {
         src,
         dst,
@@ -379,13 +380,8 @@ fn a_stranger_s_segments_are_foreign_and_change_nothing() {
     };
     let strangers = [
         segment(elsewhere, ends.1, ack, SYN | ACK),
-        segment(ends.0, SocketAddrV4::new(*ends.1.ip(), 1), ack, SYN | ACK),
-        segment(
-            ends.0,
-            SocketAddrV4::new(LOCAL, ends.1.port()),
-            ack,
-            SYN | ACK,
-        ),
+        segment(ends.0, End::new(ends.1.ip(), 1), ack, SYN | ACK),
+        segment(ends.0, End::new(LOCAL, ends.1.port), ack, SYN | ACK),
         segment(ends.0, ends.1, ack.wrapping_sub(1), SYN | ACK),
         segment(ends.0, ends.1, ack.wrapping_add(0x1_0000), RST | ACK),
         segment(ends.0, ends.1, ack.wrapping_add(7), SYN | ACK),
@@ -405,12 +401,12 @@ fn a_stranger_s_segments_are_foreign_and_change_nothing() {
 #[test]
 fn a_repeated_fin_is_acknowledged_after_the_end() {
     let mut net = Net::new(client(plan(), schedule(1)), server(), Wire).run();
-    let syn = Plan::first_seq(&plan(), 0);
+    let syn = plan().first_seq(plan().first());
     let fin = Outgoing {
         from: mac(3),
         to: mac(1),
         src: service(),
-        dst: plan().tuple(0),
+        dst: plan().tuple(plan().first()),
         seq: 900,
         ack: syn.wrapping_add(1 + 64 + 1),
         flags: FIN | ACK,
@@ -431,13 +427,13 @@ fn a_repeated_fin_is_acknowledged_after_the_end() {
 #[test]
 fn a_server_says_what_is_not_for_it() {
     let mut server = server();
-    let syn = client(plan(), schedule(1)).syn(0);
+    let syn = client(plan(), schedule(1)).syns().next().unwrap();
     let react = |server: &mut Server, segment: &Outgoing| {
         let frame = written(segment);
         server.react(&Incoming::read(&frame).unwrap())
     };
     let elsewhere = Outgoing {
-        dst: SocketAddrV4::new(LOCAL, 80),
+        dst: End::new(LOCAL, 80),
         ..syn
     };
     assert_eq!(react(&mut server, &elsewhere), None);
@@ -468,7 +464,7 @@ fn a_server_says_what_is_not_for_it() {
 
 #[test]
 fn fragments_wrong_checksums_and_other_frames_are_no_segments() {
-    let frame = written(&client(plan(), schedule(1)).syn(0));
+    let frame = written(&client(plan(), schedule(1)).syns().next().unwrap());
     let spoiled = |at: usize, value: u8| {
         let mut frame = frame.clone();
         frame[at] = value;
@@ -485,4 +481,47 @@ fn fragments_wrong_checksums_and_other_frames_are_no_segments() {
         Incoming::read(&frame[..20]).map(|_| ()).unwrap_err(),
         Unfit::Malformed
     );
+}
+
+#[test]
+fn connections_run_over_ipv6() {
+    let server = Server::new(&[plan_v6().service], mac(3), ANSWER_LEN, 11);
+    let net = Net::new(client(plan_v6(), schedule(1_000)), server, Wire).run();
+    let counts = net.client.counts();
+    assert_eq!(*counts, all_well(1_000, counts.most_open));
+    let clients = net.client.local().sorted();
+    assert_eq!(clients[0].0, plan_v6().clients);
+    assert_eq!(clients.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
+}
+
+#[test]
+fn through_nat64_the_backend_sees_an_ipv4_address_and_learns_the_client_s() {
+    let between = FullNat::nat64(backends(2), plan_v6().service);
+    let server = Server::new(&backends(2), mac(3), ANSWER_LEN, 11);
+    let net = Net::new(client(plan_v6(), schedule(200)), server, between).run();
+    let counts = net.client.counts();
+    let expected = all_well(200, counts.most_open);
+    assert_eq!(
+        *counts,
+        Counts {
+            toa_right: 200,
+            ..expected
+        }
+    );
+    assert_eq!(net.client.local().sorted(), [(LOCAL.into(), 200)]);
+}
+
+#[test]
+fn a_ramp_opens_fewer_at_first() {
+    let slow = Schedule {
+        ramp_ns: 1_000_000,
+        ..schedule(1_000)
+    };
+    let mut net = Net::new(client(plan(), slow), server(), Wire);
+    for _ in 0..=500 {
+        net.step();
+    }
+    assert_eq!(net.client.counts().opened, 125);
+    let counts = net.run().client.counts().clone();
+    assert_eq!(counts, all_well(1_000, counts.most_open));
 }

@@ -7,17 +7,15 @@ use super::segment::{Incoming, Outgoing, Unfit};
 use super::server::Server;
 use crate::watched::{LoopAccount, PortAccount, Watched};
 use pinchpoint_port::{BURST, Port, Source, Uniform};
-use pinchpoint_wire::ethernet::{self, Mac};
-use pinchpoint_wire::{answer, arp};
+use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_wire::{answer, ask};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
 use pinchpoint_worker::{Core, Replies, Step, Workload};
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::IpAddr;
 
-/// How long an ARP request waits for its reply before it is repeated.
+/// How long a question where the next hop is waits before it is repeated.
 const ASK_AGAIN_NS: u64 = 100_000_000;
-const ARP_FRAME: usize = 60;
-const BROADCAST: Mac = Mac([0xff; 6]);
 /// The longest segment that either end sends: an MTU of 1,500 and the Ethernet header.
 pub const LONGEST: usize = 1514;
 
@@ -26,8 +24,8 @@ pub const LONGEST: usize = 1514;
 pub enum NextHop {
     /// This address.
     At(Mac),
-    /// Whoever answers ARP requests for this.
-    Of(Ipv4Addr),
+    /// Whoever says that it has this address (ARP, neighbour discovery).
+    Of(IpAddr),
 }
 
 /// A client that may not know its next hop yet.
@@ -45,7 +43,7 @@ pub struct ClientEnd {
 /// Frames that were no segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Others {
-    /// Neither TCP over IPv4 nor a question that was answered.
+    /// Neither TCP over IP nor a question that was answered.
     pub other: u64,
     /// Headers that do not fit.
     pub malformed: u64,
@@ -53,7 +51,7 @@ pub struct Others {
     pub fragments: u64,
     /// Segments with a wrong checksum.
     pub checksum: u64,
-    /// ARP requests that were answered.
+    /// ARP requests and neighbour solicitations that were answered.
     pub answered: u64,
 }
 
@@ -100,53 +98,6 @@ impl ClientEnd {
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
         let macs = (self.own, next_hop);
         self.client = Some(Client::new(self.plan, self.schedule, macs, now_ns));
-    }
-
-    /// The question for the next hop, written into a frame of [`ARP_FRAME`] bytes.
-    fn question(&self, target: Ipv4Addr, out: &mut [u8]) {
-        out.fill(0);
-        let (front, body) = out.split_at_mut(ethernet::HEADER_LEN);
-        let header = ethernet::Header {
-            dst: BROADCAST,
-            src: self.own,
-            ethertype: ethernet::ETHERTYPE_ARP,
-        };
-        let packet = arp::Header {
-            operation: arp::REQUEST,
-            sender_mac: self.own,
-            sender_ip: self.plan.clients,
-            target_mac: Mac([0; 6]),
-            target_ip: target,
-        };
-        if let (Some(front), Some(body)) = (front.first_chunk_mut(), body.first_chunk_mut()) {
-            header.emit(front);
-            packet.emit(body);
-        }
-    }
-}
-
-/// The MAC in an ARP reply for `address`.
-fn resolved(frame: &[u8], address: Ipv4Addr) -> Option<Mac> {
-    let view = ethernet::Frame::new_checked(frame).ok()?;
-    if view.ethertype() != ethernet::ETHERTYPE_ARP {
-        return None;
-    }
-    let packet = arp::Packet::new_checked(view.payload()).ok()?;
-    let is_it = packet.operation() == arp::REPLY && packet.sender_ip() == address;
-    is_it.then(|| packet.sender_mac())
-}
-
-struct Syns<'a>(&'a Client);
-
-impl Source for Syns<'_> {
-    #[inline(always)]
-    fn len(&self, index: usize) -> usize {
-        self.0.syn(index as u64).frame_len()
-    }
-
-    #[inline(always)]
-    fn frame(&mut self, index: usize, frame: &mut [u8]) {
-        self.0.syn(index as u64).write(frame);
     }
 }
 
@@ -195,9 +146,6 @@ impl Connections {
 
     /// The MAC at which `address` is, behind `port`.
     fn mac_of(&self, port: usize, address: IpAddr) -> Option<Mac> {
-        let IpAddr::V4(address) = address else {
-            return None;
-        };
         match &self.client {
             Some(end) if port == 0 => end.plan.has_client(address).then_some(end.own),
             _ => {
@@ -208,7 +156,7 @@ impl Connections {
         }
     }
 
-    /// A frame that is no segment: an ARP request or reply, or nothing that matters.
+    /// A frame that is no segment: a question or an answer where an address is, or nothing that matters.
     #[inline(never)]
     fn on_other(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
         let asked = answer::target(frame).and_then(|one| Some((one, self.mac_of(port, one)?)));
@@ -223,7 +171,7 @@ impl Connections {
         if port == 0
             && let Some(end) = &mut self.client
             && let NextHop::Of(address) = end.next_hop
-            && let Some(mac) = resolved(frame, address)
+            && let Some(mac) = ask::told(frame, address)
         {
             if end.client.is_none() {
                 end.begin(mac, now_ns);
@@ -245,7 +193,14 @@ impl Connections {
         let port = &mut core.ports[0].port;
         let due = client.due(core.now_ns).min(BURST as u64) as usize;
         if due > 0 {
-            let taken = port.send(due, Syns(client));
+            let mut syns = client.syns();
+            let len = client.syn_len();
+            let write = |_: usize, frame: &mut [u8]| {
+                if let Some(syn) = syns.next() {
+                    syn.write(frame);
+                }
+            };
+            let taken = port.send(due, Uniform(len, write));
             client.opened(taken as u64);
         }
         self.timed.clear();
@@ -269,8 +224,12 @@ fn ask(end: &mut ClientEnd, core: &mut Core<'_>) -> usize {
         return 0;
     }
     end.asked_ns = core.now_ns;
-    let write = |_: usize, out: &mut [u8]| end.question(address, out);
-    core.ports[0].port.send(1, Uniform(ARP_FRAME, write))
+    let mut frame = [0; ask::MAX_LEN];
+    let Some(len) = ask::question(address, (end.plan.clients, end.own), &mut frame) else {
+        return 0;
+    };
+    let write = |_: usize, out: &mut [u8]| out.copy_from_slice(&frame[..len]);
+    core.ports[0].port.send(1, Uniform(len, write))
 }
 
 impl Workload for Connections {

@@ -1,0 +1,76 @@
+//! When each connection is due.
+
+const SECOND_NS: f64 = 1e9;
+
+/// A constant rate, reached after a linear ramp.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Pace {
+    /// Connections a second.
+    rate: f64,
+    interval_ns: f64,
+    ramp_ns: f64,
+    /// Connections of the ramp.
+    ramped: f64,
+}
+
+impl Pace {
+    /// `rate` connections a second, from 0 on over the first `ramp_ns`.
+    pub fn new(rate: f64, ramp_ns: u64) -> Self {
+        let ramp_ns = ramp_ns as f64;
+        let interval_ns = SECOND_NS / rate;
+        Self {
+            rate,
+            interval_ns,
+            ramp_ns,
+            ramped: ramp_ns / interval_ns / 2.0,
+        }
+    }
+
+    /// When connection `n` is due, since the start.
+    #[inline(always)]
+    pub fn planned_ns(&self, n: u64) -> u64 {
+        let n = n as f64;
+        if n < self.ramped {
+            return (2.0 * n * self.interval_ns * self.ramp_ns).sqrt() as u64;
+        }
+        (n * self.interval_ns + self.ramp_ns / 2.0) as u64
+    }
+
+    /// How many connections are due, so long after the start.
+    #[inline(always)]
+    pub fn due(&self, passed_ns: u64) -> u64 {
+        let passed_ns = passed_ns as f64;
+        if passed_ns < self.ramp_ns {
+            return (self.ramped * (passed_ns / self.ramp_ns).powi(2)) as u64;
+        }
+        (self.rate * (passed_ns - self.ramp_ns / 2.0) / SECOND_NS) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_due_was_planned_before(rate in 1.0..1e7f64, ramp_ns in 0..10_000_000_000u64, n in 0..1_000_000u64) {
+            let pace = Pace::new(rate, ramp_ns);
+            let planned_ns = pace.planned_ns(n);
+            prop_assert!(planned_ns <= pace.planned_ns(n + 1));
+            // Rounding moves either by one.
+            let slack_ns = 2 + (1e-9 * planned_ns as f64) as u64;
+            prop_assert!(pace.due(planned_ns.saturating_sub(slack_ns)) <= n);
+            prop_assert!(pace.due(pace.planned_ns(n + 1) + slack_ns) > n);
+        }
+    }
+
+    #[test]
+    fn a_ramp_reaches_the_rate_at_its_end() {
+        let pace = Pace::new(1_000.0, 2_000_000_000);
+        assert_eq!(
+            [1_000_000_000, 2_000_000_000, 3_000_000_000].map(|ns| pace.due(ns)),
+            [250, 1_000, 2_000]
+        );
+    }
+}
