@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import account_rate
+import connections_rate
 import cpu
 import null_rate
 import sockets_rate
@@ -34,6 +35,7 @@ def all_contests(folder: Path, seconds: float = SECONDS) -> list[Contest]:
         *vhost_rate.contests(CORE, folder, seconds),
         *veth_rate.contests(CORE, folder, seconds),
         *account_rate.contests(CORE, other, seconds),
+        *connections_rate.contests(CORE, other, seconds),
         *sockets_rate.contests(CORE, other, folder),
     ]
 

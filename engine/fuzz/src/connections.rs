@@ -1,9 +1,10 @@
 //! The target of what arrives at the ends of connections.
 
 use pinchpoint_wire::ethernet::Mac;
-use pinchpoint_workload::connections::client::{Client, Schedule};
+use pinchpoint_workload::connections::client::Client;
 use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::{Mix, Plan, Requests};
+use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::segment::{Incoming, Outgoing};
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::timers::Retry;

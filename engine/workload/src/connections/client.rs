@@ -2,39 +2,17 @@
 
 use super::counts::{Counts, Times};
 use super::outstanding::{Outstanding, Progress, State};
-use super::pace::Pace;
 use super::payload::{Answer, NOBODY};
 use super::plan::{Place, Plan, Work};
+use super::schedule::{Pace, Schedule};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
 use super::server::Sources;
-use super::timers::{Action, Retry, Timer, timers};
+use super::timers::{Action, Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
 
-/// A backlog of more than this is not opened late, but never: the host took the core.
-const CATCH_UP_NS: f64 = 500_000.0;
-/// Connections that may always be made up for.
-const CATCH_UP_MIN: u64 = 64;
-const SECOND_NS: f64 = 1e9;
 /// Backends that are counted one by one.
 pub const MOST_BACKENDS: usize = 256;
-
-/// How many connections are opened, when, and for how long.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Schedule {
-    /// Connections a second.
-    pub rate: f64,
-    /// How long it takes to reach this rate.
-    pub ramp_ns: u64,
-    /// How many.
-    pub count: u64,
-    /// How long one may wait for what it is due, from when it is due.
-    pub timeout_ns: u64,
-    /// How long one is held, from when it is due, before its first request.
-    pub hold_ns: u64,
-    /// How often segments without an answer are repeated.
-    pub retry: Retry,
-}
 
 /// The client's end.
 #[derive(Debug, Clone)]
@@ -68,15 +46,12 @@ impl Client {
     /// A client whose time begins at `start_ns`; `macs` are its own and that of its
     /// next hop.
     pub fn new(plan: Plan, schedule: Schedule, macs: (Mac, Mac), start_ns: u64) -> Self {
-        let lasting_ns = schedule.timeout_ns + schedule.hold_ns;
-        let lasting = (schedule.rate * lasting_ns as f64 / SECOND_NS).min(schedule.count as f64);
-        let room = lasting as u64 + CATCH_UP_MIN + catch_up(schedule.rate);
         let timers = timers(schedule.hold_ns, schedule.retry);
         Self {
             sender: Sender { plan, macs },
             schedule,
             start_ns,
-            outstanding: Outstanding::new(room, !timers.is_empty()),
+            outstanding: Outstanding::new(schedule.outstanding(), !timers.is_empty()),
             next: plan.first(),
             pace: Pace::new(schedule.rate, schedule.ramp_ns),
             timers,
@@ -121,7 +96,7 @@ impl Client {
         let due = self.pace.due(now_ns.saturating_sub(self.start_ns));
         let due = due.min(self.schedule.count);
         let backlog = due.saturating_sub(self.outstanding.next());
-        let excess = backlog.saturating_sub(catch_up(self.schedule.rate));
+        let excess = backlog.saturating_sub(self.schedule.catch_up());
         if excess > 0 {
             self.skip(excess);
         }
@@ -212,7 +187,7 @@ impl Client {
 
     #[inline(always)]
     fn expire(&mut self, now_ns: u64) {
-        let lasting_ns = self.schedule.timeout_ns + self.schedule.hold_ns;
+        let lasting_ns = self.schedule.lasting_ns();
         while let Some((n, state)) = self.outstanding.oldest() {
             if state != State::Ended {
                 if now_ns < self.planned_ns(n) + lasting_ns {
@@ -500,8 +475,4 @@ impl Client {
         self.counts.unfinished -= 1;
         self.outstanding.set(n, State::Ended);
     }
-}
-
-fn catch_up(rate: f64) -> u64 {
-    ((rate * CATCH_UP_NS / SECOND_NS) as u64).max(CATCH_UP_MIN)
 }

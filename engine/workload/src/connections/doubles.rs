@@ -1,8 +1,9 @@
 //! Both ends joined in memory; in between, what networks and balancers do to segments.
 
-use super::client::{Client, Schedule};
+use super::client::Client;
 use super::end::End;
 use super::plan::{Mix, Plan, Requests, mix};
+use super::schedule::Schedule;
 use super::segment::{ACK, Incoming, Outgoing, PSH, RST, SYN};
 use super::server::Server;
 use super::timers::Retry;

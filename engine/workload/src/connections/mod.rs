@@ -5,7 +5,7 @@
 //! | [`plan`] | connection number *n*: its tuple, its first sequence number, its time |
 //! | [`end`] | an address and a port |
 //! | [`segment`], [`payload`] | segments and what they carry, read and written |
-//! | [`pace`] | when each is due |
+//! | [`schedule`] | when each is due |
 //! | [`sender`] | the segments that a client sends of it |
 //! | [`outstanding`] | two bits for each connection that has not ended |
 //! | [`timers`] | what becomes due for each without being asked for |
@@ -27,9 +27,9 @@ pub mod client;
 pub mod counts;
 pub mod end;
 pub mod outstanding;
-pub mod pace;
 pub mod payload;
 pub mod plan;
+pub mod schedule;
 pub mod segment;
 pub mod sender;
 pub mod server;
@@ -40,5 +40,7 @@ pub mod work;
 mod doubles;
 #[cfg(test)]
 mod property_tests;
+#[cfg(test)]
+mod segment_tests;
 #[cfg(test)]
 mod tests;

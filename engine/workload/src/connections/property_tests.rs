@@ -1,9 +1,9 @@
 //! Whatever happens to segments: one end for each connection.
 
-use super::client::Schedule;
 use super::doubles::*;
 use super::end::End;
 use super::plan::{Mix, Plan, Requests};
+use super::schedule::Schedule;
 use super::segment::Incoming;
 use super::timers::Retry;
 use proptest::prelude::*;

@@ -1,8 +1,9 @@
 //! Clients and servers as a workload of one core: a client behind the first port, if
 //! there is one, and the same servers behind each of the others.
 
-use super::client::{Client, Schedule};
+use super::client::Client;
 use super::plan::Plan;
+use super::schedule::Schedule;
 use super::segment::{Incoming, Outgoing, Unfit};
 use super::server::Server;
 use crate::watched::{LoopAccount, PortAccount, Watched};

@@ -1,6 +1,47 @@
-//! When each connection is due.
+//! How many connections are opened, when, and for how long.
 
+use super::timers::Retry;
+
+/// A backlog of more than this is not opened late, but never: the host took the core.
+const CATCH_UP_NS: f64 = 500_000.0;
+/// Connections that may always be made up for.
+const CATCH_UP_MIN: u64 = 64;
 const SECOND_NS: f64 = 1e9;
+
+/// How many connections are opened, when, and for how long.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Schedule {
+    /// Connections a second.
+    pub rate: f64,
+    /// How long it takes to reach this rate.
+    pub ramp_ns: u64,
+    /// How many.
+    pub count: u64,
+    /// How long one may wait for what it is due, from when it is due.
+    pub timeout_ns: u64,
+    /// How long one is held, from when it is due, before its first request.
+    pub hold_ns: u64,
+    /// How often segments without an answer are repeated.
+    pub retry: Retry,
+}
+
+impl Schedule {
+    /// The longest that a connection lasts from when it is due.
+    pub fn lasting_ns(&self) -> u64 {
+        self.timeout_ns + self.hold_ns
+    }
+
+    /// The most connections that are due and have not ended.
+    pub fn outstanding(&self) -> u64 {
+        let lasting = self.rate * self.lasting_ns() as f64 / SECOND_NS;
+        lasting.min(self.count as f64) as u64 + CATCH_UP_MIN + self.catch_up()
+    }
+
+    /// The longest backlog that is made up for.
+    pub fn catch_up(&self) -> u64 {
+        ((self.rate * CATCH_UP_NS / SECOND_NS) as u64).max(CATCH_UP_MIN)
+    }
+}
 
 /// A constant rate, reached after a linear ramp.
 #[derive(Debug, Clone, Copy, PartialEq)]
