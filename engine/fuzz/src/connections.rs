@@ -64,6 +64,7 @@ impl Ends {
             mix: Mix::new([0, 0, 1, 3]).expect("weights"),
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
+            first_round: 0,
         };
         let schedule = Schedule {
             rate: 1e5,

@@ -12,6 +12,7 @@ use pinchpoint_workload::connections::schedule::Schedule;
 use pinchpoint_workload::connections::timers::Retry;
 use pinchpoint_workload::connections::work::NextHop;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What stands behind the options of `connect --help`.
 pub(super) const CONNECT_EXAMPLES: &str = "\
@@ -104,7 +105,7 @@ pub struct ConnectArgs {
     /// Repeat a segment without answer every TIME, TIMES times at most
     #[arg(long, value_name = "TIME:TIMES", value_parser = retry)]
     pub retry: Option<Retry>,
-    /// Seed of sequence numbers and of the mix
+    /// Seed of what is random in sequence numbers, and of the mix
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Ethernet address of the client [default: that of its port]
@@ -182,6 +183,7 @@ impl ConnectArgs {
                 len: self.request_size,
             },
             key: mix(self.seed),
+            first_round: first_round(SystemTime::now()),
         })
     }
 
@@ -230,6 +232,13 @@ impl ServerArgs {
         };
         is_too_long.then(told)
     }
+}
+
+/// Sixteenths of a second: sequence numbers rise from run to run as long as each tuple is
+/// used less than 16 times a second, and come round after more than an hour.
+fn first_round(now: SystemTime) -> u16 {
+    let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+    (since.as_millis() * 16 / 1000) as u16
 }
 
 fn default_clients(service: IpAddr) -> Addresses {
@@ -324,6 +333,7 @@ fn retry(text: &str) -> Result<Retry, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn kinds_of_work_have_weights() {
@@ -337,6 +347,13 @@ mod tests {
             assert!(work(text).unwrap_err().contains("expected syn"), "{text}");
         }
         assert!(work("syn:0").unwrap_err().contains("not 0"));
+    }
+
+    #[test]
+    fn a_later_run_has_higher_sequence_numbers() {
+        let at = |ms| first_round(UNIX_EPOCH + Duration::from_millis(ms));
+        assert_eq!(at(1_000_000).wrapping_sub(at(998_000)), 32);
+        assert_eq!(at(4_096_000), at(0));
     }
 
     #[test]

@@ -213,8 +213,7 @@ impl Client {
     #[inline]
     pub fn react(&mut self, segment: &Incoming<'_>, now_ns: u64) -> Option<Outgoing> {
         let Some((place, sent)) = self.find(segment) else {
-            self.counts.foreign += 1;
-            return None;
+            return self.on_foreign(segment);
         };
         let state = self.outstanding.state(place.n);
         let arrived = Arrived {
@@ -259,6 +258,29 @@ impl Client {
         place.filter(|_| segment.has(RST)).map(|place| (place, 0))
     }
 
+    /// A segment that acknowledges nothing of ours.
+    fn on_foreign(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
+        let newest = self.sender.plan.newest_of(segment.dst, self.next);
+        let place = newest.filter(|_| segment.src == self.sender.plan.service);
+        match place.filter(|place| self.outstanding.state(place.n) == State::Opened) {
+            Some(place) if segment.has(ACK) && !segment.has(RST) => {
+                Some(self.on_stale(segment, place))
+            }
+            _ => {
+                self.counts.foreign += 1;
+                None
+            }
+        }
+    }
+
+    /// The device knows an earlier connection of this tuple: a reset ends that, and a
+    /// repeated SYN is new.
+    fn on_stale(&mut self, segment: &Incoming<'_>, place: Place) -> Outgoing {
+        self.counts.stale += 1;
+        self.sender
+            .segment(place, segment.ack, 0, RST, Content::Nothing)
+    }
+
     /// A repeated FIN is acknowledged, or a kernel would go on repeating it.
     fn after_the_end(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
         self.counts.late += 1;
@@ -281,8 +303,7 @@ impl Client {
             now_ns,
         } = arrived;
         if sent != 1 {
-            self.counts.foreign += 1;
-            return None;
+            return self.on_foreign(segment);
         }
         if state != State::Opened {
             self.counts.duplicated += 1;
@@ -344,8 +365,7 @@ impl Client {
         } = arrived;
         let all_sent = self.sender.plan.all_sent();
         if state == State::Opened {
-            self.counts.early += 1;
-            return None;
+            return Some(self.on_stale(segment, place));
         }
         if sent == all_sent + 1 {
             return self.on_fin_acknowledged(arrived);

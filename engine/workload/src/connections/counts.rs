@@ -37,6 +37,9 @@ pub struct Counts {
     pub duplicated: u64,
     /// Segments of a stage that the connection has not reached.
     pub early: u64,
+    /// Segments of an earlier connection with the same tuple, where this one waits for the answer to its
+    /// SYN. They are answered by a reset (RFC 9293 section 3.10.7.3).
+    pub stale: u64,
     /// Segments of connections that have ended.
     pub late: u64,
     /// Segments that belong to no connection.

@@ -41,6 +41,7 @@ pub(super) fn plan() -> Plan {
         mix: Mix::new([0, 0, 0, 1]).unwrap(),
         requests: Requests { count: 1, len: 64 },
         key: 7,
+        first_round: 0xfff0,
     }
 }
 

@@ -88,6 +88,9 @@ pub struct Plan {
     pub requests: Requests,
     /// Makes sequence numbers hard to guess.
     pub key: u64,
+    /// Of the sequence numbers of each tuple's first connection, the upper half. It rises from run
+    /// to run, or a device that remembers the last run's connections takes these for old ones.
+    pub first_round: u16,
 }
 
 /// Where a connection stands in a [`Plan`].
@@ -178,7 +181,8 @@ impl Plan {
     pub fn first_seq(&self, place: Place) -> u32 {
         // The whole connection lies within one round: no acknowledgment carries into the next.
         let room = 0x1_0000 - self.most_sent();
-        (place.round as u32) << 16 | ((u32::from(self.tag(place.n) as u16) * room) >> 16)
+        let round = (place.round as u16).wrapping_add(self.first_round);
+        u32::from(round) << 16 | ((u32::from(self.tag(place.n) as u16) * room) >> 16)
     }
 
     /// Sequence numbers of a connection before its FIN: the SYN and the requests.
@@ -210,7 +214,8 @@ impl Plan {
     /// one with a chance of [`most_sent`](Self::most_sent) in 2^16.
     #[inline(always)]
     pub fn find(&self, at: End, ack: u32, next: Place) -> Option<(Place, u32)> {
-        let ago = (next.round as u16).wrapping_sub((ack >> 16) as u16);
+        let newest = (next.round as u16).wrapping_add(self.first_round);
+        let ago = newest.wrapping_sub((ack >> 16) as u16);
         let round = next.round.checked_sub(u64::from(ago))?;
         let place = self.known(at, round, next)?;
         let sent = ack.wrapping_sub(self.first_seq(place));

@@ -3,6 +3,7 @@
 use super::doubles::*;
 use super::end::End;
 use super::payload::Request;
+use super::plan::Plan;
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN, Unfit};
 use super::server::Server;
 use std::net::Ipv4Addr;
@@ -28,9 +29,7 @@ fn a_stranger_s_segments_are_foreign_and_change_nothing() {
         segment(elsewhere, ends.1, ack, SYN | ACK),
         segment(ends.0, End::new(ends.1.ip(), 1), ack, SYN | ACK),
         segment(ends.0, End::new(LOCAL, ends.1.port), ack, SYN | ACK),
-        segment(ends.0, ends.1, ack.wrapping_sub(1), SYN | ACK),
         segment(ends.0, ends.1, ack.wrapping_add(0x1_0000), RST | ACK),
-        segment(ends.0, ends.1, ack.wrapping_add(7), SYN | ACK),
         segment(ends.0, ends.1, ack, SYN),
     ];
     for stranger in &strangers {
@@ -127,4 +126,49 @@ fn fragments_wrong_checksums_and_other_frames_are_no_segments() {
         Incoming::read(&frame[..20]).map(|_| ()).unwrap_err(),
         Unfit::Malformed
     );
+}
+
+#[test]
+fn who_remembers_an_earlier_connection_of_the_tuple_is_reset() {
+    let mut client = client(plan(), schedule(1));
+    client.due(2_000);
+    let syn = client.syns().next().unwrap();
+    client.opened(1);
+    for (ack, flags) in [
+        (syn.seq, ACK),
+        (syn.seq.wrapping_add(7), SYN | ACK),
+        (99, PSH | ACK),
+    ] {
+        let stale = Outgoing {
+            src: syn.dst,
+            dst: syn.src,
+            ack,
+            flags,
+            ..syn
+        };
+        let frame = written(&stale);
+        let reply = client
+            .react(&Incoming::read(&frame).unwrap(), 3_000)
+            .unwrap();
+        assert_eq!((reply.flags, reply.seq, reply.dst), (RST, ack, service()));
+    }
+    assert_eq!((client.counts().stale, client.counts().unfinished), (3, 1));
+}
+
+#[test]
+fn sequence_numbers_of_a_tuple_rise_from_connection_to_connection_and_from_run_to_run() {
+    let (plan, later) = (
+        plan(),
+        Plan {
+            first_round: plan().first_round + 1,
+            ..plan()
+        },
+    );
+    let rises = |from: u32, to: u32| assert!(to.wrapping_sub(from) < 1 << 31);
+    for n in 0..20 * plan.tuples() {
+        let (place, next) = (plan.place(n), plan.place(n + plan.tuples()));
+        assert_eq!(plan.tuple(place), plan.tuple(next));
+        rises(plan.first_seq(place), plan.first_seq(next));
+        rises(plan.first_seq(place), later.first_seq(place));
+    }
 }
