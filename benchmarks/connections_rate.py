@@ -5,6 +5,7 @@ connections over frames; SYNs are held against frames that need no address of th
 """
 
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -26,8 +27,20 @@ ENDS_S = 60.0  # the longest that a command takes on a busy machine
 
 
 def command(verb: str, *options: str) -> list[str]:
-    """The engine, one command of it, with DPDK's memory as every benchmark has it."""
-    return [find_engine(), verb, *options, "--idle", "spin", "--eal", " ".join(EAL), "--json"]
+    """The engine, one command of it, with DPDK's memory as every benchmark has it, on a core of its own choice."""
+    return [
+        "taskset",
+        "-c",
+        f"0-{(os.cpu_count() or 1) - 1}",
+        find_engine(),
+        verb,
+        *options,
+        "--idle",
+        "spin",
+        "--eal",
+        " ".join(EAL),
+        "--json",
+    ]
 
 
 def account(argv: list[str]) -> Mapping[str, Any]:

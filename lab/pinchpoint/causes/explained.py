@@ -1,5 +1,6 @@
 """Why a rate is what it is: suspicions joined with what the counter-experiments gave. Pure."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from pinchpoint.causes.catalogue import OWN_SPEED
@@ -86,11 +87,12 @@ def _judged(suspicion: Suspicion, tried: Tried, unchanged: ScenarioResult, found
     before, after = _ndr(unchanged), _ndr(found)
     if before is not None and before.status is RateStatus.LOSES_ALWAYS and after is not None and tried.figure == NDR:
         return Standing.CONFIRMED if after.quoted_fps is not None else Standing.EXCLUDED
-    if tried.low is None or tried.high is None:
+    if tried.low is None:
         return Standing.UNDECIDED
-    rises, is_same = tried.low > 1 + EFFECT, tried.high < 1 + EFFECT
+    high = math.inf if tried.high is None else tried.high  # a bound: the engine could not overload the changed bench
+    rises, is_same = tried.low > 1 + EFFECT, high < 1 + EFFECT
     if suspicion.cause == OWN_SPEED.name:
-        rises, is_same = tried.high < 1 + 2 * EFFECT, tried.low > 1 + 2 * EFFECT
+        rises, is_same = high < 1 + 2 * EFFECT, tried.low > 1 + 2 * EFFECT
     return Standing.CONFIRMED if rises else Standing.EXCLUDED if is_same else Standing.UNDECIDED
 
 

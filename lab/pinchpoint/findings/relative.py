@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pinchpoint.findings.comparing_slices import MOST_NOT_OVERLOADED, interval_of, rate_metric, why_refused
@@ -47,19 +47,26 @@ def not_overloaded(most_fps: float | None) -> Metric:
 def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metric, ...]:
     """The ratio of B, a point, to A, its reference, and what the point forwarded; with a note where there is no ratio.
 
-    What slices measure is the rate forwarded under overload, so that this is what the ratio is of.
+    What slices measure is the rate forwarded under overload, so that this is what the ratio is of. Where the engine
+    could overload the reference but not the point, it is a bound: the point forwards as much at least.
     """
     measured = counted(stretches)
     if not any(one.slices for one in measured):
         return (Metric(RELATIVE, UNIT, 0.0, note="no slice was measured", bound=Bound.REFUSED),)
-    found = compare_slices(stretches)
-    if why := _not_overloaded(measured, reference) or why_refused(found.summary):
-        return (Metric(RELATIVE, UNIT, 0.0, note=why, bound=Bound.REFUSED),)
+    why = {side: _not_overloaded(measured, side, reference) for side in "AB"}
+    is_bound = bool(why["B"]) and not why["A"]
+    found = compare_slices(stretches, carried="B" if is_bound else "")
+    if refused := why["A"] or why_refused(found.summary):
+        return (Metric(RELATIVE, UNIT, 0.0, note=refused, bound=Bound.REFUSED),)
     ratio = _ratio(found, measured)
     assert ratio is not None  # else every slice was discarded, which has a reason
     note = f"{interval_of(found)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"
     note += f"; of the {FORWARDED}, relative to {reference}"
-    return Metric(RELATIVE, UNIT, ratio.value, ratio.low, ratio.high, note), rate_metric(found.quads, "B")
+    rate = rate_metric(found.quads, "B")
+    if not is_bound:
+        return Metric(RELATIVE, UNIT, ratio.value, ratio.low, ratio.high, note), rate
+    at_least = Metric(RELATIVE, UNIT, ratio.low, ratio.low, None, f"{why['B']}; {note}", Bound.AT_LEAST)
+    return at_least, replace(rate, high=None, bound=Bound.AT_LEAST)
 
 
 def _ratio(found: Duet, measured: Sequence[Stretch]) -> Ratio | None:
@@ -80,20 +87,21 @@ def thaw_cost(measured: Sequence[Stretch]) -> float:
 
 
 def is_enough(stretches: Sequence[Stretch]) -> bool:
-    """Whether more slices would be wasted: the interval is narrow, enough could be used, or surely one of the two
-    cannot be overloaded.
+    """Whether more slices would be wasted: the interval is narrow, enough could be used, or the ratio is surely none,
+    since the reference cannot be overloaded, or only a bound, since the point cannot.
     """
     measured = counted(stretches)
     if not any(one.slices for one in measured):
         return False
-    if any(surely_not_overloaded(measured, side) for side in "AB"):
+    if surely_not_overloaded(measured, "A"):
         return True
-    found = compare_slices(stretches)
+    is_bound = surely_not_overloaded(measured, "B")
+    found = compare_slices(stretches, carried="B" if is_bound else "")
     if sum(one.length_s for one in found.quads) >= MOST_USED_S:
         return True
     ratio = _ratio(found, measured)
     is_interval = found.difference is not None and found.difference.confidence is not None
-    return ratio is not None and is_interval and ratio.is_narrow
+    return ratio is not None and is_interval and (is_bound or ratio.is_narrow)
 
 
 def surely_not_overloaded(stretches: Sequence[Stretch], side: str) -> bool:
@@ -109,14 +117,14 @@ def _without_overload(measured: Sequence[Stretch], side: str) -> tuple[float, in
     return reasons.count(NOT_OVERLOADED) / max(1, len(reasons)), len(reasons)
 
 
-def _not_overloaded(measured: Sequence[Stretch], reference: str) -> str:
-    """Which of the two the engine could not overload, and how much it offered; empty if it overloaded both."""
-    for side, name in (("A", f"its reference {reference}"), ("B", "it")):
-        share, _ = _without_overload(measured, side)
-        if share > MOST_NOT_OVERLOADED:
-            rates = [one.offered / one.length_s for stretch in measured for one in stretch.slices if one.side == side]
-            return (
-                f"the engine could not overload {name}, which forwarded all that was offered "
-                f"({units.fps(median(rates))}) in {units.share(share)} of its slices"
-            )
-    return ""
+def _not_overloaded(measured: Sequence[Stretch], side: str, reference: str) -> str:
+    """That the engine could not overload one of the two, and how much it offered; empty if it did."""
+    share, _ = _without_overload(measured, side)
+    if share <= MOST_NOT_OVERLOADED:
+        return ""
+    name = f"its reference {reference}" if side == "A" else "it"
+    rates = [one.offered / one.length_s for stretch in measured for one in stretch.slices if one.side == side]
+    return (
+        f"the engine could not overload {name}, which forwarded all that was offered "
+        f"({units.fps(median(rates))}) in {units.share(share)} of its slices"
+    )

@@ -46,15 +46,22 @@ def _branch(one: Branch) -> BranchView:
         str(one.standing),
         one.suspicion.title,
         _tried(one.tried) if one.tried else one.reason,
-        "" if explains is None else f"{units.share(explains)} of the time for a frame",
+        "" if explains is None else f"{_at_least(one)}{units.share(explains)} of the time for a frame",
         one.suspicion.evidence,
         one.suspicion.mend if is_confirmed else "",
     )
 
 
+def _at_least(one: Branch) -> str:
+    """Where the ratio is a bound, so is what follows from it."""
+    return "at least " if one.tried is not None and one.tried.high is None else ""
+
+
 def _tried(tried: Tried) -> str:
-    if tried.ratio is None or tried.low is None or tried.high is None:
+    if tried.ratio is None or tried.low is None:
         return f"With {tried.experiment.words}: no ratio ({tried.reason})"
+    if tried.high is None:  # the engine could not overload the changed bench
+        return f"With {tried.experiment.words}: {tried.figure} at least x {tried.low:.3g}"
     return f"With {tried.experiment.words}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
 
 

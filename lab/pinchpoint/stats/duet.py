@@ -83,8 +83,11 @@ class Duet:
     summary: DuetSummary
 
 
-def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Duet:
-    """The ratio of B to A by the slices of all measured stretches. Raises ValueError without a measured stretch."""
+def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95, carried: str = "") -> Duet:
+    """The ratio of B to A by the slices of all measured stretches. Raises ValueError without a measured stretch.
+
+    Slices of the side `carried` count although that bench forwarded all that was offered: it forwards as much at least.
+    """
     measured = counted(stretches)
     if not measured:
         raise ValueError("no stretch of slices was measured")
@@ -92,7 +95,7 @@ def compare_slices(stretches: Sequence[Stretch], confidence: float = 0.95) -> Du
     by_benches: dict[int, list[Quad]] = {}
     at_s = 0.0
     for stretch in measured:
-        for parts in in_quads(stretch):
+        for parts in in_quads(stretch, carried):
             made += 1
             reasons += _reasons(parts)
             if _is_whole(parts):
@@ -132,16 +135,16 @@ def counted(stretches: Sequence[Stretch]) -> list[Stretch]:
     return [one for one in measured if one.slicing == measured[-1].slicing]
 
 
-def in_parts(stretch: Stretch) -> list[Part]:
-    """The parts of a stretch in the order of time; the last one may have fewer slices."""
+def in_parts(stretch: Stretch, carried: str = "") -> list[Part]:
+    """The parts of a stretch in the order of time; the last one may have fewer slices. `carried`: compare_slices."""
     row, limit_s = stretch.slicing.in_a_row, absorbed_s(stretch)
     rows = (stretch.slices[first : first + row] for first in range(0, len(stretch.slices), row))
-    return [_part(one, stretch.slicing, limit_s) for one in rows]
+    return [_part(one, stretch.slicing, limit_s, carried) for one in rows]
 
 
-def in_quads(stretch: Stretch) -> Iterator[Sequence[Part]]:
+def in_quads(stretch: Stretch, carried: str = "") -> Iterator[Sequence[Part]]:
     """The parts of a stretch by fours; the last ones may be fewer."""
-    parts = in_parts(stretch)
+    parts = in_parts(stretch, carried)
     for first in range(0, len(parts), 4):
         yield parts[first : first + 4]
 
@@ -164,22 +167,26 @@ def absorbed_s(stretch: Stretch) -> float:
     return stretch.ring / (best_fps or stretch.load_fps)
 
 
-def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float) -> str:
-    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb."""
+def why_discarded(one: Slice, slicing: Slicing, absorbed_s: float, is_carried: bool = False) -> str:
+    """Why a slice is not used; empty if it is. `absorbed_s` is the pause that the rings absorb.
+
+    `is_carried`: its bench may have forwarded all that was offered.
+    """
     if one.length_s <= 0 or one.gap_s > absorbed_s:
         return STOOD_STILL
     if one.switch_s is not None and one.switch_s > slicing.settle_s:
         return LATE
     if not one.received:
         return NOTHING
-    return "" if one.received < OVERLOAD * one.offered else NOT_OVERLOADED
+    return "" if is_carried or one.received < OVERLOAD * one.offered else NOT_OVERLOADED
 
 
-def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float) -> Part:
+def _part(slices: Sequence[Slice], slicing: Slicing, limit_s: float, carried: str) -> Part:
     """A part needs half of the slices that are to be compared: what is left speaks for the same time."""
     warming = slicing.warming if slices[0].thawed else 0
     reasons = [WARMING] * min(warming, len(slices))
-    reasons += [why_discarded(one, slicing, limit_s) for one in slices[warming:]]
+    is_carried = slices[0].side == carried
+    reasons += [why_discarded(one, slicing, limit_s, is_carried) for one in slices[warming:]]
     is_usable = len(slices) == slicing.in_a_row and not {NOT_OVERLOADED, NOTHING} & set(reasons)
     is_usable = is_usable and 2 * reasons.count("") >= slicing.in_a_row - warming
     return Part(slices[0].side, slices, tuple(reasons), is_usable)

@@ -69,6 +69,20 @@ def test_a_prediction_that_came_true_confirms_and_one_that_did_not_excludes(rati
     assert standing_of("recirculation", ratio(*ratios)).standing is standing
 
 
+@pytest.mark.parametrize(
+    ("cause", "low", "standing"),
+    [
+        ("recirculation", 1.9, Standing.CONFIRMED),  # it forwards more, however much
+        ("recirculation", 0.9, Standing.UNDECIDED),
+        ("own-speed", 1.9, Standing.EXCLUDED),
+        ("own-speed", 1.0, Standing.UNDECIDED),
+    ],
+)
+def test_a_bench_that_the_engine_could_not_overload_gives_a_bound(cause, low, standing):
+    bound = Metric(RELATIVE, "x", low, low, None, "not overloaded", Bound.AT_LEAST)
+    assert standing_of(cause, result("x.tried", metrics=[bound])).standing is standing
+
+
 def test_what_a_cause_explains_is_the_time_that_its_absence_saves():
     assert standing_of("recirculation", ratio(4.0, 3.9, 4.1)).explains == 0.75
 

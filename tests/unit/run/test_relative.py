@@ -328,13 +328,22 @@ def carrying_all(side, share=1.0):
     return replace(every, slices=tuple(slices))
 
 
-@pytest.mark.parametrize(("side", "which"), [("A", "its reference first"), ("B", "it, which")])
-def test_without_an_overload_there_is_no_ratio_and_the_bench_is_named(side, which):
-    (found,) = relative_metrics([carrying_all(side, 0.4)], "first")
-    assert found.bound is Bound.REFUSED and found.note.startswith(f"the engine could not overload {which}")
-    assert "Mpps" in found.note
+def test_without_an_overload_of_the_reference_there_is_no_ratio():
+    (found,) = relative_metrics([carrying_all("A", 0.4)], "first")
+    assert found.bound is Bound.REFUSED
+    assert found.note.startswith("the engine could not overload its reference first") and "Mpps" in found.note
     (found,) = relative_metrics([], "first")
     assert found.bound is Bound.REFUSED and found.note == "no slice was measured"
+
+
+@pytest.mark.parametrize("share", [0.4, 1.0])
+def test_a_point_that_forwards_all_that_is_offered_has_at_least_that_ratio(share):
+    """What it would forward beyond is not known: the true ratio, 1, is the most that its slices show."""
+    ratio, rate = relative_metrics([carrying_all("B", share)], "first")
+    assert (ratio.bound, rate.bound) == (Bound.AT_LEAST, Bound.AT_LEAST)
+    assert ratio.value == ratio.low and ratio.high is None and 0.8 < ratio.value < 1.0
+    assert ratio.note.startswith("the engine could not overload it, which forwarded all")
+    assert is_enough([carrying_all("B", 1.0)] * 4)
 
 
 def test_slices_are_enough_once_one_bench_surely_cannot_be_overloaded():
