@@ -250,8 +250,8 @@ class ProcessInstrument(EngineProcess):
     def open(self) -> Mapping[str, str]:
         """Start the engine, say hello, open the ports and wait for their links.
 
-        On rare occasions DPDK fails to take hugepages that are free. A process can initialise DPDK only once, so a
-        second engine is started; its log has DPDK's reason should that one fail too.
+        Another DPDK program may take free hugepages for a moment, more than it keeps. A process can initialise DPDK
+        only once, so a second engine is started; its log has DPDK's reason should that one fail too.
         """
         try:
             return self._open(self._request)

@@ -49,6 +49,8 @@ unsafe extern "C" {
     pub(super) fn pp_eal_init(argc: c_int, argv: *mut *mut c_char) -> c_int;
     pub(super) fn pp_thread_register() -> c_int;
     pub(super) fn pp_thread_unregister();
+    pub(super) fn pp_heap_free() -> usize;
+    pub(super) fn pp_pool_bytes(mbufs: c_uint, room: u16) -> usize;
     pub(super) fn pp_pool_create(
         name: *const c_char,
         mbufs: c_uint,

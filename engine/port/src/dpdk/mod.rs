@@ -23,6 +23,8 @@ pub(crate) use eal::Registration;
 const CACHE: u32 = 512;
 /// Bytes of data a buffer holds: the longest frame, or else a standard one.
 const ROOMS: [u16; 2] = [9216, 2048];
+/// Of a heap's bytes, what ends of pages and the ring of the pool leave to buffers.
+const USABLE: f64 = 0.98;
 /// Bytes of a buffer that frames leave to a driver's own header and to tags.
 const RESERVE: u16 = 64;
 /// Bytes of the Ethernet header, which an MTU does not count.
@@ -72,10 +74,9 @@ impl Pool {
         let rings = |spec: &&PortSpec| (spec.rx_ring + spec.tx_ring) * u32::from(spec.queues);
         let rings: u32 = specs.iter().map(rings).sum();
         let caches = (workers as u32 + 1) * CACHE;
-        // One less than a power of two uses a pool's ring best.
-        let mbufs = (rings + caches + 1024).next_power_of_two() - 1;
+        let mbufs = rings + caches + 1024;
         let name = c"pinchpoint";
-        for room in ROOMS {
+        for room in rooms(mbufs) {
             // SAFETY: the name ends with a zero byte and is copied.
             let raw = unsafe { ffi::pp_pool_create(name.as_ptr(), mbufs, CACHE, room) };
             if !raw.is_null() {
@@ -87,6 +88,22 @@ impl Pool {
                 "raise -m in eal_args, and reserve as many hugepages: sysctl vm.nr_hugepages=N",
             ),
         )
+    }
+}
+
+/// The rooms to try: the largest that fits into the memory that the EAL was given.
+///
+/// Where none fits, as without `-m`, DPDK takes more hugepages, and the largest for which
+/// there are enough is used. It is not so where one fits: another program of the bench
+/// may be about to take those pages.
+fn rooms(mbufs: u32) -> Vec<u16> {
+    // SAFETY: DPDK is initialised.
+    let usable = unsafe { ffi::pp_heap_free() } as f64 * USABLE;
+    // SAFETY: plain arithmetic.
+    let fits = |room: &u16| unsafe { ffi::pp_pool_bytes(mbufs, *room) } as f64 <= usable;
+    match ROOMS.into_iter().find(fits) {
+        Some(room) => vec![room],
+        None => ROOMS.to_vec(),
     }
 }
 

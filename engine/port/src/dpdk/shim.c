@@ -15,6 +15,7 @@
 #include <rte_ethdev.h>
 #include <rte_lcore.h>
 #include <rte_log.h>
+#include <rte_malloc.h>
 #include <rte_mbuf.h>
 #include <rte_prefetch.h>
 #include <rte_version.h>
@@ -60,6 +61,26 @@ int pp_thread_register(void)
 void pp_thread_unregister(void)
 {
 	rte_thread_unregister();
+}
+
+/* Most bytes that the heap of a NUMA node has to give without growing. */
+size_t pp_heap_free(void)
+{
+	struct rte_malloc_socket_stats stats;
+	size_t most = 0;
+
+	for (unsigned int i = 0; i < rte_socket_count(); i++)
+		if (rte_malloc_get_socket_stats(rte_socket_id_by_idx(i), &stats) == 0)
+			most = RTE_MAX(most, stats.heap_freesz_bytes);
+	return most;
+}
+
+/* Bytes of the pool's buffers, without what ends of pages waste. */
+size_t pp_pool_bytes(unsigned int mbufs, uint16_t room)
+{
+	uint32_t size = sizeof(struct rte_mbuf) + room + RTE_PKTMBUF_HEADROOM;
+
+	return (size_t)mbufs * rte_mempool_calc_obj_size(size, 0, NULL);
 }
 
 struct rte_mempool *pp_pool_create(const char *name, unsigned int mbufs,

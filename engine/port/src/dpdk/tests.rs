@@ -30,6 +30,20 @@ fn open_one(device: &str, queues: u16) -> Vec<DpdkPort> {
 
 #[test]
 #[ignore = "needs root"]
+fn buffers_have_the_largest_room_that_fits_into_the_memory_given() {
+    let held = open_one("net_null4", 1); // with 256 MiB
+    assert_eq!(rooms(10_000), [9216]);
+    assert_eq!(
+        rooms(60_000),
+        [2048],
+        "more memory is not taken for longer frames"
+    );
+    assert_eq!(rooms(1_000_000), ROOMS, "without enough, DPDK takes more");
+    drop(held);
+}
+
+#[test]
+#[ignore = "needs root"]
 fn every_statistic_of_a_device_with_hundreds_of_them_is_told_once() {
     // A device that tells the statistics of two others beside its own.
     let device = "net_failsafe0,dev(net_null1),dev(net_null2)";
