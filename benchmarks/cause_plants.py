@@ -248,6 +248,11 @@ PLANTS = (
     Plant(
         "reference: false offload", ("false-offload",), reference("rate_fps = 1e6\noffloaded = true"), can_confirm=False
     ),
+    Plant(
+        "reference: one way",
+        ("false-offload", "one-way"),
+        reference('rate_fps = 1e5\noffload = "two-way"\noffload_rate_fps = 1e6\noffloaded = true'),
+    ),
     Plant("main thread", ("main-thread",), ovs(datapath="af_packet"), can_confirm=False),
     Plant(
         "small ring of 128",

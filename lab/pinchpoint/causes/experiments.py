@@ -1,7 +1,8 @@
 """Counter-experiments that any device allows: the scenario changed in one respect. Pure."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from pinchpoint.model.causes import Experiment
 from pinchpoint.model.scenario import Scenario, Stream
@@ -9,6 +10,7 @@ from pinchpoint.model.scenario import Scenario, Stream
 FEW = 16  # five-tuples: any cache holds as many
 LARGEST_RING = 4096  # descriptors: vhost-user rings of more are not common
 SHORTEST = 64  # bytes
+_OPPOSITE: Final = {"ipv4_src": "ipv4_dst", "ipv4_dst": "ipv4_src", "udp_src": "udp_dst", "udp_dst": "udp_src"}
 
 
 def experiments(
@@ -30,6 +32,28 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
     if free_cpus and len(scenario.engine.cpus) < len(scenario.ports):
         cpus = (*scenario.engine.cpus, min(free_cpus))
         yield Experiment.MORE_ENGINE_CORES, replace(scenario, engine=replace(scenario.engine, cpus=cpus))
+    yield Experiment.BOTH_WAYS, replace(scenario, streams=_answered(scenario.streams))
+
+
+def _answered(streams: Sequence[Stream]) -> tuple[Stream, ...]:
+    """The streams, and an answer to each that has none: the same five-tuples the other way round."""
+    ways = {(one.tx_port, one.rx_port) for one in streams}
+    return (*streams, *(_answer(one) for one in streams if (one.rx_port, one.tx_port) not in ways))
+
+
+def _answer(one: Stream) -> Stream:
+    return replace(
+        one,
+        tx_port=one.rx_port,
+        rx_port=one.tx_port,
+        eth_src=one.eth_dst,
+        eth_dst=one.eth_src,
+        ipv4_src=one.ipv4_dst,
+        ipv4_dst=one.ipv4_src,
+        udp_src=one.udp_dst,
+        udp_dst=one.udp_src,
+        order=tuple(_OPPOSITE[name] for name in one.order),
+    )
 
 
 def _few(stream: Stream) -> Stream:

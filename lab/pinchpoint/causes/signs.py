@@ -8,7 +8,7 @@ from pinchpoint.account import facts
 from pinchpoint.account.workers import receivers
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
-from pinchpoint.model.trial import Hop, PmdLoad, Trial
+from pinchpoint.model.trial import Hop, PmdLoad, StreamCounts, Trial
 
 Own = Callable[[Mapping[str, float]], Mapping[Sign, float]]
 """What a device's own counters add to the signs."""
@@ -27,7 +27,7 @@ def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: floa
     seen = defaultdict[Sign, list[float]](list)
     for trial in trials:
         device = (*_of_threads(trial.pmds), *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
-        for sign, value in (*device, *_of_engine(trial), *_of_time(trial, ring)):
+        for sign, value in (*device, *_of_streams(trial.streams), *_of_engine(trial), *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
     if lapse is not None:
@@ -67,6 +67,12 @@ def _of_threads(loads: Sequence[PmdLoad]) -> Iterator[tuple[Sign, float]]:
     if received:
         yield Sign.ON_MAIN_THREAD, sum(load.received for load in loads if load.core is None) / received
         yield from _of_caches(loads, received, recirculated or 0)
+
+
+def _of_streams(streams: Sequence[StreamCounts]) -> Iterator[tuple[Sign, float]]:
+    ways = {(one.rx_port, one.tx_port) for one in streams if one.sent}
+    if sent := sum(one.sent for one in streams):
+        yield Sign.ONE_WAY, sum(one.sent for one in streams if (one.tx_port, one.rx_port) not in ways) / sent
 
 
 def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:

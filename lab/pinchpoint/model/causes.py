@@ -37,6 +37,7 @@ class Sign(StrEnum):
     ON_MAIN_THREAD = "share of the frames that the device's main thread had to forward"
     CLAIMED = "share of the datapath's flows that are said to be offloaded"
     SOFTWARE = "share of the frames that entered which software handled"
+    ONE_WAY = "share of the frames that no stream answers"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
 
     def shown(self, value: float) -> str:
@@ -62,6 +63,7 @@ SHARES = frozenset(
         Sign.ON_MAIN_THREAD,
         Sign.CLAIMED,
         Sign.SOFTWARE,
+        Sign.ONE_WAY,
     }
 )
 """The signs to be written in per cent."""
@@ -80,6 +82,7 @@ class Experiment(StrEnum):
     MORE_CORES = "more cores"
     MORE_ENGINE_CORES = "more engine cores"
     ONE_OUTPUT = "one output"
+    BOTH_WAYS = "both ways"
 
     @property
     def words(self) -> str:
@@ -98,6 +101,7 @@ _CHANGES: Final = {
     Experiment.MORE_CORES: "one more forwarding core",
     Experiment.MORE_ENGINE_CORES: "one more core for the engine",
     Experiment.ONE_OUTPUT: "one output for each frame",
+    Experiment.BOTH_WAYS: "traffic both ways",
 }
 
 

@@ -52,6 +52,16 @@ def test_copies_are_counted_at_the_place_that_makes_them():
     assert found.lost == {DropKind.TRANSMIT_RING: 1.0}, "200 drops of copies for 100 lost frames"
 
 
+def test_frames_that_no_stream_answers_go_one_way():
+    there = stream_counts(offered=300, received=300)
+    back = replace(there, stream=1, tx_port=there.rx_port, rx_port=there.tx_port)
+    made = losing()
+    shares = [signs(replace(made, streams=streams)).values[Sign.ONE_WAY] for streams in ((there,), (there, back))]
+    assert shares == [1.0, 0.0]
+    aside = replace(there, stream=2, rx_port="aside", sent=100)
+    assert signs(replace(made, streams=(there, back, aside))).values[Sign.ONE_WAY] == approx(1 / 7)
+
+
 def test_times_are_set_against_what_the_ring_holds():
     silent = {"engine/port/right/longest_silence_s": 0.25, "engine/pacing/largest_burst": 32.0}
     found = signs(losing(observed=silent, run_delay_ns=50_000_000)).values
