@@ -21,7 +21,8 @@ from pinchpoint.model.errors import PinchpointError
 EPILOG = """\b
 Exit codes:
   0    done; what is impossible here or needless was left out
-  1    unexpected failure of pinchpoint itself
+  1    verify: the device does not do what its service says; or an unexpected failure of
+       pinchpoint itself
   2    bad input: scenario, option or stored file
   3    this machine lacks something; the message has the command that fixes it
   4    building the bench failed, e.g. the switch refused a rule; or points of a run failed

@@ -209,7 +209,7 @@ def require_any(wanted: Program) -> None:
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
     print_stored(folder, how.as_json)
-    return _told(interrupted, folder) if interrupted else _failed(folder) or gate_of(folder)
+    return _told(interrupted, folder) if interrupted else _failed(folder) or _wrong(folder) or gate_of(folder)
 
 
 def print_stored(folder: RunFolder, as_json: bool) -> None:
@@ -230,6 +230,14 @@ def _failed(folder: RunFolder) -> int:
     hint = f"pinchpoint run --resume {folder.path} tries them again"
     click.echo(f"pinchpoint: {words.counted(len(lost), 'point')} failed: {', '.join(lost)}\n  hint: {hint}", err=True)
     return BenchError.exit_code
+
+
+def _wrong(folder: RunFolder) -> int:
+    """The exit code of a run whose device may do other than its scenario says."""
+    lost = [found for found in so_far(folder).scenarios if found.outcome is Outcome.WRONG]
+    for found in lost:
+        click.echo(f"pinchpoint: {found.scenario}: the service is wrong: {found.reason}", err=True)
+    return PinchpointError.exit_code if lost else 0
 
 
 def _told(interrupted: Interrupted, folder: RunFolder) -> int:

@@ -34,7 +34,7 @@ from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
-from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
+from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -105,6 +105,14 @@ VETHS: Final = {
 
 
 @dataclass(frozen=True)
+class Services:
+    """What a kind of device can do as a balancer."""
+
+    schedulers: tuple[Scheduler, ...]
+    modes: tuple[Mode, ...]
+
+
+@dataclass(frozen=True)
 class Keys:
     """The scenario keys of a kind. Parsing, checks and docs/scenario.md come from them."""
 
@@ -115,6 +123,7 @@ class Keys:
     actions: Mapping[str, str] = field(default_factory=dict)  # what may happen to it: word -> what that is
     settings: Kind | None = None  # of the settings that may change while it runs; None: none may
     items: Mapping[str, Items] = field(default_factory=dict)  # what can be made of it in bulk, by its word
+    services: Services | None = None  # None: it balances nothing
 
 
 def made_by(keys: Keys) -> Mapping[str, Items]:
@@ -160,6 +169,11 @@ class Attachment:
     device: str  # an interface, a DPDK device or a PCI address
     netns: str | None = None
     ring_behind: int | UnsetType = UNSET  # frames that the device's own smallest ring takes, where that is known
+
+    @property
+    def word(self) -> str:
+        """As the engine's command line has it."""
+        return f"{self.backend}:{self.device}" + (f"@{self.netns}" if self.netns else "")
 
 
 @dataclass(frozen=True)

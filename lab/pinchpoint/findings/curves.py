@@ -16,7 +16,7 @@ from pinchpoint.stats.repeats import bound_of, estimate
 DISTURBED = "disturbed by the host"
 _OF_WINDOWS = ("bandwidth", "rr", "crr")  # measures that had no bounds in runs of earlier releases
 _SENT = "five-tuples sent"
-_WORST_FIRST = (Outcome.FAILED, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
+_WORST_FIRST = (Outcome.FAILED, Outcome.WRONG, Outcome.IMPOSSIBLE, Outcome.SKIPPED)
 
 
 def curves(sweeps: Sequence[SweepInfo], results: Sequence[ScenarioResult]) -> tuple[Curve, ...]:

@@ -261,6 +261,16 @@ def ipv4_address(value: str) -> int:
         raise MismatchError from None
 
 
+def ipv4() -> Kind:
+    """One IPv4 address."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str))
+        return str(IPv4Address(ipv4_address(value)))
+
+    return Kind('"a.b.c.d"', read)
+
+
 def mac_address(value: str) -> int:
     """An Ethernet address as a number. Raises MismatchError."""
     check(_MAC.fullmatch(value.lower()) is not None)

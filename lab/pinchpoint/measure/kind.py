@@ -40,6 +40,7 @@ class MeasureKind:
     check: Check = nothing_to_check  # across keys; notes problems in the source
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
+    is_served: bool = False  # it opens connections to a [service]
 
     @property
     def name(self) -> str:

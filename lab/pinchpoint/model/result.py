@@ -158,6 +158,7 @@ class Outcome(StrEnum):
     IMPOSSIBLE = "impossible"  # this machine lacks something that it needs; the reason says what
     SKIPPED = "skipped"  # needless, e.g. as its neighbours show; the reason says how
     FAILED = "failed"  # the bench, the engine or the DUT failed; the reason says how
+    WRONG = "wrong"  # measured, and the DUT does not do what the scenario says of it; the reason says how
 
 
 @dataclass(frozen=True)

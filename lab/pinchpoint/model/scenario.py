@@ -81,6 +81,49 @@ class Host:
     cpus: tuple[int, ...]  # where its workload threads run
 
 
+class Scheduler(StrEnum):
+    """How connections are dealt to backends."""
+
+    ROUND_ROBIN = "round-robin"
+    HASH = "hash"  # of the client's address and port
+
+
+class Mode(StrEnum):
+    """What a balancer rewrites."""
+
+    FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
+    DNAT = "dnat"  # the destination: backends see the client's
+
+
+@dataclass(frozen=True)
+class Backend:
+    """One real server."""
+
+    address: str  # IPv4
+    port: int
+
+
+@dataclass(frozen=True)
+class Service:
+    """One virtual server and what is behind it."""
+
+    address: str  # IPv4
+    port: int
+    scheduler: Scheduler
+    mode: Mode
+    clients: Range  # addresses that connections come from
+    local: Range | None  # addresses that backends see; of full-NAT
+    client_port: str  # the port of the device behind which the clients are
+    server_port: str  # and the one with the backends
+    backends: tuple[Backend, ...] = ()
+
+    @property
+    def locals(self) -> tuple[str, ...]:
+        """The addresses that backends see, one by one; none without full-NAT."""
+        found = self.local
+        return tuple(str(IPv4Address(found.first + n)) for n in range(found.count)) if found else ()
+
+
 @dataclass(frozen=True)
 class Guest:
     """A kernel of its own on this machine, with one CPU, on which the device runs."""
@@ -231,6 +274,7 @@ class Scenario:
     validity: Validity
     point: Point
     guest: Guest | None = None  # None: the device runs on this machine's own kernel
+    service: Service | None = None  # what a balancer does; None: the measure sends no connections
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
 
     @property

@@ -42,6 +42,7 @@ OUTCOMES: Final[Mapping[Outcome, str]] = {
     Outcome.IMPOSSIBLE: "impossible here",
     Outcome.SKIPPED: "skipped",
     Outcome.FAILED: "failed",
+    Outcome.WRONG: "wrong",
 }
 SIDES: Final[Mapping[str, str]] = {
     "dut": "the DUT could not keep up",

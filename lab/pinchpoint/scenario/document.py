@@ -14,7 +14,8 @@ INTRODUCTION = """\
 
 A scenario is one TOML file that says what to build, what to send and what to
 find. Every scenario needs a device under test. Measures that send frames also
-need two ports with a stream between them; socket workloads need two hosts.
+need two ports with a stream between them; socket workloads need two hosts;
+measures of a load balancer need two ports and a service.
 Everything else has a default; the effective values are stored with every run.
 """
 RULES = """\
@@ -287,7 +288,8 @@ def _measures() -> Iterator[str]:
     yield "|---|---|---|"
     for measure in sorted(measures.measures(), key=lambda one: one.name != measures.DEFAULT):
         table = measure.table(registry.device(registry.default()).keys)
-        needs = [f"`[[{name}]]`" for name in measure.needs]
+        needs = ["`[service]`"] if measure.is_served else []
+        needs += [f"`[[{name}]]`" for name in measure.needs]
         needs += [f"`{table.header}`"] if any(isinstance(key.default, Required) for key in table.keys) else []
         yield f"| `{measure.name}` | {measure.finds} | {', '.join(needs)} |"
     yield ""

@@ -7,8 +7,8 @@ from pinchpoint.keys.key import Computed, Key, Table
 from pinchpoint.measure import registry
 from pinchpoint.model.scenario import Between, SearchMethod
 
-FRAMES: Final = tuple(one.name for one in registry.measures() if not issubclass(one.made, Between))
-"""The measures that send frames."""
+FRAMES: Final = tuple(one.name for one in registry.measures() if not (one.is_served or issubclass(one.made, Between)))
+"""The measures that send streams of frames."""
 RANGES: Final = ("ipv4_dst", "ipv4_src", "udp_dst", "udp_src")
 MOST_FLOWS: Final = 16_777_216
 STREAM = Table(

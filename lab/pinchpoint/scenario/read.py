@@ -23,7 +23,7 @@ from pinchpoint.model.scenario import (
     Stream,
     Validity,
 )
-from pinchpoint.scenario import checks, keys
+from pinchpoint.scenario import checks, keys, service_keys
 from pinchpoint.scenario.measure_keys import SEARCH
 
 
@@ -63,6 +63,7 @@ def scenario_of(source: Source) -> Scenario | None:
     checks.check_search(source, tables["search"])
     checks.check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
     checks.check_hosts(source, arrays["host"])
+    service_keys.check(source, device, tables, arrays)
     if measure:
         needed(source, measure.needs, arrays)
         measure.check(source, tables[measure.table(device.keys).name], arrays, device.keys)
@@ -120,6 +121,7 @@ def _scenario(
         search=_search(tables["search"] or _defaults(SEARCH)),
         validity=Validity(**tables["validity"]),
         point=Point(name, {}),
+        service=service_keys.service_of(tables, arrays),
         defaulted=defaulted,
     )
 

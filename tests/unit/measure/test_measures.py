@@ -28,6 +28,22 @@ cpus = [3]
 client = "a"
 server = "b"
 """
+SERVED = """
+title = "balanced"
+measure = "{name}"
+[dut]
+kind = "nft"
+[service]
+address = "10.0.0.100"
+port = 80
+local = "10.1.0.240"
+[[backend]]
+address = "10.1.0.1"
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+"""
 REQUIRED = {
     "load": "[load]\nat_fps = [1e5]",
     "blocked": '[blocked]\naction = "none"',
@@ -43,6 +59,8 @@ OF_EARLIER_RELEASES = {
 
 
 def scenario(name):
+    if find(name).is_served:
+        return parse(SERVED.format(name=name), "a.toml")
     text = scenario_text(name, REQUIRED.get(name, ""))
     if name in ("bandwidth", "rr", "crr"):
         text = text.replace('[[stream]]\nfrom = "left"\nto = "right"\n', "")

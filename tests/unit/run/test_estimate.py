@@ -16,6 +16,7 @@ from pinchpoint.measure.recovery.keys import Recovery
 from pinchpoint.measure.registry import measures
 from pinchpoint.measure.soak.keys import Soak
 from pinchpoint.measure.sockets.keys import Bandwidth, ConnectRequestResponse, RequestResponse
+from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.model.scenario import SearchMethod
 from pinchpoint.run.estimate import Forecast, expected_s
 from pinchpoint.run.order import units
@@ -34,6 +35,7 @@ ASKED = [
     Bandwidth(*WORKLOAD),
     RequestResponse(*WORKLOAD),
     ConnectRequestResponse(*WORKLOAD),
+    Verify(300, 200.0, 2, 2.0),
 ]
 
 

@@ -13,7 +13,7 @@ from pinchpoint.model.errors import RequirementError
 from pinchpoint.scenario.study import load_study
 
 STUDIES = Path(__file__).parents[3] / "studies"
-NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability")
+NAMES = ("flow-rules", "io-paths", "bridge-scale", "rfc2544", "reliability", "full-nat")
 POINTS = {  # group: points in full, points in the short form
     "flow-rules": {"raw": (5, 5), "base": (7, 7), "mac": (6, 6), "nat": (6, 6), "base-2pmd": (7, 7)},
     "io-paths": {
@@ -38,6 +38,7 @@ POINTS = {  # group: points in full, points in the short form
         "build-traffic": (9, 3),
     },
     "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
+    "full-nat": {"verify-nft": (1, 1)},
 }
 
 

@@ -10,8 +10,8 @@ from typing import Any
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
-from pinchpoint.dut.nft import needs, routing
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Services, Types
+from pinchpoint.dut.nft import balancing, needs, routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
 from pinchpoint.host.interface import PROC, CommandFailed
@@ -25,7 +25,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
-from pinchpoint.model.scenario import Port, Scenario
+from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -114,12 +114,17 @@ class NftBench(softirq.KernelBench):
         """Ports, sysctls, routes, rules. Raises InputError."""
         netns, batch = self.places.dut_netns, f"{self.places.directory}/routes.ip"
         settings = (f"{name}={value}" for name, value in routing.sysctls(self.scenario).items())
+        service = self.scenario.service
+        routes = routing.batch(self.scenario, spec(self.scenario).routes)
         found = [
             *softirq.ports(self.scenario, self.places, pages),
             Command(("sysctl", "-qw", *settings), netns),
-            TextFile(batch, routing.batch(self.scenario, spec(self.scenario).routes)),
+            TextFile(batch, (*routes, *(balancing.addresses(service) if service else ()))),
             Command(("ip", "-n", netns, "-batch", batch)),
         ]
+        if service:
+            balancer = f"{self.places.directory}/service.nft"
+            found += [TextFile(balancer, tuple(balancing.ruleset(service))), Command(("nft", "-f", balancer), netns)]
         if lines := spec(self.scenario).rules:
             found += [
                 TextFile(self._ruleset, tuple(line.text for line in lines)),
@@ -168,7 +173,7 @@ class NftDevice(Defaults):
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
-        return needs.needs(scenario.guest, has_rules=bool(spec(scenario).rules))
+        return needs.needs(scenario.guest, has_rules=bool(spec(scenario).rules or scenario.service))
 
     def probes(self) -> Iterator[Probe]:
         """The same of this machine's kernel."""
@@ -280,5 +285,6 @@ _KEYS = Keys(
             at_most=1024,
         ),
     ),
+    services=Services(tuple(Scheduler), tuple(Mode)),
 )
 DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), _KEYS)

@@ -1,0 +1,83 @@
+"""What the account of connections says about a service. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from typing import Final
+
+from pinchpoint.engine.connections import Client
+from pinchpoint.model.scenario import Mode, Scheduler, Service
+
+_POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients"}
+CHANCE = 1e-3  # of a fair hash that deals as unevenly as this, below which it is not called fair
+
+
+@dataclass(frozen=True)
+class Check:
+    """One thing that the service has to do."""
+
+    name: str
+    share: float  # of what was looked at, in order; of the backends, the busiest one's
+    is_right: bool
+    found: str  # in words, with its figures
+
+
+def checks(service: Service, client: Client) -> Iterator[Check]:
+    """All of them."""
+    yield _completed(client)
+    yield _answers("payload intact", client.wrong_payload, client, "not to the request that was sent")
+    yield _dealt(service, client)
+    yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
+    yield _source(service, client)
+    if told := client.toa_right + client.toa_wrong:
+        found = f"{client.toa_right:,} of {told:,} answers name the client"
+        yield Check("TOA option", client.toa_right / told, not client.toa_wrong, found)
+
+
+def _completed(client: Client) -> Check:
+    failed = "".join(f", {count:,} {words}" for words, count in client.failures.items())
+    found = f"{client.completed:,} of {client.opened:,}{failed}"
+    is_right = bool(client.opened) and client.completed == client.opened
+    return Check("completed", client.completed / max(1, client.opened), is_right, found)
+
+
+def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
+    answers = max(1, client.answered)
+    return Check(name, max(0.0, 1 - wrong / answers), not wrong, f"{wrong:,} answers {words}")
+
+
+def _dealt(service: Service, client: Client) -> Check:
+    counts = [*client.backends, *[0] * (len(service.backends) - len(client.backends))]
+    shown = " / ".join(f"{count:,}" for count in counts)
+    if not sum(counts):
+        return Check("busiest backend", 0.0, False, "no backend answered")
+    busiest = max(counts) / sum(counts)
+    if service.scheduler is Scheduler.ROUND_ROBIN:
+        in_turn = max(counts) - min(counts) <= 1
+        return Check("busiest backend", busiest, in_turn, f"{shown}, {'' if in_turn else 'not '}in turn")
+    chance = _chance(counts)
+    found = f"{shown}, as uneven by a fair hash with a chance of {chance:.2g}"
+    return Check("busiest backend", busiest, chance >= CHANCE, found)
+
+
+def _chance(counts: Sequence[int]) -> float:
+    """That chance alone deals so unevenly or worse: Pearson's chi-square test of equal shares."""
+    from scipy.special import chdtrc  # half a second that only this check needs
+
+    if len(counts) < 2:
+        return 1.0
+    mean = sum(counts) / len(counts)
+    return float(chdtrc(len(counts) - 1, sum((count - mean) ** 2 for count in counts) / mean))
+
+
+def _source(service: Service, client: Client) -> Check:
+    """Where backends saw the connections come from."""
+    wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
+    assert wanted is not None, "full-NAT has local addresses"
+    seen, last = client.local.listed, wanted.first + wanted.count - 1
+    foreign = [one for one in seen if not wanted.first <= int(IPv4Address(one.address)) <= last]
+    found = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
+    if foreign:
+        found += f", and {', '.join(one.address for one in foreign[:3])}" + (" and others" if len(foreign) > 3 else "")
+    share = 1 - sum(one.count for one in foreign) / max(1, sum(one.count for one in seen))
+    return Check("expected source", share, bool(seen) and not foreign, found)

@@ -1,0 +1,32 @@
+"""What a scenario says of the measure `verify`."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Table
+
+
+@dataclass(frozen=True)
+class Verify:
+    """How many connections are looked at, and how fast they are opened."""
+
+    kind: ClassVar[str] = "verify"
+    connections: int
+    rate_cps: float
+    requests: int
+    timeout_s: float
+
+
+VERIFY: Final = Table(
+    "verify",
+    "Connections that are opened one by one, each with requests that say which backend answered, from which address "
+    "it was reached, and what arrived there.",
+    (
+        Key("connections", kinds.integer(1, 1_000_000), "How many.", 300),
+        Key("rate_cps", kinds.number(1, 100_000), "Connections per second.", 200.0),
+        Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
+        Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 2.0),
+    ),
+    measures=("verify",),
+)

@@ -1,0 +1,126 @@
+"""The measure `verify`: connections through a balancer that stands, and what each says of it."""
+
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+
+import msgspec
+
+from pinchpoint.engine.connections import Client, Load, Times, command, connect
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.kind import asked
+from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.verify.judged import Check, checks
+from pinchpoint.measure.verify.keys import Verify
+from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.model.trial import TrialValidity
+
+SETUP_S = 1.0  # of the engine
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    verify = asked(scenario, Verify)
+    return verify.connections / verify.rate_cps + SETUP_S
+
+
+def measure_verify(bench: Standing) -> ScenarioResult:
+    """Open the connections and judge what became of them. Raises EngineError where nothing can be said."""
+    found = next(iter(bench.recorded.measurements), None)
+    if found is None:
+        bench.on_stoppable(Undoable())
+        found = _measure(bench)
+        bench.record.keep_measurement(found)
+        bench.listener.measurement_ends(found)
+    return _result(bench, found)
+
+
+def _measure(bench: Standing) -> Measurement:
+    scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
+    identity = f"{scenario.name}-0001"
+    load = Load(verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
+    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
+    ends = [
+        bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
+        for name in (service.client_port, service.server_port)
+    ]
+    argv = command(bench.engine, scenario.engine.cpus[0], ends, service, load)
+    bench.listener.measurement_begins(identity, expected_s(scenario))
+    started, began = datetime.now(UTC), time.monotonic()
+    account = connect(LOCAL, argv, bench.setup.places.environment, load)
+    client = account.client
+    if client is None:
+        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
+    judged = tuple(checks(service, client))
+    return Measurement(
+        id=identity,
+        scenario=scenario.name,
+        kind=scenario.measure.kind,
+        repeat=scenario.point.repeat,
+        started=started.isoformat(),
+        wall_s=time.monotonic() - began,
+        metrics=(*map(_metric, judged), *_times(client)),
+        account={"wrong": [one.name for one in judged if not one.is_right], "engine": msgspec.to_builtins(account)},
+        observed={},
+        pmds=(),
+        validity=TrialValidity.VALID,
+        reason="",
+    )
+
+
+def _service(scenario: Scenario) -> Service:
+    if scenario.service is None:
+        raise InputError(f"{scenario.path}: expected a [service] to verify")
+    return scenario.service
+
+
+def _wrong(found: Measurement) -> list[str]:
+    """The checks that the service did not pass."""
+    names = found.account.get("wrong")
+    return list(map(str, names)) if isinstance(names, list | tuple) else []
+
+
+def _metric(one: Check) -> Metric:
+    return Metric(one.name, "share", one.share, note=one.found, cautions=() if one.is_right else ("WRONG",))
+
+
+def _times(client: Client) -> Iterator[Metric]:
+    stages: tuple[tuple[str, Times | None], ...] = (
+        ("connect", client.connect_ns),
+        ("answer", client.answer_ns),
+        ("close", client.close_ns),
+    )
+    for name, times in stages:
+        if times:
+            yield Metric(f"{name} p50", "ns", float(times.p50), note="since the connection was due")
+            yield Metric(f"{name} p99", "ns", float(times.p99), note="since the connection was due")
+
+
+def _result(bench: Standing, found: Measurement) -> ScenarioResult:
+    scenario, wrong = bench.scenario, _wrong(found)
+    notes = {one.name: one.note for one in found.metrics}
+    return ScenarioResult(
+        scenario=scenario.name,
+        title=scenario.title,
+        rates=(),
+        latency=(),
+        pmds=(),
+        verdict=None,
+        generator_ceiling_fps=None,
+        trials=0,
+        invalid_trials={},
+        traffic_s=0.0,
+        wall_s=time.monotonic() - bench.began,
+        cache_line=None,
+        warnings=(),
+        group=scenario.point.group,
+        levels=scenario.point.levels,
+        repeat=scenario.point.repeat,
+        measure=scenario.measure.kind,
+        outcome=Outcome.WRONG if wrong else Outcome.MEASURED,
+        reason="; ".join(f"{name}: {notes.get(name, '')}" for name in wrong),
+        metrics=found.metrics,
+    )

@@ -1,0 +1,74 @@
+"""Real balancers, connection by connection."""
+
+import json
+
+import pytest
+from bench_tools import run
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SCENARIO = """
+measure = "verify"
+[dut]
+kind = "nft"
+{dut}
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.50"
+{service}
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[[backend]]
+address = "10.1.0.3"
+port = 8081
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+[verify]
+connections = 150
+timeout_s = 20.0
+"""
+FULL_NAT = 'local = "10.1.0.240-10.1.0.243"'
+ALL_TO_ONE = """rules = '''
+table ip unfair {
+  chain prerouting {
+    type nat hook prerouting priority dstnat - 1; policy accept;
+    ip daddr 10.0.0.100 tcp dport 80 dnat to 10.1.0.1:8080
+  }
+}
+'''"""
+
+
+def verified(folder, service, dut=""):
+    path = folder / "verify.toml"
+    path.write_text(SCENARIO.format(service=service, dut=dut))
+    done = run("run", path, "--out", folder / "runs", "--json")
+    return done, json.loads(done.stdout) if done.stdout else None
+
+
+@pytest.mark.parametrize(
+    "service",
+    [FULL_NAT, f'{FULL_NAT}\nscheduler = "hash"', 'mode = "dnat"'],
+    ids=["full-nat", "hash", "dnat"],
+)
+def test_nftables_does_what_the_service_says(tmp_path, service):
+    done, told = verified(tmp_path, service)
+    assert done.returncode == 0, done.stderr
+    (scenario,) = told["scenarios"]
+    metrics = {one["name"]: one["value"] for one in scenario["metrics"]}
+    assert metrics["completed"] == 1.0
+    assert metrics["connect p50"] <= metrics["answer p50"] <= metrics["close p50"]
+
+
+def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):
+    done, told = verified(tmp_path, FULL_NAT, ALL_TO_ONE)
+    assert done.returncode == 1
+    assert "the service is wrong: busiest backend: 150 / 0 / 0, not in turn" in done.stderr
+    (scenario,) = told["scenarios"]
+    assert scenario["outcome"] == "wrong"
+    assert {one["name"]: one["value"] for one in scenario["metrics"]}["busiest backend"] == 1.0

@@ -1,0 +1,91 @@
+"""What is said of a service, from the account of its connections."""
+
+from dataclasses import replace
+
+import pytest
+
+from pinchpoint.engine.connections import Client, Source, Sources, parse
+from pinchpoint.measure.verify.judged import checks
+from pinchpoint.model.errors import EngineError
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.FULL_NAT,
+    clients=Range(0x0A000101, 4),
+    local=Range(0x0A0100F0, 2),
+    client_port="clients",
+    server_port="servers",
+    backends=tuple(Backend(f"10.1.0.{n}", 8080) for n in (1, 2, 3)),
+)
+
+
+def client(**changed):
+    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts |= {"opened": 300, "established": 300, "answered": 300, "completed": 300}
+    local = Sources((Source("10.1.0.240", 150), Source("10.1.0.241", 150)), 0)
+    ended = {"backends": (100, 100, 100), "local": local, "connect_ns": None, "answer_ns": None, "close_ns": None}
+    return Client(**{**counts, **ended, **changed})
+
+
+def wrong(service=SERVICE, **changed):
+    return [one.name for one in checks(service, client(**changed)) if not one.is_right]
+
+
+def test_a_service_that_does_what_it_says_passes_every_check():
+    assert wrong() == []
+    assert len(list(checks(SERVICE, client()))) == 5
+
+
+@pytest.mark.parametrize(
+    ("changed", "what"),
+    [
+        ({"completed": 299, "refused": 1}, "completed"),
+        ({"wrong_payload": 1}, "payload intact"),
+        ({"backends": (102, 99, 99)}, "busiest backend"),
+        ({"backends": (150, 150)}, "busiest backend"),  # the third answered nothing
+        ({"backends": ()}, "busiest backend"),
+        ({"wrong_backend": 2}, "one backend"),
+        ({"local": Sources((Source("10.1.0.7", 300),), 0)}, "expected source"),
+        ({"toa_right": 299, "toa_wrong": 1}, "TOA option"),
+    ],
+)
+def test_what_the_service_does_wrong_is_named(changed, what):
+    assert wrong(**changed) == [what]
+
+
+def test_a_failed_connection_says_how():
+    found = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
+    assert found.found == "290 of 300, 4 reset, 6 timed out connecting"
+
+
+def test_each_check_has_the_share_that_was_in_order():
+    sources = Sources((Source("10.1.0.240", 225), Source("10.1.0.7", 75)), 0)
+    found = {one.name: one.share for one in checks(SERVICE, client(backends=(150, 150), local=sources, completed=270))}
+    assert found == {
+        "completed": 0.9,
+        "payload intact": 1.0,
+        "busiest backend": 0.5,
+        "one backend": 1.0,
+        "expected source": 0.75,
+    }
+
+
+def test_a_hash_may_be_as_uneven_as_chance_makes_it():
+    service = replace(SERVICE, scheduler=Scheduler.HASH)
+    assert wrong(service, backends=(90, 115, 95)) == []
+    assert wrong(service, backends=(60, 140, 100)) == ["busiest backend"]
+
+
+def test_without_full_nat_backends_see_the_client():
+    service = replace(SERVICE, mode=Mode.DNAT, local=None)
+    assert wrong(service) == ["expected source"]
+    assert wrong(service, local=Sources((Source("10.0.1.4", 300),), 0)) == []
+
+
+@pytest.mark.parametrize("said", ["", "ready", "ready\n{}", 'ready\n{"elapsed_s": "x"}'])
+def test_an_account_that_cannot_be_read_is_an_error_that_shows_it(said):
+    with pytest.raises(EngineError, match="account cannot be read"):
+        parse(said)
