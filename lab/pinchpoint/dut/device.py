@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut.services import Balancer, Services
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -34,7 +35,7 @@ from pinchpoint.model.errors import InputError, PinchpointError
 from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadLimit
-from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Mode, Port, Scenario, Scheduler
+from pinchpoint.model.scenario import Batch, Change, Dut, Host, Measure, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -102,14 +103,6 @@ VETHS: Final = {
     )
 }
 """What the kernel of any bench can make."""
-
-
-@dataclass(frozen=True)
-class Services:
-    """What a kind of device can do as a balancer."""
-
-    schedulers: tuple[Scheduler, ...]
-    modes: tuple[Mode, ...]
 
 
 @dataclass(frozen=True)
@@ -229,6 +222,9 @@ class Live(Protocol):
     def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
         """What the scenario wants to be made in bulk; `probed`: each item forwards frames once it is there."""
 
+    def balancer(self) -> Balancer | None:
+        """Where it balances a [service]: its limits and its table of connections."""
+
     def close(self) -> None:
         """Close every connection to it."""
 
@@ -269,6 +265,10 @@ class PlainLive:
     def items(self, batch: Batch, probed: bool) -> AbstractContextManager[Bulk]:
         """None. Raises InputError."""
         raise InputError(f"{self.words} has no {batch.what}")
+
+    def balancer(self) -> Balancer | None:
+        """It balances nothing."""
+        return None
 
     def close(self) -> None:
         """Nothing is open."""

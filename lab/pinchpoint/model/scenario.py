@@ -116,6 +116,11 @@ class Service:
     client_port: str  # the port of the device behind which the clients are
     server_port: str  # and the one with the backends
     backends: tuple[Backend, ...] = ()
+    local_ports: Range | None = None  # of each local address; None: the device's own
+    max_connections: int | None = None  # places in its table; None: the device's own
+    opening_s: float | None = None  # for which it remembers a SYN that is not followed up
+    established_s: float | None = None  # a connection on which nothing is sent
+    closed_s: float | None = None  # one that has closed
 
     @property
     def locals(self) -> tuple[str, ...]:

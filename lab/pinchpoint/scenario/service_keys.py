@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from pinchpoint.dut import registry
-from pinchpoint.dut.device import Device, Services
+from pinchpoint.dut.device import Device
+from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.reader import Element, Values
@@ -14,6 +15,9 @@ from pinchpoint.model.scenario import Backend, Mode, Scheduler, Service
 
 SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
 """The measures that open connections to a service."""
+
+_SECONDS: Final = kinds.number(1, 86_400)
+_OWN: Final = Unset("the device's own")
 
 SERVICE: Final = Table(
     "service",
@@ -35,6 +39,11 @@ SERVICE: Final = Table(
         ),
         Key("clients", kinds.ipv4_range(), "Addresses that connections come from.", "10.0.1.1"),
         Key("local", kinds.ipv4_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
+        Key("local_ports", kinds.udp_range(), "Ports of each local address.", _OWN),
+        Key("max_connections", kinds.integer(1, 100_000_000), "Places in the table of connections.", _OWN),
+        Key("opening_s", _SECONDS, "How long it remembers a SYN that is not followed up, seconds.", _OWN),
+        Key("established_s", _SECONDS, "How long it remembers a connection on which nothing is sent, seconds.", _OWN),
+        Key("closed_s", _SECONDS, "How long it remembers a connection that has closed, seconds.", _OWN),
         Key("client_port", kinds.port_name(), "The [[port]] behind which the clients are.", Computed("the first")),
         Key("server_port", kinds.port_name(), "The [[port]] behind which the backends are.", Computed("the second")),
     ),
@@ -85,12 +94,21 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
             able = [one for one in registry.kinds() if service[key] in _words(registry.device(one).keys.services, key)]
             others = f'; "{service[key]}" is done by {", ".join(able)}' if able else ""
             source.mismatch(("service", key), f"{expected} of {device.kind}{others}", str(service[key]))
+    for option in Option:
+        if service.get(option) is not None and option not in can.options:
+            able = [one for one in registry.kinds() if option in _options(registry.device(one).keys.services)]
+            others = f"; it can be set for {', '.join(able)}" if able else ""
+            source.problem(("service", option), f"{device.kind} has no such setting{others}")
 
 
 def _words(can: Services | None, key: str) -> tuple[str, ...]:
     if can is None:
         return ()
     return tuple(str(word) for word in (can.schedulers if key == "scheduler" else can.modes))
+
+
+def _options(can: Services | None) -> tuple[Option, ...]:
+    return can.options if can else ()
 
 
 def _kinds() -> str:

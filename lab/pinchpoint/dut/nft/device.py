@@ -10,10 +10,11 @@ from typing import Any
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Services, Types
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
+from pinchpoint.dut.services import Services
 from pinchpoint.host.interface import PROC, CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
