@@ -17,7 +17,7 @@ from pinchpoint.measure.standing import Standing
 from pinchpoint.measure.trial import EPOCHS, WARM_UP, Interrupted, Measurer
 from pinchpoint.measure.warm_up import warm_up
 from pinchpoint.model.duet import CALIBRATION, MEASURED, Slice, Slicing, Stretch
-from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.errors import BenchError, DutError, EngineError
 from pinchpoint.observe.bracket import Bracket
 from pinchpoint.run.together import SIDES, Pair, connected, frozen, of_side, prefix
 from pinchpoint.stats.duet import BEST, counted, length_of, steady
@@ -199,6 +199,9 @@ class Duet:
         self._sending = True
         try:
             return self._pair.instrument.run(request)
+        except EngineError:
+            _ = self._pair.pids  # a switch that died between two requests is the error, not the engine that misses it
+            raise
         finally:
             self._sending = False
             self._pair.thaw()

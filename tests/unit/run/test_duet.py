@@ -100,6 +100,27 @@ def test_the_ratio_of_two_benches_is_found_and_their_slices_add_up_to_what_was_a
     assert compare_slices(kept).difference.ratio == pytest.approx(0.5, rel=1e-3)
 
 
+def test_a_switch_that_died_between_two_requests_is_the_error_and_not_the_engine_that_misses_it():
+    class OneDied(TwoBenches):
+        is_dead = False
+
+        @property
+        def pids(self):
+            if self.is_dead:
+                raise DutError("ovs-vswitchd is gone")
+            return PIDS
+
+    class Refuses(Engine):
+        def run(self, request, heard=None):
+            pair.is_dead = True
+            raise EngineError("slices.hold[0][0]: process 4021 has ended")
+
+    bench = SimpleNamespace(scenario=TWO_PORTS)
+    pair = OneDied({"A": bench, "B": bench}, Refuses((2e6, 2e6)), {})
+    with pytest.raises(DutError, match="is gone"):
+        Duet(pair, lambda _: None, ()).stretch(MEASURED, SLICINGS[1], 1.0, 5e6)
+
+
 def test_the_load_follows_what_the_faster_bench_forwards():
     engine = Engine((3e6, 1e6))
     duet(engine)[0].measure(2.0)
