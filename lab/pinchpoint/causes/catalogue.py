@@ -126,12 +126,12 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "one-way",
         "connections seen in one direction only, which stay in software",
-        (Is(Sign.ONE_WAY, at_least=MOST), Is(Sign.SOFTWARE, at_least=NOTABLE)),
+        (Is(Sign.ONE_WAY, at_least=MOST), Is(Sign.CLAIMED, at_least=NOTABLE), Is(Sign.SOFTWARE, at_least=NOTABLE)),
         # Few offloads need a reply: that software forwards at all has other causes as often.
         product(share_of(Sign.ONE_WAY), share_of(Sign.SOFTWARE), lambda signs: 0.5),
         "send traffic both ways, as the connections of real users have it, before the offload is judged",
         Experiment.BOTH_WAYS,
-        "the replies establish the connections, hardware takes them, and the rate rises",
+        "the replies establish the connections, hardware takes them, and the rate of each direction rises",
     ),
     Cause(
         "upcalls",

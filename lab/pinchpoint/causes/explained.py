@@ -90,7 +90,8 @@ def _judged(suspicion: Suspicion, tried: Tried, unchanged: ScenarioResult, found
     if tried.low is None:
         return Standing.UNDECIDED
     high = math.inf if tried.high is None else tried.high  # a bound: the engine could not overload the changed bench
-    rises, is_same = tried.low > 1 + EFFECT, high < 1 + EFFECT
+    same = tried.experiment.streams * (1 + EFFECT)
+    rises, is_same = tried.low > same, high < same
     if suspicion.cause == OWN_SPEED.name:
         rises, is_same = high < 1 + 2 * EFFECT, tried.low > 1 + 2 * EFFECT
     return Standing.CONFIRMED if rises else Standing.EXCLUDED if is_same else Standing.UNDECIDED

@@ -89,6 +89,11 @@ class Experiment(StrEnum):
         """What is changed, as a noun phrase."""
         return _CHANGES[self]
 
+    @property
+    def streams(self) -> int:
+        """Times as many streams as before, at most. A device that forwards them side by side forwards as much more."""
+        return 2 if self is Experiment.BOTH_WAYS else 1
+
 
 _CHANGES: Final = {
     Experiment.PLAIN: "one rule that forwards and nothing else",

@@ -128,3 +128,9 @@ def test_a_condition_says_what_it_asks_and_what_it_saw():
     both = Any((Is(Sign.BUSY, at_least=0.99), Lost((DropKind.MTU, DropKind.RULE), 0.1)))
     assert both.words(signs) == "25.0 % of the lost frames: MTU or rule"
     assert ", or " in both.asks()
+
+
+def test_software_that_forwards_one_way_is_no_offload_that_waits_for_a_reply_unless_one_is_claimed():
+    one_way = {Sign.ONE_WAY: 1.0, Sign.SOFTWARE: 1.0}
+    assert "one-way" not in named(one_way)
+    assert "one-way" in named({**one_way, Sign.CLAIMED: 1.0})

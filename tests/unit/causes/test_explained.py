@@ -70,6 +70,18 @@ def test_a_prediction_that_came_true_confirms_and_one_that_did_not_excludes(rati
 
 
 @pytest.mark.parametrize(
+    ("ratios", "standing"),
+    [
+        ((2.0, 1.95, 2.05), Standing.EXCLUDED),
+        ((1.0, 0.98, 1.02), Standing.EXCLUDED),
+        ((9.0, 8.5, 9.5), Standing.CONFIRMED),
+    ],
+)
+def test_twice_the_frames_of_traffic_both_ways_are_no_offload(ratios, standing):
+    assert standing_of("one-way", ratio(*ratios)).standing is standing
+
+
+@pytest.mark.parametrize(
     ("cause", "low", "standing"),
     [
         ("recirculation", 1.9, Standing.CONFIRMED),  # it forwards more, however much
