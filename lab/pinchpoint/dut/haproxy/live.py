@@ -1,0 +1,135 @@
+"""A running haproxy, as its stats socket tells (HAProxy's management guide, 2.6: sections 9.1 and 9.3)."""
+
+import csv
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut.control_socket import answer
+from pinchpoint.dut.device import Places
+from pinchpoint.dut.proxy_live import ProxyLive
+from pinchpoint.dut.tcp_stack import PAIRS
+from pinchpoint.host.interface import PROC, Host
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.observe.snapshot import Collector, Snapshot
+
+_BACKEND = re.compile(r"backend(\d{1,4})-local\d{1,5}")
+_COUNTED = {"FRONTEND": ("stot",), "BACKEND": ("econ", "eresp", "wretr", "wredis", "cli_abrt", "srv_abrt")}
+_OF_BACKENDS = ("stot", "econ", "wretr", "wredis")
+_INFO = ("PoolFailed", "MaxconnReached", "CumConns")
+_GAUGES = ("CurrConns", "Idle_pct")
+_READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
+
+
+def info(text: str) -> dict[str, str]:
+    """`show info`: name -> value. Raises DutError where it is something else."""
+    found = {name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon}
+    if "Version" not in found:
+        raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show info")
+    return found
+
+
+def stat(text: str) -> dict[str, int]:
+    """`show stat`: `haproxy/FIELD` of the service, `haproxy/backend/N/FIELD` of all lines of one backend.
+
+    Fields that are empty or no number are left out. Raises DutError where there is no table.
+    """
+    rows = list(csv.reader(text.removeprefix("# ").splitlines()))
+    if not rows or rows[0][:2] != ["pxname", "svname"]:
+        raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show stat")
+    found: dict[str, int] = {}
+    for row in rows[1:]:
+        values = dict(zip(rows[0], row, strict=False))
+        name = values.get("svname", "")
+        server = _BACKEND.fullmatch(name)
+        place = f"haproxy/backend/{int(server[1])}" if server else "haproxy"
+        for field in _OF_BACKENDS if server else _COUNTED.get(name, ()):
+            if (value := values.get(field, "")).isdecimal():
+                found[f"{place}/{field}"] = found.get(f"{place}/{field}", 0) + int(value)
+    return found
+
+
+class Stats:
+    """What haproxy counted."""
+
+    name = "haproxy"
+
+    def __init__(self, host: Host, socket: str) -> None:
+        self._host, self._socket = host, socket
+
+    def can_run(self) -> str | None:
+        """Always: the bench stands once the socket answers."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """As `stat`, and `haproxy/info/{PoolFailed,MaxconnReached,CumConns}`; gauges CurrConns and Idle_pct.
+
+        econ: connections to a backend that failed, each attempt; wretr: repeated; wredis: given to another backend.
+        """
+        at_s = time.monotonic()
+        told = info(answer(self._host, self._socket, "show info\n"))
+        counters = stat(answer(self._host, self._socket, "show stat\n"))
+        counters |= {f"haproxy/info/{name}": int(told[name]) for name in _INFO if told.get(name, "").isdecimal()}
+        gauges = {f"haproxy/info/{name}": float(told[name]) for name in _GAUGES if told.get(name, "").isdecimal()}
+        return Snapshot(at_s, counters, gauges)
+
+
+class HaproxyLive(ProxyLive):
+    """A haproxy that stands."""
+
+    no_port: ClassVar[tuple[str, ...]] = ("haproxy/econ",)
+
+    def __init__(
+        self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str], socket: str, config: str
+    ) -> None:
+        self._socket, self._config = socket, config
+        super().__init__(scenario, places, daemon, wanted)
+
+    def answers(self) -> bool:
+        """Whether its stats socket does."""
+        return bool(self._info())
+
+    def tasks(self) -> Sequence[str]:
+        """Its threads, the first one among them."""
+        place = f"{PROC}/{self.pid}/task"
+        return [f"{place}/{number}" for number in sorted(self._numbers(place))]
+
+    def program(self) -> Collector:
+        """Its statistics."""
+        return Stats(self.places.host, self._socket)
+
+    def program_settings(self) -> Mapping[str, str]:
+        """What bounds it. Raises BenchError where it took fewer connections than the service asks for."""
+        told = self._info()
+        if (asked := self.service.max_connections) is not None and told.get("Maxconn") != str(asked):
+            raise BenchError(f"maxconn: {asked} was set, {told.get('Maxconn')} is in force")
+        return {f"haproxy {name}": told[name] for name in _READ if name in told}
+
+    def table(self) -> Limit:
+        """Its maxconn."""
+        most = self._info().get("Maxconn", "")
+        size = int(most) if most.isdecimal() else None
+        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", PAIRS, ("haproxy/info/MaxconnReached",))
+
+    def versions(self) -> Mapping[str, str]:
+        """Its own."""
+        return {"haproxy": self._info()["Version"]}
+
+    def dumps(self) -> Mapping[str, str]:
+        """Its configuration and the state of its servers, too."""
+        host = self.places.host
+        servers = answer(host, self._socket, "show servers state\n")
+        return {**super().dumps(), "haproxy.cfg": host.read(self._config), "haproxy-servers.txt": servers}
+
+    def _info(self) -> dict[str, str]:
+        return info(answer(self.places.host, self._socket, "show info\n"))
+
+    def _numbers(self, place: str) -> list[int]:
+        try:
+            return [int(name) for name in self.places.host.names(place) if name.isdecimal()]
+        except OSError as error:
+            raise DutError(f"haproxy is gone: {error}") from error
