@@ -28,12 +28,16 @@ def answer(host: Host, path: str, question: str) -> str:
 
 
 def get(host: Host, path: str, target: str) -> str:
-    """The body that an HTTP server at a Unix socket returns. Raises DutError if it does not, or is not OK.
+    """The body that an HTTP server at a Unix socket returns. Raises DutError if it does not, or is not OK."""
+    return body(exchange(host, path, target), f"{path}{target}")
+
+
+def exchange(host: Host, path: str, target: str) -> str:
+    """The whole answer of an HTTP server at a Unix socket. Raises DutError if there is none.
 
     HTTP/1.1 with `Connection: close`, since some servers do not speak HTTP/1.0 (RFC 9112).
     """
-    said = answer(host, path, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-    return body(said, f"{path}{target}")
+    return answer(host, path, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 
 
 def body(said: str, place: str) -> str:

@@ -69,7 +69,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
     yield "backend servers"
     if service.scheduler is Scheduler.HASH:
         yield "  balance hash src,concat(:,sess.port)"
-        yield "  hash-type map-based wt6 avalanche"
+        yield "  hash-type map-based sdbm avalanche"
     else:
         yield "  balance roundrobin"
     for local, source in enumerate(service.locals):
