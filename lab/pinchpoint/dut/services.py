@@ -25,6 +25,7 @@ class Services:
     schedulers: tuple[Scheduler, ...]
     modes: tuple[Mode, ...]
     options: tuple[Option, ...] = ()
+    in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
 
 
 class Balancer(Protocol):
