@@ -52,7 +52,8 @@ def body(said: str, place: str) -> str:
 
 def _joined(rest: str, place: str) -> str:
     """The chunks of a body (RFC 9112, section 7.1), in whose text every byte is a character."""
-    found, at = [], 0
+    found: list[str] = []
+    at = 0
     while (end := rest.find("\r\n", at)) >= 0:
         size = rest[at:end].partition(";")[0].strip()
         length = int(size, 16) if _HEXADECIMAL.fullmatch(size) else -1

@@ -183,7 +183,9 @@ class ProxyDevice(Defaults):
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """Not at all."""
-        return Freezing(why_not=f"the kernel's TCP, which answers for {self.title}, goes on while the process is frozen")
+        return Freezing(
+            why_not=f"the kernel's TCP, which answers for {self.title}, goes on while the process is frozen"
+        )
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Only the links: it makes segments of its own, so what leaves is not what came."""
@@ -227,39 +229,6 @@ def descriptors(wanted: int, host: Host = LOCAL) -> Probe:
     return Probe(name, wanted <= most, detail, f"{raised}; or dut.descriptors = {most}")
 
 
-def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its workers."""
-        return loads(seen, traffic_s)
-
-
-def programs(name: str, package: str) -> Iterator[Probe]:
-    """The program of a Debian package, and the tools that every proxy's bench uses."""
-    yield command(name, package)
-    yield from tools()
-
-
-def tools() -> Iterator[Probe]:
-    """What the bench of a proxy is made and read with."""
-    yield command("ip", "iproute2")
-    yield command("ss", "iproute2")
-    yield command("sysctl", "procps")
-    yield command("ethtool", "ethtool")
-    yield command("prlimit", "util-linux")
-    yield command("taskset", "util-linux")
-    yield command("start-stop-daemon", "dpkg")
-    yield softirq.steering()
-
-
-def descriptors(wanted: int) -> Probe:
-    """Whether the kernel lets a process open so many files."""
-    name = "descriptors"
-    try:
-        most = int(LOCAL.read(_NR_OPEN))
-    except (OSError, ValueError):
-        return Probe(name, True, f"{_NR_OPEN} cannot be read")
-    return Probe(name, wanted <= most, f"fs.nr_open is {most:,}", f"sysctl fs.nr_open={wanted}, or less dut.descriptors")
-
-
 def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
     """The share of the time for which each worker ran.
 
@@ -276,7 +245,7 @@ def loads(seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
             received=int(received * ns / total) if total else 0,
             busy_share=min(1.0, ns / 1e9 / traffic_s) if traffic_s > 0 else None,
         )
-        for name, ns in sorted(ran.items())
+        for name, ns in sorted(ran.items(), key=lambda one: int(one[0].rpartition("-")[2]))
     )
 
 

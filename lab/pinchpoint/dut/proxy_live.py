@@ -189,8 +189,8 @@ class ProxyBalancer:
                 Resource.LOCAL_PORTS,
                 ports * ends,
                 TIME_WAIT_S,
-                f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends, each held "
-                f"for {TIME_WAIT_S:g} s in TIME_WAIT",
+                f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends, "
+                f"each held for {TIME_WAIT_S:g} s in TIME_WAIT",
                 PORTS,
                 live.no_port,
             ),

@@ -24,7 +24,7 @@ def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
         if not name.isdigit() or name == own:
             continue
         environment = _environment(host, int(name))
-        is_unclear = not environment and _starts(host, name) or _is_overwritten(environment)
+        is_unclear = (not environment and _starts(host, name)) or _is_overwritten(environment)
         if mark in environment or (is_unclear and is_marked(host, int(name), bench_id)):
             yield int(name)
 

@@ -102,7 +102,7 @@ class EnvoyLive(ProxyLive):
 
     def answers(self) -> bool:
         """Whether it is live."""
-        return self._info().get("state") == "LIVE"
+        return get(self.places.host, self._socket, "/ready").strip() == "LIVE"
 
     def tasks(self) -> Sequence[str]:
         """Its worker threads."""

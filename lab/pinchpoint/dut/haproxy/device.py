@@ -98,6 +98,4 @@ class HaproxyDevice(proxy.ProxyDevice):
         return HaproxyBench(scenario, Places(bench_id, directory, host))
 
 
-DEVICE = HaproxyDevice(
-    "haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, services=proxy.SERVICES)
-)
+DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, services=proxy.SERVICES))

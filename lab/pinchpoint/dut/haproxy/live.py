@@ -9,6 +9,7 @@ from typing import ClassVar
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import answer
 from pinchpoint.dut.device import Places
+from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
@@ -22,12 +23,15 @@ _COUNTED = {"FRONTEND": ("stot",), "BACKEND": ("econ", "eresp", "wretr", "wredis
 _OF_BACKENDS = ("stot", "econ", "wretr", "wredis")
 _INFO = ("PoolFailed", "MaxconnReached", "CumConns")
 _GAUGES = ("CurrConns", "Idle_pct")
+_NO_PORT = "no free ports"  # connect(2) said EADDRNOTAVAIL
 _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
 
 
 def info(text: str) -> dict[str, str]:
     """`show info`: name -> value. Raises DutError where it is something else."""
-    found = {name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon}
+    found = {
+        name.strip(): value.strip() for name, colon, value in (ln.partition(":") for ln in text.splitlines()) if colon
+    }
     if "Version" not in found:
         raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show info")
     return found
@@ -58,8 +62,9 @@ class Stats:
 
     name = "haproxy"
 
-    def __init__(self, host: Host, socket: str) -> None:
+    def __init__(self, host: Host, socket: str, log: str) -> None:
         self._host, self._socket = host, socket
+        self._log, self._without_port = LogTail(host, log), 0
 
     def can_run(self) -> str | None:
         """Always: the bench stands once the socket answers."""
@@ -68,12 +73,15 @@ class Stats:
     def snapshot(self) -> Snapshot:
         """As `stat`, and `haproxy/info/{PoolFailed,MaxconnReached,CumConns}`; gauges CurrConns and Idle_pct.
 
-        econ: connections to a backend that failed, each attempt; wretr: repeated; wredis: given to another backend.
+        econ: connections to a backend that failed; wretr: attempts that were repeated; wredis: given to another
+        backend. `haproxy/no_free_port`: attempts for which no local port was free, as its log says.
         """
         at_s = time.monotonic()
+        self._without_port += self._log.more().count(_NO_PORT)
         told = info(answer(self._host, self._socket, "show info\n"))
         counters = stat(answer(self._host, self._socket, "show stat\n"))
         counters |= {f"haproxy/info/{name}": int(told[name]) for name in _INFO if told.get(name, "").isdecimal()}
+        counters["haproxy/no_free_port"] = self._without_port
         gauges = {f"haproxy/info/{name}": float(told[name]) for name in _GAUGES if told.get(name, "").isdecimal()}
         return Snapshot(at_s, counters, gauges)
 
@@ -81,12 +89,13 @@ class Stats:
 class HaproxyLive(ProxyLive):
     """A haproxy that stands."""
 
-    no_port: ClassVar[tuple[str, ...]] = ("haproxy/econ",)
+    no_port: ClassVar[tuple[str, ...]] = ("haproxy/no_free_port",)
 
     def __init__(
         self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str], socket: str, config: str
     ) -> None:
         self._socket, self._config = socket, config
+        self._stats = Stats(places.host, socket, daemon.log)
         super().__init__(scenario, places, daemon, wanted)
 
     def answers(self) -> bool:
@@ -100,7 +109,7 @@ class HaproxyLive(ProxyLive):
 
     def program(self) -> Collector:
         """Its statistics."""
-        return Stats(self.places.host, self._socket)
+        return self._stats
 
     def program_settings(self) -> Mapping[str, str]:
         """What bounds it. Raises BenchError where it took fewer connections than the service asks for."""

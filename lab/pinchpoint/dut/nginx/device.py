@@ -142,4 +142,6 @@ class NginxDevice(proxy.ProxyDevice):
         return NginxBench(scenario, Places(bench_id, directory, host))
 
 
-DEVICE = NginxDevice("nginx", "nginx with its stream module", Types(NginxDut), Keys(proxy.KEYS, services=proxy.SERVICES))
+DEVICE = NginxDevice(
+    "nginx", "nginx with its stream module", Types(NginxDut), Keys(proxy.KEYS, services=proxy.SERVICES)
+)

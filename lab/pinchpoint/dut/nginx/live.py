@@ -6,6 +6,7 @@ number of connections of a worker is as in the file that it loaded.
 
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,6 +14,7 @@ from typing import ClassVar
 from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import exchange, get
 from pinchpoint.dut.device import Places
+from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
@@ -30,8 +32,10 @@ _STATUS = re.compile(r"[1-5]\d\d")
 _SERVER = re.compile(r"^Server: nginx/(\S{1,40})\r$", re.MULTILINE)
 _ERRNO = re.compile(r" connect\(\) to \S+ failed \((\d{1,3}):")
 _FULL = re.compile(r" (\d+) worker_connections are not enough")
-_WITHOUT_PORT = 99  # EADDRNOTAVAIL (connect(2)): no local port is free
-NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route", 24: "no_descriptor"}
+NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route"}
+"""What connect(2) says, by errno."""
+_OTHER = "other"
+_FAILED = ("400", "403", "500", "502", "503", _OTHER)  # session statuses of the stream module, beside 200
 
 
 @dataclass(frozen=True)
@@ -62,46 +66,25 @@ def status(text: str) -> tuple[int, int, int]:
 
 
 def failures(text: str) -> dict[str, int]:
-    """The log of failures, `STATUS|ADDRESSES|TIMES` each: `nginx/status/N`, and attempts at another backend."""
-    found = {"nginx/retries": 0}
+    """The log of failures, `STATUS|ADDRESSES|TIMES` each: `nginx/status/N`, and attempts at another backend.
+
+    Connections that succeeded at another backend have the status 200 and are attempts alone.
+    """
+    found = {"nginx/retries": 0, **{f"nginx/status/{word}": 0 for word in _FAILED}}
     for line in text.splitlines():
         word, *rest = line.split("|")
         if _STATUS.fullmatch(word) and len(rest) == 2:
-            found[f"nginx/status/{word}"] = found.get(f"nginx/status/{word}", 0) + 1
             found["nginx/retries"] += rest[0].count(",")
-    return found
-
-
-def errors(self) -> str:
-        """The error log."""
-        return f"{self.folder}/nginx-errors.log"
-
-
-def status(text: str) -> tuple[int, int, int]:
-    """A stub status page: connections accepted, those handled, those active now. Raises DutError."""
-    accepted, active = _ACCEPTED.search(text), _ACTIVE.search(text)
-    if not accepted or not active:
-        raise DutError(f"nginx's status page reads {text[:100]!r}")
-    return int(accepted[1]), int(accepted[2]), int(active[1])
-
-
-def failures(text: str) -> dict[str, int]:
-    """The log of failures, `STATUS ADDRESSES TIMES` each: `nginx/status/N`, and attempts at other backends."""
-    found = {"nginx/retries": 0}
-    for line in text.splitlines():
-        word, _, rest = line.partition(" ")
-        if word.isdecimal() and len(word) == 3:
-            found[f"nginx/status/{word}"] = found.get(f"nginx/status/{word}", 0) + 1
-            found["nginx/retries"] += rest.count(":", 0, rest.rfind(":")) if "," in rest else 0
+            if word != "200":
+                found[f"nginx/status/{word if word in _FAILED else _OTHER}"] += 1
     return found
 
 
 def errors(text: str) -> dict[str, int]:
-    """The error log: `nginx/connect/WORD`, attempts that failed by errno; connections for which a worker had no place."""
-    found: dict[str, int] = {f"nginx/connect/{word}": 0 for word in NAMES.values()}
+    """The error log: `nginx/connect/WORD`, attempts that failed, by errno; connections without a place in a worker."""
+    found = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
     for number in map(int, _ERRNO.findall(text)):
-        name = f"nginx/connect/{NAMES.get(number, f'errno_{number}')}"
-        found[name] = found.get(name, 0) + 1
+        found[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
     return {**found, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
@@ -112,8 +95,8 @@ class Status:
 
     def __init__(self, host: Host, files: Files) -> None:
         self._host, self._files = host, files
-        self._read = {files.failures: 0, files.errors: 0}
-        self._found: dict[str, int] = {}
+        self._failures, self._errors = LogTail(host, files.failures), LogTail(host, files.errors)
+        self._found = Counter[str]()
 
     def can_run(self) -> str | None:
         """Always: the bench stands once the page answers."""
@@ -126,27 +109,16 @@ class Status:
         """
         at_s = time.monotonic()
         accepted, handled, active = status(get(self._host, self._files.socket, STATUS))
-        for told in (failures(self._more(self._files.failures)), errors(self._more(self._files.errors))):
-            for name, count in told.items():
-                self._found[name] = self._found.get(name, 0) + count
+        for told in (failures(self._failures.more()), errors(self._errors.more())):
+            self._found.update(told)
         counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._found}
         return Snapshot(at_s, counters, {"nginx/active": float(active)})
-
-    def _more(self, path: str) -> str:
-        """The lines that a log has got since it was last read."""
-        try:
-            data = self._host.read_bytes(path, self._read[path])
-        except OSError:
-            return ""  # nothing has been logged
-        whole = data[: data.rfind(b"\n") + 1]
-        self._read[path] += len(whole)
-        return whole.decode(errors="replace")
 
 
 class NginxLive(ProxyLive):
     """An nginx that stands."""
 
-    no_port: ClassVar[tuple[str, ...]] = (f"nginx/connect/{NAMES[_WITHOUT_PORT]}",)
+    no_port: ClassVar[tuple[str, ...]] = ("nginx/connect/no_local_port",)
 
     def __init__(
         self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str], files: Files, most: int
@@ -177,7 +149,9 @@ class NginxLive(ProxyLive):
     def table(self) -> Limit:
         """The connections of its workers."""
         workers = len(self.tasks())
-        source = f"worker_connections {self._most:,} of {workers} workers, two for each connection, {OWN_CONNECTIONS} own"
+        source = (
+            f"worker_connections {self._most:,} of {workers} workers, two for each connection, {OWN_CONNECTIONS} own"
+        )
         size = (self._most - OWN_CONNECTIONS) // 2 * workers
         return Limit(Resource.TABLE, size, 0.0, source, PAIRS, ("nginx/worker_connections_not_enough",))
 
