@@ -50,7 +50,7 @@ FOUR = "10.1.0.240-10.1.0.243"
 NO_PORT = {  # the counter that rises where no local port is free
     "haproxy": "haproxy/no_free_port",
     "nginx": "nginx/connect/no_local_port",
-    "envoy": "envoy/upstream_cx_connect_fail",
+    "envoy": "envoy/without_syn",
 }
 
 

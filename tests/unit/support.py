@@ -37,30 +37,6 @@ to = "right"
 
 
 REQUIRED = {"ovs": 'datapath = "af_packet"\npmd_cpus = [1]\nrules = "actions=NORMAL"'}  # keys of [dut], by its kind
-OF_A_SERVICE = """
-title = "two ports"
-measure = "verify"
-[dut]
-kind = "{kind}"
-{dut}
-[[port]]
-name = "left"
-[[port]]
-name = "right"
-[engine]
-cpus = [0]
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.4"
-local = "10.1.0.240"
-[[backend]]
-address = "10.1.0.1"
-[[backend]]
-address = "10.1.0.2"
-{more}
-"""
-PROXIES = ("envoy", "haproxy", "nginx")  # kinds that forward nothing but connections
 OF_A_KIND = """
 title = "two ports"
 [dut]
@@ -79,11 +55,30 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
+ONLY_SERVED = ("envoy", "haproxy", "nginx")  # kinds that do nothing but balance a service
+SERVED = """
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.4"
+local = "10.1.0.240"
+[[backend]]
+address = "10.1.0.1"
+[[backend]]
+address = "10.1.0.2"
+"""
+
+
+def served_text(kind: str, dut: str = "") -> str:
+    """A service of two backends behind a device of a kind that balances."""
+    return 'measure = "verify"' + OF_A_KIND.partition("[[stream]]")[0].format(kind=kind, dut=dut) + SERVED
+
 
 def scenario_of(kind: str, dut: str = "", more: str = "") -> Scenario:
     """Two ports of a device of any kind, and one stream of 20 destinations from left to right; or a service."""
-    text = OF_A_SERVICE if kind in PROXIES else OF_A_KIND
-    return parse(text.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
+    if kind in ONLY_SERVED:
+        return parse(served_text(kind, dut) + more, "x.toml")
+    return parse(OF_A_KIND.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
 
 
 TWO_PORTS = parse(scenario_text(), "simulated.toml")

@@ -57,7 +57,7 @@ KEYS = (
     ),
 )
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
-SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS)
+SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True)
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,11 @@ class Workers(PacketThreads):
 class ProxyLive(softirq.KernelLive):
     """A proxy that stands; a kind says what its program answers."""
 
-    no_port: ClassVar[tuple[str, ...]] = ()  # counters that rise where no local port is free, among other reasons
+    # Counters that rise where no local port is free, no file can be opened, a backend does not answer:
+    no_port: ClassVar[tuple[str, ...]] = ()
+    no_descriptor: ClassVar[tuple[str, ...]] = ()
+    no_answer: ClassVar[tuple[str, ...]] = ()
+    binds: ClassVar[bool] = True  # each worker to a CPU of its own; otherwise each may run on all of them
 
     def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str]) -> None:
         """Wait until it serves; `wanted`: sysctls of its namespace. Raises DutError with the end of its log."""
@@ -114,7 +118,7 @@ class ProxyLive(softirq.KernelLive):
                 raise BenchError(f"{name}: {value} was set, {told[name]} is in force")
         found = {name.replace("/", "."): value for name, value in told.items()}
         found |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
-        found |= {f"CPUs of worker-{n}": cpus for n, cpus in enumerate(map(self._allowed, self.tasks()), start=1)}
+        found |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
         found["descriptors"] = str(self.descriptors())
         found["backlog"] = " + ".join(map(str, self.backlogs()))
         return {**super().settings(), **found, **self.program_settings()}
@@ -160,6 +164,13 @@ class ProxyLive(softirq.KernelLive):
             raise BenchError(f"tx-checksumming of {port}: off was set, {state} is in force")
         return state
 
+    def _bound(self) -> list[str]:
+        """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
+        found = [self._allowed(task) for task in self.tasks()]
+        if self.binds and sorted(found) != sorted(map(str, self.cpus)):
+            raise BenchError(f"a worker each was to run on CPUs {self.cpus}, they run on {', '.join(found)}")
+        return found
+
     def _allowed(self, task: str) -> str:
         found = _ALLOWED.search(self._file(task, "status"))
         return found[1] if found else "not known"
@@ -178,7 +189,7 @@ class ProxyBalancer:
         self._live, self._stack = live, stack
 
     def limits(self) -> tuple[Limit, ...]:
-        """Local ports, descriptors, the program's table, the accept queue, the workers."""
+        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
         live, service = self._live, self._live.service
         first, last = map(int, live.sysctls([RANGE])[RANGE].split())
         ports, ends = last - first + 1, len(service.locals) * len(service.backends)
@@ -200,6 +211,7 @@ class ProxyBalancer:
                 0.0,
                 f"RLIMIT_NOFILE {descriptors:,} of {processes} processes, {_OF_EACH} for each connection",
                 PAIRS,
+                live.no_descriptor,
             ),
             live.table(),
             Limit(
@@ -208,6 +220,13 @@ class ProxyBalancer:
                 0.0,
                 f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}",
                 refused=(f"{COUNTERS}ListenOverflows",),
+            ),
+            Limit(
+                Resource.BACKEND,
+                None,
+                None,
+                f"{len(service.backends)} backends",
+                refused=(f"{COUNTERS}AttemptFails", *live.no_answer),
             ),
             Limit(Resource.WORKER, None, None, f"{workers} workers on CPUs {', '.join(map(str, live.cpus))}"),
         )

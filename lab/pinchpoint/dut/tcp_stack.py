@@ -56,6 +56,10 @@ class TcpStack:
             gauges[PORTS] = sockets["tw"] + sockets["inuse"] / 2
         return Snapshot(at_s, counters, gauges)
 
+    def opened(self) -> int | None:
+        """Connections for which it has sent a SYN, since the namespace was made; None: not counted."""
+        return tcp_counters(self._read()).get("ActiveOpens")
+
     def remembered(self) -> int:
         """Sockets in use, listening ones among them, and in TIME_WAIT. Raises DutError."""
         sockets = tcp_sockets(self._read())

@@ -6,7 +6,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support import OF_A_SERVICE, PROXIES, scenario_of
+from support import scenario_of, served_text
 
 from pinchpoint.bench.resource import Command, Daemon, TextFile
 from pinchpoint.dut import control_socket, proxy, registry
@@ -21,6 +21,7 @@ from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.scenario import parse
 
+PROXIES = ("envoy", "haproxy", "nginx")
 PLACE = PurePosixPath("/run/pinchpoint/b1")
 RECORDED = Path(__file__).parent / "recorded"
 TWO_LOCALS = ('local = "10.1.0.240"', 'local = "10.1.0.240-10.1.0.241"')
@@ -31,7 +32,7 @@ def recorded(name):
 
 
 def read(kind, *changes, dut=""):
-    text = OF_A_SERVICE.format(kind=kind, dut=dut, more="")
+    text = served_text(kind, dut)
     for old, new in changes:
         assert old in text
         text = text.replace(old, new)
@@ -97,7 +98,7 @@ def test_what_no_proxy_can_do_is_refused(kind, changes, dut, words):
 
 @pytest.mark.parametrize("kind", PROXIES)
 def test_a_measure_without_connections_is_refused(kind):
-    text = OF_A_SERVICE.format(kind=kind, dut="", more="").partition("[service]")[0].replace("verify", "rates")
+    text = served_text(kind).partition("[service]")[0].replace("verify", "rates")
     with pytest.raises(InputError, match=f'a measure that opens connections where dut.kind is "{kind}"'):
         parse(text + '[[stream]]\nfrom = "left"\nto = "right"\n', "proxy.toml")
 
@@ -200,6 +201,38 @@ def test_nginx_s_page_and_logs_are_read():
     assert (failed["nginx/status/502"], failed["nginx/status/500"], failed["nginx/retries"]) == (6, 0, 12)
     wrong = nginx.errors(recorded("nginx-errors.log"))
     assert (wrong["nginx/connect/no_local_port"], wrong["nginx/connect/refused"]) == (8, 0)
+
+
+def test_each_reason_in_nginx_s_error_log_is_counted_apart():
+    told = nginx.errors(
+        "[alert] 28#28: *51 44 worker_connections are not enough while connecting to upstream, client: 10.0.1.29\n"
+        "[error] 9#9: *1 connect() to 10.1.0.1:80 failed (111: Connection refused) while connecting to upstream\n"
+        "[error] 9#9: *2 upstream timed out (110: Connection timed out) while connecting to upstream\n"
+        "[crit] 9#9: accept4() failed (24: Too many open files)\n"
+    )
+    assert {name.removeprefix("nginx/"): count for name, count in told.items() if count} == {
+        "worker_connections_not_enough": 1,
+        "connect/refused": 1,
+        "connect/timed_out": 1,
+        "no_descriptor": 1,
+    }
+
+
+class Opened:
+    """A namespace whose TCP has sent so many SYNs."""
+
+    def __init__(self, *counts):
+        self.counts = iter(counts)
+
+    def opened(self):
+        return next(self.counts)
+
+
+def test_connections_of_envoy_without_a_syn_are_those_that_found_no_port_and_never_fewer(monkeypatch):
+    totals = iter([10, 30, 30])
+    monkeypatch.setattr(envoy, "get", lambda *_: f"cluster.servers.upstream_cx_total: {next(totals)}\n")
+    collector = envoy.Stats(None, "/x", Opened(10, 24, 26))
+    assert [collector.snapshot().counters["envoy/without_syn"] for _ in range(3)] == [0, 6, 6]
 
 
 def test_a_connection_that_succeeded_elsewhere_is_a_retry_and_no_failure():

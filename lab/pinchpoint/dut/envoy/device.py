@@ -7,7 +7,7 @@ in a turn of its own. The hash is Maglev's, of the client's address and port.
 import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -15,7 +15,6 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.envoy.live import CLUSTER, EnvoyLive
-from pinchpoint.dut.services import Services
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
@@ -149,5 +148,5 @@ class EnvoyDevice(proxy.ProxyDevice):
         return EnvoyBench(scenario, Places(bench_id, directory, host))
 
 
-_CAN = Services(proxy.SERVICES.schedulers, proxy.SERVICES.modes, proxy.SERVICES.options, in_turn_by_worker=True)
+_CAN = replace(proxy.SERVICES, in_turn_by_worker=True)
 DEVICE = EnvoyDevice("envoy", "Envoy's TCP proxy", Types(EnvoyDut), Keys(proxy.KEYS, services=_CAN))

@@ -52,8 +52,9 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
     service, dut = proxy.served(scenario), proxy.spec(scenario)
     yield "global"
     yield f"  nbthread {len(dut.cpus)}"
-    yield from (f"  cpu-map 1/{thread} {cpu}" for thread, cpu in enumerate(dut.cpus, start=1))
+    yield f"  cpu-map auto:1/1-{len(dut.cpus)} {' '.join(map(str, dut.cpus))}"  # 2.6 does not bind by other forms
     yield f"  stats socket {socket} mode 600 level operator"
+    yield f"  ulimit-n {dut.descriptors}"  # with maxconn alone, haproxy lowers its limit to what that needs
     if service.max_connections is not None:  # without it, haproxy takes half of its descriptors
         yield f"  maxconn {service.max_connections}"
     yield "defaults"

@@ -11,7 +11,6 @@ from pinchpoint.dut.control_socket import answer
 from pinchpoint.dut.device import Places
 from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.proxy_live import ProxyLive
-from pinchpoint.dut.tcp_stack import PAIRS
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
@@ -21,7 +20,7 @@ from pinchpoint.observe.snapshot import Collector, Snapshot
 _BACKEND = re.compile(r"backend(\d{1,4})-local\d{1,5}")
 _COUNTED = {"FRONTEND": ("stot",), "BACKEND": ("econ", "eresp", "wretr", "wredis", "cli_abrt", "srv_abrt")}
 _OF_BACKENDS = ("stot", "econ", "wretr", "wredis")
-_INFO = ("PoolFailed", "MaxconnReached", "CumConns")
+_INFO = ("PoolFailed", "CumConns")
 _GAUGES = ("CurrConns", "Idle_pct")
 _NO_PORT = "no free ports"  # connect(2) said EADDRNOTAVAIL
 _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
@@ -71,7 +70,7 @@ class Stats:
         return None
 
     def snapshot(self) -> Snapshot:
-        """As `stat`, and `haproxy/info/{PoolFailed,MaxconnReached,CumConns}`; gauges CurrConns and Idle_pct.
+        """As `stat`, and `haproxy/info/{PoolFailed,CumConns}`; gauges CurrConns and Idle_pct.
 
         econ: connections to a backend that failed; wretr: attempts that were repeated; wredis: given to another
         backend. `haproxy/no_free_port`: attempts for which no local port was free, as its log says.
@@ -119,10 +118,10 @@ class HaproxyLive(ProxyLive):
         return {f"haproxy {name}": told[name] for name in _READ if name in told}
 
     def table(self) -> Limit:
-        """Its maxconn."""
+        """Its maxconn. It accepts no more then: clients wait in the accept queue, which may overflow."""
         most = self._info().get("Maxconn", "")
         size = int(most) if most.isdecimal() else None
-        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", PAIRS, ("haproxy/info/MaxconnReached",))
+        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", "haproxy/info/CurrConns")
 
     def versions(self) -> Mapping[str, str]:
         """Its own."""

@@ -34,6 +34,8 @@ _ERRNO = re.compile(r" connect\(\) to \S+ failed \((\d{1,3}):")
 _FULL = re.compile(r" (\d+) worker_connections are not enough")
 NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route"}
 """What connect(2) says, by errno."""
+_LATE = "upstream timed out (110: "  # after proxy_connect_timeout
+_NO_DESCRIPTOR = "(24: "  # EMFILE, of socket(2) and accept(2)
 _OTHER = "other"
 _FAILED = ("400", "403", "500", "502", "503", _OTHER)  # session statuses of the stream module, beside 200
 
@@ -81,10 +83,12 @@ def failures(text: str) -> dict[str, int]:
 
 
 def errors(text: str) -> dict[str, int]:
-    """The error log: `nginx/connect/WORD`, attempts that failed, by errno; connections without a place in a worker."""
+    """The error log: `nginx/connect/WORD`, attempts that failed, by errno; no descriptor; no place in a worker."""
     found = {f"nginx/connect/{word}": 0 for word in (*NAMES.values(), _OTHER)}
     for number in map(int, _ERRNO.findall(text)):
         found[f"nginx/connect/{NAMES.get(number, _OTHER)}"] += 1
+    found["nginx/connect/timed_out"] += text.count(_LATE)
+    found["nginx/no_descriptor"] = text.count(_NO_DESCRIPTOR)
     return {**found, "nginx/worker_connections_not_enough": len(_FULL.findall(text))}
 
 
@@ -119,6 +123,8 @@ class NginxLive(ProxyLive):
     """An nginx that stands."""
 
     no_port: ClassVar[tuple[str, ...]] = ("nginx/connect/no_local_port",)
+    no_descriptor: ClassVar[tuple[str, ...]] = ("nginx/no_descriptor",)
+    no_answer: ClassVar[tuple[str, ...]] = ("nginx/connect/timed_out", "nginx/connect/no_route")
 
     def __init__(
         self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str], files: Files, most: int
