@@ -13,7 +13,7 @@ from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, TextFile
 from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Defaults, Freezing, Given, Pages, Read, Seen
-from pinchpoint.dut.proxy_live import RANGE
+from pinchpoint.dut.proxy_live import RANGE, RELOAD
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.local import LOCAL
@@ -56,6 +56,9 @@ KEYS = (
         4096,
     ),
 )
+ACTIONS = {
+    RELOAD: "it loads its configuration again, while the processes before serve the connections that they have",
+}
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
 SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True)
 

@@ -7,23 +7,25 @@ from contextlib import suppress
 from typing import ClassVar
 
 from pinchpoint.bench.actions import daemon_pid
-from pinchpoint.bench.resource import Daemon
+from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Places
+from pinchpoint.dut.device import Action, Check, Places
 from pinchpoint.dut.tcp_stack import COUNTERS, PAIRS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.model.scenario import Change, Scenario, Service
 from pinchpoint.observe.host import PacketThreads
 from pinchpoint.observe.snapshot import Collector
 
 START_TIMEOUT_S = 20.0
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
+_AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
 _OF_EACH = 2  # descriptors: a proxy has two sockets for each connection
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
+RELOAD = "reload"
 RANGE = "net/ipv4/ip_local_port_range"
 READ = ("tcp_fin_timeout", "tcp_max_tw_buckets", "tcp_tw_reuse", "tcp_abort_on_overflow", "tcp_syncookies")
 """Of the namespace, as the kernel has them: a bench leaves them alone."""
@@ -50,6 +52,7 @@ class ProxyLive(softirq.KernelLive):
     no_port: ClassVar[tuple[str, ...]] = ()
     no_descriptor: ClassVar[tuple[str, ...]] = ()
     no_answer: ClassVar[tuple[str, ...]] = ()
+    reloads: ClassVar[int | None] = None  # the signal on which its first process loads the configuration again
     binds: ClassVar[bool] = True  # each worker to a CPU of its own; otherwise each may run on all of them
 
     def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str]) -> None:
@@ -84,6 +87,12 @@ class ProxyLive(softirq.KernelLive):
     def table(self) -> Limit:
         """How many connections the running program takes."""
         raise NotImplementedError
+
+    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
+        """A reload, where the program can. Raises InputError."""
+        if change.action == RELOAD and self.reloads is not None:
+            return Reload(self, self.reloads)
+        return super().action(change, resources)
 
     @property
     def pid(self) -> int:
@@ -180,6 +189,41 @@ class ProxyLive(softirq.KernelLive):
             return self.places.host.read(f"{task}/{name}")
         except OSError as error:
             raise DutError(f"a worker of {self._daemon.name} is gone: {error}") from error
+
+
+class Reload:
+    """The program loads its configuration again; its workers before it serve the connections that they have."""
+
+    ends_processes: ClassVar[bool] = True
+
+    def __init__(self, live: ProxyLive, signal: int) -> None:
+        self._live, self._signal = live, signal
+
+    def prepare(self, check: Check) -> None:
+        """Nothing."""
+
+    def act(self, check: Check) -> None:
+        """Returns when as many new workers as before serve. Raises DutError if they do not come."""
+        live, before = self._live, frozenset(self._live.tasks())
+        now = asked = began = time.monotonic()
+        live.places.host.signal([live.pid], self._signal)
+        while not self._serves_anew(before):
+            check()
+            now = time.monotonic()
+            if now > began + START_TIMEOUT_S:
+                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
+            if now > asked + _AGAIN_S and not frozenset(live.tasks()) - before:
+                live.places.host.signal([live.pid], self._signal)
+                asked = now
+            time.sleep(0.01)
+
+    def restore(self, check: Check) -> None:
+        """Nothing."""
+
+    def _serves_anew(self, before: frozenset[str]) -> bool:
+        with suppress(DutError):
+            return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
+        return False
 
 
 class ProxyBalancer:

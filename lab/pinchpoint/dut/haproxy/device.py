@@ -37,8 +37,8 @@ class HaproxyBench(proxy.ProxyBench):
         return tuple(config(self.scenario, self.socket_path))
 
     def argv(self) -> Sequence[str]:
-        """In the foreground, one process."""
-        return (PROGRAM, "-db", "-f", self.config_path)
+        """In the foreground, a master and its worker: the master is what reloads."""
+        return (PROGRAM, "-W", "-db", "-f", self.config_path)
 
     def open(self) -> HaproxyLive:
         """Once its stats socket answers. Raises DutError."""
@@ -99,4 +99,6 @@ class HaproxyDevice(proxy.ProxyDevice):
         return HaproxyBench(scenario, Places(bench_id, directory, host))
 
 
-DEVICE = HaproxyDevice("haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, services=proxy.SERVICES))
+DEVICE = HaproxyDevice(
+    "haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, actions=proxy.ACTIONS, services=proxy.SERVICES)
+)

@@ -2,8 +2,10 @@
 
 import csv
 import re
+import signal
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from pinchpoint.bench.resource import Daemon
@@ -12,6 +14,7 @@ from pinchpoint.dut.device import Places
 from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.proxy_live import ProxyLive
 from pinchpoint.host.interface import PROC, Host
+from pinchpoint.host.processes import children
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Scenario
@@ -88,6 +91,7 @@ class Stats:
 class HaproxyLive(ProxyLive):
     """A haproxy that stands."""
 
+    reloads: ClassVar[int | None] = signal.SIGUSR2
     no_port: ClassVar[tuple[str, ...]] = ("haproxy/no_free_port",)
 
     def __init__(
@@ -102,9 +106,9 @@ class HaproxyLive(ProxyLive):
         return bool(self._info())
 
     def tasks(self) -> Sequence[str]:
-        """Its threads, the first one among them."""
-        place = f"{PROC}/{self.pid}/task"
-        return [f"{place}/{number}" for number in sorted(self._numbers(place))]
+        """The threads of the master's children: one process, or two while the former one has connections."""
+        places = [f"{PROC}/{pid}/task" for pid in sorted(children(self.places.host, self.pid))]
+        return [f"{place}/{number}" for place in places for number in sorted(self._numbers(place))]
 
     def program(self) -> Collector:
         """Its statistics."""
@@ -137,7 +141,6 @@ class HaproxyLive(ProxyLive):
         return info(answer(self.places.host, self._socket, "show info\n"))
 
     def _numbers(self, place: str) -> list[int]:
-        try:
+        with suppress(OSError):
             return [int(name) for name in self.places.host.names(place) if name.isdecimal()]
-        except OSError as error:
-            raise DutError(f"haproxy is gone: {error}") from error
+        return []  # it has ended meanwhile

@@ -143,5 +143,8 @@ class NginxDevice(proxy.ProxyDevice):
 
 
 DEVICE = NginxDevice(
-    "nginx", "nginx with its stream module", Types(NginxDut), Keys(proxy.KEYS, services=proxy.SERVICES)
+    "nginx",
+    "nginx with its stream module",
+    Types(NginxDut),
+    Keys(proxy.KEYS, actions=proxy.ACTIONS, services=proxy.SERVICES),
 )

@@ -5,6 +5,7 @@ number of connections of a worker is as in the file that it loaded.
 """
 
 import re
+import signal
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -30,7 +31,7 @@ _ACTIVE = re.compile(r"Active connections: (\d{1,19})")
 _ACCEPTED = re.compile(r"^\s*(\d{1,19}) (\d{1,19}) (\d{1,19})\s*$", re.MULTILINE)
 _STATUS = re.compile(r"[1-5]\d\d")
 _SERVER = re.compile(r"^Server: nginx/(\S{1,40})\r$", re.MULTILINE)
-_ERRNO = re.compile(r" connect\(\) to \S+ failed \((\d{1,3}):")
+_ERRNO = re.compile(r" connect\(\)(?: to \S+)? failed \((\d{1,3}):")  # at once, or later
 _FULL = re.compile(r" (\d+) worker_connections are not enough")
 NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route"}
 """What connect(2) says, by errno."""
@@ -122,9 +123,10 @@ class Status:
 class NginxLive(ProxyLive):
     """An nginx that stands."""
 
+    reloads: ClassVar[int | None] = signal.SIGHUP
     no_port: ClassVar[tuple[str, ...]] = ("nginx/connect/no_local_port",)
     no_descriptor: ClassVar[tuple[str, ...]] = ("nginx/no_descriptor",)
-    no_answer: ClassVar[tuple[str, ...]] = ("nginx/connect/timed_out", "nginx/connect/no_route")
+    no_answer: ClassVar[tuple[str, ...]] = ("nginx/connect/timed_out",)
 
     def __init__(
         self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str], files: Files, most: int
