@@ -55,9 +55,29 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
+ONLY_SERVED = ("envoy", "haproxy", "nginx")  # kinds that do nothing but balance a service
+SERVED = """
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.4"
+local = "10.1.0.240"
+[[backend]]
+address = "10.1.0.1"
+[[backend]]
+address = "10.1.0.2"
+"""
+
+
+def served_text(kind: str, dut: str = "") -> str:
+    """A service of two backends behind a device of a kind that balances."""
+    return 'measure = "verify"' + OF_A_KIND.partition("[[stream]]")[0].format(kind=kind, dut=dut) + SERVED
+
 
 def scenario_of(kind: str, dut: str = "", more: str = "") -> Scenario:
-    """Two ports of a device of any kind, and one stream of 20 destinations from left to right."""
+    """Two ports of a device of any kind, and one stream of 20 destinations from left to right; or a service."""
+    if kind in ONLY_SERVED:
+        return parse(served_text(kind, dut) + more, "x.toml")
     return parse(OF_A_KIND.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
 
 

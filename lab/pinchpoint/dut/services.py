@@ -25,6 +25,8 @@ class Services:
     schedulers: tuple[Scheduler, ...]
     modes: tuple[Mode, ...]
     options: tuple[Option, ...] = ()
+    terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
+    in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
 
 
 class Balancer(Protocol):

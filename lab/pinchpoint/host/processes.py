@@ -6,8 +6,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from pinchpoint.host.interface import PROC, Host
-from pinchpoint.model.errors import BenchError
+from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.model.errors import BenchError, RequirementError
 
 ENVIRONMENT_MARK = "PINCHPOINT_BENCH"  # every process of a bench carries this variable
 KILL_TIMEOUT_S = 5.0  # a PMD's hugepages take a moment to be freed
@@ -24,7 +24,8 @@ def marked_pids(host: Host, bench_id: str) -> Iterator[int]:
         if not name.isdigit() or name == own:
             continue
         environment = _environment(host, int(name))
-        if mark in environment or (not environment and _starts(host, name) and is_marked(host, int(name), bench_id)):
+        is_unclear = (not environment and _starts(host, name)) or _is_overwritten(environment)
+        if mark in environment or (is_unclear and is_marked(host, int(name), bench_id)):
             yield int(name)
 
 
@@ -44,7 +45,21 @@ def is_marked(host: Host, pid: int, bench_id: str) -> bool:
     deadline = time.monotonic() + EXEC_TIMEOUT_S
     while not (environment := _environment(host, pid)) and alive(host, [pid]) and time.monotonic() < deadline:
         time.sleep(0.002)
-    return _mark(bench_id) in environment
+    return _mark(bench_id) in environment or (_is_overwritten(environment) and _is_within(host, pid, bench_id))
+
+
+def _is_overwritten(environment: Sequence[bytes]) -> bool:
+    """Whether a process has written its title over its environment, as some daemons do: none of its words is NAME=."""
+    return bool(environment) and not any(b"=" in word for word in environment)
+
+
+def _is_within(host: Host, pid: int, bench_id: str) -> bool:
+    """Whether a process is in a network namespace of the bench (ip-netns(8), identify)."""
+    try:
+        names = host.run(["ip", "netns", "identify", str(pid)]).split()
+    except (CommandFailed, RequirementError):
+        return False  # it has ended
+    return any(name.startswith(f"pp-{bench_id}-") for name in names)
 
 
 def _mark(bench_id: str) -> bytes:
@@ -52,9 +67,13 @@ def _mark(bench_id: str) -> bytes:
 
 
 def _environment(host: Host, pid: int) -> list[bytes]:
-    """The words of a process's environment; none of one that has gone or is not ours to read."""
+    """The words of a process's environment; none of one that has gone or is not ours to read.
+
+    Of one that has overwritten it with less than a word, one empty word.
+    """
     try:
-        return [word for word in host.read_bytes(f"{PROC}/{pid}/environ").split(b"\0") if word]
+        found = host.read_bytes(f"{PROC}/{pid}/environ")
+        return [word for word in found.split(b"\0") if word] or ([b""] if found else [])
     except OSError:
         return []
 

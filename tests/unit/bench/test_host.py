@@ -60,6 +60,28 @@ def test_only_processes_with_the_mark_are_ended():
         other.wait()
 
 
+class Titled(Local):
+    """A host on which a process has written its title over its environment."""
+
+    def __init__(self, pid, left):
+        self.pid, self.left = pid, left
+
+    def read_bytes(self, path, offset=0):
+        return self.left if path == f"/proc/{self.pid}/environ" else super().read_bytes(path, offset)
+
+    def run(self, argv, *rest, **more):
+        return "pp-b1-dut\n" if list(argv) == ["ip", "netns", "identify", str(self.pid)] else ""
+
+
+@pytest.mark.parametrize("left", [b"\0" * 40, b"-c nginx.conf\0\0\0"])
+def test_a_process_that_has_overwritten_its_environment_is_its_namespace_s(left):
+    with subprocess.Popen(SLEEP, env={ENVIRONMENT_MARK: "b2"}) as process:
+        host = Titled(process.pid, left)
+        assert list(marked_pids(host, "b1")) == [process.pid]
+        assert list(marked_pids(host, "b2")) == []
+        process.kill()
+
+
 def test_a_process_that_ignores_sigterm_is_killed():
     with subprocess.Popen(STUBBORN, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

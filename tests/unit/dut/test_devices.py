@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 import pytest
-from support import OF_A_KIND, REQUIRED, scenario_of
+from support import OF_A_KIND, ONLY_SERVED, REQUIRED, scenario_of
 
 from pinchpoint.account import ledger
 from pinchpoint.bench import actions
@@ -164,7 +164,7 @@ def test_a_device_that_raises_while_it_declares_itself_is_named_with_its_error(m
 KERNEL = ("bridge", "nft")
 
 
-@pytest.mark.parametrize("kind", KERNEL)
+@pytest.mark.parametrize("kind", (*KERNEL, *ONLY_SERVED))
 def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
     wanted = scenario_of(kind, dut="cpus = [1, 2, 33]")
     (mask,) = [one for one in plan(wanted) if isinstance(one, TextFile) and one.path.endswith("rps_cpus")]
@@ -173,7 +173,7 @@ def test_softirqs_of_every_port_are_steered_to_the_devices_cpus(kind):
     assert places == {f"/sys/class/net/{port}/queues/rx-0/rps_cpus" for port in ("left", "right")}
 
 
-@pytest.mark.parametrize("kind", KERNEL)
+@pytest.mark.parametrize("kind", (*KERNEL, *ONLY_SERVED))
 @pytest.mark.parametrize(
     ("dut", "more", "error"),
     [
@@ -191,7 +191,7 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
     with_vhost = {"ovs": REQUIRED["ovs"].replace("af_packet", "dpdk"), "wire": 'io = "vhost-user"'}
     text = OF_A_KIND.format(kind=kind, dut=with_vhost.get(kind, ""), more="")
     packed = text.replace('name = "left"', 'name = "left"\nring_layout = "packed"')
-    if kind in KERNEL:
+    if kind in (*KERNEL, *ONLY_SERVED):
         with pytest.raises(InputError, match=r'port\[1\].ring_layout: expected "split" where'):
             parse(packed, "x.toml")
         return

@@ -56,6 +56,12 @@ def test_what_the_service_does_wrong_is_named(changed, what):
     assert wrong(**changed) == [what]
 
 
+@pytest.mark.parametrize(("turns", "names"), [(1, ["busiest backend"]), (2, [])])
+def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
+    told = client(backends=(101, 100, 99))
+    assert [one.name for one in checks(SERVICE, told, turns) if not one.is_right] == names
+
+
 def test_a_failed_connection_says_how():
     found = next(checks(SERVICE, client(completed=290, reset=4, timed_out_connecting=6)))
     assert found.found == "290 of 300, 4 reset, 6 timed out connecting"

@@ -22,11 +22,11 @@ class Check:
     found: str  # in words, with its figures
 
 
-def checks(service: Service, client: Client) -> Iterator[Check]:
-    """All of them."""
+def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
+    """All of them; `turns`: in how many turns of their own connections are dealt to the backends with round-robin."""
     yield _completed(client)
     yield _answers("payload intact", client.wrong_payload, client, "not to the request that was sent")
-    yield _dealt(service, client)
+    yield _dealt(service, client, turns)
     yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
     yield _source(service, client)
     if told := client.toa_right + client.toa_wrong:
@@ -46,15 +46,16 @@ def _answers(name: str, wrong: int, client: Client, words: str) -> Check:
     return Check(name, max(0.0, 1 - wrong / answers), not wrong, f"{wrong:,} answers {words}")
 
 
-def _dealt(service: Service, client: Client) -> Check:
+def _dealt(service: Service, client: Client, turns: int) -> Check:
     counts = [*client.backends, *[0] * (len(service.backends) - len(client.backends))]
     shown = " / ".join(f"{count:,}" for count in counts)
     if not sum(counts):
         return Check("busiest backend", 0.0, False, "no backend answered")
     busiest = max(counts) / sum(counts)
     if service.scheduler is Scheduler.ROUND_ROBIN:
-        in_turn = max(counts) - min(counts) <= 1
-        return Check("busiest backend", busiest, in_turn, f"{shown}, {'' if in_turn else 'not '}in turn")
+        in_turn = max(counts) - min(counts) <= turns  # each turn is at most one connection ahead with each backend
+        words = "in turn" if turns == 1 else f"in {turns} turns, one of each worker"
+        return Check("busiest backend", busiest, in_turn, f"{shown}, {'' if in_turn else 'not '}{words}")
     chance = _chance(counts)
     found = f"{shown}, as uneven by a fair hash with a chance of {chance:.2g}"
     return Check("busiest backend", busiest, chance >= CHANCE, found)

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.kind import asked
@@ -48,13 +49,14 @@ def _measure(bench: Standing) -> Measurement:
         for name in (service.client_port, service.server_port)
     ]
     argv = command(bench.engine, scenario.engine.cpus[0], ends, service, load)
+    bench.record.note_facts(bench.live.ready())
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
     account = connect(LOCAL, argv, bench.setup.places.environment, load)
     client = account.client
     if client is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    judged = tuple(checks(service, client))
+    judged = tuple(checks(service, client, _turns(scenario)))
     return Measurement(
         id=identity,
         scenario=scenario.name,
@@ -75,6 +77,12 @@ def _service(scenario: Scenario) -> Service:
     if scenario.service is None:
         raise InputError(f"{scenario.path}: expected a [service] to verify")
     return scenario.service
+
+
+def _turns(scenario: Scenario) -> int:
+    """In how many turns the device deals connections to the backends."""
+    can = device_of(scenario).keys.services
+    return len(scenario.dut.cpus) if can and can.in_turn_by_worker else 1
 
 
 def _wrong(found: Measurement) -> list[str]:

@@ -1,0 +1,66 @@
+"""Questions to a program at its Unix socket: it answers one and closes the connection."""
+
+import re
+
+from pinchpoint.host.interface import Host
+from pinchpoint.model.errors import DutError
+
+_TIMEOUT_S = 5.0
+_AT_ONCE = 65_536
+_MOST_BYTES = 16 << 20  # of an answer
+_HEXADECIMAL = re.compile(r"[0-9a-fA-F]{1,8}")
+
+
+def answer(host: Host, path: str, question: str) -> str:
+    """What comes until the program closes the connection. Raises DutError if it does not answer."""
+    received = bytearray()
+    try:
+        with host.connect(path) as connection:
+            connection.settimeout(_TIMEOUT_S)
+            connection.sendall(question.encode())
+            while part := connection.recv(_AT_ONCE):
+                received += part
+                if len(received) > _MOST_BYTES:
+                    raise DutError(f"the answer at {path} has more than {_MOST_BYTES:,} bytes")
+    except OSError as error:
+        raise DutError(f"nobody answers at {path}: {error}", "see the program's log") from error
+    return received.decode(errors="replace")
+
+
+def get(host: Host, path: str, target: str) -> str:
+    """The body that an HTTP server at a Unix socket returns. Raises DutError if it does not, or is not OK."""
+    return body(exchange(host, path, target), f"{path}{target}")
+
+
+def exchange(host: Host, path: str, target: str) -> str:
+    """The whole answer of an HTTP server at a Unix socket. Raises DutError if there is none.
+
+    HTTP/1.1 with `Connection: close`, since some servers do not speak HTTP/1.0 (RFC 9112).
+    """
+    return answer(host, path, f"GET {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+
+
+def body(said: str, place: str) -> str:
+    """The body of an HTTP answer with the status 200. Raises DutError, which names `place`."""
+    head, _, rest = said.partition("\r\n\r\n")
+    lines = head.split("\r\n")
+    if lines[0].split(" ")[1:2] != ["200"]:
+        raise DutError(f"{place} answers {lines[0][:100]!r}, not 200")
+    coding = [line.partition(":")[2].strip().lower() for line in lines if line.lower().startswith("transfer-encoding:")]
+    return _joined(rest, place) if coding == ["chunked"] else rest
+
+
+def _joined(rest: str, place: str) -> str:
+    """The chunks of a body (RFC 9112, section 7.1), in whose text every byte is a character."""
+    found: list[str] = []
+    at = 0
+    while (end := rest.find("\r\n", at)) >= 0:
+        size = rest[at:end].partition(";")[0].strip()
+        length = int(size, 16) if _HEXADECIMAL.fullmatch(size) else -1
+        if length == 0:
+            return "".join(found)
+        if length < 0 or end + 2 + length > len(rest):
+            break
+        found.append(rest[end + 2 : end + 2 + length])
+        at = end + 2 + length + 2
+    raise DutError(f"{place} answers with chunks that do not fit together: {rest[at : at + 20]!r}")

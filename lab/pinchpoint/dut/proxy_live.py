@@ -1,0 +1,309 @@
+"""A proxy that stands: its worker threads, what it was given by the kernel, the limits of its connections."""
+
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from typing import ClassVar
+
+from pinchpoint.bench.actions import daemon_pid
+from pinchpoint.bench.resource import AnyResource, Daemon
+from pinchpoint.dut import softirq
+from pinchpoint.dut.device import Action, Check, Places
+from pinchpoint.dut.tcp_stack import COUNTERS, PAIRS, PORTS, TIME_WAIT_S, TcpStack
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.scenario import Change, Scenario, Service
+from pinchpoint.observe.host import PacketThreads
+from pinchpoint.observe.snapshot import Collector
+
+START_TIMEOUT_S = 20.0
+_FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
+_AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
+_OF_EACH = 2  # descriptors: a proxy has two sockets for each connection
+_NONE = re.compile("(?!)")
+_OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
+_ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
+RELOAD = "reload"
+RANGE = "net/ipv4/ip_local_port_range"
+READ = ("tcp_fin_timeout", "tcp_max_tw_buckets", "tcp_tw_reuse", "tcp_abort_on_overflow", "tcp_syncookies")
+"""Of the namespace, as the kernel has them: a bench leaves them alone."""
+
+
+class Workers(PacketThreads):
+    """The threads or processes that move data, each as `worker-N`."""
+
+    name = "workers"
+
+    def __init__(self, host: Host, tasks: Callable[[], Sequence[str]]) -> None:
+        """`tasks`: the place of each in /proc, in an order that lasts."""
+        super().__init__(host, "", _NONE, _NONE)
+        self._tasks = tasks
+
+    def _threads(self) -> Iterator[tuple[str, str, bool]]:
+        return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
+
+
+class ProxyLive(softirq.KernelLive):
+    """A proxy that stands; a kind says what its program answers."""
+
+    # Counters that rise where no local port is free, no file can be opened, a backend does not answer:
+    no_port: ClassVar[tuple[str, ...]] = ()
+    no_descriptor: ClassVar[tuple[str, ...]] = ()
+    no_answer: ClassVar[tuple[str, ...]] = ()
+    reloads: ClassVar[int | None] = None  # the signal on which its first process loads the configuration again
+    binds: ClassVar[bool] = True  # each worker to a CPU of its own; otherwise each may run on all of them
+
+    def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, wanted: Mapping[str, str]) -> None:
+        """Wait until it serves; `wanted`: sysctls of its namespace. Raises DutError with the end of its log."""
+        super().__init__(scenario, places)
+        self.words = f"a proxy of kind {scenario.dut.kind}"
+        self._daemon, self._wanted = daemon, wanted
+        self._stack = TcpStack(places.host, places.dut_netns)
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while not self._serves():
+            daemon_pid(daemon, places.host)
+            if time.monotonic() > deadline:
+                raise DutError(f"{daemon.name} does not serve after {START_TIMEOUT_S:g} s", f"see {daemon.log}")
+            time.sleep(0.02)
+
+    def answers(self) -> bool:
+        """Whether the program says that it is ready. Raises DutError where it says nothing."""
+        raise NotImplementedError
+
+    def tasks(self) -> Sequence[str]:
+        """The place in /proc of each worker."""
+        raise NotImplementedError
+
+    def program(self) -> Collector:
+        """The program's own counters."""
+        raise NotImplementedError
+
+    def program_settings(self) -> Mapping[str, str]:
+        """What the running program says of its settings. Raises BenchError where one is not in force."""
+        raise NotImplementedError
+
+    def table(self) -> Limit:
+        """How many connections the running program takes."""
+        raise NotImplementedError
+
+    def action(self, change: Change, resources: Sequence[AnyResource]) -> Action:
+        """A reload, where the program can. Raises InputError."""
+        if change.action == RELOAD and self.reloads is not None:
+            return Reload(self, self.reloads)
+        return super().action(change, resources)
+
+    @property
+    def pid(self) -> int:
+        """The program's process. Raises DutError if it has ended."""
+        return daemon_pid(self._daemon, self.places.host)
+
+    @property
+    def service(self) -> Service:
+        """What it balances."""
+        assert self._scenario.service is not None, "checked as the file was read"
+        return self._scenario.service
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """Those of its workers."""
+        return self._scenario.dut.cpus
+
+    def own(self) -> list[Collector]:
+        """The namespace's TCP, and the program's counters."""
+        return [self._stack, self.program()]
+
+    def witnesses(self) -> list[Collector]:
+        """What the softirqs and the workers did."""
+        return [*super().witnesses(), Workers(self.places.host, self.tasks)]
+
+    def settings(self) -> Mapping[str, str]:
+        """Sysctls, offloads, descriptors, backlog, CPUs and the program's own. Raises BenchError."""
+        wanted = self._wanted
+        told = self.sysctls((*wanted, *(f"net/ipv4/{name}" for name in READ), RANGE))
+        for name, value in wanted.items():
+            if told[name].split() != value.split():
+                raise BenchError(f"{name}: {value} was set, {told[name]} is in force")
+        found = {name.replace("/", "."): value for name, value in told.items()}
+        found |= {f"checksum offload of {port.name}": self._offload(port.name) for port in self._scenario.ports}
+        found |= {f"CPUs of worker-{number}": cpus for number, cpus in enumerate(self._bound(), start=1)}
+        found["descriptors"] = str(self.descriptors())
+        found["backlog"] = " + ".join(map(str, self.backlogs()))
+        return {**super().settings(), **found, **self.program_settings()}
+
+    def dumps(self) -> Mapping[str, str]:
+        """Its routes."""
+        return {"routes.txt": self.places.host.run(["ip", "-n", self.places.dut_netns, "route", "show"])}
+
+    def log(self) -> tuple[str, str] | None:
+        """What the program printed."""
+        with suppress(OSError):
+            return f"{self._daemon.name}.log", self.places.host.read(self._daemon.log)
+        return None
+
+    def balancer(self) -> "ProxyBalancer":
+        """Its limits, and the sockets that it holds."""
+        return ProxyBalancer(self, self._stack)
+
+    def sysctls(self, names: Sequence[str]) -> dict[str, str]:
+        """Sysctls of its namespace, by name."""
+        told = self.places.host.run(["sysctl", "-n", *names], self.places.dut_netns).splitlines()
+        return dict(zip(names, (" ".join(value.split()) for value in told), strict=True))
+
+    def descriptors(self) -> int:
+        """That each process of the program may open (RLIMIT_NOFILE). Raises DutError."""
+        found = _OPEN_FILES.search(self._file(self.tasks()[0], "limits"))
+        if not found:
+            raise DutError(f"the kernel does not say how many files {self._daemon.name} may open")
+        return int(found[1])
+
+    def backlogs(self) -> tuple[int, ...]:
+        """Places in the accept queue of each listening socket."""
+        return listening(self.places.host.run(["ss", "-H", "-l", "-t", "-n"], self.places.dut_netns))
+
+    def _serves(self) -> bool:
+        with suppress(DutError):
+            return self.answers() and len(self.tasks()) >= len(self._scenario.dut.cpus)
+        return False
+
+    def _offload(self, port: str) -> str:
+        said = self.places.host.run(["ethtool", "-k", port], self.places.dut_netns)
+        if (state := offload(said)) != "off":
+            raise BenchError(f"tx-checksumming of {port}: off was set, {state} is in force")
+        return state
+
+    def _bound(self) -> list[str]:
+        """The CPUs on which each worker may run, as the kernel lists them. Raises BenchError where they are others."""
+        found = [self._allowed(task) for task in self.tasks()]
+        if self.binds and sorted(found) != sorted(map(str, self.cpus)):
+            raise BenchError(f"a worker each was to run on CPUs {self.cpus}, they run on {', '.join(found)}")
+        return found
+
+    def _allowed(self, task: str) -> str:
+        found = _ALLOWED.search(self._file(task, "status"))
+        return found[1] if found else "not known"
+
+    def _file(self, task: str, name: str) -> str:
+        try:
+            return self.places.host.read(f"{task}/{name}")
+        except OSError as error:
+            raise DutError(f"a worker of {self._daemon.name} is gone: {error}") from error
+
+
+class Reload:
+    """The program loads its configuration again; its workers before it serve the connections that they have."""
+
+    ends_processes: ClassVar[bool] = True
+
+    def __init__(self, live: ProxyLive, signal: int) -> None:
+        self._live, self._signal = live, signal
+
+    def prepare(self, check: Check) -> None:
+        """Nothing."""
+
+    def act(self, check: Check) -> None:
+        """Returns when as many new workers as before serve. Raises DutError if they do not come."""
+        live, before = self._live, frozenset(self._live.tasks())
+        now = asked = began = time.monotonic()
+        live.places.host.signal([live.pid], self._signal)
+        while not self._serves_anew(before):
+            check()
+            now = time.monotonic()
+            if now > began + START_TIMEOUT_S:
+                raise DutError(f"no new workers serve {START_TIMEOUT_S:g} s after the reload", "see the program's log")
+            if now > asked + _AGAIN_S and not frozenset(live.tasks()) - before:
+                live.places.host.signal([live.pid], self._signal)
+                asked = now
+            time.sleep(0.01)
+
+    def restore(self, check: Check) -> None:
+        """Nothing."""
+
+    def _serves_anew(self, before: frozenset[str]) -> bool:
+        with suppress(DutError):
+            return len(frozenset(self._live.tasks()) - before) >= len(self._live.cpus) and self._live.answers()
+        return False
+
+
+class ProxyBalancer:
+    """What bounds the connections of a proxy: two sockets each, one of which closes first and then waits."""
+
+    def __init__(self, live: ProxyLive, stack: TcpStack) -> None:
+        self._live, self._stack = live, stack
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Local ports, descriptors, the program's table, the accept queue, the backends, the workers."""
+        live, service = self._live, self._live.service
+        first, last = map(int, live.sysctls([RANGE])[RANGE].split())
+        ports, ends = last - first + 1, len(service.locals) * len(service.backends)
+        descriptors, backlogs, workers = live.descriptors(), live.backlogs(), len(live.tasks())
+        processes = len({task.partition("/task/")[0] for task in live.tasks()})
+        return (
+            Limit(
+                Resource.LOCAL_PORTS,
+                ports * ends,
+                TIME_WAIT_S,
+                f"{ports:,} ports x {len(service.locals)} local addresses x {len(service.backends)} backends, "
+                f"each held for {TIME_WAIT_S:g} s in TIME_WAIT",
+                PORTS,
+                live.no_port,
+            ),
+            Limit(
+                Resource.DESCRIPTORS,
+                descriptors * processes // _OF_EACH,
+                0.0,
+                f"RLIMIT_NOFILE {descriptors:,} of {processes} processes, {_OF_EACH} for each connection",
+                PAIRS,
+                live.no_descriptor,
+            ),
+            live.table(),
+            Limit(
+                Resource.ACCEPT_QUEUE,
+                sum(backlogs),
+                0.0,
+                f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}",
+                refused=(f"{COUNTERS}ListenOverflows",),
+            ),
+            Limit(
+                Resource.BACKEND,
+                None,
+                None,
+                f"{len(service.backends)} backends",
+                refused=(f"{COUNTERS}AttemptFails", *live.no_answer),
+            ),
+            Limit(Resource.WORKER, None, None, f"{workers} workers on CPUs {', '.join(map(str, live.cpus))}"),
+        )
+
+    def flush(self) -> None:
+        """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
+        host, netns = self._live.places.host, self._live.places.dut_netns
+        deadline, left = time.monotonic() + _FLUSH_TIMEOUT_S, self.tracked()
+        while left:
+            try:
+                host.run(["ss", "-K", "-H", "-t", "-n", "state", "connected"], netns)
+            except CommandFailed as error:
+                raise BenchError(f"the kernel closes no sockets: {error.output}", _MEND) from error
+            left = self.tracked()
+            if left and time.monotonic() > deadline:
+                raise BenchError(f"{left:,} sockets are still there after ss -K", _MEND)
+            time.sleep(0.02)
+
+    def tracked(self) -> int | None:
+        """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
+        return max(0, self._stack.remembered() - len(self._live.backlogs()))
+
+
+_MEND = "boot a kernel with CONFIG_INET_DIAG_DESTROY; or wait for TIME_WAIT to end"
+
+
+def listening(text: str) -> tuple[int, ...]:
+    """`ss -H -l -t -n`: the backlog of each listening socket, which is in its column Send-Q."""
+    rows = (line.split() for line in text.splitlines())
+    return tuple(int(words[2]) for words in rows if len(words) > 3 and words[0] == "LISTEN" and words[2].isdecimal())
+
+
+def offload(text: str) -> str:
+    """`ethtool -k`: whether the kernel leaves checksums to the interface, "on" or "off"."""
+    found = re.search(r"^tx-checksumming: (on|off)", text, re.MULTILINE)
+    return found[1] if found else "not known"

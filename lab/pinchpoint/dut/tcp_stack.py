@@ -1,0 +1,93 @@
+"""What the TCP of a namespace did, and the sockets that it holds.
+
+Formats: proc_net(5) and Documentation/networking/snmp_counter.rst in the kernel.
+"""
+
+import time
+from itertools import pairwise
+
+from pinchpoint.host.interface import PROC, CommandFailed, Host
+from pinchpoint.model.errors import DutError
+from pinchpoint.observe.snapshot import Snapshot
+
+TIME_WAIT_S = 60.0
+"""For which the side that closes first keeps a connection: TCP_TIMEWAIT_LEN of include/net/tcp.h, no setting."""
+
+_SNMP, _NETSTAT, _SOCKSTAT = (f"{PROC}/net/{name}" for name in ("snmp", "netstat", "sockstat"))
+_COUNTED = (
+    *("ActiveOpens", "PassiveOpens", "AttemptFails", "EstabResets", "RetransSegs", "OutRsts", "InCsumErrors"),
+    *("ListenOverflows", "ListenDrops", "TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent"),
+    *("EmbryonicRsts", "TCPTimeWaitOverflow", "TCPSynRetrans", "TCPTimeouts", "TCPAbortOnMemory"),
+)
+COUNTERS = "host/tcp/"
+PAIRS, PORTS = f"{COUNTERS}pairs", f"{COUNTERS}local_ports"
+
+
+class TcpStack:
+    """TCP of the device's namespace."""
+
+    name = "tcp"
+
+    def __init__(self, host: Host, netns: str) -> None:
+        self._host, self._netns = host, netns
+
+    def can_run(self) -> str | None:
+        """Needs /proc."""
+        try:
+            self._read()
+        except CommandFailed as error:
+            return error.message
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`host/tcp/COUNTER`; gauges `host/tcp/{inuse,tw,pairs,local_ports}`.
+
+        AttemptFails: connections that the other end refused; a connect(2) without a free port is not among them.
+        `pairs` are the sockets in use by twos, since a proxy has two for each connection. `local_ports` are those and
+        the ones in TIME_WAIT, each of which occupies a port towards a backend where the proxy closes first.
+        """
+        at_s = time.monotonic()
+        text = self._read()
+        counters = {f"{COUNTERS}{name}": value for name, value in tcp_counters(text).items()}
+        sockets = tcp_sockets(text)
+        gauges = {f"{COUNTERS}{name}": float(value) for name, value in sockets.items()}
+        if len(sockets) == 2:
+            gauges[PAIRS] = sockets["inuse"] / 2
+            gauges[PORTS] = sockets["tw"] + sockets["inuse"] / 2
+        return Snapshot(at_s, counters, gauges)
+
+    def opened(self) -> int | None:
+        """Connections for which it has sent a SYN, since the namespace was made; None: not counted."""
+        return tcp_counters(self._read()).get("ActiveOpens")
+
+    def remembered(self) -> int:
+        """Sockets in use, listening ones among them, and in TIME_WAIT. Raises DutError."""
+        sockets = tcp_sockets(self._read())
+        if len(sockets) < 2:
+            raise DutError(f"{_SOCKSTAT} names no TCP sockets")
+        return sum(sockets.values())
+
+    def _read(self) -> str:
+        """All three files; the namespace's are seen only from within."""
+        return self._host.run(["cat", _SNMP, _NETSTAT, _SOCKSTAT], self._netns)
+
+
+def tcp_counters(text: str) -> dict[str, int]:
+    """`Tcp:` and `TcpExt:` of /proc/net/snmp and /proc/net/netstat: a line of names, then one of values."""
+    found: dict[str, int] = {}
+    for names, values in pairwise(text.splitlines()):
+        first = names.split(" ")[0]
+        if first in ("Tcp:", "TcpExt:") and values.split(" ")[0] == first:
+            pairs = zip(names.split()[1:], values.split()[1:], strict=False)
+            found |= {name: int(value) for name, value in pairs if name in _COUNTED and value.isdecimal()}
+    return found
+
+
+def tcp_sockets(text: str) -> dict[str, int]:
+    """`TCP:` of /proc/net/sockstat: `inuse` and `tw`, the two that are of the namespace alone."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["TCP:"]:
+            pairs = zip(words[1::2], words[2::2], strict=False)
+            return {name: int(value) for name, value in pairs if name in ("inuse", "tw") and value.isdecimal()}
+    return {}

@@ -1,0 +1,134 @@
+"""Real proxies as balancers: what they do with a service, what bounds them, what they count."""
+
+from contextlib import closing, contextmanager
+
+import pytest
+from bench_tools import wait_for
+
+from pinchpoint.dut import registry
+from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.connections import Load, command, connect
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.processes import alive
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.verify.judged import checks
+from pinchpoint.model.limits import Resource
+from pinchpoint.model.scenario import Change
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.run.bench import standing_bench
+from pinchpoint.scenario import parse
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+BACKENDS = 3
+PORTS = 4  # of the local address towards each backend
+PLACES = BACKENDS * PORTS
+SCENARIO = """
+measure = "verify"
+[dut]
+kind = "{kind}"
+[service]
+address = "10.0.0.100"
+port = 80
+scheduler = "{scheduler}"
+clients = "10.0.1.1-10.0.1.50"
+local = "{local}"
+{more}
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[[backend]]
+address = "10.1.0.3"
+port = 8081
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+"""
+FOUR = "10.1.0.240-10.1.0.243"
+NO_PORT = {  # the counter that rises where no local port is free
+    "haproxy": "haproxy/no_free_port",
+    "nginx": "nginx/connect/no_local_port",
+    "envoy": "envoy/without_syn",
+}
+
+
+class Standing:
+    """A proxy that stands, with what opens connections through it."""
+
+    def __init__(self, wanted, setup, live):
+        self.wanted, self.setup, self.live = wanted, setup, live
+
+    def opens(self, count, timeout_s=20.0):
+        """What became of `count` connections, and what was counted meanwhile."""
+        load = Load(count, 100.0, 1, timeout_s)
+        ends = [self.setup.bench.attachment(n, port).word for n, port in enumerate(self.wanted.ports)]
+        argv = command([find_engine()], 0, ends, self.wanted.service, load)
+        bracket = Bracket(self.live.collectors())
+        assert bracket.cannot == {}
+        bracket.open()
+        account = connect(LOCAL, argv, self.setup.places.environment, load)
+        return account.client, bracket.close().flat()
+
+
+@contextmanager
+def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
+    wanted = parse(SCENARIO.format(kind=kind, scheduler=scheduler, local=local, more=more), "proxy.toml")
+    if missing := [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]:
+        if kind == "envoy" and missing[0].name == kind:
+            pytest.skip(f"envoy: {missing[0].detail}: {missing[0].hint}")
+        raise AssertionError(missing)
+    setup = prepare(wanted)
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
+        yield Standing(wanted, setup, live)
+    assert alive(LOCAL, pids) == [], "also those without the mark of the bench in their environment"
+
+
+@pytest.mark.parametrize("kind", NO_PORT)
+def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_flushed(kind):
+    with standing(kind, more='local_ports = "2000-2003"') as one:
+        balancer = one.live.balancer()
+        ports = next(limit for limit in balancer.limits() if limit.resource is Resource.LOCAL_PORTS)
+        assert (ports.size, ports.sustained_cps) == (PLACES, PLACES / 60)
+        client, seen = one.opens(PLACES)
+        assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
+        assert ports.used in seen
+        wait_for(lambda: balancer.tracked() == PLACES, "one socket of each connection in TIME_WAIT", 20.0)
+        client, seen = one.opens(2, timeout_s=1.0)
+        assert client.answered == 0
+        assert seen[NO_PORT[kind]] >= 2
+        assert ports.refused[0] == NO_PORT[kind]
+        assert seen["host/tcp/AttemptFails"] == 0, "no backend refused"
+        balancer.flush()
+        assert balancer.tracked() == 0
+        client, _ = one.opens(PLACES)
+        assert client.completed == PLACES
+
+
+@pytest.mark.parametrize(("kind", "local"), [("haproxy", FOUR), ("nginx", FOUR), ("envoy", "10.1.0.240")])
+def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, local):
+    with standing(kind, "hash", local, "max_connections = 2000\nestablished_s = 30") as one:
+        settings, limits = one.live.settings(), {limit.resource: limit.size for limit in one.live.balancer().limits()}
+        client, seen = one.opens(120)
+    assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
+    assert limits[Resource.TABLE] == 2000
+    assert limits[Resource.DESCRIPTORS] == int(settings["descriptors"]) // 2 == 8192
+    assert limits[Resource.ACCEPT_QUEUE] == int(settings["net.core.somaxconn"]) == 4096
+    assert settings["CPUs of worker-1"] == "1"
+    (load,) = registry.device(kind).loads(seen, 1.2)
+    assert load.core == 1 and load.busy_share > 0
+
+
+@pytest.mark.parametrize("kind", ["haproxy", "nginx"])
+def test_a_reload_has_new_workers_and_keeps_dealing(kind):
+    with standing(kind) as one:
+        before = one.live.tasks()
+        action = one.live.action(Change("reload", 1, {}), ())
+        action.act(lambda: None)
+        assert set(one.live.tasks()) - set(before)
+        client, _ = one.opens(BACKENDS)
+    assert client.completed == BACKENDS

