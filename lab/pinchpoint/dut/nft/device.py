@@ -229,10 +229,8 @@ _ROUTES = Place(
         DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
         DropCounter("host/ip/FragFails", "too long for the port", Party.RULES, DropKind.MTU),
-        DropCounter(
-            "host/conntrack/drop", "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING
-        ),
-        DropCounter("host/conntrack/insert_failed", "connection not inserted", Party.DUT, DropKind.TRACKING),
+        DropCounter(tracking.FULL, "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING),
+        DropCounter(tracking.NOT_INSERTED, "connection not inserted", Party.DUT, DropKind.TRACKING),
         DropCounter("host/ip/InDiscards", "discarded on receive", Party.DUT),
         DropCounter("host/ip/OutDiscards", "discarded on transmit", Party.DUT),
     ),

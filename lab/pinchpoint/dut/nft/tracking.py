@@ -62,10 +62,8 @@ class NftBalancer:
     def _local_ports(self, closed_s: float) -> Limit:
         service, ports = self._service, self._ports()
         size = len(service.locals) * ports.count * len(service.backends)
-        source = (
-            f"{len(service.locals)} addresses x {ports.count:,} ports x {len(service.backends)} backends, "
-            f"{CLOSED} = {closed_s:g} s"
-        )
+        addresses = f"{len(service.locals)} address{'' if len(service.locals) == 1 else 'es'}"
+        source = f"{addresses} x {ports.count:,} ports x {len(service.backends)} backends, {CLOSED} = {closed_s:g} s"
         return Limit(Resource.LOCAL_PORTS, size, closed_s, source, ENTRIES, (NOT_INSERTED,))
 
     def _table(self, closed_s: float) -> Limit:
