@@ -65,6 +65,7 @@ impl Ends {
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
             first_round: 0,
+            one_isn: false,
         };
         let schedule = Schedule {
             rate: 1e5,

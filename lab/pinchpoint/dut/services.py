@@ -1,10 +1,11 @@
 """What a device that balances declares beyond what every device does."""
 
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
-from pinchpoint.model.limits import Limit
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Mode, Scheduler
 
 
@@ -40,3 +41,14 @@ class Balancer(Protocol):
 
     def tracked(self) -> int | None:
         """Connections that it remembers, closed ones included; the proof of a flush. None: it does not say."""
+
+
+@runtime_checkable
+class Doubling(Protocol):
+    """A balancer of which one resource can be doubled while it runs; an optional capability."""
+
+    def doubled(self, resource: Resource) -> AbstractContextManager[str]:
+        """Inside, it bears twice as many connections per second by this resource: more places, or half the time.
+
+        Yields what was changed, as read back. Raises BenchError where the resource cannot be doubled.
+        """

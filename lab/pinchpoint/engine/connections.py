@@ -7,7 +7,7 @@ import msgspec
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import Service
+from pinchpoint.model.scenario import Range, Service
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
@@ -21,6 +21,36 @@ class Load:
     rate_cps: float
     requests: int
     timeout_s: float
+    work: str = "request"  # as `connect --work` has it: a kind, or several with weights
+    hold_s: float = 0.0  # before the first request
+    ramp_s: float = 0.0  # from 0 to the rate
+    client_ports: Range | None = None  # None: the engine's own, from the first on
+    one_isn: bool = False  # one initial sequence number for all (docs/engine.md)
+
+    @property
+    def opening_s(self) -> float:
+        """How long they are being opened: a ramp opens half as many as its time at the rate would."""
+        return self.connections / self.rate_cps + self.ramp_s / 2
+
+
+class Tuples:
+    """Client ports for one load after the other, so that no tuple comes again before all have been used."""
+
+    def __init__(self, clients: int, ports: Range) -> None:
+        """`clients` addresses, each with these ports."""
+        self._clients, self._ports, self._next = clients, ports, 0
+
+    def take(self, connections: int) -> Range:
+        """Ports of every client that give as many tuples, not used by the loads before as far as there are some.
+
+        All of them where even these are too few.
+        """
+        wanted = min(-(-connections // self._clients), self._ports.count)
+        if self._next + wanted > self._ports.count:
+            self._next = 0
+        found = Range(self._ports.first + self._next, wanted)
+        self._next += wanted
+        return found
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -71,6 +101,8 @@ class Client(msgspec.Struct, frozen=True):
     connect_ns: Times | None
     answer_ns: Times | None
     close_ns: Times | None
+    most_open: int = 0  # at the same time
+    unsent: int = 0  # segments of connections under way that the port did not take
 
     @property
     def failures(self) -> dict[str, int]:
@@ -95,31 +127,65 @@ class Others(msgspec.Struct, frozen=True):
     malformed: int
 
 
+class Gaps(msgspec.Struct, frozen=True):
+    """Times in which the engine's loop stood still against its will."""
+
+    count: int = 0
+    total_s: float = 0.0
+    longest_s: float = 0.0
+
+
+class PortCounts(msgspec.Struct, frozen=True):
+    """What one port counted."""
+
+    name: str
+    rx_missed: int | None = None  # frames that its receive ring had no place for; None: it does not say
+    stats: dict[str, int] = msgspec.field(default_factory=dict)
+
+    @property
+    def not_taken(self) -> int:
+        """How often it did not take all that was to be sent: what is behind it was full."""
+        return self.stats.get("tx_no_buffers", 0) + self.stats.get("tx_ring_full", 0)
+
+
 class Account(msgspec.Struct, frozen=True):
     """The last line that the command prints."""
 
     elapsed_s: float
     client: Client | None
     others: tuple[Others, ...]
+    busy_share: float = 0.0  # of the time, in turns that moved frames
+    gaps: Gaps = Gaps()
+    ports: tuple[PortCounts, ...] = ()
 
 
 def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load) -> list[str]:
     """The command line: the client behind the first of the ports `ends`, the backends behind the second."""
     backends = [word for one in service.backends for word in ("--backend", f"{one.address}:{one.port}")]
+    ports = load.client_ports or service.client_ports
     return [
         *engine,
         "connect",
         *ends,
         *("--to", f"{service.address}:{service.port}", "--clients", service.clients.as_ipv4(), *backends),
-        *("--rate", str(round(load.rate_cps)), "--count", str(load.connections), "--requests", str(load.requests)),
+        *(
+            "--rate",
+            str(max(1, round(load.rate_cps))),
+            "--count",
+            str(load.connections),
+            "--requests",
+            str(load.requests),
+        ),
         *("--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
+        *("--work", load.work, "--hold", f"{load.hold_s}s", "--ramp", f"{load.ramp_s}s"),
+        *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
         *("--rx-ring", str(RING), "--tx-ring", str(RING)),
     ]
 
 
 def connect(host: Host, argv: Sequence[str], environment: Environment, load: Load) -> Account:
     """Open the connections and wait until each has ended. Raises EngineError."""
-    lasting_s = load.connections / load.rate_cps + load.timeout_s
+    lasting_s = load.opening_s + load.hold_s + load.timeout_s
     try:
         said = host.run(argv, environment=environment, timeout_s=lasting_s + SPARE_S)
     except CommandFailed as error:

@@ -10,6 +10,7 @@ from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.limits import Wanted
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Measure, Scenario
 
@@ -41,6 +42,7 @@ class MeasureKind:
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
     is_served: bool = False  # it opens connections to a [service]
+    wanted: Callable[[Values], Wanted | None] = lambda _: None  # of its table: the connections that all must succeed
 
     @property
     def name(self) -> str:

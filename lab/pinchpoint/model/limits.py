@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from math import ceil
 
 
 class Resource(StrEnum):
@@ -35,3 +36,17 @@ class Limit:
         if self.size is None or self.held_s is None:
             return None
         return self.size / self.held_s if self.held_s else None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A rate of connections that is asked for, and how many there will be."""
+
+    cps: float
+    connections: int
+
+
+def too_few(size: int, held_s: float, wanted: Wanted) -> int:
+    """Places that a load needs beyond those that there are: it occupies rate x time (Little 1961); 0: none."""
+    needed = min(float(wanted.connections), wanted.cps * held_s)
+    return max(0, ceil(needed) - size)

@@ -35,6 +35,13 @@ class Limit(StrEnum):
     RECEIVER_CORE = "receiver_core"  # of its server
     RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel
     SOURCE_PORTS = "source_ports"  # of a socket workload's client: every pair of address and port was in use
+    LOCAL_PORTS = "local_ports"  # of a balancer: every port of its local addresses led to the backend already
+    TABLE = "connection_table"
+    MEMORY = "memory"
+    DESCRIPTORS = "descriptors"
+    SOFTIRQ = "softirq"
+    ACCEPT_QUEUE = "accept_queue"
+    BACKEND = "backend"
     PLANNED_RATE = "planned_rate"  # the scenario asked for no more
     NAMED_DROP = "named_drop"
     UNEXPLAINED = "unexplained"

@@ -121,6 +121,7 @@ class Service:
     opening_s: float | None = None  # for which it remembers a SYN that is not followed up
     established_s: float | None = None  # a connection on which nothing is sent
     closed_s: float | None = None  # one that has closed
+    client_ports: Range = Range(1025, 64511)  # of each client address
 
     @property
     def locals(self) -> tuple[str, ...]:

@@ -66,7 +66,9 @@ def scenario_of(source: Source) -> Scenario | None:
     service_keys.check(source, device, tables, arrays)
     if measure:
         needed(source, measure.needs, arrays)
-        measure.check(source, tables[measure.table(device.keys).name], arrays, device.keys)
+        own = measure.table(device.keys).name
+        measure.check(source, tables[own], arrays, device.keys)
+        service_keys.check_pool(source, measure, tables, arrays, own)
     asked = measure.made if measure else None
     given = Given(asked, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(given, source)
@@ -74,8 +76,8 @@ def scenario_of(source: Source) -> Scenario | None:
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
-    own = tables[measure.table(device.keys).name]
-    return _scenario(source.path, measure.made(**own), tables, arrays, made(), frozenset(reader.defaulted))
+    given_measure = tables[measure.table(device.keys).name]
+    return _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:

@@ -11,6 +11,8 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
+from pinchpoint.measure.kind import MeasureKind
+from pinchpoint.model.limits import too_few
 from pinchpoint.model.scenario import Backend, Mode, Scheduler, Service
 
 SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
@@ -38,6 +40,13 @@ SERVICE: Final = Table(
             Mode.FULL_NAT.value,
         ),
         Key("clients", kinds.ipv4_range(), "Addresses that connections come from.", "10.0.1.1"),
+        Key(
+            "client_ports",
+            kinds.udp_range(),
+            "Ports of each of them. Addresses times ports are the five-tuples: a load that has more connections uses "
+            "some again.",
+            "1025-65535",
+        ),
         Key("local", kinds.ipv4_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
         Key("local_ports", kinds.udp_range(), "Ports of each local address.", _OWN),
         Key("max_connections", kinds.integer(1, 100_000_000), "Places in the table of connections.", _OWN),
@@ -75,12 +84,36 @@ def check(
         source.problem(("service", "local"), 'missing; mode = "full-nat" needs addresses that backends see')
     if not is_full and service.get("local") is not None:
         source.problem(("service", "local"), f'expected none with mode = "{Mode.DNAT}"')
+    if not is_full and service.get("local_ports") is not None:
+        source.problem(("service", "local_ports"), f'expected none with mode = "{Mode.DNAT}"')
     seen = set[tuple[str, int]]()
     for one in arrays["backend"]:
         end = (one.values.get("address", ""), one.values.get("port", 0))
         if end in seen:
             source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
         seen.add(end)
+
+
+def check_pool(
+    source: Source,
+    measure: MeasureKind,
+    tables: Mapping[str, Values],
+    arrays: Mapping[str, Sequence[Element]],
+    own: str,
+) -> None:
+    """Local ports are enough for the connections that a measure states in its table `own`."""
+    service, wanted = tables["service"], measure.wanted(tables[own])
+    ports, closed_s, local = (service.get(key) for key in ("local_ports", "closed_s", "local"))
+    if wanted is None or ports is None or closed_s is None or local is None:
+        return
+    places = local.count * ports.count * len(arrays["backend"])
+    if missing := too_few(places, closed_s, wanted):
+        source.problem(
+            ("service", "local_ports"),
+            f"{local.count:,} addresses x {ports.count:,} ports x {len(arrays['backend'])} backends are "
+            f"{places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections at "
+            f"{wanted.cps:g} per second need {places + missing:,}",
+        )
 
 
 def _check_can(source: Source, device: Device, service: Values) -> None:

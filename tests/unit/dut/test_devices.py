@@ -330,7 +330,7 @@ def test_a_full_backlog_is_counted_once_and_is_the_devices():
 
 def test_what_a_rules_own_counter_drops_is_the_rules():
     graph = registry.device("nft").graph(scenario_of("nft"))
-    counters = {"nft/counter/drop_scans": 7, "nft/counter/all": 100, "host/conntrack/drop": 3}
+    counters = {"nft/counter/drop_scans": 7, "nft/counter/all": 100, "host/conntrack/table_full": 3}
     account = ledger.build(EngineResult(True, 0.5, (), (), (), None, None), counters, ("left", "right"), graph)
     drops = {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops}
     assert drops == {
@@ -350,7 +350,7 @@ def test_the_kernels_files_are_read_by_their_own_headers():
         "InNoRoutes": 5,
     }
     tracked = ["entries  found drop insert_failed", "00000014 00000001 0000000a 0", "00000014 00000002 00000001 1"]
-    assert conntrack_counters(tracked) == {"found": 3, "drop": 11, "insert_failed": 1}
+    assert conntrack_counters(tracked) == {"found": 3, "drop": 11, "insert_failed": 1, "table_full": 10}
     found = [{"metainfo": {}}, {"counter": {"name": "c", "packets": 3}}, {"counter": {"name": "c", "packets": 4}}]
     assert named(json.dumps({"nftables": found})) == {"c": 7}
 

@@ -38,7 +38,10 @@ POINTS = {  # group: points in full, points in the short form
         "build-traffic": (9, 3),
     },
     "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
-    "full-nat": {f"verify-{kind}": (1, 1) for kind in ("nft", "haproxy", "nginx", "envoy")},
+    "full-nat": {
+        **{f"verify-{kind}": (1, 1) for kind in ("nft", "haproxy", "nginx", "envoy")},
+        **{"connections-nft": (1, 1), "capacity-nft": (1, 1)},
+    },
 }
 
 

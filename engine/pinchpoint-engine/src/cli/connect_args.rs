@@ -108,6 +108,10 @@ pub struct ConnectArgs {
     /// Seed of what is random in sequence numbers, and of the mix
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    /// Give all connections one initial sequence number, which rises when a tuple is used again:
+    /// a device that gives up closed connections early for higher numbers then keeps them
+    #[arg(long)]
+    pub one_isn: bool,
     /// Ethernet address of the client [default: that of its port]
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub mac: Option<Mac>,
@@ -184,6 +188,7 @@ impl ConnectArgs {
             },
             key: mix(self.seed),
             first_round: first_round(SystemTime::now()),
+            one_isn: self.one_isn,
         })
     }
 

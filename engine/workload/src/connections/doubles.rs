@@ -42,6 +42,7 @@ pub(super) fn plan() -> Plan {
         requests: Requests { count: 1, len: 64 },
         key: 7,
         first_round: 0xfff0,
+        one_isn: false,
     }
 }
 

@@ -91,6 +91,9 @@ pub struct Plan {
     /// Of the sequence numbers of each tuple's first connection, the upper half. It rises from run
     /// to run, or a device that remembers the last run's connections takes these for old ones.
     pub first_round: u16,
+    /// Whether the first sequence numbers of a round are all the same. A device that gives up a closed
+    /// connection for one with a higher number then has no reason to.
+    pub one_isn: bool,
 }
 
 /// Where a connection stands in a [`Plan`].
@@ -180,7 +183,7 @@ impl Plan {
     #[inline(always)]
     pub fn first_seq(&self, place: Place) -> u32 {
         // The whole connection lies within one round: no acknowledgment carries into the next.
-        let room = 0x1_0000 - self.most_sent();
+        let room = if self.one_isn { 1 } else { 0x1_0000 - self.most_sent() };
         let round = (place.round as u16).wrapping_add(self.first_round);
         u32::from(round) << 16 | ((u32::from(self.tag(place.n) as u16) * room) >> 16)
     }

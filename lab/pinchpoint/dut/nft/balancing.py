@@ -1,19 +1,21 @@
 """A service as nftables does it: destination NAT by a counter or a hash, source NAT by a counter.
 
 Sources: nft(8), NAT STATEMENTS, NUMGEN EXPRESSION and HASH EXPRESSIONS. A NAT chain sees the first packet of a
-connection alone, so `numgen inc` takes the backends exactly in turn.
+connection alone, so `numgen inc` takes the backends exactly in turn. With a range of ports, source NAT tries those of
+the range and drops the first packet where all of them lead to the same backend already.
 """
 
 from collections.abc import Iterator
 
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
+TABLE = "pinchpoint-service"
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
 
 def ruleset(service: Service) -> Iterator[str]:
     """Lines of a ruleset."""
-    yield "table ip pinchpoint-service {"
+    yield f"table ip {TABLE} {{"
     yield "  chain prerouting {"
     yield "    type nat hook prerouting priority dstnat; policy accept;"
     ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(service.backends))
@@ -25,9 +27,15 @@ def ruleset(service: Service) -> Iterator[str]:
         yield "    type nat hook postrouting priority srcnat; policy accept;"
         pool = ", ".join(f"{number} : {one}" for number, one in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
-        yield f"    ct original ip daddr {service.address} counter snat to {chosen}"
+        ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
+        yield f"    meta l4proto tcp ct original ip daddr {service.address} counter snat to {chosen}{ports}"
         yield "  }"
     yield "}"
+
+
+def shown_ports(ports: Range) -> str:
+    """A range of ports as rules have it."""
+    return f"{ports.first}-{ports.last}"
 
 
 def _choice(service: Service) -> str:

@@ -76,13 +76,19 @@ def ip_counters(lines: list[str]) -> dict[str, int]:
 
 
 def conntrack_counters(lines: list[str]) -> dict[str, int]:
-    """`/proc/net/stat/nf_conntrack`: a line of names, then one of hexadecimal values for each CPU; their sums."""
+    """`/proc/net/stat/nf_conntrack`: a line of names, then one of hexadecimal values for each CPU; their sums.
+
+    `table_full` is the drops of packets that found no entry to be had.
+    """
     if not lines:
         return {}
     names = lines[0].split()
     columns = zip(*([int(word, 16) for word in line.split()] for line in lines[1:]), strict=True)
     sums = zip(names, map(sum, columns), strict=False)
-    return {name: value for name, value in sums if name not in _STATE}
+    found = {name: value for name, value in sums if name not in _STATE}
+    if "drop" in found and "insert_failed" in found:  # what is not inserted counts as dropped, too
+        found["table_full"] = max(0, found["drop"] - found["insert_failed"])
+    return found
 
 
 class NamedCounters:

@@ -11,11 +11,11 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
-from pinchpoint.dut.nft import balancing, needs, routing
+from pinchpoint.dut.nft import balancing, needs, routing, tracking
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.routing import Route
-from pinchpoint.dut.services import Services
-from pinchpoint.host.interface import PROC, CommandFailed
+from pinchpoint.dut.services import Option, Services
+from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
@@ -32,8 +32,7 @@ from pinchpoint.observe.snapshot import Collector
 
 _INCLUDE = re.compile(r"\binclude\b")
 _BRACED = re.compile(r"\{([A-Za-z][A-Za-z0-9-]*)\}")
-_TRACKING = f"{PROC}/sys/net/netfilter"  # of the host: the namespace follows it
-_FOLLOWED = ("nf_conntrack_max", "nf_conntrack_buckets")
+_FOLLOWED = ("nf_conntrack_max", "nf_conntrack_buckets")  # of the host: the namespace follows it
 
 
 @dataclass(frozen=True)
@@ -85,12 +84,19 @@ class NftLive(softirq.KernelLive):
         for (name, value), found in zip(wanted.items(), said, strict=True):
             if found != value:
                 raise BenchError(f"{name}: {value} was set, {found} is in force")
-        limits = {name: path for name in _FOLLOWED if host.exists(path := f"{_TRACKING}/{name}")}
+        limits = {name: path for name in _FOLLOWED if host.exists(path := f"{tracking.FOLDER}/{name}")}
+        balancer = self.balancer()
         return {
             **super().settings(),
+            **(balancer.settings() if balancer else {}),
             **{name.replace("/", "."): value for name, value in wanted.items()},
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
         }
+
+    def balancer(self) -> tracking.NftBalancer | None:
+        """Connection tracking, where there is a [service]."""
+        service = self._scenario.service
+        return tracking.NftBalancer(self.places.host, self.places.dut_netns, service) if service else None
 
     def versions(self) -> Mapping[str, str]:
         """The program that loads the rules; what follows them is the kernel."""
@@ -126,6 +132,8 @@ class NftBench(softirq.KernelBench):
         if service:
             balancer = f"{self.places.directory}/service.nft"
             found += [TextFile(balancer, tuple(balancing.ruleset(service))), Command(("nft", "-f", balancer), netns)]
+            if timeouts := tracking.assignments(service):  # sysctls that are there once a rule needs them
+                found.append(Command(("sysctl", "-qw", *timeouts), netns))
         if lines := spec(self.scenario).rules:
             found += [
                 TextFile(self._ruleset, tuple(line.text for line in lines)),
@@ -174,7 +182,8 @@ class NftDevice(Defaults):
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """Its programs, and a kernel with nf_tables; a guest's only where there are rules."""
-        return needs.needs(scenario.guest, has_rules=bool(spec(scenario).rules or scenario.service))
+        has_rules = bool(spec(scenario).rules or scenario.service)
+        return needs.needs(scenario.guest, has_rules=has_rules, balances=scenario.service is not None)
 
     def probes(self) -> Iterator[Probe]:
         """The same of this machine's kernel."""
@@ -220,10 +229,8 @@ _ROUTES = Place(
         DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
         DropCounter("host/ip/FragFails", "too long for the port", Party.RULES, DropKind.MTU),
-        DropCounter(
-            "host/conntrack/drop", "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING
-        ),
-        DropCounter("host/conntrack/insert_failed", "connection not inserted", Party.DUT, DropKind.TRACKING),
+        DropCounter(tracking.FULL, "connection tracking refused the frame: table full", Party.DUT, DropKind.TRACKING),
+        DropCounter(tracking.NOT_INSERTED, "connection not inserted", Party.DUT, DropKind.TRACKING),
         DropCounter("host/ip/InDiscards", "discarded on receive", Party.DUT),
         DropCounter("host/ip/OutDiscards", "discarded on transmit", Party.DUT),
     ),
@@ -262,6 +269,7 @@ def _prefix() -> Kind:
     return Kind('an IPv4 prefix like "10.0.0.0/24"', read)
 
 
+_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
 _KEYS = Keys(
     dut=(
         softirq.CPUS,
@@ -286,6 +294,6 @@ _KEYS = Keys(
             at_most=1024,
         ),
     ),
-    services=Services(tuple(Scheduler), tuple(Mode)),
+    services=Services(tuple(Scheduler), tuple(Mode), _OPTIONS),
 )
 DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), _KEYS)

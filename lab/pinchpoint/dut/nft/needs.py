@@ -13,10 +13,12 @@ from pinchpoint.model.scenario import Guest
 _IPV4_TABLES = "CONFIG_NF_TABLES_IPV4"
 
 
-def needs(guest: Guest | None, has_rules: bool) -> Iterator[Probe]:
+def needs(guest: Guest | None, has_rules: bool, balances: bool = False) -> Iterator[Probe]:
     """Its programs, receive packet steering, and nf_tables in the kernel on which it runs; a guest's only for rules."""
     yield command("ip", "iproute2")
     yield command("sysctl", "procps")
+    if balances:
+        yield command("conntrack", "conntrack")
     yield softirq.steering(guest)
     yield (nft := command("nft", "nftables"))
     if guest and has_rules:

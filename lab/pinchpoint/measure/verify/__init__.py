@@ -3,7 +3,7 @@
 from typing import Final
 
 from pinchpoint.measure.kind import MeasureKind
-from pinchpoint.measure.verify.keys import VERIFY, Verify
+from pinchpoint.measure.verify.keys import VERIFY, Verify, wanted
 from pinchpoint.measure.verify.run import expected_s, measure_verify
 
 MEASURES: Final = (
@@ -28,5 +28,6 @@ MEASURES: Final = (
         made_of="connection",
         has_limit=False,
         is_served=True,
+        wanted=wanted,
     ),
 )

@@ -5,6 +5,8 @@ from typing import ClassVar, Final
 
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
+from pinchpoint.keys.reader import Values
+from pinchpoint.model.limits import Wanted
 
 
 @dataclass(frozen=True)
@@ -30,3 +32,9 @@ VERIFY: Final = Table(
     ),
     measures=("verify",),
 )
+
+
+def wanted(values: Values) -> Wanted | None:
+    """The connections, none of which may find its pool exhausted; None where a key is wrong."""
+    cps, connections = values.get("rate_cps"), values.get("connections")
+    return None if cps is None or connections is None else Wanted(cps, connections)

@@ -10,10 +10,12 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.kind import asked
+from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.verify.judged import Check, checks
 from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
@@ -43,6 +45,8 @@ def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
     identity = f"{scenario.name}-0001"
     load = Load(verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
+    if balancer := bench.live.balancer():
+        suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
     numbers = {port.name: number for number, port in enumerate(scenario.ports)}
     ends = [
         bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word

@@ -1,0 +1,121 @@
+"""Which resource ended a load of connections: from counters, gauges, threads and the engine's own account. Pure.
+
+In order of what is believed: a counter that rises when no place is free; a gauge that stands at the size of its
+resource; the backends' own refusals; a forwarding thread without idle time; the generator.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from pinchpoint.engine.connections import Account
+from pinchpoint.model import units
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.trial import PmdLoad
+
+TELLING = 0.1  # of the failed connections: so many refusals must be counted to be their reason
+FULL = 0.97  # of a size: a gauge read after the load stands a little below it
+SATURATED = 0.95  # of a thread's time
+BUSY = 0.9  # of the engine's time
+PUSHED = 0.01  # refused sends to a connection that was not opened: each may have been of a whole burst
+
+
+@dataclass(frozen=True)
+class Exhausted:
+    """What ended a load. `resource` None: nothing that was read explains it."""
+
+    resource: Resource | None
+    evidence: tuple[str, ...]  # sentences with their figures, the decisive one first
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was read of one load."""
+
+    account: Account
+    observed: Mapping[str, float]  # counter differences and gauges
+    pmds: Sequence[PmdLoad]
+
+
+def exhausted(limits: Sequence[Limit], loads: Sequence[Seen]) -> Exhausted:
+    """What ended these loads, of which connections failed or were not opened."""
+    failed = sum(map(_failed, loads))
+    found = [*_refusals(limits, loads, failed), *_full(limits, loads), *_backends(loads, failed)]
+    found += [*_threads(limits, loads), *_generator(loads)]
+    evidence = tuple(words for _, words in found)
+    if not found:
+        return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
+    return Exhausted(found[0][0], evidence)
+
+
+def _failed(seen: Seen) -> int:
+    client = seen.account.client
+    return client.opened - client.completed + client.shortfall if client else 0
+
+
+def counted(patterns: Iterable[str], observed: Mapping[str, float]) -> dict[str, float]:
+    """The counters that patterns name, those that rose."""
+    wanted = tuple(patterns)
+    return {name: n for name, n in observed.items() if n > 0 and any(fnmatchcase(name, one) for one in wanted)}
+
+
+def _refusals(limits: Sequence[Limit], loads: Sequence[Seen], failed: int) -> list[tuple[Resource, str]]:
+    """The counters of refusals, the greatest first."""
+    sums: list[tuple[float, Resource, str]] = []
+    for limit in limits:
+        rose: dict[str, float] = {}
+        for seen in loads:
+            for name, n in counted(limit.refused, seen.observed).items():
+                rose[name] = rose.get(name, 0) + n
+        if (total := sum(rose.values())) >= max(1.0, TELLING * failed):
+            named = ", ".join(sorted(rose))
+            lost = units.counted(failed, "connection")
+            words = f"{limit.resource}: {total:,.0f} refused ({named}), {lost} failed"
+            sums.append((total, limit.resource, words))
+    return [(resource, words) for _, resource, words in sorted(sums, key=lambda one: -one[0])]
+
+
+def _full(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
+    for limit in limits:
+        used = max((seen.observed[limit.used] for seen in loads if limit.used in seen.observed), default=None)
+        if used is not None and limit.size and FULL * limit.size <= used:
+            yield limit.resource, f"{limit.resource}: {used:,.0f} of {limit.size:,} places in use ({limit.used})"
+
+
+def _backends(loads: Sequence[Seen], failed: int) -> Iterator[tuple[Resource, str]]:
+    refused = sum(seen.account.client.refused for seen in loads if seen.account.client)
+    if refused and refused >= TELLING * failed:
+        yield Resource.BACKEND, f"{refused:,} of {failed:,} failed connections were refused by a reset"
+
+
+def _threads(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
+    is_kernel = any(limit.resource is Resource.SOFTIRQ for limit in limits)
+    for pmd in max((seen.pmds for seen in loads), key=_busiest, default=()):
+        if pmd.busy_share is not None and pmd.busy_share >= SATURATED:
+            resource = Resource.SOFTIRQ if is_kernel else Resource.WORKER
+            yield resource, f"{resource}: {pmd.name} was {units.share(pmd.busy_share)} busy"
+
+
+def _busiest(pmds: Sequence[PmdLoad]) -> float:
+    return max((pmd.busy_share or 0.0 for pmd in pmds), default=0.0)
+
+
+def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
+    for seen in loads:
+        client, busy = seen.account.client, seen.account.busy_share
+        missed = sum(port.rx_missed or 0 for port in seen.account.ports)
+        if client and client.shortfall and not pushed_back(seen.account):
+            words = f"generator: {client.shortfall:,} connections were not opened in time, its core {units.share(busy)}"
+            yield Resource.GENERATOR, f"{words} busy"
+        elif missed or busy >= BUSY:
+            words = (
+                f"generator: its core was {units.share(busy)} busy, and its rings had no place for {missed:,} frames"
+            )
+            yield Resource.GENERATOR, words
+
+
+def pushed_back(account: Account) -> bool:
+    """Whether connections were not opened since what is behind the client's port did not take their SYNs."""
+    client = account.client
+    cuts = sum(port.not_taken for port in account.ports[:1])
+    return client is not None and client.shortfall > 0 and cuts >= PUSHED * client.shortfall

@@ -1,0 +1,112 @@
+"""Rates of connections as metrics, and what ended them. Pure."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from pinchpoint.account.exhausted import Exhausted
+from pinchpoint.measure.connections.sustained import Confirmation, Prediction
+from pinchpoint.measure.exhaustion import LIMITS
+from pinchpoint.model import units
+from pinchpoint.model.limits import Limit as Bounds
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.stats.metrics import BOUNDS
+
+BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
+
+
+@dataclass(frozen=True)
+class Sustained:
+    """What is known of the sustained rate."""
+
+    cps: float | None  # None: nothing bounds it that is known
+    low_cps: float | None
+    words: str
+    prediction: Prediction | None
+    exhausted: Exhausted | None = None  # None: by the prediction alone
+    confirmation: Confirmation | None = None
+    is_burst: bool = False  # the limits bear more than a burst reaches
+    doubled_cps: float | None = None
+    doubling: str = ""
+
+
+def ratio_name(ratio: float) -> str:
+    """The burst rate's metric for one failure ratio."""
+    return BURST if ratio == 0 else f"{BURST}, {units.loss(ratio)} may fail"
+
+
+def metrics(rates: Sequence[Rate], sustained: Sustained) -> tuple[Metric, ...]:
+    """The burst rates, then the sustained one."""
+    return (*(_burst(rate) for rate in rates if rate.quoted_fps is not None), *_sustained(sustained))
+
+
+def _burst(rate: Rate) -> Metric:
+    value = rate.quoted_fps or 0.0
+    begun = f"half of the {rate.trial_duration_s:g} s trials, each begun with an empty table, fail more"
+    how = "95 % interval" if rate.status is RateStatus.FOUND else status_words(rate)
+    note = f"{how}; {begun}"
+    return Metric(ratio_name(rate.loss_ratio), "1/s", value, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
+
+
+def status_words(rate: Rate) -> str:
+    """What a rate is that was not found."""
+    if rate.status is RateStatus.AT_LEAST and rate.limited_by is Limit.GENERATOR:
+        return f"at least: the generator opens no more than {units.per_second(rate.quoted_fps)} on this bench"
+    if rate.status is RateStatus.AT_LEAST:
+        return "at least: connections.max_cps reached"
+    if rate.status is RateStatus.BELOW_MINIMUM:
+        return "below connections.min_cps, at which most trials failed"
+    if rate.status is RateStatus.LOSES_ALWAYS and rate.floor is not None:
+        lost = units.percent(rate.floor.loss_ratio)
+        return f"{lost} of the connections fail at any rate down to {units.per_second(rate.floor.load_fps)}"
+    return "no trial had a usable account"
+
+
+def _sustained(found: Sustained) -> Iterator[Metric]:
+    if found.prediction is not None:
+        limit = found.prediction.limit
+        note = f"{limit.resource}: {found.prediction.places:,} places held for {found.prediction.held_s:g} s"
+        yield Metric("predicted sustained rate", "1/s", found.prediction.cps, note=f"{note}; {limit.source}")
+    if found.cps is not None:
+        yield Metric(SUSTAINED, "1/s", found.cps, found.low_cps, note=found.words)
+    if found.doubled_cps is not None:
+        yield Metric(DOUBLED, "1/s", found.doubled_cps, note=found.doubling)
+
+
+def verdict(
+    rate: Rate, burst: Exhausted | None, sustained: Sustained, bounds: Sequence[Bounds], ids: Sequence[str]
+) -> Verdict:
+    """What ended the burst rate and what ends the sustained one; `burst` None: no trial failed."""
+    lines = [f"burst: {line}" for line in burst.evidence] if burst else []
+    lines.append(f"sustained: {sustained.words}")
+    if sustained.exhausted:
+        lines += [f"sustained: {line}" for line in sustained.exhausted.evidence]
+    lines += [sustained.doubling] if sustained.doubling else []
+    lines += [f"limit as read back: {_read_back(one)}" for one in bounds]
+    limit, words = _of_burst(rate, burst)
+    return Verdict(limit, f"burst: {words}; sustained: {_of_sustained(sustained)}", tuple(lines), (), tuple(ids))
+
+
+def _of_burst(rate: Rate, burst: Exhausted | None) -> tuple[Limit, str]:
+    if rate.status in (RateStatus.AT_LEAST, RateStatus.REFUSED) and rate.limited_by is not None:
+        return rate.limited_by, status_words(rate)
+    if burst is None or burst.resource is None:
+        return Limit.UNEXPLAINED, "unexplained"
+    return LIMITS[burst.resource], str(burst.resource)
+
+
+def _of_sustained(found: Sustained) -> str:
+    if found.cps is None:
+        return f"not known, {found.words}"
+    if found.is_burst:
+        return "what ends the burst"
+    resource = found.exhausted.resource if found.exhausted else None
+    if resource is None and found.prediction is not None:
+        resource = found.prediction.limit.resource
+    confirmed = found.confirmation is not None and found.confirmation.agrees
+    return f"{resource}, {'confirmed' if confirmed else 'predicted'}"
+
+
+def _read_back(one: Bounds) -> str:
+    bears = f", which bears {units.per_second(one.sustained_cps)}" if one.sustained_cps else ""
+    return f"{one.resource}: {one.source}{bears}"

@@ -1,0 +1,248 @@
+"""Connections through a balancer that stands: one load after the other, each with its account and what was seen."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import msgspec
+
+from pinchpoint.account.exhausted import Seen, pushed_back
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.services import Balancer
+from pinchpoint.dut.setup import collectors
+from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.model import units
+from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.limits import Limit, Wanted, too_few
+from pinchpoint.model.measurement import Measurement, Metric
+from pinchpoint.model.scenario import Scenario, Service, Validity
+from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+
+TRIES = 3  # of one load
+SETUP_S = 1.0  # around a load, for estimates: the flush, the engine's start, counters read twice
+
+
+@dataclass(frozen=True)
+class Flush:
+    """That a load began with no connection remembered."""
+
+    before: int | None  # connections that were remembered; None: the device does not say
+    after: int | None  # 0: proven
+    took_s: float
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What a load says about the device."""
+
+    validity: TrialValidity
+    due: int  # connections that it was to bear: those that the device did not let in are among them
+    reason: str = ""
+
+
+def judge(account: Account, load: Load, rules: Validity) -> Judged:
+    """Whether a load's account can be used. Raises EngineError where there is none.
+
+    Connections that were not opened in time are the device's failures where it did not take their SYNs, nobody's where
+    the host took the engine's core for a moment, and else the generator's.
+    """
+    client = answered(account)
+    opened, missing = client.opened, client.shortfall
+    due = opened + missing
+    if pushed_back(account):
+        return Judged(TrialValidity.VALID, due)
+    in_gaps = account.gaps.total_s * load.rate_cps
+    figures = f"{missing:,} of {due:,} connections were not opened in time"
+    if missing > rules.shortfall_ratio * due and in_gaps < missing / 2:
+        return Judged(TrialValidity.GENERATOR_LIMITED, opened, f"{figures}: {_busy(account)}")
+    if missing > rules.gap_shortfall_ratio * due:
+        still = f"the engine's core stood still for {units.seconds(account.gaps.total_s)}"
+        return Judged(TrialValidity.NOISY_HOST, opened, f"{figures}: {still}")
+    missed = sum(port.rx_missed or 0 for port in account.ports)
+    if missed and opened > client.completed:
+        words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {_busy(account)}"
+        return Judged(TrialValidity.NOISY_HOST, opened, words)
+    return Judged(TrialValidity.VALID, opened)
+
+
+def _busy(account: Account) -> str:
+    return f"its core was {units.share(account.busy_share)} busy"
+
+
+def answered(account: Account) -> Client:
+    """The client's account. Raises EngineError where it never began."""
+    if account.client is None:
+        raise EngineError("nobody answered for the service's address: the engine found no way to it")
+    return account.client
+
+
+def of_service(scenario: Scenario) -> Service:
+    """What is balanced. Raises InputError where nothing is."""
+    if scenario.service is None:
+        raise InputError(f"{scenario.path}: expected a [service]")
+    return scenario.service
+
+
+def balancer_of(bench: Standing) -> Balancer:
+    """The device as a balancer. Raises InputError where it does not say what bounds it."""
+    if (found := bench.live.balancer()) is None:
+        kind = bench.scenario.dut.kind
+        raise InputError(
+            f"{bench.scenario.path}: {kind} does not say what bounds its connections, and cannot forget them",
+            f'measure = "{bench.scenario.measure.kind}" needs both; another dut.kind has them',
+        )
+    return found
+
+
+def suffices(scenario: Scenario, limits: Sequence[Limit], wanted: Wanted) -> None:
+    """Nothing, where every limit has places for a load. Raises InputError with the figure where one has not."""
+    for limit in limits:
+        if limit.size is None or limit.held_s is None or not (missing := too_few(limit.size, limit.held_s, wanted)):
+            continue
+        measure = scenario.measure.kind
+        raise InputError(
+            f"{scenario.path}: {limit.size:,} places ({limit.resource}: {limit.source}) are too few for "
+            f"{wanted.connections:,} connections at {wanted.cps:g} per second: {missing:,} would fail",
+            f"write a lower {measure}.rate_cps, fewer {measure}.connections, or give the service more",
+        )
+
+
+def flushed(balancer: Balancer) -> Flush:
+    """Let the device forget all connections. Raises BenchError where it remembers some."""
+    before, began = balancer.tracked(), time.monotonic()
+    balancer.flush()
+    return Flush(before, balancer.tracked(), time.monotonic() - began)
+
+
+@dataclass(frozen=True)
+class Opened:
+    """One load: what was asked, its account, and what was seen."""
+
+    load: Load
+    judged: Judged
+    seen: Seen
+
+    @property
+    def client(self) -> Client:
+        """The client's account."""
+        return answered(self.seen.account)
+
+
+def stored(found: Measurement) -> Opened:
+    """A load from its record."""
+    account, load, judged = (found.account[name] for name in ("engine", "load", "judged"))
+    return Opened(
+        msgspec.convert(load, Load),
+        msgspec.convert(judged, Judged),
+        Seen(msgspec.convert(account, Account), found.observed, found.pmds),
+    )
+
+
+class Opener:
+    """Opens loads on one bench and keeps each as it ends."""
+
+    def __init__(self, bench: Standing) -> None:
+        self._bench, scenario = bench, bench.scenario
+        self.service, self.balancer = of_service(scenario), balancer_of(bench)
+        numbers = {port.name: number for number, port in enumerate(scenario.ports)}
+        self._ends = [
+            bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
+            for name in (self.service.client_port, self.service.server_port)
+        ]
+        self._tuples = Tuples(self.service.clients.count, self.service.client_ports)
+        self._bracket = Bracket(collectors(bench.setup, bench.live))
+        cannot = {f"cannot observe {name}": why for name, why in self._bracket.cannot.items()}
+        bench.record.note_facts({**bench.live.ready(), **cannot})
+        self._recorded = list(bench.recorded.measurements)
+        self._count = len(self._recorded)
+        self.measurements: list[Measurement] = []
+        self.flushes: list[Flush] = []
+        bench.on_stoppable(Undoable())
+
+    def limits(self) -> tuple[Limit, ...]:
+        """What bounds the connections, as read back now."""
+        return self.balancer.limits()
+
+    def open(
+        self,
+        phase: str,
+        load: Load,
+        *,
+        flush: bool = True,
+        figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: (),
+    ) -> Opened:
+        """One load, begun with an empty table if it is to be flushed. Raises EngineError, DutError or BenchError.
+
+        A run that continues an interrupted one takes the same load of that for an answer.
+        """
+        found = self._replayed(phase, load)
+        if found is None:
+            found = self._run(phase, load, flush, figures)
+            self._bench.record.keep_measurement(found)
+        self.measurements.append(found)
+        self._bench.listener.measurement_ends(found)
+        return stored(found)
+
+    def valid(self, phase: str, load: Load, figures: Callable[[Opened], tuple[Metric, ...]] = lambda _: ()) -> Opened:
+        """The same until its account can be used, `TRIES` times at most; then the last one."""
+        for _ in range(TRIES - 1):
+            one = self.open(phase, load, figures=figures)
+            if one.judged.validity is TrialValidity.VALID:
+                return one
+        return self.open(phase, load, figures=figures)
+
+    def _replayed(self, phase: str, load: Load) -> Measurement | None:
+        wanted = _asked(load)
+        for number, one in enumerate(self._recorded):
+            if one.account.get("phase") == phase and _asked(stored(one).load) == wanted:
+                return self._recorded.pop(number)
+        return None
+
+    def _run(self, phase: str, load: Load, flush: bool, figures: Callable[[Opened], tuple[Metric, ...]]) -> Measurement:
+        bench, scenario = self._bench, self._bench.scenario
+        self._count += 1
+        identity = f"{scenario.name}-{self._count:04d}"
+        bench.listener.measurement_begins(identity, lasting_s(load))
+        started, began = datetime.now(UTC), time.monotonic()
+        if empty := flushed(self.balancer) if flush else None:
+            self.flushes.append(empty)
+        load = _with_ports(load, self._tuples)
+        argv = command(bench.engine, scenario.engine.cpus[0], self._ends, self.service, load)
+        self._bracket.open()
+        account = connect(LOCAL, argv, bench.setup.places.environment, load)
+        observed = self._bracket.close().flat()
+        traffic_s = load.opening_s + load.hold_s
+        seen = Seen(account, observed, device_of(scenario).loads(observed, traffic_s))
+        judged = judge(account, load, scenario.validity)
+        told: Mapping[str, object] = {"load": load, "judged": judged, "flushed": empty, "limits": self.limits()}
+        return Measurement(
+            id=identity,
+            scenario=scenario.name,
+            kind=scenario.measure.kind,
+            repeat=scenario.point.repeat,
+            started=started.isoformat(),
+            wall_s=time.monotonic() - began,
+            metrics=figures(Opened(load, judged, seen)),
+            account={"phase": phase, **msgspec.to_builtins(told), "engine": msgspec.to_builtins(account)},
+            observed=observed,
+            pmds=tuple(seen.pmds),
+            validity=judged.validity,
+            reason=judged.reason,
+        )
+
+
+def lasting_s(load: Load) -> float:
+    """About how long a load takes, whatever fails."""
+    return load.opening_s + load.hold_s + SETUP_S
+
+
+def _with_ports(load: Load, tuples: Tuples) -> Load:
+    return replace(load, client_ports=tuples.take(load.connections))
+
+
+def _asked(load: Load) -> Load:
+    return replace(load, client_ports=None)

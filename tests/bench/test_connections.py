@@ -1,0 +1,91 @@
+"""Connections a second and at once through real balancers, with a pool of ports that is planted too small."""
+
+import json
+
+import pytest
+from bench_tools import run
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SCENARIO = """
+measure = "{measure}"
+[dut]
+kind = "nft"
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.50"
+local = "10.1.0.240"
+local_ports = "2000-2039"
+closed_s = {closed_s}
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+[engine]
+cpus = [0]
+[{measure}]
+{keys}
+"""
+PLACES = 80
+
+
+def ran(folder, measure, closed_s, keys):
+    path = folder / "served.toml"
+    path.write_text(SCENARIO.format(measure=measure, closed_s=closed_s, keys=keys))
+    done = run("run", path, "--out", folder / "runs", "--json")
+    return done, json.loads(done.stdout)["scenarios"][0] if done.stdout else None
+
+
+def metrics(scenario):
+    return {one["name"]: one for one in scenario["metrics"]}
+
+
+def loads(folder):
+    (path,) = folder.glob("runs/*/measurements.jsonl")
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_a_pool_of_ports_ends_a_burst_and_what_is_sustained_and_is_confirmed_by_doubling_it(tmp_path):
+    keys = "max_cps = 300\ntrial_duration_s = 0.5\nmax_traffic_s = 2\ntimeout_s = 0.5\nconfirm = true\n"
+    done, scenario = ran(tmp_path, "connections", 2, keys)
+    assert done.returncode == 0, done.stderr
+    found, verdict = metrics(scenario), scenario["verdict"]
+    assert found["predicted sustained rate"]["value"] == PLACES / 2
+    assert found["sustained rate"]["value"] == pytest.approx(PLACES / 2, rel=0.1)
+    assert found["sustained rate, doubled"]["value"] == pytest.approx(PLACES, rel=0.1)
+    assert found["burst rate"]["value"] > 1.5 * found["sustained rate"]["value"]
+    assert verdict["limit"] == "local_ports"
+    assert any(line.startswith("confirmed by doubling: local ports") for line in verdict["evidence"])
+    assert all(one["account"]["flushed"]["after"] == 0 for one in loads(tmp_path)), "each began with an empty table"
+    assert scenario["settings"]["ports of each local address"] == "2000-2039"
+    assert scenario["settings"]["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "2"
+
+
+def test_a_rate_that_is_not_ended_is_at_least_the_highest_that_was_tried(tmp_path):
+    keys = "max_cps = 30\ntrial_duration_s = 0.5\nmax_traffic_s = 2\nsustain_within_s = 1\n"
+    done, scenario = ran(tmp_path, "connections", 120, keys)
+    assert done.returncode == 0, done.stderr
+    found = metrics(scenario)
+    assert (found["burst rate"]["bound"], scenario["verdict"]["limit"]) == ("at_least", "search_maximum")
+    assert found["sustained rate"]["note"].startswith("predicted, not confirmed")
+
+
+def test_capacity_is_every_port_to_every_backend_and_closed_connections_are_forgotten(tmp_path):
+    done, scenario = ran(tmp_path, "capacity", 1, "rate_cps = 400\nrelative_width = 0.05\ntimeout_s = 0.5")
+    assert done.returncode == 0, done.stderr
+    found = metrics(scenario)
+    assert found["capacity"]["low"] <= PLACES <= found["capacity"]["high"]
+    assert scenario["verdict"]["limit"] == "local_ports"
+    assert 0 < found["aging time"]["value"] < 20
+
+
+def test_a_pool_that_is_too_small_for_the_stated_rate_is_reported_before_anything_is_built(tmp_path):
+    done, _ = ran(tmp_path, "verify", 120, "rate_cps = 200\nconnections = 300")
+    assert done.returncode == 2
+    assert "80 places, each held for closed_s = 120; 300 connections at 200 per second need 300" in done.stderr

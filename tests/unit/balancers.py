@@ -1,0 +1,112 @@
+"""A balancer of known truth in virtual time, in place of loads on a bench."""
+
+from collections import deque
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
+
+from support import RULES
+
+from pinchpoint.account.exhausted import Seen
+from pinchpoint.engine.connections import Account, Client, PortCounts, Sources, Times
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.served import Flush, Opened, judge
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.measurement import Measurement
+
+REFUSED, SLOW = "nat/refused", "link/a/dropped"
+
+
+@dataclass
+class Balancer:
+    """So many places, each held for a time; so many connections a second at most."""
+
+    places: int = 80
+    held_s: float | None = 1.0
+    capacity_cps: float = 1e9
+    reuses: float = 1.0  # times the places that it says: one that frees them early
+    doubles: float = 2.0  # times the places that doubling gives
+
+    def limits(self):
+        return (
+            Limit(Resource.LOCAL_PORTS, self.places, self.held_s, "ports", "entries", (REFUSED,)),
+            Limit(Resource.SOFTIRQ, None, None, "backlog", refused=("link/*/dropped",)),
+        )
+
+    def flush(self):
+        pass
+
+    def tracked(self):
+        return 0
+
+    @contextmanager
+    def doubled(self, resource):
+        if resource is not Resource.LOCAL_PORTS:
+            raise BenchError(f"{resource} cannot be doubled")
+        before = self.places, self.reuses
+        self.places, self.reuses = 2 * self.places, self.reuses * self.doubles / 2
+        yield "twice as many"
+        self.places, self.reuses = before
+
+
+@dataclass
+class Opener:
+    """Opens loads on it; the generator opens `ceiling_cps` at most."""
+
+    balancer: Balancer
+    ceiling_cps: float = 1e9
+    measurements: list = field(default_factory=list)
+    flushes: list = field(default_factory=lambda: [Flush(0, 0, 0.01)])
+
+    def limits(self):
+        return self.balancer.limits()
+
+    def open(self, phase, load, *, flush=True, figures=lambda _: ()):
+        opened = min(load.connections, round(self.ceiling_cps * load.opening_s))
+        borne, refused, slow, most = self._borne(load, opened)
+        client = _client(load, opened, borne, most)
+        account = Account(load.opening_s, client, (), 0.5, ports=(PortCounts("a", 0), PortCounts("b", 0)))
+        observed = {REFUSED: refused, SLOW: slow}
+        judged = judge(account, load, RULES)
+        one = Opened(load, judged, Seen(account, observed, ()))
+        identity = f"m-{len(self.measurements) + 1:04d}"
+        validity, told = judged.validity, {"phase": phase}
+        found = Measurement(identity, "m", "connections", 1, "", 1.0, figures(one), told, observed, (), validity, "")
+        self.measurements.append(found)
+        return one
+
+    def valid(self, phase, load, figures=lambda _: ()):
+        return self.open(phase, load, figures=figures)
+
+    def _borne(self, load, opened):
+        """(completed, refused, too slow, most at once), connection by connection."""
+        places, live_s = round(self.balancer.places * self.balancer.reuses), load.hold_s
+        release, borne, refused, most, credit = deque(), 0, 0, 0, 0.0
+        for n in range(opened):
+            at_s = n / load.rate_cps
+            while release and release[0] <= at_s:
+                release.popleft()
+            credit = min(credit + self.balancer.capacity_cps / load.rate_cps, 2.0)
+            if len(release) >= places:
+                refused += 1
+            elif credit >= 0.999:
+                credit -= 1.0
+                borne += 1
+                release.append(at_s + live_s + (self.balancer.held_s or 0.0))
+                most = max(most, len(release))
+        return borne, refused, opened - borne - refused, most
+
+
+def _client(load, opened, borne, most):
+    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts |= {"opened": opened, "shortfall": load.connections - opened, "established": borne, "answered": borne}
+    counts |= {"completed": borne, "timed_out_connecting": opened - borne, "most_open": most}
+    times = Times(borne, 50_000, 90_000, 100_000)
+    ends = {"backends": (), "local": Sources((), 0), "connect_ns": times, "answer_ns": None, "close_ns": None}
+    return Client(**counts, **ends)
+
+
+def bench(scenario, measure):
+    """What a measure asks of a bench that stands."""
+    return SimpleNamespace(scenario=replace(scenario, measure=measure), listener=Listener(), began=0.0)

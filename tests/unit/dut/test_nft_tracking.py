@@ -1,0 +1,136 @@
+"""The limits of a namespace that balances, from what it reports."""
+
+from dataclasses import replace
+
+import pytest
+
+from pinchpoint.dut.nft.tracking import NftBalancer, assignments
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.limits import Resource
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.FULL_NAT,
+    clients=Range(0x0A000101, 2),
+    local=Range(0x0A0100F0, 2),
+    client_port="left",
+    server_port="right",
+    backends=(Backend("10.1.0.1", 8080), Backend("10.1.0.2", 80)),
+    local_ports=Range(2000, 40),
+    closed_s=2.0,
+)
+CHAIN = """table ip pinchpoint-service {{
+\tchain postrouting {{
+\t\ttype nat hook postrouting priority srcnat; policy accept;
+\t\tmeta l4proto tcp ct original ip daddr 10.0.0.100 counter packets 0 bytes 0 snat to numgen inc mod 2 map \
+{{ 0 : 10.1.0.240, 1 : 10.1.0.241 }}:{ports}
+\t}}
+}}"""
+
+
+class Kernel:
+    """A namespace that remembers what it is told."""
+
+    def __init__(self, closed="2", ports="2000-2039", entries=0, kept=0):
+        self.values = {name: "120" for name in ("syn_sent", "syn_recv", "established", "close")}
+        self.values |= {"time_wait": closed}
+        self.ports, self.entries, self.kept = ports, entries, kept
+
+    def run(self, argv, netns=None):
+        match argv:
+            case ["sysctl", "-n", name]:
+                word = name.removeprefix("net.netfilter.nf_conntrack_").removeprefix("tcp_timeout_")
+                return f"{self.entries if word == 'count' else self.values[word]}\n"
+            case ["sysctl", "-qw", change]:
+                name, _, value = change.partition("=")
+                self.values[name.rpartition("timeout_")[2]] = value
+            case ["nft", "list", *_]:
+                return CHAIN.format(ports=self.ports)
+            case ["nft", text]:
+                self.ports = text.partition("} : ")[2].split("\n")[0]
+            case ["conntrack", "-F"]:
+                self.entries = self.kept
+            case ["conntrack", "-L"]:
+                return "tcp\n" * self.entries
+        return ""
+
+    def read(self, path):
+        return {"nf_conntrack_max": "1000\n", "netdev_max_backlog": "500\n"}[path.rpartition("/")[2]]
+
+    def exists(self, _path):
+        return True
+
+
+def balancer(service=SERVICE, **kernel):
+    return NftBalancer(Kernel(**kernel), "pp", service)
+
+
+def by_resource(found):
+    return {limit.resource: limit for limit in found.limits()}
+
+
+def test_local_ports_are_places_for_each_address_and_backend_while_time_wait_lasts():
+    limit = by_resource(balancer())[Resource.LOCAL_PORTS]
+    assert (limit.size, limit.held_s, limit.sustained_cps) == (160, 2.0, 80.0)
+    assert limit.source == "2 addresses x 40 ports x 2 backends, nf_conntrack_tcp_timeout_time_wait = 2 s"
+
+
+def test_without_a_range_the_kernel_takes_ports_from_1024_on():
+    service = replace(SERVICE, local_ports=None)
+    assert by_resource(balancer(service))[Resource.LOCAL_PORTS].size == 2 * 2 * 64512
+
+
+def test_the_table_is_the_host_s_and_the_backlog_has_no_size_in_connections():
+    found = by_resource(balancer())
+    assert (found[Resource.TABLE].size, found[Resource.TABLE].held_s) == (1000, 2.0)
+    assert found[Resource.SOFTIRQ].size is None
+
+
+def test_destination_nat_alone_needs_no_local_port():
+    service = replace(SERVICE, mode=Mode.DNAT, local=None, local_ports=None)
+    assert Resource.LOCAL_PORTS not in by_resource(balancer(service))
+
+
+def test_time_outs_are_set_where_the_scenario_has_them():
+    assert assignments(replace(SERVICE, opening_s=3.0)) == (
+        "net.netfilter.nf_conntrack_tcp_timeout_syn_sent=3",
+        "net.netfilter.nf_conntrack_tcp_timeout_syn_recv=3",
+        "net.netfilter.nf_conntrack_tcp_timeout_time_wait=2",
+        "net.netfilter.nf_conntrack_tcp_timeout_close=2",
+    )
+
+
+def test_a_time_out_that_is_not_in_force_is_an_error():
+    with pytest.raises(BenchError, match="time_wait: 2 was set, 120 is in force"):
+        balancer(closed="120").settings()
+
+
+def test_a_flush_that_leaves_connections_is_an_error(monkeypatch):
+    monkeypatch.setattr("pinchpoint.dut.nft.tracking.FLUSHED_WITHIN_S", 0.05)
+    with pytest.raises(BenchError, match="3 connections are in the table"):
+        balancer(entries=9, kept=3).flush()
+    assert balancer(entries=9).tracked() == 9
+
+
+def test_ports_are_doubled_and_given_back():
+    found = balancer()
+    with found.doubled(Resource.LOCAL_PORTS) as what:
+        assert what == "80 instead of 40 ports"
+        assert by_resource(found)[Resource.LOCAL_PORTS].size == 320
+    assert by_resource(found)[Resource.LOCAL_PORTS].size == 160
+
+
+def test_without_a_range_of_ports_the_time_is_halved():
+    found = balancer(replace(SERVICE, local_ports=None), closed="4")
+    with found.doubled(Resource.LOCAL_PORTS) as what:
+        assert what == "nf_conntrack_tcp_timeout_time_wait = 2 s instead of 4 s"
+    assert by_resource(found)[Resource.LOCAL_PORTS].held_s == 4.0
+
+
+@pytest.mark.parametrize(("resource", "closed"), [(Resource.SOFTIRQ, "2"), (Resource.TABLE, "3")])
+def test_what_cannot_be_doubled_is_refused(resource, closed):
+    with pytest.raises(BenchError, match="cannot be doubled"), balancer(closed=closed).doubled(resource):
+        pass

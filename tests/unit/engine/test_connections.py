@@ -1,0 +1,61 @@
+"""Connections over frames: the command line, and tuples that do not come again."""
+
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pinchpoint.engine.connections import Load, Tuples, command
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.DNAT,
+    clients=Range(0x0A000101, 4),
+    local=None,
+    client_port="clients",
+    server_port="servers",
+    backends=(Backend("10.1.0.1", 8080),),
+)
+LOAD = Load(100, 50.0, 1, 1.0)
+
+
+def said(load=LOAD, service=SERVICE):
+    return command(["engine"], 3, ["a", "b"], service, load)
+
+
+def value(argv, option):
+    return argv[argv.index(option) + 1]
+
+
+@given(st.lists(st.integers(1, 90), min_size=1, max_size=30))
+def test_loads_use_no_tuple_twice_until_all_have_been_used(loads):
+    tuples, used = Tuples(3, Range(1000, 40)), set()
+    for connections in loads:
+        found = tuples.take(connections)
+        ports = set(range(found.first, found.last + 1))
+        assert ports <= set(range(1000, 1040))
+        assert 3 * len(ports) >= connections
+        if ports & used:
+            assert len(used) + len(ports) > 40
+            used = set()
+        used |= ports
+
+
+def test_a_load_with_more_connections_than_tuples_uses_all_of_them():
+    assert Tuples(2, Range(1025, 10)).take(1000) == Range(1025, 10)
+
+
+def test_a_load_says_what_is_done_and_from_which_ports():
+    argv = said(replace(LOAD, work="reset", hold_s=2.5, ramp_s=0.5, client_ports=Range(2000, 10), one_isn=True))
+    assert value(argv, "--client-ports") == "2000-2009"
+    assert (value(argv, "--work"), value(argv, "--hold"), value(argv, "--ramp")) == ("reset", "2.5s", "0.5s")
+    assert "--one-isn" in argv
+
+
+def test_without_ports_of_its_own_a_load_has_the_service_s():
+    assert value(said(), "--client-ports") == "1025-65535"
+    assert value(said(service=replace(SERVICE, client_ports=Range(7, 3))), "--client-ports") == "7-9"
+    assert "--one-isn" not in said()

@@ -1,0 +1,147 @@
+"""The measure `connections` over a balancer of known truth."""
+
+from dataclasses import replace
+
+import pytest
+from balancers import Balancer, Opener, bench
+from support import TWO_PORTS as SCENARIO
+
+from pinchpoint.engine.connections import Load
+from pinchpoint.keys.kinds import MismatchError
+from pinchpoint.measure.connections.keys import Connections, work
+from pinchpoint.measure.connections.run import _Measured
+from pinchpoint.measure.connections.sustained import plan, predicted, why_not
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.result import Limit as Pinch
+from pinchpoint.model.result import Outcome
+from pinchpoint.model.study import Bound
+
+ASKS = Connections(
+    failure_ratios=(0.0,),
+    min_cps=10.0,
+    max_cps=5000.0,
+    trial_duration_s=0.5,
+    ramp_s=0.0,
+    max_traffic_s=10.0,
+    relative_width=0.05,
+    work="request",
+    requests=1,
+    hold_s=0.0,
+    timeout_s=1.0,
+    early_reuse=False,
+    sustain_within_s=60.0,
+    confirm=True,
+)
+
+
+def measured(balancer, ceiling_cps=1e9, **changes):
+    opener = Opener(balancer, ceiling_cps)
+    return _Measured(bench(SCENARIO, replace(ASKS, **changes)), opener, opener.limits()).result()
+
+
+def metrics(result):
+    return {one.name: one for one in result.metrics}
+
+
+def test_a_pool_of_ports_gives_two_numbers_and_is_named():
+    result = measured(Balancer(places=80, held_s=1.0))
+    found = metrics(result)
+    assert found["burst rate"].value == pytest.approx(160, rel=0.03), "80 places in 0.5 s"
+    assert found["sustained rate"].value == found["predicted sustained rate"].value == pytest.approx(80, rel=0.01)
+    assert found["sustained rate"].low == pytest.approx(72)
+    assert result.verdict.limit is Pinch.LOCAL_PORTS
+    assert result.verdict.headline == "burst: local ports; sustained: local ports, confirmed"
+    assert result.outcome is Outcome.MEASURED
+
+
+def test_doubling_the_resource_doubles_the_sustained_rate():
+    result = measured(Balancer(places=80, held_s=1.0))
+    assert metrics(result)["sustained rate, doubled"].value == pytest.approx(160, rel=0.01)
+    assert any(line.startswith("confirmed by doubling") for line in result.verdict.evidence)
+
+
+def test_doubling_that_changes_nothing_says_so():
+    result = measured(Balancer(places=80, held_s=1.0, doubles=1.0))
+    assert any(line.startswith("not confirmed by doubling: ") for line in result.verdict.evidence)
+
+
+def test_a_device_that_frees_places_early_disproves_the_prediction():
+    result = measured(Balancer(places=80, held_s=1.0, reuses=1.4), confirm=False)
+    found = metrics(result)
+    assert found["sustained rate"].note.startswith("the prediction failed")
+    assert found["sustained rate"].value > 1.2 * found["predicted sustained rate"].value
+
+
+def test_what_a_core_bears_is_sustained_where_the_pool_bears_more():
+    result = measured(Balancer(places=100_000, held_s=1.0, capacity_cps=1000.0))
+    found = metrics(result)
+    assert found["burst rate"].value == pytest.approx(1000, rel=0.05)
+    assert found["sustained rate"].value == found["burst rate"].value
+    assert result.verdict.limit is Pinch.SOFTIRQ
+    assert result.verdict.headline == "burst: softirq; sustained: what ends the burst"
+
+
+def test_a_generator_that_is_the_limit_gives_at_least():
+    result = measured(Balancer(places=100_000), ceiling_cps=2000.0)
+    burst = metrics(result)["burst rate"]
+    assert (burst.bound, result.verdict.limit) == (Bound.AT_LEAST, Pinch.GENERATOR)
+    assert burst.value == pytest.approx(2000, rel=0.05)
+    assert "the generator opens no more than" in result.verdict.headline
+
+
+def test_the_highest_rate_that_was_allowed_gives_at_least():
+    result = measured(Balancer(places=100_000), max_cps=500.0)
+    assert metrics(result)["burst rate"].bound is Bound.AT_LEAST
+    assert result.verdict.limit is Pinch.SEARCH_MAXIMUM
+
+
+def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():
+    result = measured(Balancer(places=8000, held_s=120.0), max_cps=2000.0)
+    sustained = metrics(result)["sustained rate"]
+    assert sustained.value == pytest.approx(66.67, rel=0.01)
+    assert sustained.note.startswith("predicted, not confirmed: it would take 660 s")
+
+
+@pytest.mark.parametrize(
+    ("changes", "balancer", "words"),
+    [
+        ({"work": "syn"}, Balancer(), "leaves connections open"),
+        ({}, Balancer(held_s=None), "no limit says for how long"),
+    ],
+)
+def test_a_sustained_rate_that_nothing_predicts_is_absent_with_the_reason(changes, balancer, words):
+    result = measured(balancer, **changes)
+    assert "sustained rate" not in metrics(result)
+    assert words in result.verdict.headline
+
+
+def test_the_scarcest_limit_is_the_prediction_and_a_connection_s_life_counts():
+    ports = Limit(Resource.LOCAL_PORTS, 100, 4.0, "")
+    table = Limit(Resource.TABLE, 90, 2.0, "")
+    memory = Limit(Resource.MEMORY, None, 1.0, "")
+    found = predicted((ports, table, memory), 1.0)
+    assert (found.limit, found.cps) == (ports, 20.0)
+    assert plan(found).overload_cps == pytest.approx(30.0)
+
+
+@pytest.mark.parametrize(
+    ("held_s", "burst_cps", "within_s", "words"),
+    [(0.1, 1e6, 60.0, "too short"), (20.0, 1e6, 60.0, "would take 110 s"), (2.0, 30.0, 60.0, "no burst reaches")],
+)
+def test_a_prediction_is_not_tried_where_that_would_say_nothing(held_s, burst_cps, within_s, words):
+    found = predicted((Limit(Resource.LOCAL_PORTS, 100, held_s, ""),), 0.0)
+    assert words in why_not(found, burst_cps, within_s)
+
+
+def test_a_ramp_opens_half_as_many_in_its_time():
+    measure = _Measured(bench(SCENARIO, ASKS), Opener(Balancer()), ())
+    load = measure._load(1000.0, 3.0, ramp_s=2.0)
+    assert load.connections == 2000 and load.opening_s == pytest.approx(3.0)
+    assert isinstance(load, Load) and load.one_isn
+
+
+@pytest.mark.parametrize("text", ["", "nap", "request:0", "request:-1", "request:1:2", "syn,", 3])
+def test_work_that_the_engine_does_not_know_is_refused(text):
+    with pytest.raises(MismatchError):
+        work().read(text)
+    assert work().read("request:98,reset:2") == "request:98,reset:2"
