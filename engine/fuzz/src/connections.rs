@@ -65,6 +65,7 @@ impl Ends {
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
             first_round: 0,
+            same_first_seq: None,
         };
         let schedule = Schedule {
             rate: 1e5,
@@ -76,6 +77,7 @@ impl Ends {
                 after_ns: 200_000,
                 times: 2,
             },
+            opens_late: false,
         };
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         Self {

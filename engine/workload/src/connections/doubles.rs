@@ -42,6 +42,7 @@ pub(super) fn plan() -> Plan {
         requests: Requests { count: 1, len: 64 },
         key: 7,
         first_round: 0xfff0,
+        same_first_seq: None,
     }
 }
 
@@ -72,6 +73,7 @@ pub(super) fn schedule(count: u64) -> Schedule {
         timeout_ns: 1_000_000,
         hold_ns: 0,
         retry: Retry::default(),
+        opens_late: false,
     }
 }
 
