@@ -25,6 +25,7 @@ class Services:
     schedulers: tuple[Scheduler, ...]
     modes: tuple[Mode, ...]
     options: tuple[Option, ...] = ()
+    terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
 
 
 class Balancer(Protocol):

@@ -7,10 +7,11 @@ import msgspec
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import Service
+from pinchpoint.model.scenario import Established, Segment, Service, Stream
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
+RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,7 @@ class Account(msgspec.Struct, frozen=True):
     elapsed_s: float
     client: Client | None
     others: tuple[Others, ...]
+    next_hop: str | None = None  # the Ethernet address to which the client's frames went
 
 
 def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load) -> list[str]:
@@ -114,6 +116,24 @@ def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Serv
         *("--rate", str(round(load.rate_cps)), "--count", str(load.connections), "--requests", str(load.requests)),
         *("--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
         *("--rx-ring", str(RING), "--tx-ring", str(RING)),
+    ]
+
+
+def standing(
+    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, established: Established, stream: Stream
+) -> list[str]:
+    """The command line that leaves connections behind on which `stream`, of TCP, can be sent.
+
+    Connection number n has the n-th five-tuple of the stream, and its sequence numbers end where the stream's are.
+    """
+    load = Load(established.connections, established.rate_cps, 1, established.timeout_s)
+    segment, ports = stream.segment or Segment(1, 1), stream.udp_src
+    return [
+        *command(engine, core, ends, service, load),
+        *("--work", "abandon", "--late", "--retry", RETRY),
+        *("--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
+        *("--client-ports", f"{ports.first}-{ports.last}"),
+        *("--mac", stream.eth_src, "--server-mac", established.server_mac),
     ]
 
 

@@ -41,6 +41,7 @@ class MeasureKind:
     made_of: str = "trial"
     has_limit: bool = True  # something pinches its number
     is_served: bool = False  # it opens connections to a [service]
+    through_service: bool = False  # its frames may be those of connections to a [service]
 
     @property
     def name(self) -> str:

@@ -79,7 +79,7 @@ class NftLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
-        wanted = routing.sysctls(self._scenario)
+        wanted = {**routing.sysctls(self._scenario), **balancing.sysctls(self._scenario.established)}
         host = self.places.host
         said = host.run(["sysctl", "-n", *wanted], self.places.dut_netns).split()
         for (name, value), found in zip(wanted.items(), said, strict=True):
@@ -90,6 +90,7 @@ class NftLive(softirq.KernelLive):
             **super().settings(),
             **{name.replace("/", "."): value for name, value in wanted.items()},
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
+            **(balancing.times(host, self.places.dut_netns) if self._scenario.established else {}),
         }
 
     def versions(self) -> Mapping[str, str]:
@@ -115,17 +116,20 @@ class NftBench(softirq.KernelBench):
         """Ports, sysctls, routes, rules. Raises InputError."""
         netns, batch = self.places.dut_netns, f"{self.places.directory}/routes.ip"
         settings = (f"{name}={value}" for name, value in routing.sysctls(self.scenario).items())
-        service = self.scenario.service
+        service, established = self.scenario.service, self.scenario.established
         routes = routing.batch(self.scenario, spec(self.scenario).routes)
         found = [
             *softirq.ports(self.scenario, self.places, pages),
             Command(("sysctl", "-qw", *settings), netns),
-            TextFile(batch, (*routes, *(balancing.addresses(service) if service else ()))),
+            TextFile(batch, (*routes, *balancing.addresses(service, established))),
             Command(("ip", "-n", netns, "-batch", batch)),
         ]
         if service:
             balancer = f"{self.places.directory}/service.nft"
-            found += [TextFile(balancer, tuple(balancing.ruleset(service))), Command(("nft", "-f", balancer), netns)]
+            rules = tuple(balancing.ruleset(service, established))
+            found += [TextFile(balancer, rules), Command(("nft", "-f", balancer), netns)]
+            if own := [f"{name}={value}" for name, value in balancing.sysctls(established).items()]:
+                found.append(Command(("sysctl", "-qw", *own), netns))
         if lines := spec(self.scenario).rules:
             found += [
                 TextFile(self._ruleset, tuple(line.text for line in lines)),
@@ -216,6 +220,9 @@ _ROUTES = Place(
     (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
     (
         DropCounter("nft/counter/drop*", "{counter}", Party.RULES, DropKind.RULE),
+        DropCounter(
+            f"nft/counter/{balancing.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING
+        ),
         DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
