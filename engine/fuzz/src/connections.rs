@@ -66,6 +66,7 @@ impl Ends {
             key: seed as u64,
             first_round: 0,
             one_isn: false,
+            same_first_seq: None,
         };
         let schedule = Schedule {
             rate: 1e5,
@@ -77,6 +78,7 @@ impl Ends {
                 after_ns: 200_000,
                 times: 2,
             },
+            opens_late: false,
         };
         let macs = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
         Self {

@@ -9,7 +9,7 @@ from pinchpoint.model.scenario import Scenario, Stream
 
 FEW = 16  # five-tuples: any cache holds as many
 LARGEST_RING = 4096  # descriptors: vhost-user rings of more are not common
-SHORTEST = 64  # bytes
+SHORTEST, SHORTEST_SEGMENT = 64, 76  # bytes; of TCP with the engine's signature
 _OPPOSITE: Final = {"ipv4_src": "ipv4_dst", "ipv4_dst": "ipv4_src", "udp_src": "udp_dst", "udp_dst": "udp_src"}
 
 
@@ -25,13 +25,15 @@ def _of_bench(scenario: Scenario, free_cpus: Collection[int]) -> Iterator[tuple[
     yield Experiment.FEW_FLOWS, replace(scenario, streams=tuple(map(_few, scenario.streams)))
     yield (
         Experiment.SHORT_FRAMES,
-        replace(scenario, streams=tuple(replace(one, frame_bytes=SHORTEST) for one in scenario.streams)),
+        replace(scenario, streams=tuple(map(_short, scenario.streams))),
     )
     rings = tuple(replace(port, ring=max(port.ring, LARGEST_RING)) for port in scenario.ports)
     yield Experiment.LARGE_RING, replace(scenario, ports=rings)
     if free_cpus and len(scenario.engine.cpus) < len(scenario.ports):
         cpus = (*scenario.engine.cpus, min(free_cpus))
         yield Experiment.MORE_ENGINE_CORES, replace(scenario, engine=replace(scenario.engine, cpus=cpus))
+    if scenario.established:  # the other way a balancer takes only what its backends answer
+        return
     yield Experiment.BOTH_WAYS, replace(scenario, streams=_answered(scenario.streams))
 
 
@@ -54,6 +56,10 @@ def _answer(one: Stream) -> Stream:
         udp_dst=one.udp_src,
         order=tuple(_OPPOSITE[name] for name in one.order),
     )
+
+
+def _short(stream: Stream) -> Stream:
+    return replace(stream, frame_bytes=SHORTEST_SEGMENT if stream.segment else SHORTEST)
 
 
 def _few(stream: Stream) -> Stream:

@@ -6,11 +6,14 @@ Sources: ip-address(8), ip-route(8).
 from collections.abc import Iterator
 from ipaddress import IPv4Address, summarize_address_range
 
-from pinchpoint.model.scenario import Range, Service
+from pinchpoint.model.scenario import Established, Range, Service
 
 
-def batch(service: Service) -> Iterator[str]:
-    """Lines of `ip -batch`: the device's addresses, and where clients and backends are; all answer ARP requests."""
+def batch(service: Service, established: Established | None = None) -> Iterator[str]:
+    """Lines of `ip -batch`: the device's addresses, and where clients and backends are; all answer ARP requests.
+
+    While frames are sent on connections that stand, nothing waits for such an answer of a backend.
+    """
     clients, servers = service.client_port, service.server_port
     yield f"address add {service.address}/32 dev {clients}"
     yield from (f"address add {one}/32 dev {servers}" for one in service.locals)
@@ -18,6 +21,9 @@ def batch(service: Service) -> Iterator[str]:
     backends = dict.fromkeys(one.address for one in service.backends)
     source = f" src {service.locals[0]}" if service.locals else ""
     yield from (f"route add {one}/32 dev {servers}{source}" for one in backends)
+    if established:
+        at = f"lladdr {established.server_mac} dev {servers} nud permanent"
+        yield from (f"neighbour add {one} {at}" for one in backends)
 
 
 def _prefixes(found: Range) -> Iterator[str]:

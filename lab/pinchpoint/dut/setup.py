@@ -107,8 +107,9 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
         for port in scenario.ports:
             end = bench.attachment(len(ports), port)
             name, ring = prefix + port.name, port.ring
+            answers = _answers(scenario, port.name)
             ports.append(
-                protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, (), end.ring_behind)
+                protocol.PortRequest(name, end.backend, end.device, end.netns, ring, ring, answers, end.ring_behind)
             )
             if end.backend == "dpdk":
                 with_dpdk[prefix] = scenario
@@ -121,6 +122,15 @@ def joint_request(benches: Mapping[str, tuple[Scenario, Bench]]) -> protocol.Ope
         ports=tuple(ports),
         link_timeout_s=LINK_TIMEOUT_S,
     )
+
+
+def _answers(scenario: Scenario, port: str) -> tuple[protocol.Address, ...]:
+    """Whom a port answers for while frames are sent to backends whose connections stand."""
+    service, established = scenario.service, scenario.established
+    if not (service and established and port == service.server_port):
+        return ()
+    backends = dict.fromkeys(one.address for one in service.backends)
+    return tuple(protocol.Address(one, established.server_mac) for one in backends)
 
 
 def _workers(scenario: Scenario) -> tuple[protocol.WorkerRequest, ...]:

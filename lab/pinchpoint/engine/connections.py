@@ -7,10 +7,11 @@ import msgspec
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import Range, Service
+from pinchpoint.model.scenario import Established, Range, Segment, Service, Stream
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
+RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,7 @@ class Account(msgspec.Struct, frozen=True):
     busy_share: float = 0.0  # of the time, in turns that moved frames
     gaps: Gaps = Gaps()
     ports: tuple[PortCounts, ...] = ()
+    next_hop: str | None = None  # the Ethernet address to which the client's frames went
 
 
 def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load) -> list[str]:
@@ -180,6 +182,24 @@ def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Serv
         *("--work", load.work, "--hold", f"{load.hold_s}s", "--ramp", f"{load.ramp_s}s"),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
         *("--rx-ring", str(RING), "--tx-ring", str(RING)),
+    ]
+
+
+def standing(
+    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, established: Established, stream: Stream
+) -> list[str]:
+    """The command line that leaves connections behind on which `stream`, of TCP, can be sent.
+
+    Connection number n has the n-th five-tuple of the stream, and its sequence numbers end where the stream's are.
+    """
+    load = Load(established.connections, established.rate_cps, 1, established.timeout_s)
+    segment, ports = stream.segment or Segment(1, 1), stream.udp_src
+    return [
+        *command(engine, core, ends, service, load),
+        *("--work", "abandon", "--late", "--retry", RETRY),
+        *("--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
+        *("--client-ports", f"{ports.first}-{ports.last}"),
+        *("--mac", stream.eth_src, "--server-mac", established.server_mac),
     ]
 
 

@@ -82,6 +82,7 @@ def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
         latency=_distribution(stream.latency) if stream.latency else None,
         late=stream.late,
         reorder_distance_max=stream.reorder_distance_max,
+        reordered_in_flow=stream.reordered_in_flow,
         largest_jump=Jump(stream.largest_jump.frames, stream.largest_jump.at_s) if stream.largest_jump else None,
         last_loss_s=stream.last_loss_s,
         jitter=_distribution(stream.jitter) if stream.jitter else None,

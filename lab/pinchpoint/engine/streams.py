@@ -268,7 +268,7 @@ class StreamRequest(Part, frozen=True, kw_only=True):
     rx_ports: tuple[str, ...] = ()
 
 
-_FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "udp.src", "udp_dst": "udp.dst"}
+_FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "{}.src", "udp_dst": "{}.dst"}
 
 
 def stream_request(
@@ -282,8 +282,9 @@ def stream_request(
     layers = (
         Layer(ethernet=Ethernet(stream.eth_src, stream.eth_dst)),
         Layer(ipv4=Ipv4(_first_address(stream.ipv4_src), _first_address(stream.ipv4_dst))),
-        Layer(udp=Udp(stream.udp_src.first, stream.udp_dst.first)),
+        _transport(stream),
     )
+    protocol = "tcp" if stream.segment else "udp"
     return StreamRequest(
         id=number,
         tx_port=stream.tx_port,
@@ -297,12 +298,19 @@ def stream_request(
         seed=0,  # nothing of a scenario's stream is random
         flows=stream.flows,
         fields=tuple(
-            FieldProgram(_FIELDS[name], Op(increment=Increment(1, ranges[name].count)))
+            FieldProgram(_FIELDS[name].format(protocol), Op(increment=Increment(1, ranges[name].count)))
             for name in stream.order
             if ranges[name].count > 1
         ),
         tracked_flows=0,
     )
+
+
+def _transport(stream: Stream) -> Layer:
+    source, destination = stream.udp_src.first, stream.udp_dst.first
+    if stream.segment is None:
+        return Layer(udp=Udp(source, destination))
+    return Layer(tcp=Tcp(source, destination, stream.segment.seq, stream.segment.ack, ("psh", "ack")))
 
 
 def _first_address(addresses: Range) -> str:

@@ -55,6 +55,7 @@ class Table:
     keys: tuple[Key, ...]
     at_most: int = 0  # in each element of the array around it, if there is one
     measures: tuple[str, ...] = ()  # that read it; empty: all
+    also: tuple[str, ...] = ()  # measures that read it where the file has it, and otherwise do without
     is_open: bool = False  # may hold other keys, which are judged elsewhere
     removed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier releases -> what to write instead
 
@@ -62,3 +63,12 @@ class Table:
     def header(self) -> str:
         """As it stands in the file."""
         return f"[[{self.name}]]" if self.at_most else f"[{self.name}]"
+
+    @property
+    def readers(self) -> tuple[str, ...]:
+        """The measures that may read it; empty: all."""
+        return (*self.measures, *self.also)
+
+    def is_read_by(self, measure: str | None, is_there: bool) -> bool:
+        """Whether a measure reads it in a file that has it or has it not."""
+        return not self.readers or measure in self.measures or (is_there and measure in self.also)

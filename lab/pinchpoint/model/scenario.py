@@ -131,6 +131,17 @@ class Service:
 
 
 @dataclass(frozen=True)
+class Established:
+    """Connections through a service that stand while frames are measured."""
+
+    connections: int
+    frame_bytes: int  # of each frame that is sent on them, including the 4-byte frame check sequence
+    rate_cps: float  # at which they are opened
+    timeout_s: float
+    server_mac: str = "02:00:00:00:00:03"  # of all backends
+
+
+@dataclass(frozen=True)
 class Guest:
     """A kernel of its own on this machine, with one CPU, on which the device runs."""
 
@@ -139,8 +150,16 @@ class Guest:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """What a TCP segment says of its place in a connection; the same in each."""
+
+    seq: int
+    ack: int
+
+
+@dataclass(frozen=True)
 class Stream:
-    """UDP over IPv4 frames from one port to another, cycling through five-tuples."""
+    """UDP or TCP over IPv4 frames from one port to another, cycling through five-tuples."""
 
     tx_port: str
     rx_port: str
@@ -154,6 +173,7 @@ class Stream:
     udp_dst: Range
     order: tuple[str, ...]  # which range moves first, e.g. ("ipv4_dst", "ipv4_src")
     flows: int  # five-tuples in the cycle
+    segment: Segment | None = None  # of TCP, whose ports are then those of `udp_src` and `udp_dst`; None: UDP
 
 
 @dataclass(frozen=True)
@@ -281,6 +301,7 @@ class Scenario:
     point: Point
     guest: Guest | None = None  # None: the device runs on this machine's own kernel
     service: Service | None = None  # what a balancer does; None: the measure sends no connections
+    established: Established | None = None  # connections on which the streams are sent; None: streams of their own
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
 
     @property

@@ -168,7 +168,8 @@ def _stream(stream: Stream) -> str:
     fields = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
     moving = [name for name in fields if getattr(stream, name).count > 1 and stream.flows > 1]
     changing = f" varying {'+'.join(moving)}" if moving else ""
-    return f"{stream.tx_port} to {stream.rx_port} {stream.frame_bytes} B x {stream.share:g}{changing}"
+    protocol = " TCP" if stream.segment else ""
+    return f"{stream.tx_port} to {stream.rx_port}{protocol} {stream.frame_bytes} B x {stream.share:g}{changing}"
 
 
 def measure_ceilings(scenario: Scenario, key: str, listener: Listener) -> tuple[Ceiling, ...]:

@@ -36,6 +36,7 @@ def why_no_duet(a: Scenario, b: Scenario) -> str:
     reasons = {
         f'slices measure rates, and measure = "{next(iter(others), "")}" needs a bench alone': bool(others),
         next(iter(unfrozen), ""): bool(unfrozen),
+        "connections of a service are established on a bench alone": any(one.established for one in (a, b)),
         "both benches need the same NIC": bool(nics[0] & nics[1]),
         "one engine drives the ports of both benches, and engine.cpus differ": a.engine.cpus != b.engine.cpus,
         "the engine of one bench would run on a CPU of the other's switch": bool(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pinchpoint.dut import registry
 from pinchpoint.keys.key import Computed, Key, Required, Table, Unset
 from pinchpoint.measure import registry as measures
+from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.scenario import bench_keys, keys, sweep_keys
 
 INTRODUCTION = """\
@@ -289,10 +290,15 @@ def _measures() -> Iterator[str]:
     for measure in sorted(measures.measures(), key=lambda one: one.name != measures.DEFAULT):
         table = measure.table(registry.device(registry.default()).keys)
         needs = ["`[service]`"] if measure.is_served else []
-        needs += [f"`[[{name}]]`" for name in measure.needs]
+        needs += [_needed(name, measure) for name in measure.needs]
         needs += [f"`{table.header}`"] if any(isinstance(key.default, Required) for key in table.keys) else []
         yield f"| `{measure.name}` | {measure.finds} | {', '.join(needs)} |"
     yield ""
+
+
+def _needed(name: str, measure: MeasureKind) -> str:
+    instead = " or `[service]` and `[[backend]]`" if name == "stream" and measure.through_service else ""
+    return f"`[[{name}]]`{instead}"
 
 
 def _devices() -> Iterator[str]:
@@ -317,7 +323,7 @@ def _table(table: Table, file: str = "the file") -> Iterator[str]:
         yield f"### `{table.header}`"
         yield ""
         limit = f" At most {table.at_most}." if table.at_most else ""
-        readers = " or ".join(f'"{measure}"' for measure in table.measures)
+        readers = " or ".join(f'"{measure}"' for measure in table.readers)
         yield table.doc + limit + (f" With `measure` = {readers}." if readers else "")
     else:
         yield f"### At the top of {file}"

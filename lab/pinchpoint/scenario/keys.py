@@ -13,7 +13,7 @@ from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario import bench_keys, sweep_keys
 from pinchpoint.scenario.bench_keys import ENGINE, GUEST
 from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
-from pinchpoint.scenario.service_keys import BACKEND, SERVICE
+from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
 
 TOP = Table(
     "",
@@ -54,8 +54,21 @@ def of_kind(kind: str) -> Tables:
     of_measures = {table.name: table for table in (one.table(declared) for one in measures.measures())}
     own_tables = (SEARCH, VALIDITY, *of_measures.values())
     ends = (bench_keys.port(kind), bench_keys.host(kind))
-    every = (TOP, dut, *own, *ends, SERVICE, BACKEND, GUEST, ENGINE, STREAM, *own_tables, *sweep_keys.TABLES)
-    return Tables((TOP, dut, SERVICE, GUEST, ENGINE, *own_tables), (*own, *ends, BACKEND, STREAM), every)
+    every = (
+        TOP,
+        dut,
+        *own,
+        *ends,
+        SERVICE,
+        BACKEND,
+        ESTABLISHED,
+        GUEST,
+        ENGINE,
+        STREAM,
+        *own_tables,
+        *sweep_keys.TABLES,
+    )
+    return Tables((TOP, dut, SERVICE, ESTABLISHED, GUEST, ENGINE, *own_tables), (*own, *ends, BACKEND, STREAM), every)
 
 
 def kind_of(source: Source) -> str:

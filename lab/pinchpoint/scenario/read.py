@@ -57,15 +57,20 @@ def scenario_of(source: Source) -> Scenario | None:
     measure = measures.find(word) if word else None
     tables = {table.name: _single(reader, table, word) for table in known.single}
     arrays = {table.name: _array(reader, table, word) for table in known.arrays}
+    if tables["service"] and word in service_keys.THROUGH and not tables["established"]:
+        tables["established"] = reader.table(service_keys.ESTABLISHED)
     dut = tables["dut"]
     checks.check_name(source, source.path)
     checks.check_engine(source, tables["engine"], arrays["port"])
     checks.check_search(source, tables["search"])
+    service_keys.check(source, device, tables, arrays)
+    if not source.problems:
+        arrays["stream"] += service_keys.streams(tables)
     checks.check_streams(source, arrays["stream"], arrays["port"], device.largest_frame(dut))
     checks.check_hosts(source, arrays["host"])
-    service_keys.check(source, device, tables, arrays)
     if measure:
-        needed(source, measure.needs, arrays)
+        own_streams = not tables["service"]  # others follow from the service
+        needed(source, {key: n for key, n in measure.needs.items() if own_streams or key != "stream"}, arrays)
         own = measure.table(device.keys).name
         measure.check(source, tables[own], arrays, device.keys)
         service_keys.check_pool(source, measure, tables, arrays, own)
@@ -90,10 +95,11 @@ def _array(reader: Reader, table: Table, measure: str | None) -> list[Element]:
 
 
 def _is_read(source: Source, table: Table, measure: str | None) -> bool:
-    if not table.measures or measure in table.measures:
+    is_there = lookup(source.data, (table.name,)) is not None
+    if table.is_read_by(measure, is_there):
         return True
-    if measure and lookup(source.data, (table.name,)) is not None:
-        readers = " or ".join(f'"{one}"' for one in table.measures)
+    if measure and is_there:
+        readers = " or ".join(f'"{one}"' for one in table.readers)
         source.problem((table.name,), f'expected measure = {readers} where there is {table.header}, found "{measure}"')
     return False
 
@@ -124,6 +130,7 @@ def _scenario(
         validity=Validity(**tables["validity"]),
         point=Point(name, {}),
         service=service_keys.service_of(tables, arrays),
+        established=service_keys.established_of(tables),
         defaulted=defaulted,
     )
 

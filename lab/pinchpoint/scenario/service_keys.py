@@ -1,6 +1,7 @@
 """The keys that say what a balancer does, the same for every kind of device that can."""
 
 from collections.abc import Mapping, Sequence
+from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.dut import registry
@@ -11,13 +12,22 @@ from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
+from pinchpoint.measure.checks import needed
 from pinchpoint.measure.kind import MeasureKind
 from pinchpoint.model.limits import too_few
-from pinchpoint.model.scenario import Backend, Mode, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service
 
 SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
 """The measures that open connections to a service."""
+THROUGH: Final = tuple(one.name for one in measures.measures() if one.through_service)
+"""The measures whose frames may be those of connections that stand."""
+FIRST_PORT: Final = 1025
+MOST_OF_A_CLIENT: Final = 65_536 - FIRST_PORT
+SHORTEST: Final = 76  # bytes of a TCP frame: headers of 54, the engine's signature of 18, the check sequence
+SHORTEST_PUBLISHED: Final = 78
 
+_EXPECTED: Final = Segment(seq=1_000_001, ack=2_000_001)
+"""Of the first data of every connection; who opens them begins one before that."""
 _SECONDS: Final = kinds.number(1, 86_400)
 _OWN: Final = Unset("the device's own")
 
@@ -57,6 +67,25 @@ SERVICE: Final = Table(
         Key("server_port", kinds.port_name(), "The [[port]] behind which the backends are.", Computed("the second")),
     ),
     measures=SERVED,
+    also=THROUGH,
+)
+ESTABLISHED: Final = Table(
+    "established",
+    "Connections to the [service] that are opened before frames are measured, and stand. The frames are TCP segments "
+    "with data on these connections, from the clients to the service, in place of [[stream]]; each has sequence "
+    "numbers that the device expects, and no backend answers.",
+    (
+        Key("connections", kinds.integer(1, 10_000_000), "How many.", 1000),
+        Key(
+            "frame_bytes",
+            kinds.integer(SHORTEST, 9022),
+            "Size of the frames with check sequence, bytes. A device may take less.",
+            SHORTEST_PUBLISHED,
+        ),
+        Key("rate_cps", kinds.number(1, 1_000_000), "Connections per second at which they are opened.", 5000.0),
+        Key("timeout_s", kinds.number(0.01, 600), "One that takes longer to open is an error, seconds.", 20.0),
+    ),
+    also=THROUGH,
 )
 BACKEND: Final = Table(
     "backend",
@@ -67,6 +96,7 @@ BACKEND: Final = Table(
     ),
     at_most=256,
     measures=SERVED,
+    also=THROUGH,
 )
 
 
@@ -74,10 +104,14 @@ def check(
     source: Source, device: Device, tables: Mapping[str, Values], arrays: Mapping[str, Sequence[Element]]
 ) -> None:
     """The device can do it, and its parts fit together. Fills in the ports."""
-    service = tables["service"]
+    service, measure = tables["service"], tables[""].get("measure", "")
     if not service:
+        if tables["established"]:
+            source.problem(("established",), "expected a [service] to which the connections are opened")
         return
     _check_can(source, device, service)
+    if measure in THROUGH:
+        _check_standing(source, device, measure, tables, arrays)
     _check_ports(source, service, arrays["port"])
     is_full = service.get("mode") == Mode.FULL_NAT
     if is_full and service.get("local") is None:
@@ -132,6 +166,61 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
             able = [one for one in registry.kinds() if option in _options(registry.device(one).keys.services)]
             others = f"; it can be set for {', '.join(able)}" if able else ""
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
+
+
+def _check_standing(
+    source: Source,
+    device: Device,
+    measure: str,
+    tables: Mapping[str, Values],
+    arrays: Mapping[str, Sequence[Element]],
+) -> None:
+    """Frames pass through the device on as many connections as the clients have addresses and ports for."""
+    if (can := device.keys.services) and can.terminates:
+        why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
+        of_connections = " or ".join(f'"{one}"' for one in (*SERVED, "rr", "crr"))
+        source.mismatch(("measure",), f"{of_connections}: {why}", measure)
+    needed(source, {"backend": 1}, arrays)
+    if arrays["stream"]:
+        expected = "expected none with a [service]: its frames follow from [service] and [established]"
+        source.problem(arrays["stream"][0].at, expected)
+    clients, wanted = tables["service"].get("clients"), tables["established"].get("connections", 0)
+    if clients and wanted > (most := clients.count * MOST_OF_A_CLIENT):
+        of = f"service.clients has {clients.count:,} of {MOST_OF_A_CLIENT:,} ports each"
+        source.mismatch(("established", "connections"), f"at most {most:,}: {of}", wanted)
+
+
+def streams(tables: Mapping[str, Values]) -> list[Element]:
+    """The frames on connections that stand; none where the file has no such connections, or has them wrong.
+
+    Connection number n has the n-th five-tuple: addresses change fastest, as where the engine opens them.
+    """
+    service, established = tables["service"], tables["established"]
+    needs = {"address", "port", "clients", "client_port", "server_port"}
+    if not (needs <= service.keys() and {"connections", "frame_bytes"} <= established.keys()):
+        return []
+    clients, count = service["clients"], established["connections"]
+    values: Values = {
+        "tx_port": service["client_port"],
+        "rx_port": service["server_port"],
+        "frame_bytes": established["frame_bytes"],
+        "share": 1.0,
+        "eth_src": "02:00:00:00:00:01",
+        "eth_dst": "02:00:00:00:00:02",  # until the device says where the service is
+        "ipv4_src": clients,
+        "ipv4_dst": Range(int(IPv4Address(service["address"])), 1),
+        "udp_src": Range(FIRST_PORT, min(MOST_OF_A_CLIENT, -(-count // clients.count))),
+        "udp_dst": Range(service["port"], 1),
+        "order": ("ipv4_src", "udp_src", "ipv4_dst", "udp_dst"),
+        "flows": count,
+        "segment": _EXPECTED,
+    }
+    return [Element(("established",), values)]
+
+
+def established_of(tables: Mapping[str, Values]) -> Established | None:
+    """What the file says of connections that stand; None where it wants none."""
+    return Established(**tables["established"]) if tables["established"] else None
 
 
 def _words(can: Services | None, key: str) -> tuple[str, ...]:

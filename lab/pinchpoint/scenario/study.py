@@ -126,8 +126,8 @@ def _takes(source: Source, change: Change) -> bool:
     found = key_at(change.at, keys.of_kind(keys.kind_of(source)).every)
     if found is None or not source.holds(change.at):
         return False
-    measures = found[0].measures
-    is_read = not measures or source.data.get("measure", "rates") in measures
+    is_there = found[0].name.partition(".")[0] in source.data
+    is_read = found[0].is_read_by(source.data.get("measure", "rates"), is_there)
     return is_read and (change.at[0] != "sweep" or "sweep" in source.data)
 
 

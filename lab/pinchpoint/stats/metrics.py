@@ -6,6 +6,7 @@ several threads forward, each has its own figure too, named after it.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from pinchpoint.model import units
@@ -42,11 +43,12 @@ def of_rates(
     streams: Sequence[Stream] = (),
 ) -> tuple[Metric, ...]:
     """Metrics of the measure `rates`; `limit` is the trial at the NDR, None without one, `streams` what it sent."""
-    found = [*of_the_rates_alone(rates)]
+    found = [*of_the_rates_alone(rates), *_in_bits(rates, streams)]
     found += [_latency(point, point.latency) for point in latency if point.latency is not None]
     if limit is not None:
         found += of_trial(limit, own)
         found += _five_tuples(limit, streams)
+        found += _order(limit, streams)
     return tuple(found)
 
 
@@ -95,6 +97,16 @@ def _rate(rate: Rate) -> Metric:
     return Metric(rate.name, "fps", value_fps, rate.lower_fps, rate.upper_fps, note, BOUNDS[rate.status])
 
 
+def _in_bits(rates: Sequence[Rate], streams: Sequence[Stream]) -> Iterator[Metric]:
+    """The NDR as balancers' is quoted: in bits of frames with their check sequence; of one frame size."""
+    sizes = {one.frame_bytes for one in streams if one.segment}
+    for rate in rates[:1]:
+        if len(sizes) == 1 and rate.lower_fps is not None:
+            ndr, bits = _rate(rate), 8 * sizes.pop()
+            low, high = (None if end is None else bits * end for end in (ndr.low, ndr.high))
+            yield replace(ndr, name=f"{ndr.name} throughput", unit="bit/s", value=bits * ndr.value, low=low, high=high)
+
+
 def _latency(point: LatencyPoint, latency: LatencySummary) -> Metric:
     return Metric(
         f"latency p99 at {point.share:.0%} of NDR",
@@ -120,6 +132,15 @@ def _five_tuples(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
     asked = sum(stream.flows for stream in streams)
     cut = () if sent == asked else (f"the trial ended before all {asked:,} had been sent",)
     yield Metric("five-tuples sent", "count", sent, cautions=cut)
+
+
+def _order(limit: Trial, streams: Sequence[Stream]) -> Iterator[Metric]:
+    """Which share of the frames on connections came after a later one of their own connection."""
+    counts = [(one.reordered_in_flow, one.received) for one in limit.streams]
+    known = [(late, received) for late, received in counts if late is not None and received]
+    if known and len(known) == len(counts) and all(one.segment for one in streams):
+        late, received = map(sum, zip(*known, strict=True))
+        yield Metric("reordered in connections", "share", late / received)
 
 
 def _of_threads(pmds: Sequence[PmdLoad]) -> Iterator[Metric]:

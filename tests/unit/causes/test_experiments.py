@@ -4,7 +4,23 @@ from support import TWO_PORTS, scenario_of
 
 from pinchpoint.causes.experiments import experiments
 from pinchpoint.model.causes import Experiment
+from pinchpoint.scenario import parse
 
+SERVED = """
+measure = "rates"
+[dut]
+kind = "nft"
+[service]
+address = "10.0.0.100"
+port = 80
+mode = "dnat"
+[[backend]]
+address = "10.1.0.1"
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+"""
 BACK = '[[stream]]\nfrom = "right"\nto = "left"\n'
 
 
@@ -32,3 +48,11 @@ def test_what_would_change_nothing_is_no_experiment():
     found = experiments(TWO_PORTS, {}, ())
     assert Experiment.SHORT_FRAMES not in found, "its frames are the shortest already"
     assert all(changed != TWO_PORTS for changed in found.values())
+
+
+def test_frames_on_connections_that_stand_stay_segments_from_the_clients():
+    scenario = parse(SERVED, "served.toml")
+    found = experiments(scenario, {}, ())
+    assert Experiment.BOTH_WAYS not in found
+    (shortest,) = found[Experiment.SHORT_FRAMES].streams
+    assert shortest.frame_bytes == 76 and shortest.segment == scenario.streams[0].segment

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.nft.balancing import ruleset
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.dut.nft.balancing import UNTRACKED, ruleset, sysctls
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
     address="10.0.0.100",
@@ -47,3 +47,20 @@ def test_every_address_has_its_port():
         "route add 10.1.0.1/32 dev right src 10.1.0.240",
         "route add 10.1.0.2/32 dev right src 10.1.0.240",
     ]
+
+
+def test_a_frame_of_a_connection_that_is_forgotten_is_counted_and_goes_nowhere():
+    stand = Established(10, 78, 1000.0, 1.0)
+    text = "\n".join(ruleset(SERVICE, stand))
+    assert f"ip daddr 10.0.0.100 tcp dport 80 counter name {UNTRACKED} drop" in text
+    assert UNTRACKED not in "\n".join(ruleset(SERVICE))
+    assert sysctls(stand) == {"net/netfilter/nf_conntrack_tcp_loose": "0"}
+    assert sysctls(None) == {}
+
+
+def test_no_frame_waits_for_a_backend_to_say_where_it_is():
+    lines = list(addresses.batch(SERVICE, Established(10, 78, 1000.0, 1.0)))
+    wanted = [
+        f"neighbour add {one} lladdr 02:00:00:00:00:03 dev right nud permanent" for one in ("10.1.0.1", "10.1.0.2")
+    ]
+    assert lines[-2:] == wanted

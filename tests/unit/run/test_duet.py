@@ -13,6 +13,7 @@ from pinchpoint.engine.simulated import SimulatedInstrument
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.duet import CALIBRATION, MEASURED
 from pinchpoint.model.errors import DutError, EngineError
+from pinchpoint.model.scenario import Established
 from pinchpoint.run.duet import OVERLOAD, SLICINGS, UNDECIDED, Duet
 from pinchpoint.run.duet_run import why_no_duet
 from pinchpoint.run.together import OneSide, Pair, of_side
@@ -246,3 +247,8 @@ def test_why_two_scenarios_are_no_duet(changes, why):
     found = why_no_duet(scenario(), scenario(**changes))
     assert bool(found) is bool(why)
     assert why in found
+
+
+def test_connections_of_a_service_are_established_on_a_bench_alone():
+    a = replace(scenario(), established=Established(10, 78, 1000.0, 1.0))
+    assert why_no_duet(a, scenario()) == "connections of a service are established on a bench alone"

@@ -1,9 +1,13 @@
 """What a balancer does, as a scenario file says it."""
 
+from dataclasses import replace
+
 import pytest
 
+from pinchpoint.dut import registry
+from pinchpoint.dut.nft.device import DEVICE
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment
 from pinchpoint.scenario import parse
 
 TEXT = """
@@ -25,6 +29,14 @@ name = "left"
 [[port]]
 name = "right"
 """
+
+
+STREAM = '[[stream]]\nfrom = "left"\nto = "right"\n'
+NO_BACKENDS = [('[[backend]]\naddress = "10.1.0.1"\nport = 8080\n[[backend]]\naddress = "10.1.0.2"\n', "")]
+
+
+def _established(text):
+    return ('[[port]]\nname = "left"', f'[established]\n{text}\n[[port]]\nname = "left"')
 
 
 def read(*changes):
@@ -61,8 +73,49 @@ def test_a_service_has_defaults_that_name_its_ports():
         ([("port = 80\n", 'port = 80\nscheduler = "fair"\n')], '"round-robin"'),
         ([('"nft"', '"bridge"')], "a device that balances ("),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
-        ([('"verify"', '"rates"')], '"verify" where there is [service]'),
+        ([('"verify"', '"blocked"')], '"verify" or "burst" or "load"'),
+        ([('"verify"', '"rates"'), *NO_BACKENDS], "expected at least 1 [[backend]], found none"),
+        (
+            [('"verify"', '"rates"'), ('[[port]]\nname = "left"', f'{STREAM}[[port]]\nname = "left"')],
+            "stream[1]: expected",
+        ),
+        ([('"verify"', '"rates"'), _established("connections = 258_045")], "at most 258,044: service.clients has 4"),
+        ([('"verify"', '"rates"'), _established("frame_bytes = 75")], "a whole number from 76 to 9,022, found 75"),
+        ([_established("connections = 5")], 'expected measure = "burst"'),
     ],
 )
 def test_a_service_that_cannot_be_says_what_to_write(changes, words):
     assert words in problem(*changes)
+
+
+def test_frames_on_connections_that_stand_follow_from_the_service():
+    scenario = read(('"verify"', '"rates"'), _established("connections = 10\nframe_bytes = 128"))
+    assert scenario.established == Established(10, 128, 5000.0, 20.0)
+    (stream,) = scenario.streams
+    assert (stream.tx_port, stream.rx_port, stream.frame_bytes, stream.flows) == ("left", "right", 128, 10)
+    assert (stream.ipv4_src, stream.ipv4_dst) == (Range(0x0A000101, 4), Range(0x0A000064, 1))
+    assert (stream.udp_src, stream.udp_dst) == (Range(1025, 3), Range(80, 1))
+    assert stream.order[:2] == ("ipv4_src", "udp_src"), "as the engine numbers connections"
+    assert isinstance(stream.segment, Segment)
+
+
+def test_without_a_table_of_their_own_as_many_connections_stand_as_by_default():
+    assert read(('"verify"', '"rates"')).established == Established(1000, 78, 5000.0, 20.0)
+    assert read().established is None
+
+
+def test_connections_that_stand_need_a_service():
+    with pytest.raises(InputError, match=r"established: expected a \[service\] to which"):
+        parse(
+            f'measure = "rates"\n[established]\n[[port]]\nname = "left"\n[[port]]\nname = "right"\n{STREAM}', "x.toml"
+        )
+
+
+def test_no_frame_passes_through_a_kind_that_ends_connections(monkeypatch):
+    services = replace(DEVICE.keys.services, terminates=True)
+    ends = replace(DEVICE, keys=replace(DEVICE.keys, services=services))
+    whole = registry.device
+    monkeypatch.setattr(registry, "device", lambda kind: ends if kind == "nft" else whole(kind))
+    assert read().service is not None
+    said = problem(('"verify"', '"rates"'))
+    assert 'measure: expected "verify"' in said and "nft ends each connection and opens one of its own" in said

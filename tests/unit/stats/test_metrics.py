@@ -8,6 +8,7 @@ import trials
 
 from pinchpoint.dut.ovs.metrics import metrics as own_metrics
 from pinchpoint.model.result import Band, LossFloor, Rate, RateStatus
+from pinchpoint.model.scenario import Segment
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.stats.metrics import of_load, of_rates, of_trial
 
@@ -166,6 +167,18 @@ def test_a_trial_that_ended_within_its_cycle_says_how_many_five_tuples_it_sent()
     assert (one.value, one.cautions) == (1000, ("the trial ended before all 65,536 had been sent",))
     one = found(of_rates((), (), limit, own_metrics, (replace(asked, flows=512),)))["five-tuples sent"]
     assert (one.value, one.cautions) == (512, ())
+
+
+def test_frames_on_connections_have_their_rate_in_bits_and_their_order():
+    rate = Rate(0.0, RateStatus.FOUND, 1.0e6, 1.2e6, 0.2, 0.0, "", estimate_fps=1.1e6, confidence=0.95)
+    counts = replace(trials.stream_counts(), reordered=7, reordered_in_flow=5)
+    sent = replace(support.stream(), frame_bytes=125, segment=Segment(1, 1))
+    metrics = found(of_rates((rate,), (), trials.trial(counts=counts), own_metrics, (sent,)))
+    bits = metrics["NDR throughput"]
+    assert (bits.unit, bits.value, bits.low, bits.high) == ("bit/s", 1.1e9, 1.0e9, 1.2e9)
+    assert metrics["reordered in connections"].value == 5 / 1000
+    others = found(of_rates((rate,), (), trials.trial(counts=counts), own_metrics, (support.stream(),)))
+    assert not {"NDR throughput", "reordered in connections"} & others.keys()
 
 
 def test_load_is_the_median_of_the_trials_with_their_extremes():

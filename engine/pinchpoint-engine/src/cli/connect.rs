@@ -36,7 +36,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
         }));
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
-    let servers = servers(&args.servers)?;
+    let servers = servers(&args.servers, args.sequence.map(|(_, servers)| servers))?;
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
         let client = ClientEnd::new(plan, schedule, own, next_hop);
@@ -51,7 +51,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers)?
+    let servers = servers(&args.servers, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
@@ -78,6 +78,7 @@ fn run(
 /// none if there are none.
 fn servers(
     args: &ServerArgs,
+    first_seq: Option<u32>,
 ) -> Result<Option<impl Fn(&WorkerPort) -> (Server, Mac) + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
@@ -95,7 +96,8 @@ fn servers(
         let own = mac.or_else(|| port.port.mac()).unwrap_or(SERVER_MAC);
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
-        (Server::new(&backends, own, answer_len, key), own)
+        let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
+        (server, own)
     };
     Ok((!args.backend.is_empty()).then_some(make))
 }

@@ -26,6 +26,8 @@ pub(super) struct Told {
     ports: Vec<PortTold>,
     /// Null for `serve`, and as long as the next hop has not answered.
     client: Option<ClientTold>,
+    /// The Ethernet address to which the client's frames went.
+    next_hop: Option<String>,
     server: Option<ServerTold>,
     others: Vec<OthersTold>,
 }
@@ -130,6 +132,7 @@ impl Told {
             ran: Ran::new(&account.ran, core, idle),
             ports: account.ports.iter().map(PortTold::new).collect(),
             client: account.client.as_ref().map(ClientTold::new),
+            next_hop: account.next_hop().map(|mac| mac.to_string()),
             server: account.server.as_ref().map(ServerTold::new),
             others: others
                 .map(|(port, others)| OthersTold::new(&port.name, others))

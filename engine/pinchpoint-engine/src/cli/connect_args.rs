@@ -105,6 +105,13 @@ pub struct ConnectArgs {
     /// Repeat a segment without answer every TIME, TIMES times at most
     #[arg(long, value_name = "TIME:TIMES", value_parser = retry)]
     pub retry: Option<Retry>,
+    /// Open connections that are late, too, instead of giving up all but 0.5 ms of a backlog
+    #[arg(long)]
+    pub late: bool,
+    /// First sequence numbers of the client and of the backends, the same for every
+    /// connection, so that others can continue them; each tuple is used once
+    #[arg(long, value_name = "N:N", value_parser = sequence)]
+    pub sequence: Option<(u32, u32)>,
     /// Seed of what is random in sequence numbers, and of the mix
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -152,7 +159,7 @@ impl ConnectArgs {
     /// # Errors
     /// Which options do not fit together.
     pub(super) fn plan(&self) -> Result<Plan, Failure> {
-        let clients = self.clients.unwrap_or(default_clients(self.to.ip()));
+        let clients = clients_of(self);
         if clients.first.is_ipv4() != self.to.is_ipv4() {
             return Err(Failure::usage(format!(
                 "--clients {}: expected addresses of the same family as --to {}",
@@ -189,6 +196,7 @@ impl ConnectArgs {
             key: mix(self.seed),
             first_round: first_round(SystemTime::now()),
             one_isn: self.one_isn,
+            same_first_seq: self.sequence.map(|(client, _)| client),
         })
     }
 
@@ -200,6 +208,12 @@ impl ConnectArgs {
         let rate = self.rate as f64;
         let opening_s = (self.time - self.ramp as f64 / SECOND_NS / 2.0).max(0.0);
         let count = self.count.unwrap_or((rate * opening_s) as u64);
+        let tuples = clients_of(self).count * self.client_ports.count;
+        if self.sequence.is_some() && count > tuples {
+            return Err(Failure::usage(format!(
+                "--sequence with {count} connections: expected at most {tuples}, one of each client address and port"
+            )));
+        }
         let lasting_s = (self.timeout + self.hold) as f64 / SECOND_NS;
         let outstanding = (rate * lasting_s).min(count as f64);
         if outstanding > MOST_OUTSTANDING {
@@ -216,6 +230,7 @@ impl ConnectArgs {
             timeout_ns: self.timeout,
             hold_ns: self.hold,
             retry: self.retry.unwrap_or_default(),
+            opens_late: self.late,
         })
     }
 
@@ -244,6 +259,10 @@ impl ServerArgs {
 fn first_round(now: SystemTime) -> u16 {
     let since = now.duration_since(UNIX_EPOCH).unwrap_or_default();
     (since.as_millis() * 16 / 1000) as u16
+}
+
+fn clients_of(args: &ConnectArgs) -> Addresses {
+    args.clients.unwrap_or(default_clients(args.to.ip()))
 }
 
 fn default_clients(service: IpAddr) -> Addresses {
@@ -325,6 +344,13 @@ fn work(text: &str) -> Result<Mix, String> {
     Mix::new(weights).ok_or_else(|| "expected a weight that is not 0".to_owned())
 }
 
+fn sequence(text: &str) -> Result<(u32, u32), String> {
+    let numbers = text
+        .split_once(':')
+        .and_then(|(client, server)| Some((client.parse().ok()?, server.parse().ok()?)));
+    numbers.ok_or_else(|| "expected two numbers up to 4294967295, as in 1000:2000".to_owned())
+}
+
 fn retry(text: &str) -> Result<Retry, String> {
     let expected = || "expected TIME:TIMES, as in 200ms:3".to_owned();
     let (time, times) = text.split_once(':').ok_or_else(expected)?;
@@ -372,6 +398,17 @@ mod tests {
         );
         for text in ["", "200ms", "200ms:", "200ms:0", "200ms:101", ":3", "x:3"] {
             assert!(retry(text).unwrap_err().contains("expected"), "{text}");
+        }
+    }
+
+    #[test]
+    fn sequence_numbers_of_both_ends_are_two_of_32_bits() {
+        assert_eq!(sequence("0:4294967295"), Ok((0, u32::MAX)));
+        for text in ["", "1", "1:", ":2", "1:2:3", "-1:2", "1:4294967296"] {
+            assert!(
+                sequence(text).unwrap_err().contains("two numbers"),
+                "{text}"
+            );
         }
     }
 

@@ -17,7 +17,7 @@ pub const MOST_BACKENDS: usize = 256;
 /// The client's end.
 #[derive(Debug, Clone)]
 pub struct Client {
-    sender: Sender,
+    pub(super) sender: Sender,
     schedule: Schedule,
     start_ns: u64,
     outstanding: Outstanding,
@@ -97,7 +97,7 @@ impl Client {
         let due = due.min(self.schedule.count);
         let backlog = due.saturating_sub(self.outstanding.next());
         let excess = backlog.saturating_sub(self.schedule.catch_up());
-        if excess > 0 {
+        if excess > 0 && !self.schedule.opens_late {
             self.skip(excess);
         }
         due.saturating_sub(self.outstanding.next())

@@ -43,6 +43,7 @@ pub(super) fn plan() -> Plan {
         key: 7,
         first_round: 0xfff0,
         one_isn: false,
+        same_first_seq: None,
     }
 }
 
@@ -73,6 +74,7 @@ pub(super) fn schedule(count: u64) -> Schedule {
         timeout_ns: 1_000_000,
         hold_ns: 0,
         retry: Retry::default(),
+        opens_late: false,
     }
 }
 

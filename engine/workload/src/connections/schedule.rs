@@ -23,6 +23,8 @@ pub struct Schedule {
     pub hold_ns: u64,
     /// How often segments without an answer are repeated.
     pub retry: Retry,
+    /// Whether connections that are late are opened all the same, not only those of a short backlog.
+    pub opens_late: bool,
 }
 
 impl Schedule {

@@ -86,6 +86,8 @@ pub struct Server {
     numbers: HashMap<(u128, u16), u16, RandomState>,
     answer_len: u32,
     key: u64,
+    /// Of every connection, in the place of a hash.
+    same_first_seq: Option<u32>,
     backends: Vec<Backend>,
     strays: Strays,
     sources: Sources,
@@ -102,9 +104,19 @@ impl Server {
                 .collect(),
             answer_len,
             key,
+            same_first_seq: None,
             backends: vec![Backend::default(); backends.len()],
             strays: Strays::default(),
             sources: Sources::default(),
+        }
+    }
+
+    /// The same servers, which begin every connection with this sequence number.
+    #[must_use]
+    pub fn with_first_seq(self, same: Option<u32>) -> Self {
+        Self {
+            same_first_seq: same,
+            ..self
         }
     }
 
@@ -146,7 +158,7 @@ impl Server {
             backend.resets += 1;
             return None;
         }
-        let first = first_seq(segment, self.key);
+        let first = (self.same_first_seq).unwrap_or_else(|| first_seq(segment, self.key));
         if segment.has(SYN) {
             backend.syns += 1;
             self.sources.add(segment.src.bits);

@@ -112,6 +112,43 @@ fn each_kind_of_connection_ends_as_it_should() {
 }
 
 #[test]
+fn connections_with_the_same_first_sequence_numbers_can_be_continued_by_others() {
+    let plan = Plan {
+        mix: Mix::new([0, 1, 0, 0]).unwrap(),
+        same_first_seq: Some(u32::MAX),
+        ..plan()
+    };
+    let syn = client(plan, schedule(1)).syns().nth(99).unwrap();
+    assert_eq!(syn.seq, u32::MAX);
+    let answer = server()
+        .with_first_seq(Some(7_000))
+        .react(&Incoming::read(&written(&syn)).unwrap())
+        .unwrap();
+    assert_eq!((answer.seq, answer.ack), (7_000, 0));
+    let every = plan.tuples();
+    let net = Net::new(
+        client(plan, schedule(every)),
+        server().with_first_seq(Some(7_000)),
+        Wire,
+    );
+    let counts = net.run().client.counts().clone();
+    assert_eq!((counts.completed, counts.foreign), (every, 0));
+}
+
+#[test]
+fn connections_that_are_late_are_opened_where_that_was_asked_for() {
+    for (opens_late, expected) in [(false, 64), (true, 256)] {
+        let schedule = Schedule {
+            opens_late,
+            rate: 1e5,
+            timeout_ns: 1_000_000_000,
+            ..schedule(256)
+        };
+        assert_eq!(client(plan(), schedule).due(3_000_000), expected);
+    }
+}
+
+#[test]
 fn a_mix_has_the_shares_that_were_asked_for() {
     let plan = Plan {
         mix: Mix::new([10, 0, 20, 70]).unwrap(),

@@ -102,6 +102,13 @@ impl ClientEnd {
     }
 }
 
+impl Account {
+    /// The Ethernet address to which the client's frames went.
+    pub fn next_hop(&self) -> Option<Mac> {
+        self.client.as_ref().map(|client| client.sender.macs.1)
+    }
+}
+
 struct Listed<'a>(&'a [Outgoing]);
 
 impl Source for Listed<'_> {

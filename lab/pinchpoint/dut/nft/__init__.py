@@ -1,9 +1,10 @@
 """A namespace that routes between veth ports, with rules of nftables: source and destination NAT, filters.
 
-`device`    the kind, as the rest of the lab knows it, and its scenario keys
+`device`    the kind, as the rest of the lab knows it
 `balancing` a [service] as rules and addresses
 `tracking`  the limits of its connections, and their table
 `routing`   addresses, routes and neighbours of its ports
+`keys`      its scenario keys
 `needs`     what a machine must have for it
 `counters`  what its IP layer, connection tracking and rules count
 """

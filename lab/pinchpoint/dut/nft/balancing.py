@@ -7,15 +7,40 @@ the range and drops the first packet where all of them lead to the same backend 
 
 from collections.abc import Iterator
 
-from pinchpoint.model.scenario import Mode, Scheduler, Service
+from pinchpoint.host.interface import Host
+from pinchpoint.model.scenario import Established, Mode, Range, Scheduler, Service
 
 TABLE = "pinchpoint-service"
+UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
 
-def ruleset(service: Service) -> Iterator[str]:
+def sysctls(established: Established | None) -> dict[str, str]:
+    """Of the namespace, by name: a connection that it has forgotten is not taken for a new one (nf_conntrack-sysctl).
+
+    Its frames would go on to another backend, and nothing would show that it was forgotten.
+    """
+    return {"net/netfilter/nf_conntrack_tcp_loose": "0"} if established else {}
+
+
+def times(host: Host, netns: str) -> dict[str, str]:
+    """When the namespace forgets a connection: one that is idle, one whose data nobody acknowledges."""
+    names = [
+        f"net/netfilter/nf_conntrack_tcp_timeout_{one}" for one in ("established", "unacknowledged", "max_retrans")
+    ]
+    said = host.run(["sysctl", "-n", *names], netns).split()
+    return {name.replace("/", "."): f"{value} s" for name, value in zip(names, said, strict=True)}
+
+
+def ruleset(service: Service, established: Established | None = None) -> Iterator[str]:
     """Lines of a ruleset."""
     yield f"table ip {TABLE} {{"
+    if established:  # what is not translated is for the namespace itself: no other frame takes this chain
+        yield f"  counter {UNTRACKED} {{ }}"
+        yield "  chain input {"
+        yield "    type filter hook input priority filter; policy accept;"
+        yield f"    ip daddr {service.address} tcp dport {service.port} counter name {UNTRACKED} drop"
+        yield "  }"
     yield "  chain prerouting {"
     yield "    type nat hook prerouting priority dstnat; policy accept;"
     ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(service.backends))

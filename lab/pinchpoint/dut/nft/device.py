@@ -3,30 +3,26 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from ipaddress import IPv4Network
 from pathlib import PurePosixPath
-from typing import Any
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
 from pinchpoint.dut import addresses, softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Given, Pages, Places, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing, tracking
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
+from pinchpoint.dut.nft.keys import KEYS
 from pinchpoint.dut.nft.routing import Route
-from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
-from pinchpoint.keys.key import Key, Table
-from pinchpoint.keys.kinds import Kind, MismatchError
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
-from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
+from pinchpoint.model.scenario import Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
@@ -78,7 +74,7 @@ class NftLive(softirq.KernelLive):
 
     def settings(self) -> Mapping[str, str]:
         """Its sysctls, and the host's limits of connections. Raises BenchError where one is not in force."""
-        wanted = routing.sysctls(self._scenario)
+        wanted = {**routing.sysctls(self._scenario), **balancing.sysctls(self._scenario.established)}
         host = self.places.host
         said = host.run(["sysctl", "-n", *wanted], self.places.dut_netns).split()
         for (name, value), found in zip(wanted.items(), said, strict=True):
@@ -91,6 +87,7 @@ class NftLive(softirq.KernelLive):
             **(balancer.settings() if balancer else {}),
             **{name.replace("/", "."): value for name, value in wanted.items()},
             **{f"net.netfilter.{name}": host.read(path).strip() for name, path in limits.items()},
+            **(balancing.times(host, self.places.dut_netns) if self._scenario.established else {}),
         }
 
     def balancer(self) -> tracking.NftBalancer | None:
@@ -121,19 +118,21 @@ class NftBench(softirq.KernelBench):
         """Ports, sysctls, routes, rules. Raises InputError."""
         netns, batch = self.places.dut_netns, f"{self.places.directory}/routes.ip"
         settings = (f"{name}={value}" for name, value in routing.sysctls(self.scenario).items())
-        service = self.scenario.service
+        service, established = self.scenario.service, self.scenario.established
         routes = routing.batch(self.scenario, spec(self.scenario).routes)
         found = [
             *softirq.ports(self.scenario, self.places, pages),
             Command(("sysctl", "-qw", *settings), netns),
-            TextFile(batch, (*routes, *(addresses.batch(service) if service else ()))),
+            TextFile(batch, (*routes, *(addresses.batch(service, established) if service else ()))),
             Command(("ip", "-n", netns, "-batch", batch)),
         ]
         if service:
             balancer = f"{self.places.directory}/service.nft"
-            found += [TextFile(balancer, tuple(balancing.ruleset(service))), Command(("nft", "-f", balancer), netns)]
-            if timeouts := tracking.assignments(service):  # sysctls that are there once a rule needs them
-                found.append(Command(("sysctl", "-qw", *timeouts), netns))
+            rules = tuple(balancing.ruleset(service, established))
+            found += [TextFile(balancer, rules), Command(("nft", "-f", balancer), netns)]
+            own = (f"{name}={value}" for name, value in balancing.sysctls(established).items())
+            if set_later := [*tracking.assignments(service), *own]:  # sysctls that are there once a rule needs them
+                found.append(Command(("sysctl", "-qw", *set_later), netns))
         if lines := spec(self.scenario).rules:
             found += [
                 TextFile(self._ruleset, tuple(line.text for line in lines)),
@@ -225,6 +224,9 @@ _ROUTES = Place(
     (softirq.SENT, "host/link/dut/{port}/tx_dropped"),
     (
         DropCounter("nft/counter/drop*", "{counter}", Party.RULES, DropKind.RULE),
+        DropCounter(
+            f"nft/counter/{balancing.UNTRACKED}", "on a connection that is not known", Party.DUT, DropKind.TRACKING
+        ),
         DropCounter("host/ip/InNoRoutes", "no route to the destination", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InAddrErrors", "destination not to be forwarded to", Party.RULES, DropKind.RULE),
         DropCounter("host/ip/InHdrErrors", "bad IP header, or time to live over", Party.RULES, DropKind.MALFORMED),
@@ -255,45 +257,4 @@ def _lines(text: str, ports: Sequence[str], source: Source) -> tuple[Line, ...]:
     return tuple(found) if text.strip() else ()
 
 
-def _prefix() -> Kind:
-    """An IPv4 prefix."""
-
-    def read(value: Any) -> str:
-        if not isinstance(value, str):
-            raise MismatchError
-        try:
-            return str(IPv4Network(value))
-        except ValueError:
-            raise MismatchError from None
-
-    return Kind('an IPv4 prefix like "10.0.0.0/24"', read)
-
-
-_OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
-_KEYS = Keys(
-    dut=(
-        softirq.CPUS,
-        Key(
-            "rules",
-            kinds.lines(),
-            "What `nft -f` loads: tables, chains, rules, as in nft(8). `{left}` stands for the interface of the port "
-            "left, in quotes. What rules drop is accounted for by their named counters whose names begin with drop. "
-            "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.",
-            "",
-        ),
-    ),
-    arrays=(
-        Table(
-            "route",
-            "Addresses behind a port, those that rules translate to among them. Without any, each stream's "
-            "destinations are behind its receiving port.",
-            (
-                Key("to", _prefix(), "Where to."),
-                Key("port", kinds.port_name(), "The port that leads there."),
-            ),
-            at_most=1024,
-        ),
-    ),
-    services=Services(tuple(Scheduler), tuple(Mode), _OPTIONS),
-)
-DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), _KEYS)
+DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), KEYS)

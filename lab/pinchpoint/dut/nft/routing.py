@@ -34,7 +34,7 @@ def batch(scenario: Scenario, given: tuple[Route, ...]) -> tuple[str, ...]:
             # The driver of a guest's interface takes an address only while that is down.
             lines += [f"link set dev {port} down", change, f"link set dev {port} up"] if scenario.guest else [change]
         lines.append(f"neighbour add {hop} lladdr {far.get(port, _FAR_END)} dev {port} nud permanent")
-    routes = given or of_streams(scenario)
+    routes = given or (() if scenario.service else of_streams(scenario))
     return (*lines, *(f"route add {one.to} via {hops[one.port]} dev {one.port} onlink" for one in routes))
 
 

@@ -26,5 +26,6 @@ MEASURES: Final = (
             "burst standard deviation",
         ),
         check=check,
+        through_service=True,
     ),
 )

@@ -15,5 +15,6 @@ MEASURES: Final = (
         expected_s=expected_s,
         main=("cycles per packet at ", "PMD busy at ", "loss at "),
         has_limit=False,
+        through_service=True,
     ),
 )

@@ -14,5 +14,6 @@ MEASURES: Final = (
         run=measure_loss_curve,
         expected_s=expected_s,
         main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
+        through_service=True,
     ),
 )

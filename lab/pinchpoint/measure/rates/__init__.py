@@ -14,5 +14,6 @@ MEASURES: Final = (
         run=measure_rates,
         expected_s=expected_s,
         main=(),
+        through_service=True,
     ),
 )

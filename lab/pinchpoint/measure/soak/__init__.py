@@ -28,5 +28,6 @@ MEASURES: Final = (
         ),
         check=check,
         has_limit=False,
+        through_service=True,
     ),
 )

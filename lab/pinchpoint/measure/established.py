@@ -1,0 +1,56 @@
+"""Connections through a balancer that are opened before frames are measured, and stand."""
+
+from dataclasses import replace
+
+from pinchpoint.engine.connections import Account, Load, connect, standing
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.model.errors import BenchError, EngineError, InputError
+from pinchpoint.model.scenario import Established, Scenario, Service
+
+HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
+
+
+def established(bench: Standing) -> Scenario:
+    """Open the connections that the scenario's frames belong to; the scenario with frames to where they went.
+
+    The engine that opened them has ended when this returns, and no end has closed one: a device knows them until
+    its time-out. Raises BenchError where one of them was not established, EngineError.
+    """
+    scenario = bench.scenario
+    service, wanted = scenario.service, scenario.established
+    if service is None or wanted is None:
+        raise InputError(f"{scenario.path}: expected a [service] with connections that stand")
+    (stream,) = scenario.streams
+    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
+    ends = [
+        bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
+        for name in (service.client_port, service.server_port)
+    ]
+    argv = standing(bench.engine, scenario.engine.cpus[0], ends, service, wanted, stream)
+    bench.on_stoppable(Undoable())
+    load = Load(wanted.connections, wanted.rate_cps, 1, wanted.timeout_s)
+    account = connect(LOCAL, argv, bench.setup.places.environment, load)
+    next_hop = judged(account, service, wanted)
+    bench.record.note_facts({"established connections": _told(bench, wanted)})
+    return replace(scenario, streams=(replace(stream, eth_dst=next_hop),))
+
+
+def judged(account: Account, service: Service, wanted: Established) -> str:
+    """The Ethernet address at which the service is. Raises BenchError, EngineError."""
+    client = account.client
+    if client is None or account.next_hop is None:
+        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
+    if client.established < wanted.connections:
+        failed = ", ".join(f"{count:,} {words}" for words, count in client.failures.items()) or "the others not opened"
+        of = f"{client.established:,} of {wanted.connections:,} connections were established"
+        raise BenchError(f"{of} through {service.address}:{service.port}: {failed}", HINT)
+    return account.next_hop
+
+
+def _told(bench: Standing, wanted: Established) -> str:
+    """How many were opened, and how many the device says it knows."""
+    balancer = bench.live.balancer()
+    tracked = balancer.tracked() if balancer else None
+    known = "" if tracked is None else f"; the device knows {tracked:,}"
+    return f"{wanted.connections:,} opened{known}"

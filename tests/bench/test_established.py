@@ -1,0 +1,64 @@
+"""Frames through a real balancer on connections that stand."""
+
+import pytest
+from bench_tools import what_is_there
+from standing_tools import standing
+
+from pinchpoint.host.local import LOCAL
+from pinchpoint.scenario import parse
+
+LOW_FPS = 4_000
+CONNECTIONS = 40
+SCENARIO = f"""
+[dut]
+kind = "nft"
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.4"
+local = "10.1.0.240-10.1.0.241"
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[established]
+connections = {CONNECTIONS}
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+"""
+
+
+@pytest.fixture(scope="module")
+def trials():
+    """The settings of a balancer, a trial on connections that stand, and one after a quarter of them was forgotten."""
+    before = what_is_there()
+    with standing(parse(SCENARIO, "established.toml")) as (live, trial):
+        whole = trial(LOW_FPS)
+        LOCAL.run(["conntrack", "-D", "-s", "10.0.1.1"], live.places.dut_netns)
+        found = live.settings(), whole, trial(LOW_FPS)
+    assert what_is_there() == before
+    return found
+
+
+def test_every_frame_is_translated_by_its_connection_and_arrives_in_order(trials):
+    _, whole, _ = trials
+    (stream,) = whole.streams
+    assert whole.ledger.offered > 0
+    assert whole.ledger.received + whole.ledger.dropped == whole.ledger.offered, whole.ledger
+    assert (stream.corrupt, stream.reordered_in_flow) == (0, 0)
+    seen = [whole.observed[f"host/conntrack/{name}"] for name in ("entries", "invalid", "insert")]
+    assert seen == [CONNECTIONS, 0, 0], "the balancer knows the connections and makes none"
+
+
+def test_frames_of_connections_that_are_forgotten_are_lost_by_name_and_make_no_new_ones(trials):
+    settings, _, found = trials
+    drops = {drop.name: drop.frames for hop in found.ledger.hops for drop in hop.drops}
+    assert settings["net.netfilter.nf_conntrack_tcp_loose"] == "0"
+    forgotten = drops.pop("on a connection that is not known")
+    assert abs(forgotten - found.ledger.offered / 4) <= 1 + sum(drops.values()), found.ledger
+    assert found.ledger.unexplained == 0
+    assert found.observed["host/conntrack/entries"] == CONNECTIONS * 3 / 4

@@ -1,0 +1,72 @@
+"""Connections that stand: how they are opened, and what is said where they cannot."""
+
+from itertools import pairwise
+
+import pytest
+
+from pinchpoint.engine.connections import Account, Client, Sources, standing
+from pinchpoint.engine.streams import stream_request
+from pinchpoint.measure.established import judged
+from pinchpoint.model.errors import BenchError, EngineError
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service, Stream
+
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.DNAT,
+    clients=Range(0x0A000101, 4),
+    local=None,
+    client_port="clients",
+    server_port="servers",
+    backends=(Backend("10.1.0.1", 8080),),
+)
+WANTED = Established(300, 78, 1000.0, 5.0)
+STREAM = Stream(
+    tx_port="clients",
+    rx_port="servers",
+    frame_bytes=78,
+    share=1.0,
+    eth_src="02:00:00:00:00:01",
+    eth_dst="02:00:00:00:00:02",
+    ipv4_src=SERVICE.clients,
+    ipv4_dst=Range(0x0A000064, 1),
+    udp_src=Range(1025, 75),
+    udp_dst=Range(80, 1),
+    order=("ipv4_src", "udp_src", "ipv4_dst", "udp_dst"),
+    flows=300,
+    segment=Segment(101, 201),
+)
+
+
+def client(**changed):
+    counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
+    counts |= {"opened": 300, "established": 300, "completed": 300}
+    ended = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
+    return Client(**{**counts, **ended, **changed})
+
+
+def test_the_frames_continue_the_connections_where_they_were_left():
+    words = standing(["engine"], 0, ["a", "b"], SERVICE, WANTED, STREAM)
+    said = dict(pairwise(words))
+    assert (said["--work"], said["--sequence"], said["--client-ports"]) == ("abandon", "100:200", "1025-1099")
+    assert (said["--mac"], said["--server-mac"]) == ("02:00:00:00:00:01", "02:00:00:00:00:03")
+    request = stream_request(0, STREAM, 1e5)
+    tcp = request.template.layers[2].tcp
+    assert (tcp.src, tcp.dst, tcp.seq, tcp.ack, tcp.flags) == (1025, 80, 101, 201, ("psh", "ack"))
+    assert [one.field for one in request.fields] == ["ipv4.src", "tcp.src"]
+
+
+def test_the_frames_go_where_the_connections_went():
+    assert judged(Account(1.0, client(), (), "02:00:00:00:00:09"), SERVICE, WANTED) == "02:00:00:00:00:09"
+
+
+def test_a_connection_that_is_not_established_is_an_error_that_says_how():
+    found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), "02::")
+    with pytest.raises(BenchError, match=r"297 of 300 connections .*: 1 refused, 2 timed out connecting"):
+        judged(found, SERVICE, WANTED)
+
+
+def test_a_service_that_nobody_answers_for_is_an_error():
+    with pytest.raises(EngineError, match=r"nobody answered for 10\.0\.0\.100"):
+        judged(Account(1.0, None, ()), SERVICE, WANTED)
