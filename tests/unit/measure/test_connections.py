@@ -95,6 +95,12 @@ def test_the_highest_rate_that_was_allowed_gives_at_least():
     assert result.verdict.limit is Pinch.SEARCH_MAXIMUM
 
 
+def test_a_device_that_bears_no_rate_has_none_and_a_warning_says_so():
+    result = measured(Balancer(places=0, held_s=1.0))
+    assert not {"burst rate", "sustained rate"} & metrics(result).keys()
+    assert result.warnings[0].startswith("burst rate: none")
+
+
 def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():
     result = measured(Balancer(places=8000, held_s=120.0), max_cps=2000.0)
     sustained = metrics(result)["sustained rate"]
