@@ -111,8 +111,8 @@ def check_pool(
         source.problem(
             ("service", "local_ports"),
             f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(arrays['backend'])}, "
-            f"which makes {places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections at "
-            f"{wanted.cps:g} per second need {places + missing:,}",
+            f"which makes {places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections "
+            f"at {wanted.cps:g} per second need {places + missing:,}",
         )
 
 
