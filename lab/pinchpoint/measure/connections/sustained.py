@@ -16,6 +16,7 @@ BORNE = 0.9  # of it: a load that must not fail
 OVERLOADED_TIMES, BORNE_TIMES = 3, 2.5  # of the time that a place is held
 AGREES = 0.15  # relative: a prediction within it came true
 LOWEST_CPS = 1.2  # the engine opens whole connections a second
+ALL = 0.97  # of the overload
 LAPSES = 0.02  # of the connections of the lower load, that a host which paused may cost
 LONG_ENOUGH_S = 0.2  # of a time that traffic can be compared with
 
@@ -91,6 +92,7 @@ class Confirmation:
     failed: int  # of the lower load
     agrees: bool
     words: str
+    is_open: bool  # the overload was none: all of it was carried
 
 
 def confirmed(found: Prediction, carried_cps: float, failed: int, opened: int, ratio: float) -> Confirmation:
@@ -107,7 +109,10 @@ def confirmed(found: Prediction, carried_cps: float, failed: int, opened: int, r
         f"{units.per_second(wanted.overload_cps)} for {wanted.overload_s:g} s "
         f"{units.per_second(carried_cps)} were carried, and {borne}"
     )
-    return Confirmation(carried_cps, wanted.borne_cps if is_borne else None, failed, agrees, words)
+    is_open = carried_cps >= ALL * wanted.overload_cps
+    if is_open:
+        words = f"at least: {words}"
+    return Confirmation(carried_cps, wanted.borne_cps if is_borne else None, failed, agrees, words, is_open)
 
 
 def doubled(before_cps: float, after_cps: float, what: str) -> tuple[bool, str]:
