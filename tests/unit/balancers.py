@@ -66,10 +66,14 @@ class Opener:
         opened = min(load.connections, round(self.ceiling_cps * load.opening_s))
         borne, refused, slow, most = self._borne(load, opened)
         client = _client(load, opened, borne, most)
-        account = Account(load.opening_s, client, (), 0.5, ports=(PortCounts("a", 0), PortCounts("b", 0)))
+        busy = 0.99 if client.shortfall else 0.4
+        account = Account(
+            load.opening_s + load.hold_s, client, (), busy, ports=(PortCounts("a", 0), PortCounts("b", 0))
+        )
         observed = {REFUSED: refused, SLOW: slow}
-        judged = judge(account, load, RULES)
-        one = Opened(load, judged, Seen(account, observed, ()))
+        seen = Seen(account, observed, (), load.opening_s + load.hold_s)
+        judged = judge(seen, RULES)
+        one = Opened(load, judged, seen)
         identity = f"m-{len(self.measurements) + 1:04d}"
         validity, told = judged.validity, {"phase": phase}
         found = Measurement(identity, "m", "connections", 1, "", 1.0, figures(one), told, observed, (), validity, "")

@@ -16,7 +16,7 @@ from pinchpoint.model.trial import PmdLoad
 TELLING = 0.1  # of the failed connections: so many refusals must be counted to be their reason
 FULL = 0.97  # of a size: a gauge read after the load stands a little below it
 SATURATED = 0.95  # of a thread's time
-BUSY = 0.9  # of the engine's time
+BUSY = 0.7  # of the engine's time: what it does to frames it takes from the rest
 PUSHED = 0.01  # refused sends to a connection that was not opened: each may have been of a whole burst
 
 
@@ -35,6 +35,17 @@ class Seen:
     account: Account
     observed: Mapping[str, float]  # counter differences and gauges
     pmds: Sequence[PmdLoad]
+    traffic_s: float  # for which connections were opened and held
+
+    @property
+    def busy_share(self) -> float:
+        """Of that time, in which the engine's core moved frames; what it did later counts as well."""
+        return min(1.0, self.account.busy_share * self.account.elapsed_s / self.traffic_s) if self.traffic_s else 0.0
+
+    @property
+    def is_generator_full(self) -> bool:
+        """Whether the engine's core had hardly time for more."""
+        return self.busy_share >= BUSY
 
 
 def exhausted(limits: Sequence[Limit], loads: Sequence[Seen]) -> Exhausted:
@@ -101,17 +112,15 @@ def _busiest(pmds: Sequence[PmdLoad]) -> float:
 
 
 def _generator(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
-    for seen in loads:
-        client, busy = seen.account.client, seen.account.busy_share
-        missed = sum(port.rx_missed or 0 for port in seen.account.ports)
-        if client and client.shortfall and not pushed_back(seen.account):
-            words = f"generator: {client.shortfall:,} connections were not opened in time, its core {units.share(busy)}"
-            yield Resource.GENERATOR, f"{words} busy"
-        elif missed or busy >= BUSY:
-            words = (
-                f"generator: its core was {units.share(busy)} busy, and its rings had no place for {missed:,} frames"
-            )
-            yield Resource.GENERATOR, words
+    full = [seen for seen in loads if seen.is_generator_full and not pushed_back(seen.account)]
+    if full:
+        busy = max(seen.busy_share for seen in full)
+        late = sum(seen.account.client.shortfall for seen in full if seen.account.client)
+        missed = sum(port.rx_missed or 0 for seen in full for port in seen.account.ports)
+        words = (
+            f"generator: its core was {units.share(busy)} busy; {units.counted(late, 'connection')} not opened in time"
+        )
+        yield Resource.GENERATOR, f"{words}, {units.frames(missed)} that its rings had no place for"
 
 
 def pushed_back(account: Account) -> bool:

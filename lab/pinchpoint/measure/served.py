@@ -44,33 +44,29 @@ class Judged:
     reason: str = ""
 
 
-def judge(account: Account, load: Load, rules: Validity) -> Judged:
+def judge(seen: Seen, rules: Validity) -> Judged:
     """Whether a load's account can be used. Raises EngineError where there is none.
 
-    Connections that were not opened in time are the device's failures where it did not take their SYNs, nobody's where
-    the host took the engine's core for a moment, and else the generator's.
+    Connections that were not opened in time are the device's failures where it did not take their SYNs, the generator's
+    where its core was busy, and else nobody's: the host gave the core to others.
     """
-    client = answered(account)
+    client = answered(seen.account)
     opened, missing = client.opened, client.shortfall
     due = opened + missing
-    if pushed_back(account):
+    if pushed_back(seen.account):
         return Judged(TrialValidity.VALID, due)
-    in_gaps = account.gaps.total_s * load.rate_cps
-    figures = f"{missing:,} of {due:,} connections were not opened in time"
-    if missing > rules.shortfall_ratio * due and in_gaps < missing / 2:
-        return Judged(TrialValidity.GENERATOR_LIMITED, opened, f"{figures}: {_busy(account)}")
+    busy = f"its core was {units.share(seen.busy_share)} busy"
+    figures = f"{missing:,} of {due:,} connections were not opened in time: {busy}"
+    if missing > rules.shortfall_ratio * due and seen.is_generator_full:
+        return Judged(TrialValidity.GENERATOR_LIMITED, opened, figures)
     if missing > rules.gap_shortfall_ratio * due:
-        still = f"the engine's core stood still for {units.seconds(account.gaps.total_s)}"
-        return Judged(TrialValidity.NOISY_HOST, opened, f"{figures}: {still}")
-    missed = sum(port.rx_missed or 0 for port in account.ports)
+        return Judged(TrialValidity.NOISY_HOST, opened, f"{figures}, and others had it")
+    missed = sum(port.rx_missed or 0 for port in seen.account.ports)
     if missed and opened > client.completed:
-        words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {_busy(account)}"
-        return Judged(TrialValidity.NOISY_HOST, opened, words)
+        validity = TrialValidity.GENERATOR_LIMITED if seen.is_generator_full else TrialValidity.NOISY_HOST
+        words = f"the engine's rings of {RING:,} frames had no place for {missed:,}: {busy}"
+        return Judged(validity, opened, words)
     return Judged(TrialValidity.VALID, opened)
-
-
-def _busy(account: Account) -> str:
-    return f"its core was {units.share(account.busy_share)} busy"
 
 
 def answered(account: Account) -> Client:
@@ -138,7 +134,7 @@ def stored(found: Measurement) -> Opened:
     return Opened(
         msgspec.convert(load, Load),
         msgspec.convert(judged, Judged),
-        Seen(msgspec.convert(account, Account), found.observed, found.pmds),
+        Seen(msgspec.convert(account, Account), found.observed, found.pmds, traffic_s(msgspec.convert(load, Load))),
     )
 
 
@@ -215,9 +211,9 @@ class Opener:
         self._bracket.open()
         account = connect(LOCAL, argv, bench.setup.places.environment, load)
         observed = self._bracket.close().flat()
-        traffic_s = load.opening_s + load.hold_s
-        seen = Seen(account, observed, device_of(scenario).loads(observed, traffic_s))
-        judged = judge(account, load, scenario.validity)
+        lasted_s = traffic_s(load)
+        seen = Seen(account, observed, device_of(scenario).loads(observed, lasted_s), lasted_s)
+        judged = judge(seen, scenario.validity)
         told: Mapping[str, object] = {"load": load, "judged": judged, "flushed": empty, "limits": self.limits()}
         return Measurement(
             id=identity,
@@ -235,9 +231,14 @@ class Opener:
         )
 
 
+def traffic_s(load: Load) -> float:
+    """How long a load is under way where nothing fails."""
+    return load.opening_s + load.hold_s
+
+
 def lasting_s(load: Load) -> float:
     """About how long a load takes, whatever fails."""
-    return load.opening_s + load.hold_s + SETUP_S
+    return traffic_s(load) + SETUP_S
 
 
 def _with_ports(load: Load, tuples: Tuples) -> Load:

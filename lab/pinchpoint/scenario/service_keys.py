@@ -144,9 +144,9 @@ def check_pool(
     if missing := too_few(places, closed_s, wanted):
         source.problem(
             ("service", "local_ports"),
-            f"{local.count:,} addresses x {ports.count:,} ports x {len(arrays['backend'])} backends are "
-            f"{places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections at "
-            f"{wanted.cps:g} per second need {places + missing:,}",
+            f"local addresses: {local.count:,}, ports of each: {ports.count:,}, backends: {len(arrays['backend'])}, "
+            f"which makes {places:,} places, each held for closed_s = {closed_s:g}; {wanted.connections:,} connections "
+            f"at {wanted.cps:g} per second need {places + missing:,}",
         )
 
 

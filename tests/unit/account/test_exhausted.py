@@ -21,7 +21,7 @@ def client(**changed):
 
 def load(observed=(), pmds=(), busy=0.3, missed=0, stats=(), **changed):
     ports = (PortCounts("clients", missed, dict(stats)), PortCounts("servers", 0))
-    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), pmds)
+    return Seen(Account(1.0, client(**changed), (), busy, ports=ports), dict(observed), pmds, 1.0)
 
 
 def worker(busy):
@@ -38,7 +38,8 @@ def worker(busy):
         (load(refused=20), LIMITS, Resource.BACKEND),
         (load(pmds=(worker(0.99),)), (PORTS,), Resource.WORKER),
         (load(pmds=(worker(0.99),)), LIMITS, Resource.SOFTIRQ),
-        (load(shortfall=50), LIMITS, Resource.GENERATOR),
+        (load(shortfall=50, busy=0.95), LIMITS, Resource.GENERATOR),
+        (load(shortfall=50, busy=0.1), LIMITS, None),
         (load(missed=500, busy=0.99), LIMITS, Resource.GENERATOR),
         (load({"nat/refused": 1}), LIMITS, None),
         (load(pmds=(worker(0.5), worker(None))), LIMITS, None),
@@ -58,7 +59,7 @@ def test_a_counter_of_refusals_is_believed_before_everything_else_and_all_is_tol
 
 
 def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
-    full = load(shortfall=50, stats={"tx_no_buffers": 40})
+    full = load(shortfall=50, busy=0.95, stats={"tx_no_buffers": 40})
     assert pushed_back(full.account)
     assert not pushed_back(load(shortfall=50).account)
     assert exhausted(LIMITS, [full]).resource is None

@@ -70,6 +70,13 @@ def test_a_device_that_frees_places_early_disproves_the_prediction():
     found = metrics(result)
     assert found["sustained rate"].note.startswith("the prediction failed")
     assert found["sustained rate"].value > 1.2 * found["predicted sustained rate"].value
+    assert result.verdict.headline == "burst: local ports; sustained: local ports, not as predicted"
+
+
+def test_an_overload_that_is_carried_in_full_gives_at_least():
+    result = measured(Balancer(places=80, held_s=1.0, reuses=2.0), confirm=False)
+    sustained = metrics(result)["sustained rate"]
+    assert (sustained.bound, sustained.low) == (Bound.AT_LEAST, sustained.value)
 
 
 def test_what_a_core_bears_is_sustained_where_the_pool_bears_more():
@@ -93,6 +100,12 @@ def test_the_highest_rate_that_was_allowed_gives_at_least():
     result = measured(Balancer(places=100_000), max_cps=500.0)
     assert metrics(result)["burst rate"].bound is Bound.AT_LEAST
     assert result.verdict.limit is Pinch.SEARCH_MAXIMUM
+
+
+def test_a_device_that_bears_no_rate_has_none_and_a_warning_says_so():
+    result = measured(Balancer(places=0, held_s=1.0))
+    assert not {"burst rate", "sustained rate"} & metrics(result).keys()
+    assert result.warnings[0].startswith("burst rate: none")
 
 
 def test_a_confirmation_that_would_take_too_long_is_left_out_and_says_why():

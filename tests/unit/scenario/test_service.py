@@ -71,6 +71,11 @@ def test_a_service_has_defaults_that_name_its_ports():
         ([("port = 80\n", 'port = 80\nserver_port = "left"\n')], "expected a port other than client_port"),
         ([("port = 80\n", 'port = 80\nserver_port = "middle"\n')], "the name of a [[port]] (left, right)"),
         ([("port = 80\n", 'port = 80\nscheduler = "fair"\n')], '"round-robin"'),
+        ([("port = 80\n", "port = 80\nmax_connections = 9\n")], "nft has no such setting"),
+        (
+            [("port = 80\n", 'port = 80\nlocal_ports = "2000-2009"\nclosed_s = 100\n')],
+            "which makes 40 places, each held for closed_s = 100; 300 connections at 200 per second need 300",
+        ),
         ([('"nft"', '"bridge"')], "a device that balances ("),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
         ([('"verify"', '"blocked"')], '"verify" or "burst" or "load"'),

@@ -189,7 +189,11 @@ impl Plan {
             return same;
         }
         // The whole connection lies within one round: no acknowledgment carries into the next.
-        let room = if self.one_isn { 1 } else { 0x1_0000 - self.most_sent() };
+        let room = if self.one_isn {
+            1
+        } else {
+            0x1_0000 - self.most_sent()
+        };
         let round = (place.round as u16).wrapping_add(self.first_round);
         u32::from(round) << 16 | ((u32::from(self.tag(place.n) as u16) * room) >> 16)
     }

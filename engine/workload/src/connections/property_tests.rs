@@ -48,11 +48,12 @@ proptest! {
         share in 0.0..1.0f64,
         key: u64,
         first_round: u16,
+        one_isn: bool,
         client_count in 1..300u32,
         port_count in 1..60_000u32,
     ) {
         let requests = Requests { count: 1, len };
-        let plan = Plan { client_count, port_count, requests, key, first_round, ..plan() };
+        let plan = Plan { client_count, port_count, requests, key, first_round, one_isn, ..plan() };
         let sent = 1 + (f64::from(len + 1) * share) as u32;
         // Older ones of the tuple are those of 2^16 rounds ago.
         let next = plan.place(n + 1 + since.min(plan.tuples().saturating_mul(0xfffd)));

@@ -172,3 +172,17 @@ fn sequence_numbers_of_a_tuple_rise_from_connection_to_connection_and_from_run_t
         rises(plan.first_seq(place), later.first_seq(place));
     }
 }
+
+#[test]
+fn with_one_initial_sequence_number_only_a_tuple_that_is_used_again_has_a_higher_one() {
+    let plan = Plan {
+        one_isn: true,
+        ..plan()
+    };
+    let first = plan.first_seq(plan.first());
+    for n in 0..plan.tuples() {
+        assert_eq!(plan.first_seq(plan.place(n)), first);
+        let again = plan.first_seq(plan.place(n + plan.tuples()));
+        assert_eq!(again.wrapping_sub(first), 1 << 16);
+    }
+}

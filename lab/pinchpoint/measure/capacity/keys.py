@@ -26,7 +26,8 @@ CAPACITY: Final = Table(
     "capacity",
     "How the capacity of the table of connections is searched (RFC 9693): a number of connections is opened, all are "
     "held open at the same time, then each has to answer a request. The number grows exponentially until some fail, "
-    "then the bounds are halved.",
+    "then the bounds are halved. The engine's "
+    "first CPU drives clients and backends.",
     (
         Key("start", kinds.integer(1, 60_000_000), "The number tried first.", Unset("half of what its limits allow")),
         Key("most", kinds.integer(1, 60_000_000), "The largest number tried.", 1_000_000),

@@ -82,7 +82,8 @@ def work() -> Kind:
 CONNECTIONS: Final = Table(
     "connections",
     "How the maximum connection establishment rate is searched (RFC 9693, RFC 9411). There are two: the burst rate is "
-    "of trials that begin with an empty table of connections; the sustained one can go on for ever.",
+    "of trials that begin with an empty table of connections; the sustained one can go on for ever. The engine's "
+    "first CPU drives clients and backends.",
     (
         Key(
             "failure_ratios",

@@ -10,6 +10,7 @@ from pinchpoint.model import units
 from pinchpoint.model.limits import Limit as Bounds
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
+from pinchpoint.model.study import Bound
 from pinchpoint.stats.metrics import BOUNDS
 
 BURST, SUSTAINED, DOUBLED = "burst rate", "sustained rate", "sustained rate, doubled"
@@ -68,7 +69,9 @@ def _sustained(found: Sustained) -> Iterator[Metric]:
         note = f"{limit.resource}: {found.prediction.places:,} places held for {found.prediction.held_s:g} s"
         yield Metric("predicted sustained rate", "1/s", found.prediction.cps, note=f"{note}; {limit.source}")
     if found.cps is not None:
-        yield Metric(SUSTAINED, "1/s", found.cps, found.low_cps, note=found.words)
+        is_open = found.confirmation is not None and found.confirmation.is_open
+        low_cps = found.cps if is_open else found.low_cps
+        yield Metric(SUSTAINED, "1/s", found.cps, low_cps, None, found.words, Bound.AT_LEAST if is_open else None)
     if found.doubled_cps is not None:
         yield Metric(DOUBLED, "1/s", found.doubled_cps, note=found.doubling)
 
@@ -103,8 +106,9 @@ def _of_sustained(found: Sustained) -> str:
     resource = found.exhausted.resource if found.exhausted else None
     if resource is None and found.prediction is not None:
         resource = found.prediction.limit.resource
-    confirmed = found.confirmation is not None and found.confirmation.agrees
-    return f"{resource}, {'confirmed' if confirmed else 'predicted'}"
+    if found.confirmation is None:
+        return f"{resource}, predicted"
+    return f"{resource}, {'confirmed' if found.confirmation.agrees else 'not as predicted'}"
 
 
 def _read_back(one: Bounds) -> str:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from pinchpoint.account.exhausted import Exhausted, exhausted
 from pinchpoint.dut.services import Doubling
@@ -211,12 +211,16 @@ def _times(one: Opened | None) -> tuple[Metric, ...]:
     )
 
 
-def _warnings(rates: Sequence[Rate], asks: Connections) -> list[str]:
-    """Of intervals that are wider than was asked for."""
+def _warnings(rates: Sequence[Rate], asks: Connections) -> Iterator[str]:
+    """Of rates that are none, and of intervals that are wider than was asked for."""
     why = (
         "the interval is wider than connections.relative_width asks for; a longer connections.max_traffic_s narrows it"
     )
-    return [f"{shown.ratio_name(rate.loss_ratio)}: {why}" for rate in rates if _width(rate) > asks.relative_width]
+    for rate in rates:
+        if rate.quoted_fps is None:
+            yield f"{shown.ratio_name(rate.loss_ratio)}: none; {shown.status_words(rate)}"
+        elif _width(rate) > asks.relative_width:
+            yield f"{shown.ratio_name(rate.loss_ratio)}: {why}"
 
 
 def _width(rate: Rate) -> float:

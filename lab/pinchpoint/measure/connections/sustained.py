@@ -15,6 +15,8 @@ OVERLOAD = 1.5  # times what the limit bears
 BORNE = 0.9  # of it: a load that must not fail
 OVERLOADED_TIMES, BORNE_TIMES = 3, 2.5  # of the time that a place is held
 AGREES = 0.15  # relative: a prediction within it came true
+LOWEST_CPS = 1.2  # the engine opens whole connections a second
+ALL = 0.97  # of the overload
 LAPSES = 0.02  # of the connections of the lower load, that a host which paused may cost
 LONG_ENOUGH_S = 0.2  # of a time that traffic can be compared with
 
@@ -49,7 +51,7 @@ def predicted(limits: Sequence[Limit], life_s: float) -> Prediction | None:
     known = [
         Prediction(limit, limit.size, held_s, limit.size / held_s)
         for limit in limits
-        if limit.size is not None and limit.held_s is not None and (held_s := limit.held_s + life_s) > 0
+        if limit.size and limit.held_s is not None and (held_s := limit.held_s + life_s) > 0
     ]
     return min(known, key=lambda one: one.cps, default=None)
 
@@ -67,6 +69,8 @@ def plan(found: Prediction) -> Plan:
 def why_not(found: Prediction, burst_cps: float | None, within_s: float) -> str:
     """Why a prediction is not tried; empty where it can be."""
     wanted = plan(found)
+    if found.cps < LOWEST_CPS:
+        return f"{units.per_second(found.cps)} is less than the engine's lowest rate, 1 /s"
     if found.held_s < LONG_ENOUGH_S:
         return f"places are held for {units.seconds(found.held_s)}, too short to tell from a connection's life"
     if wanted.lasting_s > within_s:
@@ -88,6 +92,7 @@ class Confirmation:
     failed: int  # of the lower load
     agrees: bool
     words: str
+    is_open: bool  # the overload was none: all of it was carried
 
 
 def confirmed(found: Prediction, carried_cps: float, failed: int, opened: int, ratio: float) -> Confirmation:
@@ -104,7 +109,10 @@ def confirmed(found: Prediction, carried_cps: float, failed: int, opened: int, r
         f"{units.per_second(wanted.overload_cps)} for {wanted.overload_s:g} s "
         f"{units.per_second(carried_cps)} were carried, and {borne}"
     )
-    return Confirmation(carried_cps, wanted.borne_cps if is_borne else None, failed, agrees, words)
+    is_open = carried_cps >= ALL * wanted.overload_cps
+    if is_open:
+        words = f"at least: {words}"
+    return Confirmation(carried_cps, wanted.borne_cps if is_borne else None, failed, agrees, words, is_open)
 
 
 def doubled(before_cps: float, after_cps: float, what: str) -> tuple[bool, str]:
