@@ -1,5 +1,6 @@
 """Real proxies as balancers: what they do with a service, what bounds them, what they count."""
 
+import signal
 from contextlib import closing, contextmanager
 
 import pytest
@@ -59,8 +60,8 @@ NO_PORT = {  # the counter that rises where no local port is free
 class Standing:
     """A proxy that stands, with what opens connections through it."""
 
-    def __init__(self, wanted, setup, live):
-        self.wanted, self.setup, self.live = wanted, setup, live
+    def __init__(self, wanted, setup, live, pids):
+        self.wanted, self.setup, self.live, self.pids = wanted, setup, live, pids
 
     def opens(self, count, timeout_s=20.0):
         """What became of `count` connections, and what was counted meanwhile."""
@@ -84,7 +85,7 @@ def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
     setup = prepare(wanted)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
-        yield Standing(wanted, setup, live)
+        yield Standing(wanted, setup, live, pids)
     assert alive(LOCAL, pids) == [], "also those without the mark of the bench in their environment"
 
 
@@ -132,3 +133,10 @@ def test_a_reload_has_new_workers_and_keeps_dealing(kind):
         assert set(one.live.tasks()) - set(before)
         client, _ = one.opens(BACKENDS)
     assert client.completed == BACKENDS
+
+
+def test_a_worker_whose_master_was_killed_ends_with_the_bench():
+    with standing("nginx") as one:
+        LOCAL.signal([one.live.pid], signal.SIGKILL)
+        wait_for(lambda: not alive(LOCAL, [one.pids[0]]), "the end of the master", 20.0)
+        assert alive(LOCAL, one.pids), "its worker goes on"
