@@ -99,6 +99,10 @@ def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_
         assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
         assert ports.used in seen
         wait_for(lambda: balancer.tracked() == PLACES, "one socket of each connection in TIME_WAIT", 20.0)
+        with balancer.doubled(Resource.LOCAL_PORTS) as what:
+            assert "2000 2007 instead of 2000 2003" in what
+            client, _ = one.opens(PLACES)
+            assert client.completed == PLACES
         client, seen = one.opens(2, timeout_s=1.0)
         assert client.answered == 0
         assert seen[NO_PORT[kind]] >= 2
@@ -118,7 +122,7 @@ def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, loca
     assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
     assert limits[Resource.TABLE] == 2000
     assert limits[Resource.DESCRIPTORS] == int(settings["descriptors"]) // 2 == 8192
-    assert limits[Resource.ACCEPT_QUEUE] == int(settings["net.core.somaxconn"]) == 4096
+    assert settings["backlog"] == settings["net.core.somaxconn"] == "4096"
     assert settings["CPUs of worker-1"] == "1"
     (load,) = registry.device(kind).loads(seen, 1.2)
     assert load.core == 1 and load.busy_share > 0
