@@ -1,5 +1,6 @@
 """Real proxies as balancers: what they do with a service, what bounds them, what they count."""
 
+import signal
 from contextlib import closing, contextmanager
 
 import pytest
@@ -59,8 +60,8 @@ NO_PORT = {  # the counter that rises where no local port is free
 class Standing:
     """A proxy that stands, with what opens connections through it."""
 
-    def __init__(self, wanted, setup, live):
-        self.wanted, self.setup, self.live = wanted, setup, live
+    def __init__(self, wanted, setup, live, pids):
+        self.wanted, self.setup, self.live, self.pids = wanted, setup, live, pids
 
     def opens(self, count, timeout_s=20.0):
         """What became of `count` connections, and what was counted meanwhile."""
@@ -84,7 +85,7 @@ def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
     setup = prepare(wanted)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         pids = [live.pid, *(int(task.split("/")[2]) for task in live.tasks())]
-        yield Standing(wanted, setup, live)
+        yield Standing(wanted, setup, live, pids)
     assert alive(LOCAL, pids) == [], "also those without the mark of the bench in their environment"
 
 
@@ -98,6 +99,10 @@ def test_a_proxy_deals_in_turn_until_its_local_ports_wait_and_forgets_them_when_
         assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
         assert ports.used in seen
         wait_for(lambda: balancer.tracked() == PLACES, "one socket of each connection in TIME_WAIT", 20.0)
+        with balancer.doubled(Resource.LOCAL_PORTS) as what:
+            assert "2000 2007 instead of 2000 2003" in what
+            client, _ = one.opens(PLACES)
+            assert client.completed == PLACES
         client, seen = one.opens(2, timeout_s=1.0)
         assert client.answered == 0
         assert seen[NO_PORT[kind]] >= 2
@@ -117,7 +122,7 @@ def test_a_proxy_deals_by_a_hash_and_says_with_which_settings_it_runs(kind, loca
     assert [check for check in checks(one.wanted.service, client) if not check.is_right] == []
     assert limits[Resource.TABLE] == 2000
     assert limits[Resource.DESCRIPTORS] == int(settings["descriptors"]) // 2 == 8192
-    assert limits[Resource.ACCEPT_QUEUE] == int(settings["net.core.somaxconn"]) == 4096
+    assert settings["backlog"] == settings["net.core.somaxconn"] == "4096"
     assert settings["CPUs of worker-1"] == "1"
     (load,) = registry.device(kind).loads(seen, 1.2)
     assert load.core == 1 and load.busy_share > 0
@@ -132,3 +137,10 @@ def test_a_reload_has_new_workers_and_keeps_dealing(kind):
         assert set(one.live.tasks()) - set(before)
         client, _ = one.opens(BACKENDS)
     assert client.completed == BACKENDS
+
+
+def test_a_worker_whose_master_was_killed_ends_with_the_bench():
+    with standing("nginx") as one:
+        LOCAL.signal([one.live.pid], signal.SIGKILL)
+        wait_for(lambda: not alive(LOCAL, [one.pids[0]]), "the end of the master", 20.0)
+        assert alive(LOCAL, one.pids), "its worker goes on"

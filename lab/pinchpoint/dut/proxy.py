@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.bench.requirements import Probe, command
-from pinchpoint.bench.resource import AnyResource, Command, Daemon, TextFile
+from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Defaults, Freezing, Given, Pages, Read, Seen
 from pinchpoint.dut.proxy_live import RANGE, RELOAD
@@ -135,6 +135,7 @@ class ProxyBench(softirq.KernelBench):
             TextFile(batch, tuple(addresses.batch(served(self.scenario)))),
             Command(("ip", "-n", netns, "-batch", batch)),
             TextFile(self.config_path, tuple(self.config())),
+            MarkedProcesses(self.places.bench_id),  # while the namespace tells whose they are: `host/processes.py`
             self.daemon(),
         ]
 

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import ClassVar
 
 from pinchpoint.bench.actions import daemon_pid
@@ -21,6 +21,7 @@ from pinchpoint.observe.snapshot import Collector
 START_TIMEOUT_S = 20.0
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
+_LOWEST_PORT, _HIGHEST_PORT = 1024, 65_535  # that need no privilege; that there are
 _OF_EACH = 2  # descriptors: a proxy has two sockets for each connection
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
@@ -260,8 +261,8 @@ class ProxyBalancer:
             live.table(),
             Limit(
                 Resource.ACCEPT_QUEUE,
-                sum(backlogs),
-                0.0,
+                None,  # a connection only passes through it
+                None,
                 f"backlog of {len(backlogs)} listening sockets: {' + '.join(map(str, backlogs))}",
                 refused=(f"{COUNTERS}ListenOverflows",),
             ),
@@ -274,6 +275,26 @@ class ProxyBalancer:
             ),
             Limit(Resource.WORKER, None, None, f"{workers} workers on CPUs {', '.join(map(str, live.cpus))}"),
         )
+
+    @contextmanager
+    def doubled(self, resource: Resource) -> Iterator[str]:
+        """Inside, each local address has twice as many ports. Raises BenchError of any other resource.
+
+        Yields what was changed, as read back.
+        """
+        if resource is not Resource.LOCAL_PORTS:
+            raise BenchError(f"{resource} cannot be doubled while it runs")
+        before = self._live.sysctls([RANGE])[RANGE]
+        first, last = twice(*map(int, before.split()))
+        try:
+            self._set(f"{first} {last}")
+            yield f"ip_local_port_range = {self._live.sysctls([RANGE])[RANGE]} instead of {before}"
+        finally:
+            self._set(before)
+
+    def _set(self, ports: str) -> None:
+        places = self._live.places
+        places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], places.dut_netns)
 
     def flush(self) -> None:
         """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
@@ -295,6 +316,15 @@ class ProxyBalancer:
 
 
 _MEND = "boot a kernel with CONFIG_INET_DIAG_DESTROY; or wait for TIME_WAIT to end"
+
+
+def twice(first: int, last: int) -> tuple[int, int]:
+    """A range of twice as many ports that holds the one given. Raises BenchError where there are not as many."""
+    count = 2 * (last - first + 1)
+    start = min(first, _HIGHEST_PORT + 1 - count)
+    if start < _LOWEST_PORT:
+        raise BenchError(f"local ports {first} to {last} cannot be doubled: there are {_HIGHEST_PORT:,} of them")
+    return start, start + count - 1
 
 
 def listening(text: str) -> tuple[int, ...]:

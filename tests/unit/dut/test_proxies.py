@@ -16,9 +16,9 @@ from pinchpoint.dut.haproxy import live as haproxy
 from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.nginx import live as nginx
 from pinchpoint.dut.nginx.device import worker_connections
-from pinchpoint.dut.proxy_live import listening, offload
+from pinchpoint.dut.proxy_live import listening, offload, twice
 from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
-from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.errors import BenchError, DutError, InputError
 from pinchpoint.scenario import parse
 
 PROXIES = ("envoy", "haproxy", "nginx")
@@ -135,6 +135,20 @@ def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
     one, ten = proxy.loads(seen, 2.0)
     assert (one.name, one.core, one.busy_share, one.received) == ("worker-1", 2, 0.75, 300)
     assert (ten.name, ten.core, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((2000, 2999), (2000, 3999)), ((32768, 60999), (9072, 65535)), ((40000, 65535), (14464, 65535))],
+)
+def test_twice_the_ports_hold_those_before(before, after):
+    assert twice(*before) == after
+    assert after[1] - after[0] + 1 == 2 * (before[1] - before[0] + 1)
+
+
+def test_more_ports_than_there_are_cannot_be_had():
+    with pytest.raises(BenchError, match="local ports 1024 to 60999 cannot be doubled"):
+        twice(1024, 60999)
 
 
 # haproxy.
