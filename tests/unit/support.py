@@ -55,9 +55,22 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
+ONLY_SERVED = ("ipvs",)  # kinds that do nothing but balance a service
+SERVED = """
+[service]
+address = "10.0.0.100"
+port = 80
+mode = "dnat"
+[[backend]]
+address = "10.1.0.1"
+"""
+
 
 def scenario_of(kind: str, dut: str = "", more: str = "") -> Scenario:
-    """Two ports of a device of any kind, and one stream of 20 destinations from left to right."""
+    """Two ports of a device of any kind, and one stream of 20 destinations from left to right, or a service."""
+    if kind in ONLY_SERVED:
+        text, _, _ = OF_A_KIND.partition("[[stream]]")
+        return parse('measure = "verify"' + text.format(kind=kind, dut=dut) + SERVED + more, "x.toml")
     return parse(OF_A_KIND.format(kind=kind, dut=f"{REQUIRED.get(kind, '')}\n{dut}", more=more), "x.toml")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 import pytest
-from support import OF_A_KIND, REQUIRED, scenario_of
+from support import OF_A_KIND, ONLY_SERVED, REQUIRED, scenario_of
 
 from pinchpoint.account import ledger
 from pinchpoint.bench import actions
@@ -191,7 +191,7 @@ def test_a_layout_of_rings_is_asked_for_where_there_are_vhost_user_rings(kind):
     with_vhost = {"ovs": REQUIRED["ovs"].replace("af_packet", "dpdk"), "wire": 'io = "vhost-user"'}
     text = OF_A_KIND.format(kind=kind, dut=with_vhost.get(kind, ""), more="")
     packed = text.replace('name = "left"', 'name = "left"\nring_layout = "packed"')
-    if kind in KERNEL:
+    if kind in (*KERNEL, *ONLY_SERVED):
         with pytest.raises(InputError, match=r'port\[1\].ring_layout: expected "split" where'):
             parse(packed, "x.toml")
         return

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from pinchpoint.dut.nft.balancing import addresses, ruleset
+from pinchpoint.dut import addresses
+from pinchpoint.dut.nft.balancing import ruleset
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -33,11 +34,11 @@ def test_a_hash_is_of_the_client_s_address_and_port():
 def test_without_full_nat_the_source_stays():
     service = replace(SERVICE, mode=Mode.DNAT, local=None)
     assert "snat" not in "\n".join(ruleset(service))
-    assert "route add 10.1.0.1/32 dev right" in list(addresses(service))
+    assert "route add 10.1.0.1/32 dev right" in list(addresses.batch(service))
 
 
 def test_every_address_has_its_port():
-    assert list(addresses(SERVICE)) == [
+    assert list(addresses.batch(SERVICE)) == [
         "address add 10.0.0.100/32 dev left",
         "address add 10.1.0.240/32 dev right",
         "address add 10.1.0.241/32 dev right",

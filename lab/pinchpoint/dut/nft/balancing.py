@@ -5,22 +5,10 @@ connection alone, so `numgen inc` takes the backends exactly in turn.
 """
 
 from collections.abc import Iterator
-from ipaddress import IPv4Address, summarize_address_range
 
-from pinchpoint.model.scenario import Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Mode, Scheduler, Service
 
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
-
-
-def addresses(service: Service) -> Iterator[str]:
-    """Lines of `ip -batch`: the device's addresses, and where clients and backends are; all answer ARP requests."""
-    clients, servers = service.client_port, service.server_port
-    yield f"address add {service.address}/32 dev {clients}"
-    yield from (f"address add {one}/32 dev {servers}" for one in service.locals)
-    yield from (f"route add {prefix} dev {clients}" for prefix in _prefixes(service.clients))
-    backends = dict.fromkeys(one.address for one in service.backends)
-    source = f" src {service.locals[0]}" if service.locals else ""
-    yield from (f"route add {one}/32 dev {servers}{source}" for one in backends)
 
 
 def ruleset(service: Service) -> Iterator[str]:
@@ -47,8 +35,3 @@ def _choice(service: Service) -> str:
     if service.scheduler is Scheduler.HASH:
         return f"jhash ip saddr . tcp sport mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"
-
-
-def _prefixes(found: Range) -> Iterator[str]:
-    first, last = IPv4Address(found.first), IPv4Address(found.last)
-    return (str(one) for one in summarize_address_range(first, last))

@@ -9,7 +9,7 @@ from typing import Any
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Command, TextFile
-from pinchpoint.dut import softirq
+from pinchpoint.dut import addresses, softirq
 from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
@@ -120,7 +120,7 @@ class NftBench(softirq.KernelBench):
         found = [
             *softirq.ports(self.scenario, self.places, pages),
             Command(("sysctl", "-qw", *settings), netns),
-            TextFile(batch, (*routes, *(balancing.addresses(service) if service else ()))),
+            TextFile(batch, (*routes, *(addresses.batch(service) if service else ()))),
             Command(("ip", "-n", netns, "-batch", batch)),
         ]
         if service:

@@ -1,0 +1,26 @@
+"""What a machine must have for IPVS."""
+
+from collections.abc import Iterator
+
+from pinchpoint.bench.requirements import Probe, command, kernel_module
+from pinchpoint.dut import softirq
+from pinchpoint.dut.ipvs.balancing import MODULES, is_full
+from pinchpoint.model.scenario import Guest, Scheduler, Service
+
+_PROGRAMS = {"ip": "iproute2", "sysctl": "procps", "ipvsadm": "ipvsadm", "conntrack": "conntrack", "wc": "coreutils"}
+_RESTORE = "iptables-legacy-restore"  # as every guest's kernel takes it; user-mode Linux has no nf_tables for IPv4
+_OTHERWISE = 'set guest.kernel = "uml" or "qemu"'
+_SOURCE_NAT = ("xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat")
+
+
+def needs(service: Service | None, guest: Guest | None) -> Iterator[Probe]:
+    """Its programs, and a kernel with IPVS, its schedulers and, for full-NAT, source NAT of what that sends."""
+    yield from (command(name, package) for name, package in _PROGRAMS.items())
+    if service is None or is_full(service):
+        yield command(_RESTORE, "iptables")
+    yield softirq.steering(guest)
+    schedulers = [service.scheduler] if service else list(Scheduler)
+    modules = ["ip_vs", *(MODULES[one] for one in schedulers)]
+    if service is None or is_full(service):
+        modules += _SOURCE_NAT if guest else _SOURCE_NAT[:1]  # a host's own may be built in; what fails then says so
+    yield from (kernel_module(name, _OTHERWISE, guest) for name in modules)
