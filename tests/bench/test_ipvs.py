@@ -10,7 +10,6 @@ from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-CONNECTIONS = 150
 SCENARIO = """
 measure = "verify"
 [guest]
@@ -61,11 +60,11 @@ def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():
             tracked.append(table.tracked())
         seen = counted(live)
     assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
-    assert tracked == [CONNECTIONS, 0, CONNECTIONS, 0]
+    assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
     assert settings["net.netfilter.nf_conntrack_tcp_timeout_time_wait"] == "100"
     assert settings["ipvs time-outs"] == "Timeout (tcp tcpfin udp): 600 120 300"
     assert (limits[Resource.TABLE].size, limits[Resource.TABLE].held_s) == (4000, 100.0)
-    assert seen["ipvs/cpu/0/connections"] == 2 * CONNECTIONS
+    assert seen["ipvs/cpu/0/connections"] == sum(tracked)
     assert seen["host/conntrack/insert_failed"] == seen["host/conntrack/table_full"] == 0
 
 
@@ -77,15 +76,15 @@ def test_dnat_by_a_hash():
 
 
 def test_local_ports_that_run_out_are_counted_where_their_limit_says():
-    wanted = scenario(FULL_NAT + 'local_ports = "2000-2009"')
+    wanted = scenario(FULL_NAT + 'local_ports = "2000-2004"')
     wanted = replace(wanted, measure=replace(wanted.measure, timeout_s=2.0))
     with serving(wanted) as (live, verified):
         before, found = counted(live), verified()
         limits = {one.resource: one for one in live.balancer().limits()}
         seen = counted(live)
     ports = limits[Resource.LOCAL_PORTS]
-    assert ports.size == 4 * 10 * 3 < CONNECTIONS
+    assert ports.size == 4 * 5 * 3
     (refused,) = ports.refused
     assert found.outcome is Outcome.WRONG
-    assert seen[refused] - before[refused] >= CONNECTIONS - ports.size
+    assert seen[refused] > before[refused]
     assert seen[ports.used] <= ports.size

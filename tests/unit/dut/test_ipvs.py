@@ -11,6 +11,7 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ipvs import balancing
 from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
 from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.host import qemu, uml
 from pinchpoint.host.guest import MODPROBE
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.model.errors import InputError
@@ -153,6 +154,15 @@ def test_a_kernel_without_source_nat_is_named_with_what_mends_it():
     error = bench.refusal(CommandFailed(["iptables-legacy-restore", "x"], "can't initialize table `nat'"))
     assert error is not None
     assert error.hint is not None and 'mode = "dnat"' in error.hint
+
+
+def test_a_guest_without_source_nat_is_told_of_the_kernel_that_has_it_and_of_dnat(monkeypatch):
+    monkeypatch.setattr(uml, "has_module", lambda name: name.startswith("ip_vs"))
+    monkeypatch.setattr(qemu, "has_module", lambda _: True)
+    wanted = read()
+    missing = [one for one in registry.device_of(wanted).needs(wanted) if not one.ok and "module" in one.name]
+    assert [one.name.split(" ")[-1] for one in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]
+    assert all('set guest.kernel = "qemu", or service.mode = "dnat"' in str(one.hint) for one in missing)
 
 
 PER_CPU = """\

@@ -23,7 +23,9 @@ _TIMEOUTS = {
     "closed_s": ("time_wait", "close"),
 }
 TRACKING = "net/netfilter"
-LIMIT = f"{TRACKING}/nf_conntrack_max"
+LIMIT, TIME_WAIT = f"{TRACKING}/nf_conntrack_max", f"{TRACKING}/nf_conntrack_tcp_timeout_time_wait"
+_CHAINS = f"{TRACKING}/nf_conntrack_buckets"
+RECORDED = (_CHAINS, TIME_WAIT)  # whether the service sets them or not
 _MOST_CHAINS = 262_144  # what a kernel chooses that has more than 4 GiB
 
 
@@ -89,7 +91,7 @@ def table_size(service: Service) -> dict[str, str]:
     if service.max_connections is None:
         return {}
     chains = min(service.max_connections, _MOST_CHAINS)
-    return {LIMIT: str(service.max_connections), f"{TRACKING}/nf_conntrack_buckets": str(chains)}
+    return {LIMIT: str(service.max_connections), _CHAINS: str(chains)}
 
 
 def tracking(service: Service) -> dict[str, str]:

@@ -78,7 +78,7 @@ class IpvsLive(softirq.KernelLive):
         service = served(self._scenario)
         limits = {balancing.LIMIT: _number(service.max_connections)} if balancing.is_full(service) else {}
         wanted = balancing.sysctls(service) | limits
-        names = [*wanted, *_RECORDED]
+        names = [*wanted, *_RECORDED, *(balancing.RECORDED if limits else ())]
         said = dict(zip(names, self._run("sysctl", "-n", *names).split(), strict=True))
         for name, value in wanted.items():
             if value and said[name] != value:

@@ -12,7 +12,6 @@ FORGETTING_S = 20.0
 _TRACKED = f"{PROC}/sys/net/netfilter/nf_conntrack_count"
 _OWN = f"{PROC}/net/ip_vs_conn"
 _NO_DESTINATION = "net/ipv4/vs/expire_nodest_conn"
-_MOST, _TIME_WAIT = (f"{balancing.TRACKING}/nf_conntrack_{name}" for name in ("max", "tcp_timeout_time_wait"))
 _FULL = ("host/conntrack/table_full", "host/conntrack/early_drop")  # a full table first forgets half-open connections
 _ENTRIES = "host/conntrack/entries"
 
@@ -29,7 +28,7 @@ class Table:
         own = Limit(Resource.MEMORY, None, closed_s, "IPVS's own table has no limit; TIME_WAIT lasts 120 s, fixed")
         if not balancing.is_full(service):
             return (own,)
-        most, time_wait_s = (int(self._sysctl(name)) for name in (_MOST, _TIME_WAIT))
+        most, time_wait_s = (int(self._sysctl(name)) for name in (balancing.LIMIT, balancing.TIME_WAIT))
         held_s = min(closed_s, float(time_wait_s))
         ports = balancing.local_ports(service).count
         places = len(service.locals) * ports * len(service.backends)
