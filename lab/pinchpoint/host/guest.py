@@ -16,6 +16,7 @@ from pinchpoint.model.errors import BenchError, DutError
 
 _T = TypeVar("_T")
 NAME: Final = "guest"
+MODPROBE: Final = "/run/guest/modprobe"  # of a guest: loads its kernel's modules; guest_init.sh makes it
 LINE: Final = "{line}"  # in a guest's command: the file descriptor of its end of the line
 # When the first process of a namespace ends, however that ends, the kernel ends the rest.
 OWN_NAMESPACE: Final = ("unshare", "--pid", "--fork", "--kill-child")

@@ -11,6 +11,7 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut.attach import STANDARD_MTU, foundation, pages_of, veths
 from pinchpoint.dut.device import Pages
+from pinchpoint.dut.ovs import balancing
 from pinchpoint.dut.ovs.daemons import (
     SWITCH,
     command,
@@ -56,7 +57,8 @@ def bench(
     resources += underlay_routes(scenario, places)
     resources += limits(scenario, places)
     resources += extra_ports(scenario, places)
-    return [*resources, *rules(scenario, places, ports), *relays(scenario, places, engine)]
+    resources += [*rules(scenario, places, ports), *balancing.resources(scenario, places, ports)]
+    return [*resources, *relays(scenario, places, engine)]
 
 
 def ends_with_the_switch(scenario: Scenario, places: OvsPlaces, resources: Sequence[AnyResource]) -> list[AnyResource]:

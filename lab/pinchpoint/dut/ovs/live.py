@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk
 from pinchpoint.dut.device import Action
+from pinchpoint.dut.ovs import connections
 from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports as BulkPorts
@@ -19,6 +20,7 @@ from pinchpoint.dut.ovs.collectors import (
     Ports,
     ReceiveQueues,
 )
+from pinchpoint.dut.ovs.connections import Connections
 from pinchpoint.dut.ovs.daemons import switch_versions, vsctl
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
@@ -65,6 +67,8 @@ class OvsLive:
             found.append(TcFilters(places.host, places.dut_netns, ends))
         if datapath is Datapath.AF_PACKET:
             found.append(PacketSockets(places.host, places.dut_netns, ends))
+        if service := scenario.service:
+            found.append(Connections(service, places, control))
         return [*found, *self._port_counters(), *self.witnesses()]
 
     def witnesses(self) -> list[Collector]:
@@ -76,7 +80,8 @@ class OvsLive:
 
     def settings(self) -> Mapping[str, str]:
         """As the switch and the hosts report them."""
-        return in_force(self._scenario, self._places, self.control)
+        found = in_force(self._scenario, self._places, self.control)
+        return found | connections.settings(self._scenario, self._places, self.control)
 
     def ready(self) -> Mapping[str, str]:
         """Every port has its queues; the limit of megaflows is the one asked for from the start."""
@@ -112,6 +117,11 @@ class OvsLive:
         flows = Flows(self._places, self.control, batch.count, batch.method, batch.concurrency, actions)
         with flows.unmatched_dropped():
             yield flows
+
+    def balancer(self) -> Connections | None:
+        """Its connections, where it balances."""
+        service = self._scenario.service
+        return Connections(service, self._places, self.control) if service else None
 
     def close(self) -> None:
         """The control socket; the next question opens another."""

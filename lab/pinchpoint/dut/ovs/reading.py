@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import Given, Read
 from pinchpoint.dut.ovs import bridges
-from pinchpoint.dut.ovs.keys import NEEDS_PMD, TUNING
+from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, NEEDS_PMD, TUNING
 from pinchpoint.dut.ovs.spec import (
+    IN_KERNEL,
     POLLED,
     ArpResponder,
     Bridge,
@@ -19,9 +20,10 @@ from pinchpoint.dut.ovs.spec import (
     Tuning,
     Tunnel,
 )
+from pinchpoint.dut.services import Option
 from pinchpoint.keys.reader import Element, Values
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import Batch
+from pinchpoint.model.scenario import Batch, Mode
 
 _OF_BRIDGES = re.compile(r"to-.*|br[0-9]+")
 # Extra ports and their peers, ports made in bulk, underlays of tunnels, patch ports between bridges, the kernel's own.
@@ -41,11 +43,12 @@ def read(given: Given, source: Source) -> Callable[[], Read]:
     _check_offload(given, source)
     bridges.check_bridges(source, dut, arrays)
     _check_ports(given, source)
+    _check_service(given, source)
     action = given.tables["blocked"].get("action")
     if action in NEEDS_PMD and datapath and datapath not in POLLED:
         source.mismatch(("blocked", "action"), f'another one where dut.datapath is "{datapath}"', action)
     made = bridges.Rules(source, dut, arrays).bridges(
-        needs_rules=not (given.measure and issubclass(given.measure, Batch))
+        needs_rules=not (given.tables["service"] or (given.measure and issubclass(given.measure, Batch)))
     )
     return lambda: Read(
         _dut(dut, arrays, made),
@@ -94,6 +97,27 @@ def _check_ports(given: Given, source: Source) -> None:
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(given, source, f'dut.datapath is "{datapath}"')
     checks.nics(given.ports, source)
+
+
+def _check_service(given: Given, source: Source) -> None:
+    """A service is the userspace datapath's, on the first bridge; its settings are such as connection tracking has."""
+    service = given.tables["service"]
+    if not service:
+        return
+    if (datapath := given.dut.get("datapath")) in IN_KERNEL:
+        why = "where there is a [service]: connections are the kernel's own otherwise, and so are their limits"
+        source.mismatch(("dut", "datapath"), f'"dpdk", "af_xdp" or "af_packet" {why}', datapath)
+    for port in given.ports:
+        of_service = port.values.get("name") in (service.get("client_port"), service.get("server_port"))
+        if of_service and (bridge := port.values.get("bridge", FIRST_BRIDGE)) != FIRST_BRIDGE:
+            source.mismatch((*port.at, "bridge"), f'"{FIRST_BRIDGE}", which balances the [service]', bridge)
+    if service.get("mode") == Mode.DNAT and service.get(Option.LOCAL_PORTS) is not None:
+        source.problem(("service", Option.LOCAL_PORTS), f'expected none with mode = "{Mode.DNAT}"')
+    if service.get(Option.MAX_CONNECTIONS) is not None and given.dut.get("conntrack_limit") is not None:
+        source.problem(("dut", "conntrack_limit"), "expected none beside service.max_connections, which sets the same")
+    for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
+        if (value := service.get(key)) is not None and value != int(value):
+            source.mismatch(("service", key), "whole seconds", value)
 
 
 def _check_affinity(source: Source, port: Element, dut: Values) -> None:

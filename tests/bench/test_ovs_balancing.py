@@ -1,0 +1,92 @@
+"""Open vSwitch as a balancer, connection by connection. Four benches in all."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from serving_tools import counted, serving
+
+from pinchpoint.model.limits import Resource
+from pinchpoint.model.result import Outcome
+from pinchpoint.scenario import parse
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SCENARIO = """
+measure = "verify"
+[dut]
+kind = "ovs"
+datapath = "af_packet"
+pmd_cpus = [1]
+[service]
+address = "10.0.0.100"
+port = 80
+scheduler = "hash"
+clients = "10.0.1.1-10.0.1.50"
+{service}
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[[backend]]
+address = "10.1.0.3"
+port = 8081
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+[engine]
+cpus = [0]
+[verify]
+connections = 150
+timeout_s = 20.0
+"""
+FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
+
+
+def scenario(service, timeout_s=20.0):
+    wanted = parse(SCENARIO.format(service=service), "ovs.toml")
+    return replace(wanted, measure=replace(wanted.measure, timeout_s=timeout_s))
+
+
+def test_full_nat_by_a_hash_and_the_same_connections_again_after_a_flush():
+    with serving(scenario(FULL_NAT + "max_connections = 4000")) as (live, verified):
+        table = live.balancer()
+        limits = {one.resource: one for one in table.limits()}
+        outcomes, tracked = [], []
+        for _ in range(2):
+            outcomes.append(verified())
+            tracked.append(table.tracked())
+            table.flush()
+            tracked.append(table.tracked())
+    assert [one.outcome for one in outcomes] == [Outcome.MEASURED] * 2, [one.reason for one in outcomes]
+    assert min(tracked[0], tracked[2]) > 0 and tracked[1] == tracked[3] == 0, tracked
+    assert tracked[0] % 2 == tracked[2] % 2 == 0, "an entry for each of the two translations"
+    assert limits[Resource.TABLE].size == 2000
+
+
+def test_dnat_remembers_closed_connections_as_long_as_the_service_says():
+    with serving(scenario('mode = "dnat"\nopening_s = 5\nestablished_s = 100\nclosed_s = 25')) as (live, verified):
+        settings, found = live.settings(), verified()
+        entries = live.control.call("dpctl/dump-conntrack", "-m", "-s").splitlines()
+    assert found.outcome is Outcome.MEASURED, found.reason
+    assert settings["time-outs of zone 1"].startswith("tcp_close = 25 s, tcp_established = 100 s")
+    left_s = [int(seconds) for seconds in re.findall(r",timeout=(\d+),", "\n".join(entries))]
+    assert left_s
+    assert max(left_s) <= 25 < 30, "which is the switch's own"
+
+
+@pytest.mark.parametrize(
+    ("given", "resource"),
+    [('local_ports = "2000-2004"', Resource.LOCAL_PORTS), ("max_connections = 100", Resource.TABLE)],
+)
+def test_what_runs_out_is_counted_where_its_limit_says(given, resource):
+    with serving(scenario(FULL_NAT + given, timeout_s=2.0)) as (live, verified):
+        before, found = counted(live), verified()
+        limit = {one.resource: one for one in live.balancer().limits()}[resource]
+        seen = counted(live)
+    assert limit.size in (60, 50)
+    (refused,) = limit.refused
+    assert found.outcome is Outcome.WRONG
+    assert seen.get(refused, 0) > before.get(refused, 0)

@@ -1,0 +1,251 @@
+"""A service as IPVS has it: what is planned, what is refused, and what its counters say."""
+
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+import pytest
+
+from pinchpoint.bench.resource import Command, Inside, TextFile
+from pinchpoint.dut import registry
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.ipvs import balancing
+from pinchpoint.dut.ipvs.counters import connections, per_cpu, tracking
+from pinchpoint.dut.ipvs.table import Table
+from pinchpoint.host import qemu, uml
+from pinchpoint.host.guest import MODPROBE
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.limits import Resource
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.scenario import parse
+
+SERVICE = Service(
+    address="10.0.0.100",
+    port=80,
+    scheduler=Scheduler.ROUND_ROBIN,
+    mode=Mode.FULL_NAT,
+    clients=Range(0x0A000101, 2),
+    local=Range(0x0A0100F0, 2),
+    client_port="left",
+    server_port="right",
+    backends=(Backend("10.1.0.1", 8080), Backend("10.1.0.2", 80)),
+)
+TEXT = """
+measure = "verify"
+[guest]
+kernel = "uml"
+[dut]
+kind = "ipvs"
+[service]
+address = "10.0.0.100"
+port = 80
+local = "10.1.0.240"
+[[backend]]
+address = "10.1.0.1"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+"""
+
+
+def read(*changes):
+    text = TEXT
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new)
+    return parse(text, "ipvs.toml")
+
+
+def planned(wanted):
+    made = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/b1")).resources(Pages(0, 0), [])
+    return [one.resource if isinstance(one, Inside) else one for one in made]
+
+
+def commands(wanted, program):
+    return [one for one in planned(wanted) if isinstance(one, Command) and one.argv[0] == program]
+
+
+def test_a_virtual_server_masquerades_to_each_backend():
+    assert list(balancing.commands(SERVICE)) == [
+        ("ipvsadm", "-A", "-t", "10.0.0.100:80", "-s", "rr"),
+        ("ipvsadm", "-a", "-t", "10.0.0.100:80", "-r", "10.1.0.1:8080", "-m", "-w", "1"),
+        ("ipvsadm", "-a", "-t", "10.0.0.100:80", "-r", "10.1.0.2:80", "-m", "-w", "1"),
+    ]
+
+
+def test_a_hash_is_of_the_client_s_address_and_port():
+    first, *_ = balancing.commands(replace(SERVICE, scheduler=Scheduler.HASH))
+    assert first[-4:] == ("-s", "mh", "-b", "mh-port")
+
+
+def test_local_addresses_are_taken_in_turn_each_with_its_ports():
+    lines = list(balancing.source_nat(replace(SERVICE, local_ports=Range(2000, 10))))
+    sent = "-A POSTROUTING -p tcp -m ipvs --vaddr 10.0.0.100/32 --vport 80 --vdir ORIGINAL"
+    assert lines == [
+        "*nat",
+        f"{sent} -m statistic --mode nth --every 2 --packet 0 -j SNAT --to-source 10.1.0.240:2000-2009",
+        f"{sent} -j SNAT --to-source 10.1.0.241:2000-2009",
+        "COMMIT",
+    ]
+
+
+def test_connections_are_tracked_for_full_nat_alone():
+    assert balancing.sysctls(SERVICE)["net/ipv4/vs/conntrack"] == "1"
+    plain = read(('local = "10.1.0.240"', 'mode = "dnat"'))
+    assert balancing.sysctls(plain.service)["net/ipv4/vs/conntrack"] == "0"
+    assert not commands(plain, "iptables-legacy-restore")
+    assert not [one for one in planned(plain) if isinstance(one, TextFile) and one.path.endswith("source-nat.rules")]
+
+
+def test_time_outs_are_those_of_connection_tracking_and_of_ipvs():
+    service = replace(SERVICE, opening_s=20.0, established_s=300.0, closed_s=5.0)
+    wanted = {"syn_sent": "20", "syn_recv": "20", "established": "300", "time_wait": "5", "close": "5"}
+    assert balancing.tracking(service) == {
+        f"net/netfilter/nf_conntrack_tcp_timeout_{name}": value for name, value in wanted.items()
+    }
+    assert balancing.timeout(service) == ("ipvsadm", "--set", "300", "0", "0")
+    assert balancing.timeout(SERVICE) is None
+
+
+def test_a_guest_loads_the_module_by_its_own_program_and_sets_the_size_of_its_own_table():
+    wanted = read(
+        ('kind = "ipvs"', 'kind = "ipvs"\nconn_tab_bits = 16'),
+        ("port = 80\n", "port = 80\nmax_connections = 1000000\n"),
+    )
+    (loaded,) = commands(wanted, MODPROBE)
+    assert (loaded.argv[1:], loaded.netns) == (("ip_vs", "conn_tab_bits=16"), None)
+    sizes = [one.argv[2:] for one in commands(wanted, "sysctl") if one.netns is None]
+    assert sizes == [("net/netfilter/nf_conntrack_max=1000000", "net/netfilter/nf_conntrack_buckets=262144")]
+
+
+def test_the_host_loads_it_by_modprobe():
+    assert commands(read(('[guest]\nkernel = "uml"\n', "")), "modprobe")
+
+
+@pytest.mark.parametrize(
+    ("key", "changes", "words"),
+    [
+        ("closed_s = 5", [('local = "10.1.0.240"', 'mode = "dnat"')], 'expected none with mode = "dnat"'),
+        ('local_ports = "1-9"', [('local = "10.1.0.240"', 'mode = "dnat"')], 'expected none with mode = "dnat"'),
+        ("max_connections = 9", [('[guest]\nkernel = "uml"\n', "")], "expected none without a [guest]"),
+        ("closed_s = 121", [], "expected whole seconds up to 120, after which IPVS forgets it"),
+        ("opening_s = 61", [], "expected whole seconds up to 60, after which IPVS forgets it"),
+        ("established_s = 1.5", [], "expected whole seconds, found 1.5"),
+    ],
+)
+def test_what_cannot_be_is_refused_with_the_reason(key, changes, words):
+    with pytest.raises(InputError) as error:
+        read(("port = 80\n", f"port = 80\n{key}\n"), *changes)
+    assert words in error.value.message
+    assert key.split(" ")[0] in error.value.message
+
+
+def test_without_a_service_it_does_nothing():
+    with pytest.raises(InputError, match="service: missing; this kind of device only balances a service"):
+        parse(TEXT.partition("[service]")[0].replace("verify", "rates") + '[[port]]\nname = "left"\n', "x.toml")
+
+
+def test_a_kernel_without_source_nat_is_named_with_what_mends_it():
+    wanted = read()
+    bench = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/b1"))
+    error = bench.refusal(CommandFailed(["iptables-legacy-restore", "x"], "can't initialize table `nat'"))
+    assert error is not None
+    assert error.hint is not None and 'mode = "dnat"' in error.hint
+
+
+def test_a_guest_without_source_nat_is_told_of_the_kernel_that_has_it_and_of_dnat(monkeypatch):
+    monkeypatch.setattr(uml, "has_module", lambda name: name.startswith("ip_vs"))
+    monkeypatch.setattr(qemu, "has_module", lambda _: True)
+    wanted = read()
+    missing = [one for one in registry.device_of(wanted).needs(wanted) if not one.ok and "module" in one.name]
+    assert [one.name.split(" ")[-1] for one in missing] == ["xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat"]
+    assert all('set guest.kernel = "qemu", or service.mode = "dnat"' in str(one.hint) for one in missing)
+
+
+PER_CPU = """\
+       Total Incoming Outgoing         Incoming         Outgoing
+CPU    Conns  Packets  Packets            Bytes            Bytes
+  0       96      2EE      258             C288             AB18
+  ~       96      2EE      258             C288             AB18
+
+     Conns/s   Pkts/s   Pkts/s          Bytes/s          Bytes/s
+          13       5E       4B             1851             1563
+"""  # recorded on Linux 6.1
+SERVERS = """\
+IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  0A000064:0050 rr  
+  -> 0A010003:1F91      Masq    1      7          50        
+  -> 0A010002:1F90      Masq    1      0          43        
+"""  # noqa: W291
+TRACKED = (
+    "cpu=0   \tfound=487 invalid=0 insert=0 insert_failed=33 drop=47 early_drop=2 error=0 search_restart=0 "
+    "clash_resolve=0 chaintoolong=0 \ncpu=1   \tfound=13 invalid=4 insert=0 insert_failed=0 drop=0 early_drop=0 "
+    "error=0 search_restart=0 clash_resolve=0 chaintoolong=0 \n"
+)
+
+
+def test_counters_by_cpu_are_hexadecimal_and_their_sum_is_no_cpu():
+    assert per_cpu(PER_CPU) == {
+        0: {"connections": 150, "packets_in": 750, "packets_out": 600, "bytes_in": 49800, "bytes_out": 43800}
+    }
+
+
+def test_connections_are_those_of_all_backends():
+    assert connections(SERVERS) == (7, 93)
+
+
+def test_a_full_table_is_a_drop_that_is_no_clash():
+    found = tracking(TRACKED)
+    assert (found["found"], found["invalid"], found["insert_failed"]) == (500, 4, 33)
+    assert found["table_full"] == 14
+
+
+class Kernel:
+    """Answers what a table asks; `listed` is the length of IPVS's list at each look."""
+
+    def __init__(self, listed):
+        self.listed = iter(listed)
+        self.ran = []
+
+    def run(self, argv, netns):
+        assert netns == "ns"
+        self.ran.append(tuple(argv))
+        if argv[0] == "wc":
+            return f"{next(self.listed) + 1} /proc/net/ip_vs_conn\n"
+        asked = {"nf_conntrack_max": "4096", "time_wait": "120", "expire_nodest_conn": "0", "count": "12"}
+        return next((f"{value}\n" for name, value in asked.items() if argv[-1].endswith(name)), "")
+
+
+def test_limits_are_read_back_and_ports_count_by_backend():
+    service = replace(SERVICE, local_ports=Range(2000, 10))
+    found = {one.resource: one for one in Table(service, Kernel([]), "ns").limits()}
+    assert found[Resource.TABLE].size == 4096
+    assert found[Resource.LOCAL_PORTS].size == 2 * 10 * 2
+    assert found[Resource.LOCAL_PORTS].sustained_cps == 40 / 120
+    assert found[Resource.MEMORY].size is None
+
+
+def test_without_full_nat_only_memory_bounds_it():
+    plain = replace(SERVICE, mode=Mode.DNAT, local=None)
+    assert [one.resource for one in Table(plain, Kernel([]), "ns").limits()] == [Resource.MEMORY]
+
+
+def test_a_flush_removes_the_virtual_server_until_its_connections_are_gone():
+    kernel = Kernel([3, 0, 0])
+    table = Table(SERVICE, kernel, "ns")
+    table.flush()
+    words = [" ".join(argv) for argv in kernel.ran if argv[0] != "wc"]
+    assert words == [
+        "sysctl -n net/ipv4/vs/expire_nodest_conn",
+        "sysctl -qw net/ipv4/vs/expire_nodest_conn=1",
+        "ipvsadm -D -t 10.0.0.100:80",
+        "conntrack -F",
+        "sysctl -qw net/ipv4/vs/expire_nodest_conn=0",
+        *(" ".join(one) for one in balancing.commands(SERVICE)),
+    ]
+    assert table.tracked() == 12, "what is tracked beside its own table"
