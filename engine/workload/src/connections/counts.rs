@@ -69,7 +69,8 @@ impl Counts {
     }
 }
 
-/// When something happened, since the connection was due.
+/// When something happened, since the connection was due; where connections are held, answers and
+/// FINs since the request was due that they were held before.
 #[derive(Debug, Clone)]
 pub struct Times {
     /// The answer to the SYN.
