@@ -11,6 +11,15 @@ from pinchpoint.model.scenario import Service
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
+LINK_S = 20.0  # a switch looks for a vhost server about once a second
+
+
+@dataclass(frozen=True)
+class Dpdk:
+    """How the engine opens ports of DPDK."""
+
+    eal: Sequence[str]  # arguments of its environment layer
+    ring: int  # frames in a port's rings: a vhost-user port takes no more than it has
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,7 @@ class Load:
     rate_cps: float
     requests: int
     timeout_s: float
+    hold_s: float = 0.0  # for which each stays open after its first answer; needs a second request
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -64,6 +74,7 @@ class Client(msgspec.Struct, frozen=True):
     wrong_backend: int
     toa_right: int
     toa_wrong: int
+    reused: int | None  # whose backend saw the address and port of another open one; None: not looked at
     duplicated: int
     foreign: int
     backends: tuple[int, ...]
@@ -103,8 +114,14 @@ class Account(msgspec.Struct, frozen=True):
     others: tuple[Others, ...]
 
 
-def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load) -> list[str]:
-    """The command line: the client behind the first of the ports `ends`, the backends behind the second."""
+def command(
+    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load, dpdk: Dpdk | None = None
+) -> list[str]:
+    """The command line: the client behind the first of the ports `ends`, the backends behind the second.
+
+    `dpdk`: where the ports are DPDK's.
+    """
+    ring = str(dpdk.ring if dpdk else RING)
     backends = [word for one in service.backends for word in ("--backend", f"{one.address}:{one.port}")]
     return [
         *engine,
@@ -113,13 +130,15 @@ def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Serv
         *("--to", f"{service.address}:{service.port}", "--clients", service.clients.as_ipv4(), *backends),
         *("--rate", str(round(load.rate_cps)), "--count", str(load.connections), "--requests", str(load.requests)),
         *("--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
-        *("--rx-ring", str(RING), "--tx-ring", str(RING)),
+        *("--rx-ring", ring, "--tx-ring", ring),
+        *(("--hold", f"{load.hold_s}s", "--hold-before", "1") if load.hold_s else ()),
+        *(("--eal", " ".join(dpdk.eal), "--link-timeout", f"{LINK_S:g}s") if dpdk else ()),
     ]
 
 
 def connect(host: Host, argv: Sequence[str], environment: Environment, load: Load) -> Account:
     """Open the connections and wait until each has ended. Raises EngineError."""
-    lasting_s = load.connections / load.rate_cps + load.timeout_s
+    lasting_s = load.connections / load.rate_cps + load.timeout_s + load.hold_s
     try:
         said = host.run(argv, environment=environment, timeout_s=lasting_s + SPARE_S)
     except CommandFailed as error:

@@ -35,7 +35,7 @@ ASKED = [
     Bandwidth(*WORKLOAD),
     RequestResponse(*WORKLOAD),
     ConnectRequestResponse(*WORKLOAD),
-    Verify(300, 200.0, 2, 2.0),
+    Verify(300, 200.0, 2, 2.0, 0.5),
 ]
 
 

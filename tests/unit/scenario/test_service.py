@@ -59,7 +59,7 @@ def test_a_service_has_defaults_that_name_its_ports():
         ([("port = 80\n", 'port = 80\nserver_port = "left"\n')], "expected a port other than client_port"),
         ([("port = 80\n", 'port = 80\nserver_port = "middle"\n')], "the name of a [[port]] (left, right)"),
         ([("port = 80\n", 'port = 80\nscheduler = "fair"\n')], '"round-robin"'),
-        ([('"nft"', '"bridge"')], "a device that balances (nft)"),
+        ([('"nft"', '"bridge"')], "a device that balances ("),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
         ([('"verify"', '"rates"')], 'expected measure = "verify" where there is [service]'),
     ],

@@ -151,7 +151,11 @@ fn backends_learn_the_client_s_end_and_numbers_are_rewritten() {
         rewrites_seq: true,
         ..settings()
     };
-    let net = through(&settings, plan(), schedule(300));
+    let several = Plan {
+        requests: Requests { count: 3, len: 64 },
+        ..plan()
+    };
+    let net = through(&settings, several, schedule(300));
     let expected = Outcomes {
         toa_right: 300,
         ..all_well(&net, 300)

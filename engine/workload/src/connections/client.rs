@@ -374,10 +374,8 @@ impl Client {
             backend,
         };
         self.outstanding.note(n, progress);
-        if let Some((answer, reuse)) = answer.filter(|_| answers == 1).zip(self.reuse.as_mut()) {
-            let outstanding = &self.outstanding;
-            let is_open = |n| outstanding.state(n) != State::Ended;
-            reuse.note(n, backend, answer.seen, is_open);
+        if let Some(answer) = answer.filter(|_| answers == 1) {
+            self.note_first(n, &answer, segment);
         }
         if u32::from(answers) < self.sender.plan.requests.count {
             if !self.may_ask(n, answers) {
@@ -386,7 +384,9 @@ impl Client {
             return self.sender.request(place, answers, backend, received);
         }
         if let Some(answer) = answer {
-            self.note_last(&answer, segment);
+            let last = self.backends.len() - 1;
+            self.backends[usize::from(answer.backend).min(last)] += 1;
+            self.local.add(answer.seen.bits);
         }
         self.counts.answered += 1;
         self.times.answer.record(n, self.asks_ns(n), now_ns);
@@ -410,10 +410,13 @@ impl Client {
         Some(answer)
     }
 
-    fn note_last(&mut self, answer: &Answer, segment: &Incoming<'_>) {
-        let last = self.backends.len() - 1;
-        self.backends[usize::from(answer.backend).min(last)] += 1;
-        self.local.add(answer.seen.bits);
+    /// A balancer may tell the client's end only with the first request.
+    fn note_first(&mut self, n: u64, answer: &Answer, segment: &Incoming<'_>) {
+        if let Some(reuse) = &mut self.reuse {
+            let outstanding = &self.outstanding;
+            let is_open = |n| outstanding.state(n) != State::Ended;
+            reuse.note(n, answer.backend, answer.seen, is_open);
+        }
         match answer.toa {
             Some(toa) if toa == segment.dst => self.counts.toa_right += 1,
             Some(_) => self.counts.toa_wrong += 1,
