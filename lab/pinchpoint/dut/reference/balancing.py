@@ -59,8 +59,10 @@ def _check_service(given: Given, source: Source) -> None:
         if dut.get(key) and local is None:
             source.problem(("dut", key), 'expected none without mode = "full-nat"')
     weights = dut.get("unfair") or ()
-    if weights and (len(weights) != backends or not any(weights) or any(one % 1 for one in weights)):
-        source.mismatch(("dut", "unfair"), f"{backends} whole numbers, not only zeros", list(weights))
+    if weights and (len(weights) != backends or not any(weights)):
+        source.mismatch(
+            ("dut", "unfair"), f"{backends} numbers, one for each [[backend]], and not only zeros", list(weights)
+        )
     slow = dut.get("slow_backend")
     if slow is not None and slow >= backends:
         source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)
@@ -90,7 +92,7 @@ def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
 
 def _wrongs(dut: ReferenceDut) -> Iterator[str]:
     if dut.unfair:
-        yield from ("--weights", ",".join(f"{one:.0f}" for one in dut.unfair))
+        yield from ("--weights", ",".join(map(str, dut.unfair)))
     yield from ["--leak"] * dut.leaks
     every = (("reuse-after", dut.reuses_after), ("break-payload", dut.breaks_payload), ("drop-syn", dut.drops_syn))
     for word, number in every:

@@ -36,7 +36,7 @@ class ReferenceDut:
     new_connection_us: float = 0.0
     toa: bool = False
     rewrites_seq: bool = False
-    unfair: tuple[float, ...] = ()  # connections of each backend in a round; empty: one each
+    unfair: tuple[int, ...] = ()  # connections of each backend in a round; empty: one each
     leaks: bool = False
     reuses_after: int | None = None  # connections; None: never while in use
     breaks_payload: int | None = None  # every so many segments to a client
@@ -98,6 +98,16 @@ def _rule() -> kinds.Kind:
     return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
 
 
+def _weights() -> kinds.Kind:
+    def read(value: object) -> tuple[int, ...]:
+        kinds.check(isinstance(value, list | tuple))
+        assert isinstance(value, list | tuple)
+        kinds.check(all(type(one) is int and 0 <= one <= 1000 for one in value))
+        return tuple(value)
+
+    return kinds.Kind("a list of whole numbers from 0 to 1,000", read)
+
+
 _EVERY = kinds.integer(1, 1_000_000_000)
 _NEVER = Unset("never")
 BALANCING = (
@@ -106,9 +116,8 @@ BALANCING = (
     Key("rewrites_seq", kinds.boolean(), "As a balancer: whether it rewrites the client's sequence numbers.", False),
     Key(
         "unfair",
-        kinds.numbers(0, 1000, may_be_empty=True),
-        "As a balancer, wrong on purpose: whole numbers, one for each backend, of connections in a round of the "
-        "scheduler; empty: one each.",
+        _weights(),
+        "As a balancer, wrong on purpose: connections of each backend in a round of the scheduler; empty: one each.",
         [],
     ),
     Key("leaks", kinds.boolean(), "As a balancer, wrong on purpose: whether it never forgets a connection.", False),
