@@ -17,7 +17,7 @@ struct Hop {
 
 #[derive(Debug)]
 pub(super) struct Hops {
-    hops: Vec<Hop>,
+    all: Vec<Hop>,
     /// By backend: its hop's number.
     of: Vec<u16>,
     unknown: usize,
@@ -41,13 +41,13 @@ impl Hops {
         Self {
             unknown: hops.len(),
             of,
-            hops,
+            all: hops,
         }
     }
 
     #[inline]
     pub(super) fn mac(&self, backend: u16) -> Option<Mac> {
-        self.hops[usize::from(self.of[usize::from(backend)])].mac
+        self.all[usize::from(self.of[usize::from(backend)])].mac
     }
 
     /// Addresses that nobody has told yet.
@@ -67,7 +67,7 @@ impl Hops {
         }
         let is_due =
             |asked: Option<u64>| asked.is_none_or(|ns| now_ns.saturating_sub(ns) >= ASK_AGAIN_NS);
-        let mut hops = self.hops.iter_mut();
+        let mut hops = self.all.iter_mut();
         let hop = hops.find(|hop| hop.mac.is_none() && is_due(hop.asked_ns))?;
         hop.asked_ns = Some(now_ns);
         ask::question(hop.address.into(), (own.0.into(), own.1), out)
@@ -76,7 +76,7 @@ impl Hops {
     /// Takes what a frame tells; whether that is where a backend is.
     pub(super) fn told(&mut self, frame: &[u8]) -> bool {
         let mut is_told = false;
-        for hop in &mut self.hops {
+        for hop in &mut self.all {
             if let Some(mac) = ask::told(frame, hop.address.into()) {
                 self.unknown -= usize::from(hop.mac.is_none());
                 hop.mac = Some(mac);

@@ -142,12 +142,12 @@ impl Nat {
     ) -> Result<Passed, Why> {
         let packet = Packet::read(frame)?;
         match from {
-            Side::Clients => self.to_backend(&packet, now_ns, out),
-            Side::Servers => self.to_client(&packet, now_ns, out),
+            Side::Clients => self.send_to_backend(&packet, now_ns, out),
+            Side::Servers => self.send_to_client(&packet, now_ns, out),
         }
     }
 
-    fn to_backend(
+    fn send_to_backend(
         &mut self,
         packet: &Packet<'_>,
         now_ns: u64,
@@ -239,7 +239,7 @@ impl Nat {
         Ok(self.table.open(connection, now_ns))
     }
 
-    fn to_client(
+    fn send_to_client(
         &mut self,
         packet: &Packet<'_>,
         now_ns: u64,

@@ -130,7 +130,7 @@ impl<'a> Packet<'a> {
         let header = self.payload_at - self.tcp_at + TOA_LEN;
         let packet = self.end - self.ip_at + TOA_LEN;
         header <= tcp::MAX_HEADER_LEN
-            && packet <= usize::from(u16::MAX)
+            && u16::try_from(packet).is_ok()
             && self.end + TOA_LEN <= longest
     }
 
