@@ -74,6 +74,7 @@ impl Ends {
             count: OPENED,
             timeout_ns: TIMEOUT_NS,
             hold_ns: 0,
+            hold_before: 0,
             retry: Retry {
                 after_ns: 200_000,
                 times: 2,

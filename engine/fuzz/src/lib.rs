@@ -7,10 +7,12 @@
 // Targets exist to panic; what about is their documentation.
 #![allow(clippy::missing_panics_doc)]
 
+mod balancer;
 mod connections;
 mod receive;
 mod text;
 
+pub use balancer::balancer;
 pub use connections::connections;
 pub use receive::{account, frame};
 pub use text::{pcap, protocol, trex};
@@ -25,10 +27,14 @@ pub struct Target {
 }
 
 /// All targets.
-pub const TARGETS: [Target; 6] = [
+pub const TARGETS: [Target; 7] = [
     Target {
         name: "account",
         run: account,
+    },
+    Target {
+        name: "balancer",
+        run: balancer,
     },
     Target {
         name: "connections",

@@ -6,7 +6,7 @@
 //! * `client`: the other end of a session in the same process;
 //! * `send`, `backends`, `sockets`: what the commands do;
 //! * `standing`: the commands that are no clients, with `standing_args` and
-//!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`,
+//!   `standing_account`: `relay`, `inspect`, `reflect`, `forward`, `balance`,
 //!   `connect`, `serve`;
 //! * `live`, `table`, `account`, `sockets_table`, `warnings`: what people see of
 //!   it; `refusal`: what the engine refused, by option.
@@ -14,6 +14,8 @@
 mod account;
 pub mod args;
 mod backends;
+mod balance;
+mod balance_args;
 mod client;
 mod connect;
 mod connect_account;
@@ -121,6 +123,7 @@ fn dispatch(command: Command) -> Result<u8, Failure> {
         Command::Inspect(args) => inspect::run(&args, &mut out),
         Command::Reflect(args) => reflect::run(&args, &mut out),
         Command::Forward(args) => forward::run(&args, &mut out),
+        Command::Balance(args) => balance::run(&args, &mut out),
         Command::Backends(args) => backends::backends(&args, &mut out),
         Command::Completions { .. } => Ok(usage::EXIT_DONE),
     }

@@ -7,8 +7,14 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A workload whose account can be asked for at any time.
 pub trait Standing: Workload {
+    /// Whether it remembers anything that [`forget`](Self::forget) makes it forget.
+    const FORGETS: bool = false;
+
     /// What has happened since the start.
     fn account(&mut self, core: &mut Core<'_>) -> Self::Outcome;
+
+    /// Forgets what it remembers of the traffic so far; its account keeps all counts.
+    fn forget(&mut self) {}
 }
 
 /// What other threads ask of a standing workload.
@@ -16,6 +22,7 @@ pub trait Standing: Workload {
 pub struct Control {
     stop: AtomicBool,
     asked: AtomicUsize,
+    forget: AtomicBool,
 }
 
 impl Control {
@@ -27,7 +34,12 @@ impl Control {
     /// Asks for the account so far; it comes within milliseconds, once for each
     /// call.
     pub fn ask(&self) {
-        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.asked.fetch_add(1, Ordering::Release);
+    }
+
+    /// Has it forget what it remembers, within milliseconds and before the next account.
+    pub fn forget(&self) {
+        self.forget.store(true, Ordering::Release);
     }
 }
 
@@ -74,7 +86,11 @@ impl<W: Standing, F: FnMut(W::Outcome)> Workload for UntilStopped<'_, W, F> {
 
     fn publish(&mut self, core: &mut Core<'_>) {
         self.workload.publish(core);
-        for _ in 0..self.control.asked.swap(0, Ordering::Relaxed) {
+        let asked = self.control.asked.swap(0, Ordering::Acquire);
+        if self.control.forget.swap(false, Ordering::Acquire) {
+            self.workload.forget();
+        }
+        for _ in 0..asked {
             let account = self.workload.account(core);
             (self.report)(account);
         }

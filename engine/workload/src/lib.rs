@@ -8,8 +8,10 @@
 //! | [`inspector`] | says what arrives: rate, bursts, sizes, flows, checksums |
 //! | [`reflector`] | sends frames back with source and destination swapped |
 //! | [`reference`] | a forwarder whose rate, ring, losses and pauses are known |
+//! | [`balancer`] | a load balancer whose limits, time-outs and faults are known |
 //! | [`watched`] | what all but the first report of their loop and their ports |
 
+pub mod balancer;
 pub mod connections;
 pub mod inspector;
 pub mod reference;

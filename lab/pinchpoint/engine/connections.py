@@ -12,6 +12,15 @@ from pinchpoint.model.scenario import Established, Range, Segment, Service, Stre
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
 RETRY = "500ms:100"  # of a SYN that is not answered, until the connection has timed out
+LINK_S = 20.0  # a switch looks for a vhost server about once a second
+
+
+@dataclass(frozen=True)
+class Dpdk:
+    """How the engine opens ports of DPDK."""
+
+    eal: Sequence[str]  # arguments of its environment layer
+    ring: int  # frames in a port's rings: a vhost-user port takes no more than it has
 
 
 @dataclass(frozen=True)
@@ -23,7 +32,8 @@ class Load:
     requests: int
     timeout_s: float
     work: str = "request"  # as `connect --work` has it: a kind, or several with weights
-    hold_s: float = 0.0  # before the first request
+    hold_s: float = 0.0  # for which each is held open,
+    hold_before: int = 0  # before this request, counted from 0
     ramp_s: float = 0.0  # from 0 to the rate
     client_ports: Range | None = None  # None: the engine's own, from the first on
     one_isn: bool = False  # one initial sequence number for all (docs/engine.md)
@@ -95,6 +105,7 @@ class Client(msgspec.Struct, frozen=True):
     wrong_backend: int
     toa_right: int
     toa_wrong: int
+    reused: int | None  # whose backend saw the address and port of another open one; None: not looked at
     duplicated: int
     foreign: int
     backends: tuple[int, ...]
@@ -161,8 +172,14 @@ class Account(msgspec.Struct, frozen=True):
     next_hop: str | None = None  # the Ethernet address to which the client's frames went
 
 
-def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load) -> list[str]:
-    """The command line: the client behind the first of the ports `ends`, the backends behind the second."""
+def command(
+    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, load: Load, dpdk: Dpdk | None = None
+) -> list[str]:
+    """The command line: the client behind the first of the ports `ends`, the backends behind the second.
+
+    `dpdk`: where the ports are DPDK's.
+    """
+    ring = str(dpdk.ring if dpdk else RING)
     backends = [word for one in service.backends for word in ("--backend", f"{one.address}:{one.port}")]
     ports = load.client_ports or service.client_ports
     return [
@@ -179,14 +196,22 @@ def command(engine: Sequence[str], core: int, ends: Sequence[str], service: Serv
             str(load.requests),
         ),
         *("--timeout", f"{load.timeout_s}s", "--core", str(core), "--json"),
-        *("--work", load.work, "--hold", f"{load.hold_s}s", "--ramp", f"{load.ramp_s}s"),
+        *("--work", load.work, "--ramp", f"{load.ramp_s}s"),
+        *("--hold", f"{load.hold_s}s", "--hold-before", str(load.hold_before)),
         *("--client-ports", f"{ports.first}-{ports.last}", *(["--one-isn"] if load.one_isn else [])),
-        *("--rx-ring", str(RING), "--tx-ring", str(RING)),
+        *("--rx-ring", ring, "--tx-ring", ring),
+        *(("--eal", " ".join(dpdk.eal), "--link-timeout", f"{LINK_S:g}s") if dpdk else ()),
     ]
 
 
 def standing(
-    engine: Sequence[str], core: int, ends: Sequence[str], service: Service, established: Established, stream: Stream
+    engine: Sequence[str],
+    core: int,
+    ends: Sequence[str],
+    service: Service,
+    established: Established,
+    stream: Stream,
+    dpdk: Dpdk | None = None,
 ) -> list[str]:
     """The command line that leaves connections behind on which `stream`, of TCP, can be sent.
 
@@ -195,7 +220,7 @@ def standing(
     load = Load(established.connections, established.rate_cps, 1, established.timeout_s)
     segment, ports = stream.segment or Segment(1, 1), stream.udp_src
     return [
-        *command(engine, core, ends, service, load),
+        *command(engine, core, ends, service, load, dpdk),
         *("--work", "abandon", "--late", "--retry", RETRY),
         *("--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
         *("--client-ports", f"{ports.first}-{ports.last}"),

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from pinchpoint.engine.connections import Account, Load, connect, standing
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model.errors import BenchError, EngineError, InputError
 from pinchpoint.model.scenario import Established, Scenario, Service
@@ -22,12 +23,8 @@ def established(bench: Standing) -> Scenario:
     if service is None or wanted is None:
         raise InputError(f"{scenario.path}: expected a [service] with connections that stand")
     (stream,) = scenario.streams
-    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
-    ends = [
-        bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
-        for name in (service.client_port, service.server_port)
-    ]
-    argv = standing(bench.engine, scenario.engine.cpus[0], ends, service, wanted, stream)
+    ends = ends_of(bench, service)
+    argv = standing(bench.engine, scenario.engine.cpus[0], ends.words, service, wanted, stream, ends.dpdk)
     bench.on_stoppable(Undoable())
     load = Load(wanted.connections, wanted.rate_cps, 1, wanted.timeout_s)
     account = connect(LOCAL, argv, bench.setup.places.environment, load)

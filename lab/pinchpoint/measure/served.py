@@ -13,6 +13,7 @@ from pinchpoint.dut.services import Balancer
 from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import RING, Account, Client, Load, Tuples, command, connect
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model import units
 from pinchpoint.model.errors import EngineError, InputError
@@ -144,11 +145,7 @@ class Opener:
     def __init__(self, bench: Standing) -> None:
         self._bench, scenario = bench, bench.scenario
         self.service, self.balancer = of_service(scenario), balancer_of(bench)
-        numbers = {port.name: number for number, port in enumerate(scenario.ports)}
-        self._ends = [
-            bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
-            for name in (self.service.client_port, self.service.server_port)
-        ]
+        self._ends = ends_of(bench, self.service)
         self._tuples = Tuples(self.service.clients.count, self.service.client_ports)
         self._bracket = Bracket(collectors(bench.setup, bench.live))
         cannot = {f"cannot observe {name}": why for name, why in self._bracket.cannot.items()}
@@ -207,7 +204,7 @@ class Opener:
         if empty := flushed(self.balancer) if flush else None:
             self.flushes.append(empty)
         load = _with_ports(load, self._tuples)
-        argv = command(bench.engine, scenario.engine.cpus[0], self._ends, self.service, load)
+        argv = command(bench.engine, scenario.engine.cpus[0], self._ends.words, self.service, load, self._ends.dpdk)
         self._bracket.open()
         account = connect(LOCAL, argv, bench.setup.places.environment, load)
         observed = self._bracket.close().flat()

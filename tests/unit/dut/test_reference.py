@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from pinchpoint.bench.resource import Relay
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages
+from pinchpoint.dut.reference import balanced
 from pinchpoint.dut.reference.account import Direction, Drops, counters, parse
 from pinchpoint.model.causes import Sign
 from pinchpoint.model.errors import DutError, InputError
@@ -110,6 +111,106 @@ def test_what_came_is_counted_at_one_port_and_what_left_at_the_other():
     seen = counters((Direction(5, 4, 0, none, 0, 5), Direction(0, 0, 0, none, 0, 0)), ("left", "right"))
     assert (seen["reference/port/left/received"], seen["reference/port/right/sent"]) == (5, 4)
     assert (seen["reference/port/right/received"], seen["reference/port/left/sent"]) == (0, 0)
+
+
+SERVED = """
+measure = "verify"
+[dut]
+kind = "reference"
+{dut}
+[service]
+address = "10.0.0.100"
+port = 80
+local = "10.1.0.240-10.1.0.241"
+{service}
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+"""
+
+
+def served(dut="", service="", changed=("", "")):
+    return parse_scenario(SERVED.format(dut=dut, service=service).replace(*changed), "x.toml")
+
+
+def test_a_service_and_every_key_of_a_balancer_are_options():
+    wanted = served(
+        "rate_fps = 1e6\nring = 64\nnew_connection_us = 12.5\ntoa = true\nrewrites_seq = true\nunfair = [2, 1]\n"
+        "leaks = true\nreuses_after = 5\nbreaks_payload = 6\ndrops_syn = 7\nslow_backend = 1\nslow_ms = 2.5",
+        'scheduler = "hash"\nlocal_ports = "2000-2999"\nmax_connections = 500\nopening_s = 2\nestablished_s = 60\n'
+        'closed_s = 5\nclient_port = "right"\nserver_port = "left"',
+    )
+    bench = registry.device_of(wanted).bench(wanted, "b1", PurePosixPath("/run/pinchpoint/b1"))
+    (process,) = (one for one in bench.resources(Pages(500, 500), ["engine"]) if isinstance(one, Relay))
+    words = " ".join(process.argv)
+    assert words.startswith("engine balance dpdk:net_vhost0,iface=/run/pinchpoint/b1/vhost-right.sock")
+    assert words.endswith(
+        "--service 10.0.0.100:80 --scheduler hash --backend 10.1.0.1:8080 --backend 10.1.0.2:80 "
+        "--local 10.1.0.240-10.1.0.241 --local-ports 2000-2999 --connections 500 --opening-timeout 2s "
+        "--established-timeout 60s --closed-timeout 5s --rate 1000000 --ring 64 --seed 1 --new-connection-cost 12.5us "
+        "--toa --rewrite-seq --weights 2,1 --leak --reuse-after 5 --break-payload 6 --drop-syn 7 --slow-backend 1:2.5ms"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dut", "service", "message"),
+    [
+        ("new_flow_us = 1", "", "dut.new_flow_us: expected none with a [service]: the device balances"),
+        ("unfair = [1]", "", "dut.unfair: expected 2 numbers, one for each [[backend]], and not only zeros"),
+        ("unfair = [0, 0]", "", "dut.unfair: expected 2 numbers, one for each [[backend]], and not only zeros"),
+        ("unfair = [0.5, 1]", "", "dut.unfair: expected a list of whole numbers from 0 to 1,000, found [0.5, 1]"),
+        ("slow_backend = 2", "", "dut.slow_backend: expected the number of a [[backend]], 0 to 1, found 2"),
+        ("", "max_connections = 5_000_000", "service.max_connections: expected at most 4,194,304 of reference"),
+    ],
+)
+def test_what_a_balancer_cannot_be_is_named(dut, service, message):
+    with pytest.raises(InputError) as refused:
+        served(dut, service)
+    assert message in str(refused.value)
+
+
+def test_a_forwarder_has_no_key_of_a_balancer_and_toa_needs_local_addresses():
+    with pytest.raises(InputError, match=r"dut\.leaks: expected none with no"):
+        scenario("leaks = true")
+    with pytest.raises(InputError, match=r'dut\.toa: expected none without mode = "full-nat"'):
+        served("toa = true", 'mode = "dnat"', ('local = "10.1.0.240-10.1.0.241"\n', ""))
+
+
+BALANCE_ONE = (
+    '{"received":20,"sent":9,"consumed":2,"waiting":1,"drops":{"ring":1,"malformed":1,"checksum":0,"fragments":1,'
+    '"hop_limit":0,"other":1,"too_long":0,"no_connection":1,"table_full":1,"no_local_port":1,"planted":0,'
+    '"no_next_hop":0,"full":1}}'
+)
+BALANCE = (
+    '{"type":"balance","elapsed_s":2.0,"busy_share":0.5,"connections":{"created":7,"opening":1,"expired_closed":6},'
+    '"table":{"size":100,"used":1},"local_ends":{"size":50,"used":1},"dealt":[4,3],"closed_timeout_s":7.0,'
+    f'"directions":[{BALANCE_ONE},{BALANCE_ONE}]}}'
+)
+
+
+def test_the_counters_of_a_balancer_lead_from_place_to_place():
+    seen = balanced.counters(balanced.parse(BALANCE).directions, ("left", "right"))
+    of = {name.rpartition("/")[2]: value for name, value in seen.items() if "/left/" in name}
+    assert (of["received"], of["queued"], of["checked"], of["forwarded"], of["sent"]) == (18, 17, 14, 10, 9)
+    # What waits is between the table and the other port.
+    assert of["checked"] - of["forwarded"] - of["no_connection"] - of["table_full"] - of["no_local_port"] == 1
+    graph = balanced.graph()
+    counted = {one.counter.rpartition("/")[2] for place in graph.places for one in place.drops}
+    assert counted == {name for name in of if name not in ("received", "queued", "checked", "forwarded", "sent")}
+
+
+@given(st.integers(0, len(BALANCE) - 1))
+def test_a_damaged_account_of_a_balancer_is_an_error_that_shows_it(end):
+    with pytest.raises(DutError, match="account cannot be read"):
+        balanced.parse(BALANCE[:end])
 
 
 @given(st.text() | st.integers(0, len(LINE) - 1).map(lambda end: LINE[:end]))

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from pinchpoint.engine.connections import Client, Source, Sources, parse
-from pinchpoint.measure.verify.judged import checks
+from pinchpoint.measure.verify.judged import checks, forgotten
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
@@ -26,6 +26,7 @@ def client(**changed):
     counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
     counts |= {"opened": 300, "established": 300, "answered": 300, "completed": 300}
     local = Sources((Source("10.1.0.240", 150), Source("10.1.0.241", 150)), 0)
+    counts["reused"] = None
     ended = {"backends": (100, 100, 100), "local": local, "connect_ns": None, "answer_ns": None, "close_ns": None}
     return Client(**{**counts, **ended, **changed})
 
@@ -50,6 +51,7 @@ def test_a_service_that_does_what_it_says_passes_every_check():
         ({"wrong_backend": 2}, "one backend"),
         ({"local": Sources((Source("10.1.0.7", 300),), 0)}, "expected source"),
         ({"toa_right": 299, "toa_wrong": 1}, "TOA option"),
+        ({"reused": 3}, "source used once"),
     ],
 )
 def test_what_the_service_does_wrong_is_named(changed, what):
@@ -60,6 +62,13 @@ def test_what_the_service_does_wrong_is_named(changed, what):
 def test_each_turn_of_its_own_may_be_one_connection_ahead(turns, names):
     told = client(backends=(101, 100, 99))
     assert [one.name for one in checks(SERVICE, told, turns) if not one.is_right] == names
+
+
+def test_connections_that_are_still_remembered_are_a_leak():
+    assert forgotten(300, 0, 1.5).is_right
+    leak = forgotten(300, 60, 1.5)
+    assert (leak.is_right, leak.share) == (False, 0.8)
+    assert leak.found == "60 of 300 remembered 1.5 s after the last one closed"
 
 
 def test_a_failed_connection_says_how():

@@ -37,7 +37,7 @@ ASKED = [
     Bandwidth(*WORKLOAD),
     RequestResponse(*WORKLOAD),
     ConnectRequestResponse(*WORKLOAD),
-    Verify(300, 200.0, 2, 2.0),
+    Verify(300, 200.0, 2, 2.0, 0.5),
     Connections((0.0,), 10.0, 1e6, 1.0, 0.0, 20.0, 0.02, "request", 1, 0.0, 1.0, False, 60.0, False),
     Capacity(None, 1_000_000, 5000.0, 0.0, 0.02, 0.5, 1.0, 60.0),
 ]

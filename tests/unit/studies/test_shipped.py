@@ -39,7 +39,7 @@ POINTS = {  # group: points in full, points in the short form
     },
     "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
     "full-nat": {
-        **{f"verify-{kind}": (1, 1) for kind in ("nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
+        **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
         **{"connections-nft": (1, 1), "capacity-nft": (1, 1), "rates-nft": (5, 2)},
     },
 }

@@ -1,5 +1,6 @@
 //! The command line, and its help.
 
+use super::balance_args::BalanceArgs;
 use super::connect_args::{ConnectArgs, ServeArgs};
 use super::forward_args::ForwardArgs;
 use super::inspect::InspectArgs;
@@ -87,6 +88,8 @@ pub enum Command {
     Reflect(Box<ReflectArgs>),
     /// Forward between two ports as a device of known rate, ring, losses and pauses
     Forward(Box<ForwardArgs>),
+    /// Balance TCP connections between two ports as a device of known limits, time-outs and faults
+    Balance(Box<BalanceArgs>),
     /// List the backends: which can be used here, why others cannot, and what to do about it
     Backends(BackendsArgs),
     /// Print a completion script for a shell

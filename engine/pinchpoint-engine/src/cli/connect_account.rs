@@ -57,6 +57,8 @@ struct ClientTold {
     toa_right: u64,
     toa_wrong: u64,
     unsent: u64,
+    /// Connections that a backend could not tell from another open one; null where that was not looked at.
+    reused: Option<u64>,
     /// Since the connection was due; null before the first.
     connect_ns: Option<TimesTold>,
     answer_ns: Option<TimesTold>,
@@ -227,6 +229,7 @@ impl ClientTold {
             toa_right,
             toa_wrong,
             unsent,
+            reused: client.reused(),
             connect_ns: TimesTold::new(&times.connect),
             answer_ns: TimesTold::new(&times.answer),
             close_ns: TimesTold::new(&times.close),

@@ -99,9 +99,13 @@ pub struct ConnectArgs {
     /// How long a connection waits for what it is due
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = nanoseconds)]
     pub timeout: u64,
-    /// How long a connection is held before its first request
+    /// How long a connection is held before a request
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = nanoseconds)]
     pub hold: u64,
+    /// Before which of its requests, from 0. After an answer, it is also noticed if two that are
+    /// open have the same source address and port at a backend
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, requires = "hold")]
+    pub hold_before: u16,
     /// Repeat a segment without answer every TIME, TIMES times at most
     #[arg(long, value_name = "TIME:TIMES", value_parser = retry)]
     pub retry: Option<Retry>,
@@ -205,6 +209,12 @@ impl ConnectArgs {
     /// # Errors
     /// If the state of too many would have to be kept.
     pub(super) fn schedule(&self) -> Result<Schedule, Failure> {
+        if u32::from(self.hold_before) >= self.requests {
+            return Err(Failure::usage(format!(
+                "--hold-before {}: expected less than --requests {}",
+                self.hold_before, self.requests
+            )));
+        }
         let rate = self.rate as f64;
         let opening_s = (self.time - self.ramp as f64 / SECOND_NS / 2.0).max(0.0);
         let count = self.count.unwrap_or((rate * opening_s) as u64);
@@ -229,6 +239,7 @@ impl ConnectArgs {
             count,
             timeout_ns: self.timeout,
             hold_ns: self.hold,
+            hold_before: self.hold_before,
             retry: self.retry.unwrap_or_default(),
             opens_late: self.late,
         })

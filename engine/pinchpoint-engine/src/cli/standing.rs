@@ -27,6 +27,8 @@ use std::time::{Duration, Instant};
 const LINK_POLL: Duration = Duration::from_millis(10);
 /// The line on stdin that asks for the account so far.
 const COUNTERS: &str = "counters";
+/// The line on stdin that has a workload forget what it remembers, if it remembers anything.
+const FLUSH: &str = "flush";
 
 /// What reaches the main thread.
 enum Event<A> {
@@ -34,6 +36,8 @@ enum Event<A> {
     Stop,
     /// Somebody wants the account so far.
     Ask,
+    /// Somebody wants it to forget.
+    Forget,
     SoFar(Box<A>),
     /// The work has ended, for this reason if it never began.
     Ended(Result<Box<A>, String>),
@@ -63,9 +67,9 @@ where
     let request = ports.open(&args.engine(), &allowed_cores())?;
     let cancelled = Arc::new(AtomicBool::new(false));
     let (tell, events) = channel();
-    watch_signals(tell.clone(), Arc::clone(&cancelled))?;
+    watch_signals(tell.clone(), Arc::clone(&cancelled), S::FORGETS)?;
     if args.until_eof {
-        watch_input(tell.clone(), Arc::clone(&cancelled))?;
+        watch_input(tell.clone(), Arc::clone(&cancelled), S::FORGETS)?;
     }
     let Some(opened) = open(&request, &cancelled)? else {
         return Ok(usage::EXIT_DONE);
@@ -91,6 +95,7 @@ fn attend<A>(
         match events.recv() {
             Ok(Event::Stop) => control.stop(),
             Ok(Event::Ask) => control.ask(),
+            Ok(Event::Forget) => control.forget(),
             Ok(Event::SoFar(account)) => report(&account),
             Ok(Event::Ended(Ok(account))) => {
                 report(&account);
@@ -203,19 +208,25 @@ where
 fn watch_signals<A: Send + 'static>(
     tell: Sender<Event<A>>,
     cancelled: Arc<AtomicBool>,
+    forgets: bool,
 ) -> io::Result<()> {
     let mut awaited = SigSet::empty();
     for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGUSR1] {
         awaited.add(signal);
     }
+    if forgets {
+        awaited.add(Signal::SIGUSR2);
+    }
     awaited.thread_block()?;
     let watch = move || {
         while let Ok(signal) = awaited.wait() {
-            let event = if signal == Signal::SIGUSR1 {
-                Event::Ask
-            } else {
-                cancelled.store(true, Ordering::Relaxed);
-                Event::Stop
+            let event = match signal {
+                Signal::SIGUSR1 => Event::Ask,
+                Signal::SIGUSR2 => Event::Forget,
+                _ => {
+                    cancelled.store(true, Ordering::Relaxed);
+                    Event::Stop
+                }
             };
             if tell.send(event).is_err() {
                 return;
@@ -231,6 +242,7 @@ fn watch_signals<A: Send + 'static>(
 fn watch_input<A: Send + 'static>(
     tell: Sender<Event<A>>,
     cancelled: Arc<AtomicBool>,
+    forgets: bool,
 ) -> io::Result<()> {
     let watch = move || {
         for line in io::stdin().lock().split(b'\n') {
@@ -238,6 +250,8 @@ fn watch_input<A: Send + 'static>(
             let line = String::from_utf8_lossy(&line);
             if line.trim() == COUNTERS {
                 let _ = tell.send(Event::Ask);
+            } else if forgets && line.trim() == FLUSH {
+                let _ = tell.send(Event::Forget);
             } else if !line.trim().is_empty() {
                 let line = line.trim();
                 eprintln!("pinchpoint-engine: stdin: '{line}': expected '{COUNTERS}'");

@@ -7,7 +7,7 @@ use clap::Args;
 use pinchpoint_worker::Idle;
 use std::time::Duration;
 
-/// What `relay`, `reflect` and `forward` have in common.
+/// What `relay`, `reflect`, `forward` and `balance` have in common.
 #[derive(Debug, Args)]
 pub struct StandingArgs {
     /// Ports, as `send` has them

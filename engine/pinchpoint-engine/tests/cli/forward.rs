@@ -69,6 +69,74 @@ fn a_device_refuses_what_it_cannot_be() {
     }
 }
 
+const BALANCE: [&str; 7] = [
+    "balance",
+    "mem:a",
+    "mem:a",
+    "--service",
+    "10.0.0.100:80",
+    "--backend",
+    "10.1.0.1:8080",
+];
+
+#[test]
+fn a_balancer_answers_for_its_counters_and_forgets_when_told_to() {
+    let more = [
+        "--local",
+        "10.1.0.240-10.1.0.241",
+        "--local-ports",
+        "1025-2024",
+    ];
+    let command = [&BALANCE[..], &more[..], &["--until-eof", "--json"]].concat();
+    let mut command = engine(&command);
+    let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut line = || lines.next().unwrap().unwrap();
+    assert_eq!(line(), "ready");
+    input.write_all(b"flush\ncounters\n").unwrap();
+    let account: Value = serde_json::from_str(&line()).unwrap();
+    assert_eq!(account["type"], "balance");
+    assert_eq!(
+        account["local_ends"],
+        serde_json::json!({"size": 2000, "used": 0})
+    );
+    assert_eq!(
+        account["table"],
+        serde_json::json!({"size": 65536, "used": 0})
+    );
+    assert_eq!(account["closed_timeout_s"], 7.0);
+    assert_eq!(account["connections"]["flushed"], 0);
+    assert_eq!(account["directions"][0]["drops"]["table_full"], 0);
+    drop(input);
+    let last: Value = serde_json::from_str(&line()).unwrap();
+    assert_eq!(last["dealt"], serde_json::json!([0]));
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_balancer_refuses_what_it_cannot_be() {
+    for (args, expected) in [
+        (&["mem:b", "mem:b"][..], "4 ports: expected two"),
+        (&["--backend", "10.1.0.1:8080"], "there are two"),
+        (&["--connections", "5M"], "expected 1 to 4194304"),
+        (&["--weights", "1,2"], "--weights: expected 1 numbers"),
+        (&["--weights", "0"], "not only zeros"),
+        (
+            &["--slow-backend", "1:5ms"],
+            "--slow-backend 1: expected at most 0",
+        ),
+        (&["--toa"], "--local"),
+        (&["--local", "fd00::1"], "expected IPv4 addresses"),
+        (&["--local", "10.0.0.0/16"], "expected at most 268435456"),
+    ] {
+        let refused = output(&[&BALANCE[..], args].concat());
+        assert_eq!(refused.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
+    }
+}
+
 #[test]
 fn a_reflector_says_when_it_is_ready_and_what_it_sent_back() {
     let args = [

@@ -1,14 +1,17 @@
 //! The client: opens connections as they are due and accounts for each.
 
+mod timed;
+
 use super::counts::{Counts, Times};
 use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
 use super::plan::{Place, Plan, Work};
+use super::reuse::Reuse;
 use super::schedule::{Pace, Schedule};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
 use super::server::Sources;
-use super::timers::{Action, Timer, timers};
+use super::timers::{Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
 
 /// Backends that are counted one by one.
@@ -29,6 +32,8 @@ pub struct Client {
     times: Times,
     backends: Vec<u64>,
     local: Sources,
+    /// Where connections are held after an answer that says what the backend saw.
+    reuse: Option<Reuse>,
 }
 
 /// A segment that belongs to a connection that has not ended.
@@ -59,6 +64,7 @@ impl Client {
             times: Times::default(),
             backends: vec![0; MOST_BACKENDS],
             local: Sources::default(),
+            reuse: (schedule.hold_ns > 0 && schedule.hold_before > 0).then(Reuse::new),
         }
     }
 
@@ -82,6 +88,12 @@ impl Client {
     /// Connections answered, by the source address that the backend saw.
     pub fn local(&self) -> &Sources {
         &self.local
+    }
+
+    /// Connections whose backend saw the address and port of another one that was open; none
+    /// where they are not held after an answer.
+    pub fn reused(&self) -> Option<u64> {
+        self.reuse.as_ref().map(|reuse| reuse.count)
     }
 
     /// Whether every connection has ended.
@@ -136,48 +148,6 @@ impl Client {
         self.counts.unsent += count;
     }
 
-    /// Adds the segments that are due without being asked for to `out`, up to `most`.
-    #[inline(always)]
-    pub fn timed(&mut self, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
-        for at in 0..self.timers.len() {
-            self.elapse(at, now_ns, most, out);
-        }
-    }
-
-    fn elapse(&mut self, at: usize, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
-        let Timer {
-            after_ns,
-            action,
-            mut next,
-        } = self.timers[at];
-        while next < self.outstanding.next()
-            && out.len() < most
-            && now_ns >= self.planned_ns(next) + after_ns
-        {
-            if action.is_for(self.outstanding.state(next)) {
-                out.push(self.timely(next, action));
-                self.counts.retransmitted += u64::from(action != Action::Release);
-            }
-            next += 1;
-        }
-        self.timers[at].next = next;
-    }
-
-    /// What connection `n` sends when a timer elapses.
-    fn timely(&self, n: u64, action: Action) -> Outgoing {
-        let (sender, place) = (&self.sender, self.sender.plan.place(n));
-        let Progress {
-            received,
-            answers,
-            backend,
-        } = self.outstanding.progress(n);
-        match (action, self.outstanding.state(n)) {
-            (Action::RepeatSyn, _) => sender.syn(place),
-            (_, State::Answered) => sender.fin(place, received),
-            _ => sender.request(place, answers, backend, received),
-        }
-    }
-
     #[inline(never)]
     fn skip(&mut self, excess: u64) {
         let skipped = excess.min(self.outstanding.room());
@@ -207,6 +177,11 @@ impl Client {
     #[inline(always)]
     fn planned_ns(&self, n: u64) -> u64 {
         self.start_ns + self.pace.planned_ns(n)
+    }
+
+    /// When the request that connection `n` is held before is due.
+    fn asks_ns(&self, n: u64) -> u64 {
+        self.planned_ns(n) + self.schedule.hold_ns
     }
 
     /// A segment came; what is to be sent back.
@@ -341,18 +316,11 @@ impl Client {
             },
         );
         // A proxy may keep the window shut until it is connected itself.
-        if segment.window > 0 && self.is_released(place.n) {
+        if segment.window > 0 && self.may_ask(place.n, 0) {
             self.sender.request(place, 0, NOBODY, received)
         } else {
             self.acknowledge(arrived)
         }
-    }
-
-    /// Whether connection `n` has been held for as long as it should.
-    fn is_released(&self, n: u64) -> bool {
-        let mut timers = self.timers.iter();
-        let release = timers.find(|timer| timer.action == Action::Release);
-        release.is_none_or(|timer| n < timer.next)
     }
 
     fn on_segment(&mut self, arrived: &Arrived<'_, '_>) -> Option<Outgoing> {
@@ -406,14 +374,22 @@ impl Client {
             backend,
         };
         self.outstanding.note(n, progress);
+        if let Some(answer) = answer.filter(|_| answers == 1) {
+            self.note_first(n, &answer, segment);
+        }
         if u32::from(answers) < self.sender.plan.requests.count {
+            if !self.may_ask(n, answers) {
+                return self.acknowledge(arrived);
+            }
             return self.sender.request(place, answers, backend, received);
         }
         if let Some(answer) = answer {
-            self.note_last(&answer, segment);
+            let last = self.backends.len() - 1;
+            self.backends[usize::from(answer.backend).min(last)] += 1;
+            self.local.add(answer.seen.bits);
         }
         self.counts.answered += 1;
-        self.times.answer.record(n, self.planned_ns(n), now_ns);
+        self.times.answer.record(n, self.asks_ns(n), now_ns);
         self.outstanding.set(n, State::Answered);
         if segment.has(FIN) {
             self.close(n, now_ns);
@@ -434,10 +410,13 @@ impl Client {
         Some(answer)
     }
 
-    fn note_last(&mut self, answer: &Answer, segment: &Incoming<'_>) {
-        let last = self.backends.len() - 1;
-        self.backends[usize::from(answer.backend).min(last)] += 1;
-        self.local.add(answer.seen.bits);
+    /// A balancer may tell the client's end only with the first request.
+    fn note_first(&mut self, n: u64, answer: &Answer, segment: &Incoming<'_>) {
+        if let Some(reuse) = &mut self.reuse {
+            let outstanding = &self.outstanding;
+            let is_open = |n| outstanding.state(n) != State::Ended;
+            reuse.note(n, answer.backend, answer.seen, is_open);
+        }
         match answer.toa {
             Some(toa) if toa == segment.dst => self.counts.toa_right += 1,
             Some(_) => self.counts.toa_wrong += 1,
@@ -464,7 +443,7 @@ impl Client {
             );
         }
         let opens = sent == 1 && segment.window > 0 && state == State::Established;
-        let asks = opens && self.is_released(place.n);
+        let asks = opens && self.may_ask(place.n, 0);
         asks.then(|| self.sender.request(place, 0, NOBODY, segment.end()))
     }
 
@@ -481,7 +460,7 @@ impl Client {
     }
 
     fn close(&mut self, n: u64, now_ns: u64) {
-        self.times.close.record(n, self.planned_ns(n), now_ns);
+        self.times.close.record(n, self.asks_ns(n), now_ns);
         self.complete(n);
     }
 

@@ -48,9 +48,9 @@ pub struct Counts {
     pub wrong_payload: u64,
     /// Answers from another backend than that of the connection's first answer.
     pub wrong_backend: u64,
-    /// Last answers whose TOA is the client's address and port.
+    /// First answers whose TOA is the client's address and port.
     pub toa_right: u64,
-    /// Last answers whose TOA is another.
+    /// First answers whose TOA is another.
     pub toa_wrong: u64,
     /// Segments to a server that did not fit the port's ring.
     pub unsent: u64,
@@ -69,7 +69,8 @@ impl Counts {
     }
 }
 
-/// When something happened, since the connection was due.
+/// When something happened, since the connection was due; where connections are held, answers and
+/// FINs since the request was due that they were held before.
 #[derive(Debug, Clone)]
 pub struct Times {
     /// The answer to the SYN.

@@ -12,26 +12,26 @@ use pinchpoint_wire::{ipv4, ipv6, tcp};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-pub(super) const STEP_NS: u64 = 1_000;
+pub(crate) const STEP_NS: u64 = 1_000;
 /// Longer than any test takes: 10 s.
-pub(super) const MOST_STEPS: u64 = 10_000_000;
-pub(super) const ANSWER_LEN: u32 = 100;
-pub(super) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
-pub(super) fn service() -> End {
+pub(crate) const MOST_STEPS: u64 = 10_000_000;
+pub(crate) const ANSWER_LEN: u32 = 100;
+pub(crate) const LOCAL: Ipv4Addr = Ipv4Addr::new(192, 168, 0, 1);
+pub(crate) fn service() -> End {
     End::new(Ipv4Addr::new(10, 0, 0, 100), 80)
 }
 
-pub(super) fn backends(count: u8) -> Vec<End> {
+pub(crate) fn backends(count: u8) -> Vec<End> {
     (1..=count)
         .map(|last| End::new(Ipv4Addr::new(10, 1, 0, last), 8080))
         .collect()
 }
 
-pub(super) fn mac(last: u8) -> Mac {
+pub(crate) fn mac(last: u8) -> Mac {
     Mac([2, 0, 0, 0, 0, last])
 }
 
-pub(super) fn plan() -> Plan {
+pub(crate) fn plan() -> Plan {
     Plan {
         clients: Ipv4Addr::new(16, 0, 0, 1).into(),
         client_count: 4,
@@ -47,7 +47,7 @@ pub(super) fn plan() -> Plan {
     }
 }
 
-pub(super) fn plan_of(tuples: u32) -> Plan {
+pub(crate) fn plan_of(tuples: u32) -> Plan {
     Plan {
         client_count: 1,
         port_count: tuples,
@@ -56,7 +56,7 @@ pub(super) fn plan_of(tuples: u32) -> Plan {
 }
 
 /// The same over IPv6.
-pub(super) fn plan_v6() -> Plan {
+pub(crate) fn plan_v6() -> Plan {
     let service = End::new(Ipv6Addr::new(0xfd00, 1, 0, 0, 0, 0, 0, 0x64), 80);
     let clients = Ipv6Addr::new(0xfd00, 0, 0, 0, 0, 0, 0, 1).into();
     Plan {
@@ -66,35 +66,36 @@ pub(super) fn plan_v6() -> Plan {
     }
 }
 
-pub(super) fn schedule(count: u64) -> Schedule {
+pub(crate) fn schedule(count: u64) -> Schedule {
     Schedule {
         rate: 1e6,
         ramp_ns: 0,
         count,
         timeout_ns: 1_000_000,
         hold_ns: 0,
+        hold_before: 0,
         retry: Retry::default(),
         opens_late: false,
     }
 }
 
-pub(super) fn client(plan: Plan, schedule: Schedule) -> Client {
+pub(crate) fn client(plan: Plan, schedule: Schedule) -> Client {
     Client::new(plan, schedule, (mac(1), mac(2)), 0)
 }
 
 /// A server that is reached at the service's own address: nothing is in between.
-pub(super) fn server() -> Server {
+pub(crate) fn server() -> Server {
     Server::new(&[service()], mac(3), ANSWER_LEN, 11)
 }
 
-pub(super) fn written(segment: &Outgoing) -> Vec<u8> {
+pub(crate) fn written(segment: &Outgoing) -> Vec<u8> {
     let mut frame = vec![0xaa; segment.frame_len()];
     segment.write(&mut frame);
     frame
 }
 
 /// The same segment with other ends, numbers and options.
-pub(super) fn rewritten(
+pub(crate) fn rewritten(
     segment: &Incoming<'_>,
     (src, dst): (End, End),
     (seq, ack): (u32, u32),
@@ -169,12 +170,12 @@ fn ip_header((src, dst): (End, End), payload_len: usize) -> Vec<u8> {
 }
 
 /// What stands between the ends. Frames go `to_server`, or to the client.
-pub(super) trait Between {
+pub(crate) trait Between {
     fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)>;
 }
 
 /// A wire.
-pub(super) struct Wire;
+pub(crate) struct Wire;
 
 impl Between for Wire {
     fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
@@ -183,14 +184,14 @@ impl Between for Wire {
 }
 
 /// A wire that loses, repeats and delays frames by chance.
-pub(super) struct Careless {
-    pub(super) random: u64,
-    pub(super) lost: f64,
-    pub(super) doubled: f64,
+pub(crate) struct Careless {
+    pub(crate) random: u64,
+    pub(crate) lost: f64,
+    pub(crate) doubled: f64,
 }
 
 impl Careless {
-    pub(super) fn happens(&mut self, chance: f64) -> bool {
+    pub(crate) fn happens(&mut self, chance: f64) -> bool {
         self.random = mix(self.random);
         (self.random >> 11) as f64 / (1u64 << 53) as f64 <= chance
     }
@@ -217,7 +218,7 @@ fn toa(end: End) -> Vec<u8> {
 
 /// A balancer in full-NAT: round robin, local ports in turn, other sequence numbers for
 /// what the client sends, and the client's address in a TOA option of its first data.
-pub(super) struct FullNat {
+pub(crate) struct FullNat {
     backends: Vec<End>,
     /// Local end and backend by client.
     sessions: HashMap<End, (End, End)>,
@@ -229,7 +230,7 @@ pub(super) struct FullNat {
 }
 
 impl FullNat {
-    pub(super) fn new(backends: Vec<End>) -> Self {
+    pub(crate) fn new(backends: Vec<End>) -> Self {
         let (sessions, clients) = Default::default();
         Self {
             backends,
@@ -242,7 +243,7 @@ impl FullNat {
     }
 
     /// One whose clients use IPv6, its backends IPv4.
-    pub(super) fn nat64(backends: Vec<End>, service: End) -> Self {
+    pub(crate) fn nat64(backends: Vec<End>, service: End) -> Self {
         Self {
             service,
             ..Self::new(backends)
@@ -250,7 +251,7 @@ impl FullNat {
     }
 
     /// One whose TOA options name the service.
-    pub(super) fn lying(backends: Vec<End>) -> Self {
+    pub(crate) fn lying(backends: Vec<End>) -> Self {
         Self {
             lies: true,
             ..Self::new(backends)
@@ -296,12 +297,12 @@ impl Between for FullNat {
 /// A SYN proxy: answers SYNs itself with a closed window, connects when the client has
 /// acknowledged, then opens the window.
 #[derive(Default)]
-pub(super) struct SynProxy {
+pub(crate) struct SynProxy {
     /// What the proxy's sequence numbers are ahead of the server's, by client.
     ahead: HashMap<End, u32>,
 }
 
-pub(super) const PROXY_SEQ: u32 = 5_000;
+pub(crate) const PROXY_SEQ: u32 = 5_000;
 
 impl Between for SynProxy {
     fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
@@ -339,8 +340,8 @@ impl Between for SynProxy {
 }
 
 /// Refuses every connection, or resets each at its first request.
-pub(super) struct Resetting {
-    pub(super) at_once: bool,
+pub(crate) struct Resetting {
+    pub(crate) at_once: bool,
 }
 
 impl Between for Resetting {
@@ -363,19 +364,19 @@ impl Between for Resetting {
 }
 
 /// Frames on their way, by the time at which they arrive.
-pub(super) struct Net<B> {
-    pub(super) client: Client,
-    pub(super) server: Server,
-    pub(super) between: B,
+pub(crate) struct Net<B> {
+    pub(crate) client: Client,
+    pub(crate) server: Server,
+    pub(crate) between: B,
     /// Frames are delayed by up to so many steps, each by chance.
-    pub(super) spread: u64,
+    pub(crate) spread: u64,
     flying: BTreeMap<(u64, u64), (Vec<u8>, bool)>,
     launched: u64,
-    pub(super) now_ns: u64,
+    pub(crate) now_ns: u64,
 }
 
 impl<B: Between> Net<B> {
-    pub(super) fn new(client: Client, server: Server, between: B) -> Self {
+    pub(crate) fn new(client: Client, server: Server, between: B) -> Self {
         let flying = BTreeMap::new();
         Self {
             client,
@@ -388,7 +389,7 @@ impl<B: Between> Net<B> {
         }
     }
 
-    pub(super) fn launch(&mut self, segment: &Outgoing, to_server: bool) {
+    pub(crate) fn launch(&mut self, segment: &Outgoing, to_server: bool) {
         for (frame, to_server) in self.between.pass(written(segment), to_server) {
             let delay = 1 + mix(self.launched) % self.spread;
             self.launched += 1;
@@ -397,7 +398,7 @@ impl<B: Between> Net<B> {
         }
     }
 
-    pub(super) fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         let due = self.client.due(self.now_ns);
         let syns: Vec<Outgoing> = self.client.syns().take(due as usize).collect();
         self.client.opened(due);
@@ -429,7 +430,7 @@ impl<B: Between> Net<B> {
     }
 
     /// Until every connection has ended and every frame has arrived.
-    pub(super) fn run(mut self) -> Self {
+    pub(crate) fn run(mut self) -> Self {
         for _ in 0..MOST_STEPS {
             if self.client.is_done() && self.flying.is_empty() {
                 return self;

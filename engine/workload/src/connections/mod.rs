@@ -11,6 +11,7 @@
 //! | [`timers`] | what becomes due for each without being asked for |
 //! | [`counts`] | what became of them |
 //! | [`client`] | opens connections and accounts for each |
+//! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
 //! | [`work`] | both as a workload of one core |
 //!
@@ -29,6 +30,7 @@ pub mod end;
 pub mod outstanding;
 pub mod payload;
 pub mod plan;
+mod reuse;
 pub mod schedule;
 pub mod segment;
 pub mod sender;
@@ -37,7 +39,7 @@ pub mod timers;
 pub mod work;
 
 #[cfg(test)]
-mod doubles;
+pub(crate) mod doubles;
 #[cfg(test)]
 mod property_tests;
 #[cfg(test)]

@@ -23,12 +23,13 @@ proptest! {
         requests in 1..4u32,
         times in 0..4u32,
         hold_ns in prop_oneof![Just(0), Just(300_000u64)],
+        hold_before in 0..3u16,
         weights in prop::array::uniform4(0..3u32).prop_filter("a mix", |all| all.iter().sum::<u32>() > 0),
     ) {
         let requests = Requests { count: requests, len: 40 };
         let plan = Plan { mix: Mix::new(weights).unwrap(), requests, ..plan_of(500) };
         let retry = Retry { after_ns: 100_000, times };
-        let schedule = Schedule { hold_ns, retry, ..schedule(1_000) };
+        let schedule = Schedule { hold_ns, hold_before, retry, ..schedule(1_000) };
         let mut net = Net::new(client(plan, schedule), server(), Careless { random, lost, doubled });
         net.spread = spread;
         let net = net.run();

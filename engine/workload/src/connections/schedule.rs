@@ -19,8 +19,10 @@ pub struct Schedule {
     pub count: u64,
     /// How long one may wait for what it is due, from when it is due.
     pub timeout_ns: u64,
-    /// How long one is held, from when it is due, before its first request.
+    /// How long one is held, from when it is due, before the request
     pub hold_ns: u64,
+    /// with this number, from 0.
+    pub hold_before: u16,
     /// How often segments without an answer are repeated.
     pub retry: Retry,
     /// Whether connections that are late are opened all the same, not only those of a short backlog.

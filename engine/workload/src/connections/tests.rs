@@ -323,6 +323,24 @@ fn held_connections_are_open_at_the_same_time_and_asked_afterwards() {
 }
 
 #[test]
+fn connections_held_after_an_answer_are_asked_again_by_those_who_answered() {
+    let plan = Plan {
+        requests: Requests { count: 3, len: 40 },
+        ..plan_of(3_000)
+    };
+    let schedule = Schedule {
+        hold_ns: 5_000_000,
+        hold_before: 1,
+        ..schedule(3_000)
+    };
+    let net = Net::new(client(plan, schedule), server(), Wire).run();
+    assert_eq!(*net.client.counts(), all_well(3_000, 3_000));
+    assert_eq!(net.client.reused(), Some(0));
+    // An answer's time counts from when its request was due.
+    assert!(net.client.times().answer.clone().into_histogram().max() < 100_000);
+}
+
+#[test]
 fn a_client_that_could_not_run_says_how_many_it_did_not_open() {
     let mut net = Net::new(client(plan(), schedule(10_000)), server(), Wire);
     net.now_ns = 5_000_000;

@@ -6,7 +6,7 @@ use super::outstanding::State;
 /// What is done with connections in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Those that are established send their first request.
+    /// Those that are held send the request that they are held before.
     Release,
     /// Those whose SYN was not answered send it again.
     RepeatSyn,
@@ -46,7 +46,7 @@ impl Action {
     }
 }
 
-/// The timers of connections that are held for `hold_ns` before their first request.
+/// The timers of connections that are held for `hold_ns` before a request.
 pub fn timers(hold_ns: u64, retry: Retry) -> Vec<Timer> {
     let timer = |after_ns, action| Timer {
         after_ns,

@@ -24,7 +24,7 @@
 
 mod lane;
 mod rules;
-mod server;
+pub(crate) mod server;
 
 pub use lane::{Counts, Drops};
 pub use rules::{Loss, Match, Rule};

@@ -11,7 +11,7 @@ pub struct Pause {
 
 /// Serves one frame after the other.
 #[derive(Debug, Clone)]
-pub(super) struct Server {
+pub(crate) struct Server {
     service_ns: f64,
     pause: Option<Pause>,
     start_ns: u64,
@@ -21,7 +21,7 @@ pub(super) struct Server {
 
 impl Server {
     /// A server that takes `service_ns` for a frame and starts at `start_ns`.
-    pub(super) fn new(service_ns: f64, pause: Option<Pause>, start_ns: u64) -> Self {
+    pub(crate) fn new(service_ns: f64, pause: Option<Pause>, start_ns: u64) -> Self {
         Self {
             service_ns,
             pause,
@@ -32,7 +32,7 @@ impl Server {
 
     /// When a frame has been served that may be begun at `from_ns` and takes
     /// `extra_ns` longer than others.
-    pub(super) fn serve(&mut self, from_ns: u64, extra_ns: u64) -> u64 {
+    pub(crate) fn serve(&mut self, from_ns: u64, extra_ns: u64) -> u64 {
         let from_ns = from_ns.saturating_sub(self.start_ns) as f64;
         let begin_ns = self.free_ns.max(from_ns);
         self.free_ns = self.worked(begin_ns, self.service_ns + extra_ns as f64);

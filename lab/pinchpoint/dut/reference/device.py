@@ -22,8 +22,10 @@ from pinchpoint.dut.device import (
     Seen,
     Types,
 )
+from pinchpoint.dut.reference import balanced, balancing
 from pinchpoint.dut.reference.account import Ports
 from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, spec
+from pinchpoint.dut.services import Balancer
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
@@ -55,6 +57,23 @@ class ReferenceLive(PlainLive):
         return {"reference offloaded": "yes" if self.ports.account().offloaded else "no"}
 
 
+class BalancingLive(PlainLive):
+    """A reference balancer that stands."""
+
+    words = "a reference balancer"
+
+    def __init__(self, ports: balanced.BalancedPorts, balancer: Balancer) -> None:
+        self._ports, self._balancer = ports, balancer
+
+    def collectors(self) -> list[Collector]:
+        """What it says."""
+        return [self._ports]
+
+    def balancer(self) -> Balancer:
+        """It balances."""
+        return self._balancer
+
+
 @dataclass(frozen=True)
 class ReferenceBench(PlainBench):
     """A reference device, planned."""
@@ -69,15 +88,29 @@ class ReferenceBench(PlainBench):
 
     def facts(self) -> Mapping[str, str]:
         """What is true of it, as its options."""
-        return {"reference": " ".join(spec(self.scenario).options())}
+        return {"reference": " ".join(self._options())}
 
-    def open(self) -> ReferenceLive:
+    def open(self) -> ReferenceLive | BalancingLive:
         """It answers once the engine has opened its ports."""
-        left, right = (port.name for port in self.scenario.ports)
-        return ReferenceLive(Ports(self.places.host, self._process(()), (left, right)))
+        host, process = self.places.host, self._process(())
+        left, right = self._names()
+        if self.scenario.service is None:
+            return ReferenceLive(Ports(host, process, (left, right)))
+        ports = balanced.BalancedPorts(host, process, (left, right))
+        return BalancingLive(ports, balancing.ReferenceBalancer(ports, host, process))
+
+    def _options(self) -> tuple[str, ...]:
+        dut, service = spec(self.scenario), self.scenario.service
+        return tuple(balancing.options(dut, service) if service else dut.options())
+
+    def _names(self) -> list[str]:
+        """Its ports; of a balancer, that of the clients first."""
+        service = self.scenario.service
+        return [service.client_port, service.server_port] if service else [port.name for port in self.scenario.ports]
 
     def _process(self, engine: Sequence[str]) -> Relay:
-        places, dut, names = self.places, spec(self.scenario), [port.name for port in self.scenario.ports]
+        places, dut, names = self.places, spec(self.scenario), self._names()
+        command = "balance" if self.scenario.service else "forward"
         ring = str(max(port.ring for port in self.scenario.ports))
         ports = [
             f"dpdk:net_vhost{number},iface={places.vhost_socket(name)},queues=1,client=1"
@@ -88,7 +121,7 @@ class ReferenceBench(PlainBench):
         rings = ("--rx-ring", ring, "--tx-ring", ring, "--link-timeout", f"{Relay.LINK_TIMEOUT_S:g}s")
         return Relay(
             name=PROCESS,
-            argv=(*engine, "forward", *ports, *options, *rings, *dut.options()),
+            argv=(*engine, command, *ports, *options, *rings, *self._options()),
             directions=((names[0], names[1]), (names[1], names[0])),
             pidfile=places.pidfile(PROCESS),
             account=f"{places.directory}/{PROCESS}.account",
@@ -108,7 +141,7 @@ class ReferenceDevice(Defaults):
     """The kind `reference`."""
 
     def read(self, given: Given, source: Source) -> Callable[[], Read]:
-        """A forwarder between two ports."""
+        """A forwarder or a balancer between two ports."""
         why, dut = 'dut.kind is "reference"', given.dut
         checks.own_cpus(given, source, "cpus", polls=True)
         checks.no_nics(given, source, why)
@@ -123,6 +156,7 @@ class ReferenceDevice(Defaults):
             source.mismatch(("dut", "offload"), '"all" or "two-way" with dut.offload_rate_fps', "")
         if (every_ms or 0.0) <= pause_ms and (every_ms is not None or pause_ms):
             source.mismatch(("dut", "pause_ms"), "less than dut.pause_every_ms", pause_ms)
+        balancing.check(given, source)
         return lambda: Read(ReferenceDut(**dut), tuple(Port(**port.values) for port in given.ports))
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
@@ -141,7 +175,7 @@ class ReferenceDevice(Defaults):
     def bench(
         self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL
     ) -> ReferenceBench:
-        """A forwarder."""
+        """Its process."""
         return ReferenceBench(scenario, Places(bench_id, directory, host))
 
     def freezing(self, scenario: Scenario) -> Freezing:
@@ -150,6 +184,8 @@ class ReferenceDevice(Defaults):
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """Its places."""
+        if scenario.service is not None:
+            return balanced.graph()
 
         def drop(counter: str, reason: str, party: Party, kind: DropKind = DropKind.OTHER) -> DropCounter:
             return DropCounter(_PORT + counter, reason, party, kind)
@@ -199,4 +235,4 @@ class ReferenceDevice(Defaults):
         return {kind: replace(scenario, dut=one) for kind, one in found.items() if one != dut}
 
 
-DEVICE = ReferenceDevice("reference", "a forwarder of known truth", Types(ReferenceDut), KEYS)
+DEVICE = ReferenceDevice("reference", "a forwarder or a balancer of known truth", Types(ReferenceDut), KEYS)

@@ -5,9 +5,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pinchpoint.dut.device import Keys
+from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Mode, Scenario, Scheduler
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
 
@@ -31,6 +32,17 @@ class ReferenceDut:
     offloaded: bool
     hides: str  # a place, or empty
     seed: int
+    # Of a balancer, which has a [service] (balancing.py).
+    new_connection_us: float = 0.0
+    toa: bool = False
+    rewrites_seq: bool = False
+    unfair: tuple[int, ...] = ()  # connections of each backend in a round; empty: one each
+    leaks: bool = False
+    reuses_after: int | None = None  # connections; None: never while in use
+    breaks_payload: int | None = None  # every so many segments to a client
+    drops_syn: int | None = None  # every so many SYNs
+    slow_backend: int | None = None  # its number
+    slow_ms: float = 0.0
     kind: str = "reference"
 
     @property
@@ -86,6 +98,51 @@ def _rule() -> kinds.Kind:
     return kinds.Kind('a rule such as "protocol=udp,dst=198.19.0.1,dst-port=53,every=10", or nothing', read)
 
 
+def _weights() -> kinds.Kind:
+    def read(value: object) -> tuple[int, ...]:
+        kinds.check(isinstance(value, list | tuple))
+        assert isinstance(value, list | tuple)
+        kinds.check(all(type(one) is int and 0 <= one <= 1000 for one in value))
+        return tuple(value)
+
+    return kinds.Kind("a list of whole numbers from 0 to 1,000", read)
+
+
+_EVERY = kinds.integer(1, 1_000_000_000)
+_NEVER = Unset("never")
+BALANCING = (
+    Key("new_connection_us", kinds.number(0, 1e6), "As a balancer: what a new connection takes, microseconds.", 0.0),
+    Key("toa", kinds.boolean(), "As a balancer: whether a TOA option tells backends the client's end.", False),
+    Key("rewrites_seq", kinds.boolean(), "As a balancer: whether it rewrites the client's sequence numbers.", False),
+    Key(
+        "unfair",
+        _weights(),
+        "As a balancer, wrong on purpose: connections of each backend in a round of the scheduler; empty: one each.",
+        [],
+    ),
+    Key("leaks", kinds.boolean(), "As a balancer, wrong on purpose: whether it never forgets a connection.", False),
+    Key(
+        "reuses_after",
+        kinds.integer(1, 1_000_000),
+        "As a balancer, wrong on purpose: connections to a backend after which the local addresses and ports begin "
+        "again, whether in use or not.",
+        _NEVER,
+    ),
+    Key(
+        "breaks_payload",
+        _EVERY,
+        "As a balancer, wrong on purpose: a bit of the payload changes in every so many segments to a client.",
+        _NEVER,
+    ),
+    Key("drops_syn", _EVERY, "As a balancer, wrong on purpose: every so many SYNs it drops one.", _NEVER),
+    Key(
+        "slow_backend",
+        kinds.integer(0, 255),
+        "As a balancer: the number of the backend that is reached late, by slow_ms.",
+        Unset("none"),
+    ),
+    Key("slow_ms", kinds.number(0, 60_000), "As a balancer: how late that backend is reached.", 0.0),
+)
 KEYS = Keys(
     dut=(
         Key("cpus", kinds.cpus(), "The CPU of its thread.", [1]),
@@ -112,6 +169,8 @@ KEYS = Keys(
         ),
         Key("offloaded", kinds.boolean(), "Whether it says that every flow is offloaded, whatever is true.", False),
         Key("hides", kinds.word("", *PLACES), "A place whose drops it reports as 0; empty: none.", ""),
-        Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses.", 1),
+        Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
+        *BALANCING,
     ),
+    services=Services(tuple(Scheduler), tuple(Mode), tuple(Option)),
 )

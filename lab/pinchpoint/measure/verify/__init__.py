@@ -17,6 +17,8 @@ MEASURES: Final = (
             "completed",
             "busiest backend",
             "expected source",
+            "source used once",
+            "forgotten",
             "payload intact",
             "one backend",
             "TOA option",

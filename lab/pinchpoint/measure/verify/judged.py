@@ -29,9 +29,24 @@ def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
     yield _dealt(service, client, turns)
     yield _answers("one backend", client.wrong_backend, client, "by another backend than the one before")
     yield _source(service, client)
+    if client.reused is not None:
+        yield _used_once(client.reused, client)
     if told := client.toa_right + client.toa_wrong:
         found = f"{client.toa_right:,} of {told:,} answers name the client"
         yield Check("TOA option", client.toa_right / told, not client.toa_wrong, found)
+
+
+def forgotten(opened: int, left: int, waited_s: float) -> Check:
+    """Whether the balancer has forgotten the connections that closed so long ago; it still remembers `left`."""
+    kept = min(left, opened)
+    found = f"{kept:,} of {opened:,} remembered {waited_s:g} s after the last one closed"
+    return Check("forgotten", 1 - kept / max(1, opened), not kept, found)
+
+
+def _used_once(reused: int, client: Client) -> Check:
+    """No two open connections look the same to a backend."""
+    found = f"{reused:,} from an address and port that an open one had at the same backend"
+    return Check("source used once", max(0.0, 1 - reused / max(1, client.established)), not reused, found)
 
 
 def _completed(client: Client) -> Check:

@@ -18,6 +18,7 @@ class Verify:
     rate_cps: float
     requests: int
     timeout_s: float
+    hold_s: float
 
 
 VERIFY: Final = Table(
@@ -29,6 +30,13 @@ VERIFY: Final = Table(
         Key("rate_cps", kinds.number(1, 100_000), "Connections per second.", 200.0),
         Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
         Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 2.0),
+        Key(
+            "hold_s",
+            kinds.number(0, 60),
+            "How long each stays open between its first request and its second, so that backends tell whether two open "
+            "ones come from the same address and port, seconds.",
+            0.5,
+        ),
     ),
     measures=("verify",),
 )

@@ -9,25 +9,35 @@ import msgspec
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
-from pinchpoint.measure.verify.judged import Check, checks
+from pinchpoint.measure.verify.judged import Check, checks, forgotten
 from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.model.errors import EngineError, InputError
-from pinchpoint.model.limits import Wanted
+from pinchpoint.model.limits import Resource, Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
+MOST_AWAITED_S = 5.0  # until closed connections are forgotten; for longer nobody waits
+SLACK_S = 0.5  # of a balancer that looks for what it has to forget now and then
 
 
 def expected_s(scenario: Scenario) -> float:
     """Seconds on a bench that stands."""
     verify = asked(scenario, Verify)
-    return verify.connections / verify.rate_cps + SETUP_S
+    closed_s = scenario.service.closed_s if scenario.service else None
+    awaited_s = closed_s if closed_s is not None and closed_s <= MOST_AWAITED_S else 0.0
+    return verify.connections / verify.rate_cps + _hold_s(verify) + awaited_s + SETUP_S
+
+
+def _hold_s(verify: Verify) -> float:
+    """A connection is held before its second request."""
+    return verify.hold_s if verify.requests > 1 else 0.0
 
 
 def measure_verify(bench: Standing) -> ScenarioResult:
@@ -44,15 +54,19 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
     identity = f"{scenario.name}-0001"
-    load = Load(verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
+    hold_s = _hold_s(verify)
+    load = Load(
+        verify.connections,
+        verify.rate_cps,
+        verify.requests,
+        verify.timeout_s,
+        hold_s=hold_s,
+        hold_before=int(hold_s > 0),
+    )
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
-    ends = [
-        bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]]).word
-        for name in (service.client_port, service.server_port)
-    ]
-    argv = command(bench.engine, scenario.engine.cpus[0], ends, service, load)
+    ends = ends_of(bench, service)
+    argv = command(bench.engine, scenario.engine.cpus[0], ends.words, service, load, ends.dpdk)
     bench.record.note_facts(bench.live.ready())
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
@@ -60,7 +74,7 @@ def _measure(bench: Standing) -> Measurement:
     client = account.client
     if client is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    judged = tuple(checks(service, client, _turns(scenario)))
+    judged = (*checks(service, client, _turns(scenario)), *_forgotten(bench, client))
     return Measurement(
         id=identity,
         scenario=scenario.name,
@@ -75,6 +89,23 @@ def _measure(bench: Standing) -> Measurement:
         validity=TrialValidity.VALID,
         reason="",
     )
+
+
+def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
+    """Whether closed connections are forgotten in time, where the balancer says how many it remembers and for how
+    long, and that is not too long to wait for.
+    """
+    balancer = bench.live.balancer()
+    if balancer is None or balancer.tracked() is None:
+        return
+    found = (one.held_s for one in balancer.limits() if one.resource is Resource.TABLE)
+    held_s = next(found, None)
+    if held_s is None or held_s > MOST_AWAITED_S:
+        return
+    deadline = time.monotonic() + held_s + SLACK_S
+    while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    yield forgotten(client.opened, left, held_s + SLACK_S)
 
 
 def _service(scenario: Scenario) -> Service:

@@ -1,0 +1,67 @@
+//! What a client sends without being asked for.
+
+use super::Client;
+use crate::connections::outstanding::{Progress, State};
+use crate::connections::segment::Outgoing;
+use crate::connections::timers::{Action, Timer};
+
+impl Client {
+    /// Adds the segments that are due without being asked for to `out`, up to `most`.
+    #[inline(always)]
+    pub fn timed(&mut self, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
+        for at in 0..self.timers.len() {
+            self.elapse(at, now_ns, most, out);
+        }
+    }
+
+    fn elapse(&mut self, at: usize, now_ns: u64, most: usize, out: &mut Vec<Outgoing>) {
+        let Timer {
+            after_ns,
+            action,
+            mut next,
+        } = self.timers[at];
+        while next < self.outstanding.next()
+            && out.len() < most
+            && now_ns >= self.planned_ns(next) + after_ns
+        {
+            if action.is_for(self.outstanding.state(next))
+                && (action != Action::Release || self.is_held(next))
+            {
+                out.push(self.timely(next, action));
+                self.counts.retransmitted += u64::from(action != Action::Release);
+            }
+            next += 1;
+        }
+        self.timers[at].next = next;
+    }
+
+    /// Whether connection `n` has come to the request that it is held before.
+    fn is_held(&self, n: u64) -> bool {
+        self.outstanding.progress(n).answers == self.schedule.hold_before
+    }
+
+    /// What connection `n` sends when a timer elapses.
+    fn timely(&self, n: u64, action: Action) -> Outgoing {
+        let (sender, place) = (&self.sender, self.sender.plan.place(n));
+        let Progress {
+            received,
+            answers,
+            backend,
+        } = self.outstanding.progress(n);
+        match (action, self.outstanding.state(n)) {
+            (Action::RepeatSyn, _) => sender.syn(place),
+            (_, State::Answered) => sender.fin(place, received),
+            _ => sender.request(place, answers, backend, received),
+        }
+    }
+
+    /// Whether connection `n` need not be held before request `number`.
+    pub(super) fn may_ask(&self, n: u64, number: u16) -> bool {
+        if number != self.schedule.hold_before {
+            return true;
+        }
+        let mut timers = self.timers.iter();
+        let release = timers.find(|timer| timer.action == Action::Release);
+        release.is_none_or(|timer| n < timer.next)
+    }
+}

@@ -1,0 +1,135 @@
+"""The reference device as a balancer (`pinchpoint-engine balance`): what is asked of it, its limits, its table."""
+
+import signal
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from pinchpoint.bench.actions import daemon_pid
+from pinchpoint.bench.resource import Relay
+from pinchpoint.dut.device import Given
+from pinchpoint.dut.reference.balanced import LOCAL_USED, REFUSED_LOCAL, REFUSED_TABLE, TABLE_USED, BalancedPorts
+from pinchpoint.dut.reference.spec import BALANCING, KEYS, ReferenceDut
+from pinchpoint.host.interface import Host
+from pinchpoint.keys.key import Key, Unset
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.scenario import Range, Service
+
+LARGEST_TABLE: Final = 1 << 22
+MOST_LOCAL_ENDS: Final = 1 << 28
+_LOCAL_PORTS: Final = 64_511  # 1025-65535, unless the service says otherwise
+_OF_BOTH: Final = ("cpus", "rate_fps", "ring", "seed")
+_FLUSH_S: Final = 2.0
+
+
+def _unset(key: Key) -> object:
+    default = None if isinstance(key.default, Unset) else key.default
+    return tuple(default) if isinstance(default, list) else default
+
+
+def check(given: Given, source: Source) -> None:
+    """A balancer has the keys of one, a forwarder those of the other, and what is asked for fits its memory."""
+    dut, service = given.dut, given.tables.get("service") or {}
+    own = {key.name for key in BALANCING}
+    for key in KEYS.dut:
+        foreign = key.name not in own and key.name not in _OF_BOTH if service else key.name in own
+        if foreign and dut.get(key.name) != _unset(key):
+            whose = "a [service]: the device balances" if service else "no [service]: the device forwards"
+            source.problem(("dut", key.name), f"expected none with {whose}")
+    if service:
+        _check_service(given, source)
+
+
+def _check_service(given: Given, source: Source) -> None:
+    dut, service, backends = given.dut, given.tables["service"], len(given.arrays.get("backend", ()))
+    if (service.get("max_connections") or 0) > LARGEST_TABLE:
+        source.mismatch(
+            ("service", "max_connections"), f"at most {LARGEST_TABLE:,} of reference", service["max_connections"]
+        )
+    local = service.get("local")
+    ports = service.get("local_ports")
+    if isinstance(local, Range):
+        ends = local.count * (ports.count if isinstance(ports, Range) else _LOCAL_PORTS) * backends
+        if ends > MOST_LOCAL_ENDS:
+            expected = f"at most {MOST_LOCAL_ENDS:,} local addresses and ports of all backends together"
+            source.problem(("service", "local"), f"expected {expected}, found {ends:,}")
+    for key in ("toa", "reuses_after"):
+        if dut.get(key) and local is None:
+            source.problem(("dut", key), 'expected none without mode = "full-nat"')
+    weights = dut.get("unfair") or ()
+    if weights and (len(weights) != backends or not any(weights)):
+        source.mismatch(
+            ("dut", "unfair"), f"{backends} numbers, one for each [[backend]], and not only zeros", list(weights)
+        )
+    slow = dut.get("slow_backend")
+    if slow is not None and slow >= backends:
+        source.mismatch(("dut", "slow_backend"), f"the number of a [[backend]], 0 to {backends - 1}", slow)
+
+
+def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
+    """Of `pinchpoint-engine balance`."""
+    yield from ("--service", f"{service.address}:{service.port}", "--scheduler", service.scheduler.value)
+    for one in service.backends:
+        yield from ("--backend", f"{one.address}:{one.port}")
+    if service.local is not None:
+        yield from ("--local", service.local.as_ipv4())
+        if service.local_ports is not None:
+            yield from ("--local-ports", f"{service.local_ports.first}-{service.local_ports.last}")
+    if service.max_connections is not None:
+        yield from ("--connections", str(service.max_connections))
+    for stage in ("opening", "established", "closed"):
+        if (seconds := getattr(service, f"{stage}_s")) is not None:
+            yield from (f"--{stage}-timeout", f"{seconds:g}s")
+    if dut.rate_fps is not None:
+        yield from ("--rate", f"{dut.rate_fps:.0f}")
+    yield from ("--ring", str(dut.ring), "--seed", str(dut.seed))
+    if dut.new_connection_us:
+        yield from ("--new-connection-cost", f"{dut.new_connection_us:g}us")
+    yield from (*["--toa"] * dut.toa, *["--rewrite-seq"] * dut.rewrites_seq, *_wrongs(dut))
+
+
+def _wrongs(dut: ReferenceDut) -> Iterator[str]:
+    if dut.unfair:
+        yield from ("--weights", ",".join(map(str, dut.unfair)))
+    yield from ["--leak"] * dut.leaks
+    every = (("reuse-after", dut.reuses_after), ("break-payload", dut.breaks_payload), ("drop-syn", dut.drops_syn))
+    for word, number in every:
+        if number is not None:
+            yield from (f"--{word}", str(number))
+    if dut.slow_backend is not None:
+        yield from ("--slow-backend", f"{dut.slow_backend}:{dut.slow_ms:g}ms")
+
+
+class ReferenceBalancer:
+    """A reference balancer that stands; it answers once the engine has opened its ports."""
+
+    def __init__(self, ports: BalancedPorts, host: Host, relay: Relay) -> None:
+        self._ports, self._host, self._relay = ports, host, relay
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Its table and its local addresses and ports, as its account has them. Raises DutError."""
+        told = self._ports.account()
+        held_s = told.closed_timeout_s
+        table = Limit(
+            Resource.TABLE, told.table.size, held_s, "max_connections, closed_s", TABLE_USED, (REFUSED_TABLE,)
+        )
+        if told.local_ends is None:
+            return (table,)
+        source = "local, local_ports, for each backend; closed_s"
+        size = told.local_ends.size
+        return (table, Limit(Resource.LOCAL_PORTS, size, held_s, source, LOCAL_USED, (REFUSED_LOCAL,)))
+
+    def flush(self) -> None:
+        """Have it forget all connections, and wait until it has. Raises BenchError."""
+        self._host.signal([daemon_pid(self._relay, self._host)], signal.SIGUSR2)
+        deadline = time.monotonic() + _FLUSH_S
+        while (left := self.tracked()) > 0:
+            if time.monotonic() > deadline:
+                raise BenchError(f"the reference balancer still remembers {left:,} connections after a flush")
+            time.sleep(0.002)
+
+    def tracked(self) -> int:
+        """Places of its table that are occupied."""
+        return self._ports.account().table.used
