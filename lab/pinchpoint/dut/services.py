@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from pinchpoint.model.limits import Limit
 from pinchpoint.model.scenario import Mode, Scheduler
@@ -18,6 +18,14 @@ class Option(StrEnum):
     CLOSED_S = "closed_s"
 
 
+class Reconfiguration(StrEnum):
+    """What a balancer that runs may be asked to do."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    RELOAD = "reload"
+
+
 @dataclass(frozen=True)
 class Services:
     """What a kind of device can do as a balancer."""
@@ -25,6 +33,7 @@ class Services:
     schedulers: tuple[Scheduler, ...]
     modes: tuple[Mode, ...]
     options: tuple[Option, ...] = ()
+    changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
 
 class Balancer(Protocol):
@@ -38,3 +47,41 @@ class Balancer(Protocol):
 
     def tracked(self) -> int | None:
         """Connections that it remembers, closed ones included; the proof of a flush. None: it does not say."""
+
+
+@runtime_checkable
+class Rebalanced(Protocol):
+    """A balancer that can be changed while it runs; the measure `change` does it under traffic.
+
+    A kind that can: add these three methods to what its `Live.balancer()` returns, and name in `Services.changes`
+    those that work. One that is not named is never called and may raise NotImplementedError. Nothing else is
+    needed: `Live.rebalanced()` finds them. A kind without `balancer()` overrides `Live.rebalanced()` instead.
+
+    Each does what an operator would do, by the program's own means (a runtime socket, a signal, an atomic
+    transaction), and returns when the new state is in force for new connections. Connections that are open are left
+    to the program: what becomes of them is measured. Backends are numbered as in the scenario, from 0. Each may be
+    called again and again, `remove` and `add` in turn; the bench ends with all backends there.
+
+    All raise BenchError where the program refuses.
+    """
+
+    def remove(self, backend: int) -> None:
+        """Deal no new connections to it."""
+
+    def add(self, backend: int) -> None:
+        """Deal new connections to it again."""
+
+    def reload(self) -> None:
+        """Load the same configuration again: what an operator does after editing a file."""
+
+
+class Changeable(Protocol):
+    """A device that stands and may be a balancer that can be changed."""
+
+    def balancer(self) -> Balancer | None:
+        """As in `pinchpoint.dut.device.Live`."""
+
+    def rebalanced(self) -> Rebalanced | None:
+        """Its balancer, if that can be changed while it runs."""
+        found = self.balancer()
+        return found if isinstance(found, Rebalanced) else None

@@ -111,6 +111,7 @@ struct BackendTold {
     closed: u64,
     resets: u64,
     toa: u64,
+    down: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -227,8 +228,8 @@ impl ClientTold {
             connect_ns: TimesTold::new(&times.connect),
             answer_ns: TimesTold::new(&times.answer),
             close_ns: TimesTold::new(&times.close),
-            backends: client.backends().to_vec(),
-            local: SourcesTold::new(client.local()),
+            backends: client.answered().backends().to_vec(),
+            local: SourcesTold::new(client.answered().local()),
         }
     }
 
@@ -369,6 +370,7 @@ impl ServerTold {
                     closed: one.closed,
                     resets: one.resets,
                     toa: one.toa,
+                    down: one.down,
                 })
                 .collect(),
             elsewhere: strays.elsewhere,
@@ -381,7 +383,14 @@ impl ServerTold {
 
     fn table(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
-            "backend", "SYNs", "requests", "FINs", "closed", "resets", "with TOA",
+            "backend",
+            "SYNs",
+            "requests",
+            "FINs",
+            "closed",
+            "resets",
+            "with TOA",
+            "while down",
         ]);
         for (number, one) in self.backends.iter().enumerate() {
             let counts = [
@@ -391,6 +400,7 @@ impl ServerTold {
                 one.closed,
                 one.resets,
                 one.toa,
+                one.down,
             ];
             table.row([number.to_string()].into_iter().chain(counts.map(grouped)));
         }

@@ -1,5 +1,6 @@
 //! The client: opens connections as they are due and accounts for each.
 
+use super::answered::Answered;
 use super::counts::{Counts, Times};
 use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
@@ -7,12 +8,8 @@ use super::plan::{Place, Plan, Work};
 use super::schedule::{Pace, Schedule};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
-use super::server::Sources;
 use super::timers::{Action, Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
-
-/// Backends that are counted one by one.
-pub const MOST_BACKENDS: usize = 256;
 
 /// The client's end.
 #[derive(Debug, Clone)]
@@ -27,8 +24,7 @@ pub struct Client {
     timers: Vec<Timer>,
     counts: Counts,
     times: Times,
-    backends: Vec<u64>,
-    local: Sources,
+    answered: Answered,
 }
 
 /// A segment that belongs to a connection that has not ended.
@@ -57,8 +53,7 @@ impl Client {
             timers,
             counts: Counts::default(),
             times: Times::default(),
-            backends: vec![0; MOST_BACKENDS],
-            local: Sources::default(),
+            answered: Answered::new(0),
         }
     }
 
@@ -72,16 +67,19 @@ impl Client {
         &self.times
     }
 
-    /// Connections answered by each backend, up to the last that answered any; the last
-    /// of [`MOST_BACKENDS`] has those of all beyond it.
-    pub fn backends(&self) -> &[u64] {
-        let used = self.backends.iter().rposition(|&count| count > 0);
-        &self.backends[..used.map_or(0, |last| last + 1)]
+    /// Connections answered, by who did it.
+    pub fn answered(&self) -> &Answered {
+        &self.answered
     }
 
-    /// Connections answered, by the source address that the backend saw.
-    pub fn local(&self) -> &Sources {
-        &self.local
+    /// When the first connection was due.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Keeps in mind from now on which backend answered each tuple last.
+    pub fn remember_tuples(&mut self) {
+        self.answered = Answered::new(self.sender.plan.tuples());
     }
 
     /// Whether every connection has ended.
@@ -410,7 +408,7 @@ impl Client {
             return self.sender.request(place, answers, backend, received);
         }
         if let Some(answer) = answer {
-            self.note_last(&answer, segment);
+            self.note_last(&answer, arrived);
         }
         self.counts.answered += 1;
         self.times.answer.record(n, self.planned_ns(n), now_ns);
@@ -434,12 +432,11 @@ impl Client {
         Some(answer)
     }
 
-    fn note_last(&mut self, answer: &Answer, segment: &Incoming<'_>) {
-        let last = self.backends.len() - 1;
-        self.backends[usize::from(answer.backend).min(last)] += 1;
-        self.local.add(answer.seen.bits);
+    fn note_last(&mut self, answer: &Answer, arrived: &Arrived<'_, '_>) {
+        let tuple = self.sender.plan.tuple_number(arrived.place);
+        self.answered.add(answer, tuple);
         match answer.toa {
-            Some(toa) if toa == segment.dst => self.counts.toa_right += 1,
+            Some(toa) if toa == arrived.segment.dst => self.counts.toa_right += 1,
             Some(_) => self.counts.toa_wrong += 1,
             None => {}
         }

@@ -1,6 +1,7 @@
 """A namespace that routes between veth ports, with rules of nftables: source and destination NAT, filters.
 
 `device`    the kind, as the rest of the lab knows it, and its scenario keys
+`rebalancing`  backends of a service removed and added while it runs
 `routing`   addresses, routes and neighbours of its ports
 `needs`     what a machine must have for it
 `counters`  what its IP layer, connection tracking and rules count

@@ -4,10 +4,10 @@ Sources: nft(8), NAT STATEMENTS, NUMGEN EXPRESSION and HASH EXPRESSIONS. A NAT c
 connection alone, so `numgen inc` takes the backends exactly in turn.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 
-from pinchpoint.model.scenario import Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
@@ -28,9 +28,7 @@ def ruleset(service: Service) -> Iterator[str]:
     yield "table ip pinchpoint-service {"
     yield "  chain prerouting {"
     yield "    type nat hook prerouting priority dstnat; policy accept;"
-    ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(service.backends))
-    chosen = f"{_choice(service)} map {{ {ends} }}"
-    yield f"    ip daddr {service.address} tcp dport {service.port} counter dnat ip to {chosen}"
+    yield f"    {_dealt(service, service.backends)}"
     yield "  }"
     if service.mode is Mode.FULL_NAT:
         yield "  chain postrouting {"
@@ -42,8 +40,26 @@ def ruleset(service: Service) -> Iterator[str]:
     yield "}"
 
 
-def _choice(service: Service) -> str:
-    count = len(service.backends)
+def dealt_to(service: Service, backends: Sequence[Backend]) -> Iterator[str]:
+    """Lines that deal new connections to these in the place of those before, in one transaction."""
+    yield "flush chain ip pinchpoint-service prerouting"
+    if backends:
+        yield f"add rule ip pinchpoint-service prerouting {_dealt(service, backends)}"
+
+
+def again(service: Service) -> Iterator[str]:
+    """Lines that load the whole ruleset in the place of the one that is there, in one transaction."""
+    yield "delete table ip pinchpoint-service"
+    yield from ruleset(service)
+
+
+def _dealt(service: Service, backends: Sequence[Backend]) -> str:
+    ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(backends))
+    chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
+    return f"ip daddr {service.address} tcp dport {service.port} counter dnat ip to {chosen}"
+
+
+def _choice(service: Service, count: int) -> str:
     if service.scheduler is Scheduler.HASH:
         return f"jhash ip saddr . tcp sport mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"

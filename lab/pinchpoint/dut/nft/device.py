@@ -13,8 +13,9 @@ from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
 from pinchpoint.dut.nft import balancing, needs, routing
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
+from pinchpoint.dut.nft.rebalancing import Rebalancing
 from pinchpoint.dut.nft.routing import Route
-from pinchpoint.dut.services import Services
+from pinchpoint.dut.services import Rebalanced, Reconfiguration, Services
 from pinchpoint.host.interface import PROC, CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
@@ -101,6 +102,10 @@ class NftLive(softirq.KernelLive):
         netns, run = self.places.dut_netns, self.places.host.run
         routes = run(["ip", "-n", netns, "route", "show"])
         return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+
+    def rebalanced(self) -> Rebalanced | None:
+        """Its rules, which can be replaced."""
+        return Rebalancing(self._scenario.service, self.places) if self._scenario.service else None
 
 
 @dataclass(frozen=True)
@@ -286,6 +291,6 @@ _KEYS = Keys(
             at_most=1024,
         ),
     ),
-    services=Services(tuple(Scheduler), tuple(Mode)),
+    services=Services(tuple(Scheduler), tuple(Mode), changes=tuple(Reconfiguration)),
 )
 DEVICE = NftDevice("nft", "nftables in a namespace that routes", Types(NftDut), _KEYS)
