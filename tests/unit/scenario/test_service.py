@@ -61,7 +61,7 @@ def test_a_service_has_defaults_that_name_its_ports():
         ([("port = 80\n", 'port = 80\nscheduler = "fair"\n')], '"round-robin"'),
         ([('"nft"', '"bridge"')], "a device that balances (nft)"),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
-        ([('"verify"', '"rates"')], 'expected measure = "verify" where there is [service]'),
+        ([('"verify"', '"rates"')], '"verify" where there is [service]'),
     ],
 )
 def test_a_service_that_cannot_be_says_what_to_write(changes, words):
