@@ -16,6 +16,7 @@ class Verify:
     rate_cps: float
     requests: int
     timeout_s: float
+    programs: bool = False  # real ones, too
 
 
 VERIFY: Final = Table(
@@ -27,6 +28,14 @@ VERIFY: Final = Table(
         Key("rate_cps", kinds.number(1, 100_000), "Connections per second.", 200.0),
         Key("requests", kinds.integer(1, 100), "Requests of each, which one backend has to answer.", 2),
         Key("timeout_s", kinds.number(0.01, 60), "A connection that takes longer has failed, seconds.", 2.0),
+        Key(
+            "programs",
+            kinds.boolean(),
+            "Whether the same is done once more with real programs: an HTTP server for each backend and `curl` as the "
+            "client, each in a namespace; what the client got and what the servers' logs saw. Needs a device whose "
+            "ports are interfaces of a kernel.",
+            False,
+        ),
     ),
     measures=("verify",),
 )

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -10,8 +11,11 @@ from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.verify import programs
+from pinchpoint.measure.verify.ends import check_programs, ends
 from pinchpoint.measure.verify.judged import Check, checks
 from pinchpoint.measure.verify.keys import Verify
+from pinchpoint.measure.verify.programs import Got
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
@@ -19,12 +23,13 @@ from pinchpoint.model.scenario import Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
+PROGRAMS_S = 4.0  # of namespaces and servers
 
 
 def expected_s(scenario: Scenario) -> float:
     """Seconds on a bench that stands."""
     verify = asked(scenario, Verify)
-    return verify.connections / verify.rate_cps + SETUP_S
+    return verify.connections / verify.rate_cps + SETUP_S + (PROGRAMS_S if verify.programs else 0.0)
 
 
 def measure_verify(bench: Standing) -> ScenarioResult:
@@ -40,6 +45,8 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
+    if verify.programs:
+        check_programs()
     identity = f"{scenario.name}-0001"
     load = Load(verify.connections, verify.rate_cps, verify.requests, verify.timeout_s)
     numbers = {port.name: number for number, port in enumerate(scenario.ports)}
@@ -54,7 +61,8 @@ def _measure(bench: Standing) -> Measurement:
     client = account.client
     if client is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    judged = tuple(checks(service, client))
+    with_programs = _with_programs(bench, service, verify) if verify.programs else Tried((), ())
+    judged = (*checks(service, client), *programs.checks(service, with_programs.got, with_programs.logs))
     return Measurement(
         id=identity,
         scenario=scenario.name,
@@ -63,12 +71,31 @@ def _measure(bench: Standing) -> Measurement:
         started=started.isoformat(),
         wall_s=time.monotonic() - began,
         metrics=(*map(_metric, judged), *_times(client)),
-        account={"wrong": [one.name for one in judged if not one.is_right], "engine": msgspec.to_builtins(account)},
+        account={
+            "wrong": [one.name for one in judged if not one.is_right],
+            "engine": msgspec.to_builtins(account),
+            **asdict(with_programs),
+        },
         observed={},
         pmds=(),
         validity=TrialValidity.VALID,
         reason="",
     )
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What real programs have to say."""
+
+    got: tuple[Got, ...]
+    logs: tuple[str, ...]
+
+
+def _with_programs(bench: Standing, service: Service, verify: Verify) -> Tried:
+    """The same once more, with kernels and programs at both ends."""
+    with ends(bench, service) as both:
+        got = tuple(both.get(number, verify.timeout_s) for number in range(1, programs.REQUESTS + 1))
+        return Tried(got, both.logged())
 
 
 def _service(scenario: Scenario) -> Service:
