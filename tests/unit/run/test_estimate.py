@@ -9,6 +9,7 @@ from pinchpoint.dut.ovs.spec import Datapath, ExtraPorts, RuleSeries
 from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.burst.keys import Burst
+from pinchpoint.measure.change.keys import Changed
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.loss_curve.keys import LossCurve
 from pinchpoint.measure.rates.keys import Rates
@@ -36,6 +37,7 @@ ASKED = [
     RequestResponse(*WORKLOAD),
     ConnectRequestResponse(*WORKLOAD),
     Verify(300, 200.0, 2, 2.0),
+    Changed("silent", 0, 2.0, 3.0, 3.0, 500.0, 2, 0.0, 1.0),
 ]
 
 

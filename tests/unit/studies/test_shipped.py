@@ -38,7 +38,7 @@ POINTS = {  # group: points in full, points in the short form
         "build-traffic": (9, 3),
     },
     "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
-    "full-nat": {"verify-nft": (1, 1)},
+    "full-nat": {"verify-nft": (1, 1), "change-nft": (1, 1)},
 }
 
 
