@@ -63,6 +63,11 @@ def test_an_address_outside_the_pool_is_wrong_and_named():
     assert wrong(IN_TURN, logs(0, 1, 2, address="10.0.1.1"), replace(SERVICE, mode=Mode.DNAT, local=None)) == {}
 
 
+def test_workers_that_each_deal_in_turn_may_all_begin_with_the_same_server():
+    same = [IN_TURN[0]] * 3
+    assert [one.is_right for one in checks(SERVICE, same, logs(0, 0, 0), turns=3)] == [True] * 4
+
+
 def test_a_hash_may_choose_the_same_server_again():
     assert wrong([IN_TURN[0]] * 3, logs(0, 0, 0), replace(SERVICE, scheduler=Scheduler.HASH)) == {}
 

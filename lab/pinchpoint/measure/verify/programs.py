@@ -40,8 +40,11 @@ def seen(logs: Sequence[str], number: int) -> Mapping[int, tuple[str, ...]]:
     return found
 
 
-def checks(service: Service, got: Sequence[Got], logs: Sequence[str]) -> Iterator[Check]:
-    """One for each request, and whether they were dealt in turn; `logs` by backend."""
+def checks(service: Service, got: Sequence[Got], logs: Sequence[str], turns: int = 1) -> Iterator[Check]:
+    """One for each request, and whether they were dealt in turn; `logs` by backend.
+
+    `turns` workers each deal in a turn of their own.
+    """
     answered = []
     for number, one in enumerate(got, start=1):
         answering, found = _request(service, one, seen(logs, number))
@@ -49,7 +52,7 @@ def checks(service: Service, got: Sequence[Got], logs: Sequence[str]) -> Iterato
         yield Check(f"request {number}", float(not found.wrong), not found.wrong, found.words)
     if service.scheduler is Scheduler.ROUND_ROBIN and answered:
         counts = [answered.count(number) for number in range(len(service.backends))]
-        in_turn = max(counts) - min(counts) <= 1
+        in_turn = max(counts) - min(counts) <= turns  # each is at most one request ahead with each server
         shown = " / ".join(map(str, counts))
         words = f"{shown}, {'' if in_turn else 'not '}in turn"
         yield Check("busiest server", max(counts) / sum(counts), in_turn, words)
