@@ -44,9 +44,9 @@ table ip unfair {
 '''"""
 
 
-def verified(folder, service, dut=""):
+def verified(folder, service, dut="", more=""):
     path = folder / "verify.toml"
-    path.write_text(SCENARIO.format(service=service, dut=dut))
+    path.write_text(SCENARIO.format(service=service, dut=dut) + more)
     done = run("run", path, "--out", folder / "runs", "--json")
     return done, json.loads(done.stdout) if done.stdout else None
 
@@ -72,3 +72,13 @@ def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):
     (scenario,) = told["scenarios"]
     assert scenario["outcome"] == "wrong"
     assert {one["name"]: one["value"] for one in scenario["metrics"]}["busiest backend"] == 1.0
+
+
+def test_real_programs_get_answers_in_turn_and_their_servers_see_local_addresses(tmp_path):
+    done, told = verified(tmp_path, FULL_NAT, more="programs = true\n")
+    assert done.returncode == 0, done.stderr
+    (scenario,) = told["scenarios"]
+    notes = {one["name"]: one["note"] for one in scenario["metrics"]}
+    assert notes["busiest server"] == "1 / 1 / 1, in turn"
+    for number in (1, 2, 3):
+        assert "answered and saw 10.1.0.24" in notes[f"request {number}"]

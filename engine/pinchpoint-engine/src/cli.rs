@@ -20,6 +20,8 @@ mod client;
 mod connect;
 mod connect_account;
 mod connect_args;
+mod connect_outages;
+mod connect_samples;
 mod flows;
 mod forward;
 mod forward_args;

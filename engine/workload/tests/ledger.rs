@@ -78,6 +78,8 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
         requests: Requests { count: 1, len: 64 },
         key: 7,
         first_round: 1,
+        one_isn: false,
+        same_first_seq: None,
     };
     let schedule = Schedule {
         rate,
@@ -86,6 +88,7 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
         timeout_ns: SECOND_NS,
         hold_ns: 0,
         hold_before: 0,
+        opens_late: false,
         retry: Retry::default(),
     };
     let client = ClientEnd::new(
@@ -170,7 +173,10 @@ fn check(count: u64, told: &work::Account, balanced: &balancer::Account) {
     assert_eq!((one.opened + one.shortfall, one.unfinished), (count, 0));
     assert_eq!((one.wrong_payload, one.wrong_backend), (0, 0), "{one:?}");
     assert_eq!((one.toa_wrong, one.toa_right), (0, one.answered), "{one:?}");
-    assert_eq!(client.backends().iter().sum::<u64>(), one.answered);
+    assert_eq!(
+        client.answered().backends().iter().sum::<u64>(),
+        one.answered
+    );
     let tracked = balanced.tracked;
     let expired = tracked.expired_opening + tracked.expired_established + tracked.expired_closed;
     assert_eq!(

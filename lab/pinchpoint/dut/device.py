@@ -19,7 +19,7 @@ from msgspec import UNSET, UnsetType
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, Daemon, Relay
 from pinchpoint.bulk.making import Bulk
-from pinchpoint.dut.services import Balancer, Services
+from pinchpoint.dut.services import Balancer, Changeable, Services
 from pinchpoint.engine.protocol import BackendName
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
@@ -192,7 +192,7 @@ class Action(Protocol):
         """Undo it, the traffic having ended."""
 
 
-class Live(Protocol):
+class Live(Changeable, Protocol):
     """A device that stands."""
 
     def collectors(self) -> list[Collector]:
@@ -229,7 +229,7 @@ class Live(Protocol):
         """Close every connection to it."""
 
 
-class PlainLive:
+class PlainLive(Changeable):
     """What most devices that stand have in common; a kind inherits from it and declares the rest."""
 
     words: str  # that name one in errors: "a wire"

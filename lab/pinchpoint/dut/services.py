@@ -19,6 +19,14 @@ class Option(StrEnum):
     CLOSED_S = "closed_s"
 
 
+class Reconfiguration(StrEnum):
+    """What a balancer that runs may be asked to do."""
+
+    ADD = "add"
+    REMOVE = "remove"
+    RELOAD = "reload"
+
+
 @dataclass(frozen=True)
 class Services:
     """What a kind of device can do as a balancer."""
@@ -28,6 +36,7 @@ class Services:
     options: tuple[Option, ...] = ()
     terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
     in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
+    changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
 
 class Balancer(Protocol):
@@ -52,3 +61,41 @@ class Doubling(Protocol):
 
         Yields what was changed, as read back. Raises BenchError where the resource cannot be doubled.
         """
+
+
+@runtime_checkable
+class Rebalanced(Protocol):
+    """A balancer that can be changed while it runs; the measure `change` does it under traffic.
+
+    A kind that can: add these three methods to what its `Live.balancer()` returns, and name in `Services.changes`
+    those that work. One that is not named is never called and may raise NotImplementedError. Nothing else is
+    needed: `Live.rebalanced()` finds them. A kind without `balancer()` overrides `Live.rebalanced()` instead.
+
+    Each does what an operator would do, by the program's own means (a runtime socket, a signal, an atomic
+    transaction), and returns when the new state is in force for new connections. Connections that are open are left
+    to the program: what becomes of them is measured. Backends are numbered as in the scenario, from 0. Each may be
+    called again and again, `remove` and `add` in turn; the bench ends with all backends there.
+
+    All raise BenchError where the program refuses.
+    """
+
+    def remove(self, backend: int) -> None:
+        """Deal no new connections to it."""
+
+    def add(self, backend: int) -> None:
+        """Deal new connections to it again."""
+
+    def reload(self) -> None:
+        """Load the same configuration again: what an operator does after editing a file."""
+
+
+class Changeable(Protocol):
+    """A device that stands and may be a balancer that can be changed."""
+
+    def balancer(self) -> Balancer | None:
+        """As in `pinchpoint.dut.device.Live`."""
+
+    def rebalanced(self) -> Rebalanced | None:
+        """Its balancer, if that can be changed while it runs."""
+        found = self.balancer()
+        return found if isinstance(found, Rebalanced) else None

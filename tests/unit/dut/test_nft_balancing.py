@@ -1,9 +1,13 @@
 """A service as nftables' rules and addresses."""
 
 from dataclasses import replace
+from pathlib import PurePosixPath
 
 from pinchpoint.dut import addresses
-from pinchpoint.dut.nft.balancing import UNTRACKED, ruleset, sysctls
+from pinchpoint.dut.device import Places
+from pinchpoint.dut.nft.balancing import UNTRACKED, again, ruleset, sysctls
+from pinchpoint.dut.nft.rebalancing import Rebalancing
+from pinchpoint.dut.services import Rebalanced
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -64,3 +68,46 @@ def test_no_frame_waits_for_a_backend_to_say_where_it_is():
         f"neighbour add {one} lladdr 02:00:00:00:00:03 dev right nud permanent" for one in ("10.1.0.1", "10.1.0.2")
     ]
     assert lines[-2:] == wanted
+
+
+class Loading:
+    """A host on which files are loaded."""
+
+    def __init__(self):
+        self.text, self.loaded = "", []
+
+    def write(self, path, text):
+        self.text = text
+
+    def run(self, argv, netns):
+        assert (argv[:2], netns) == (["nft", "-f"], "pp-b-dut")
+        self.loaded.append(self.text.splitlines())
+
+
+def test_backends_are_removed_and_added_each_in_one_transaction():
+    host = Loading()
+    balancer = Rebalancing(SERVICE, Places("b", PurePosixPath("/run/b"), host))
+    assert isinstance(balancer, Rebalanced)
+    balancer.remove(1)
+    balancer.remove(0)
+    balancer.add(1)
+    balancer.add(0)
+    dealt = [lines[1].partition("dnat ip to ")[2] for lines in host.loaded]
+    assert all(lines[0] == "flush chain ip pinchpoint-service prerouting" for lines in host.loaded)
+    assert dealt == [
+        "numgen inc mod 2 map { 0 : 10.1.0.1 . 8080, 1 : 10.1.0.2 . 80 }",
+        "numgen inc mod 1 map { 0 : 10.1.0.2 . 80 }",
+        "numgen inc mod 2 map { 0 : 10.1.0.1 . 8081, 1 : 10.1.0.2 . 80 }",
+        "numgen inc mod 3 map { 0 : 10.1.0.1 . 8080, 1 : 10.1.0.1 . 8081, 2 : 10.1.0.2 . 80 }",
+    ]
+
+
+def test_without_a_backend_no_rule_is_left():
+    host = Loading()
+    balancer = Rebalancing(replace(SERVICE, backends=SERVICE.backends[:1]), Places("b", PurePosixPath("/run/b"), host))
+    balancer.remove(0)
+    assert host.loaded == [["flush chain ip pinchpoint-service prerouting"]]
+
+
+def test_a_reload_replaces_the_whole_table():
+    assert list(again(SERVICE)) == ["delete table ip pinchpoint-service", *ruleset(SERVICE)]

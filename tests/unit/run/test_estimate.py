@@ -10,6 +10,7 @@ from pinchpoint.measure.blocked.keys import Blocked
 from pinchpoint.measure.build.keys import Build
 from pinchpoint.measure.burst.keys import Burst
 from pinchpoint.measure.capacity.keys import Capacity
+from pinchpoint.measure.change.keys import Changed
 from pinchpoint.measure.connections.keys import Connections
 from pinchpoint.measure.load.keys import Load
 from pinchpoint.measure.loss_curve.keys import LossCurve
@@ -40,6 +41,7 @@ ASKED = [
     Verify(300, 200.0, 2, 2.0, 0.5),
     Connections((0.0,), 10.0, 1e6, 1.0, 0.0, 20.0, 0.02, "request", 1, 0.0, 1.0, False, 60.0, False),
     Capacity(None, 1_000_000, 5000.0, 0.0, 0.02, 0.5, 1.0, 60.0),
+    Changed("silent", 0, 2.0, 3.0, 3.0, 500.0, 2, 0.0, 1.0),
 ]
 
 

@@ -2,6 +2,7 @@
 
 use super::connect_account::Told;
 use super::connect_args::{ConnectArgs, ServeArgs, ServerArgs};
+use super::connect_samples::Sampled;
 use super::standing_args::{StandingArgs, idle_word};
 use super::table::Paint;
 use super::{Failure, print, print_json, standing};
@@ -10,10 +11,12 @@ use pinchpoint_wire::ethernet::Mac;
 use pinchpoint_worker::WorkerPort;
 use pinchpoint_workload::connections::end::End;
 use pinchpoint_workload::connections::plan::mix;
+use pinchpoint_workload::connections::samples::Samples;
 use pinchpoint_workload::connections::server::Server;
 use pinchpoint_workload::connections::work::{ClientEnd, Connections};
 use std::fs::File;
 use std::io::IsTerminal;
+use std::sync::mpsc::channel;
 
 /// A reply that does not fit is lost, as in a device: nothing waits for it.
 const PATIENCE_NS: u64 = 0;
@@ -37,13 +40,25 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
     let servers = servers(&args.servers, args.sequence.map(|(_, servers)| servers))?;
+    let (to, samples) = channel();
+    let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         let own = mac.or_else(|| ports[0].port.mac()).unwrap_or(CLIENT_MAC);
-        let client = ClientEnd::new(plan, schedule, own, next_hop);
+        let client = ClientEnd::new(plan, schedule, own, next_hop).by_tuple(by_tuple);
         let servers = servers.and_then(|make| ports.get(1).map(make));
-        Connections::new(Some(client), servers, ports.len(), now_ns)
+        Connections::new(Some(client), servers, ports.len(), now_ns).with_samples(sampler)
     };
-    run(&args.standing, make, out)
+    if args.sample.is_none() {
+        return run(&args.standing, make, out);
+    }
+    let idle = idle_word(args.standing.idle);
+    standing::run(
+        &args.standing,
+        PATIENCE_NS,
+        out,
+        make,
+        Sampled { samples, idle },
+    )
 }
 
 /// Runs `serve`; returns the exit status.
@@ -64,14 +79,20 @@ fn run(
     make: impl FnOnce(&[WorkerPort], u64) -> Connections + Send + 'static,
     out: &mut File,
 ) -> Result<u8, Failure> {
-    standing::run(args, PATIENCE_NS, out, make, |account, core, out| {
-        let told = Told::new(account, core, idle_word(args.idle));
-        if args.json {
-            print_json(out, &told);
-        } else {
-            print(out, &told.tables(Paint::of(out.is_terminal())));
-        }
-    })
+    standing::run(
+        args,
+        PATIENCE_NS,
+        out,
+        make,
+        |account: &_, core, out: &mut File| {
+            let told = Told::new(account, core, idle_word(args.idle));
+            if args.json {
+                print_json(out, &told);
+            } else {
+                print(out, &told.tables(Paint::of(out.is_terminal())));
+            }
+        },
+    )
 }
 
 /// What makes the servers and their Ethernet address of the first port that has them;
@@ -88,16 +109,27 @@ fn servers(
         );
         return Err(Failure::usage(message));
     }
+    if let Some(wrong) = args
+        .backend_down
+        .iter()
+        .find(|one| usize::from(one.backend) >= backends.len())
+    {
+        return Err(Failure::usage(format!(
+            "--backend-down {}: there is no such backend; expected 0 to {}",
+            wrong.backend,
+            backends.len().saturating_sub(1)
+        )));
+    }
     if let Some(refused) = args.too_long() {
         return Err(Failure::usage(refused));
     }
-    let (answer_len, mac) = (args.answer_size, args.server_mac);
+    let (answer_len, mac, down) = (args.answer_size, args.server_mac, args.backend_down.clone());
     let make = move |port: &WorkerPort| {
         let own = mac.or_else(|| port.port.mac()).unwrap_or(SERVER_MAC);
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
-        (server, own)
+        (server.with_outages(down.clone()), own)
     };
     Ok((!args.backend.is_empty()).then_some(make))
 }

@@ -115,6 +115,7 @@ struct BackendTold {
     closed: u64,
     resets: u64,
     toa: u64,
+    down: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -233,8 +234,8 @@ impl ClientTold {
             connect_ns: TimesTold::new(&times.connect),
             answer_ns: TimesTold::new(&times.answer),
             close_ns: TimesTold::new(&times.close),
-            backends: client.backends().to_vec(),
-            local: SourcesTold::new(client.local()),
+            backends: client.answered().backends().to_vec(),
+            local: SourcesTold::new(client.answered().local()),
         }
     }
 
@@ -375,6 +376,7 @@ impl ServerTold {
                     closed: one.closed,
                     resets: one.resets,
                     toa: one.toa,
+                    down: one.down,
                 })
                 .collect(),
             elsewhere: strays.elsewhere,
@@ -387,7 +389,14 @@ impl ServerTold {
 
     fn table(&self, paint: Paint) -> String {
         let mut table = Table::new(&[
-            "backend", "SYNs", "requests", "FINs", "closed", "resets", "with TOA",
+            "backend",
+            "SYNs",
+            "requests",
+            "FINs",
+            "closed",
+            "resets",
+            "with TOA",
+            "while down",
         ]);
         for (number, one) in self.backends.iter().enumerate() {
             let counts = [
@@ -397,6 +406,7 @@ impl ServerTold {
                 one.closed,
                 one.resets,
                 one.toa,
+                one.down,
             ];
             table.row([number.to_string()].into_iter().chain(counts.map(grouped)));
         }

@@ -1,11 +1,13 @@
 //! `connect` and `serve`: their options.
 
 use super::Failure;
+use super::connect_outages::outage;
 use super::numbers;
 use super::ranges::{self, Addresses, Ports};
 use super::standing_args::StandingArgs;
 use clap::Args;
 use pinchpoint_wire::ethernet::Mac;
+use pinchpoint_workload::connections::outages::Outage;
 use pinchpoint_workload::connections::payload::{ANSWER_LEN, REQUEST_LEN};
 use pinchpoint_workload::connections::plan::{KINDS, MOST_SENT, Mix, Plan, Requests, Work, mix};
 use pinchpoint_workload::connections::schedule::Schedule;
@@ -52,6 +54,9 @@ const MOST_BYTES_V6: u64 = 1440;
 /// The most connections of which the state is kept: 16 MiB, or 512 MiB with --hold or --retry.
 const MOST_OUTSTANDING: f64 = 67_108_864.0;
 const SECOND_NS: f64 = 1e9;
+const LEAST_SAMPLED_NS: u64 = 10_000_000;
+/// Of which it can be kept in mind which backend answered: 32 MiB.
+const MOST_TUPLES: u64 = 1 << 24;
 
 /// `connect`.
 #[derive(Debug, Args)]
@@ -123,6 +128,12 @@ pub struct ConnectArgs {
     /// a device that gives up closed connections early for higher numbers then keeps them
     #[arg(long)]
     pub one_isn: bool,
+    /// Print counts every TIME, as lines of JSON
+    #[arg(long, value_name = "TIME", requires = "json", value_parser = sampled)]
+    pub sample: Option<u64>,
+    /// Count in samples how many connections stay with the backend that their tuple had before
+    #[arg(long, requires = "sample")]
+    pub by_tuple: bool,
     /// Ethernet address of the client [default: that of its port]
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub mac: Option<Mac>,
@@ -152,6 +163,10 @@ pub struct ServerArgs {
     /// Bytes of an answer
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = answer_len)]
     pub answer_size: u32,
+    /// A backend, by its number, that is down for some time: it answers nothing, or everything by a reset.
+    /// Times count from the first connection; may be repeated
+    #[arg(long, value_name = "N@FROM-[UNTIL][:reset]", value_parser = outage)]
+    pub backend_down: Vec<Outage>,
     /// Ethernet address of the backends [default: that of the first port that has them]
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub server_mac: Option<Mac>,
@@ -184,6 +199,12 @@ impl ConnectArgs {
                 self.requests,
                 self.request_size,
                 MOST_SENT - 2
+            )));
+        }
+        let tuples = clients.count * self.client_ports.count;
+        if self.by_tuple && tuples > MOST_TUPLES {
+            return Err(Failure::usage(format!(
+                "--by-tuple: {tuples} pairs of --clients and --client-ports; expected at most {MOST_TUPLES}"
             )));
         }
         Ok(Plan {
@@ -314,6 +335,15 @@ fn positive(text: &str) -> Result<u64, String> {
 
 fn nanoseconds(text: &str) -> Result<u64, String> {
     Ok((numbers::seconds(text)? * SECOND_NS) as u64)
+}
+
+/// The loop looks about once in a millisecond.
+fn sampled(text: &str) -> Result<u64, String> {
+    let every_ns = nanoseconds(text)?;
+    let is_enough = every_ns >= LEAST_SAMPLED_NS;
+    is_enough
+        .then_some(every_ns)
+        .ok_or_else(|| "expected at least 10ms".to_owned())
 }
 
 fn bytes(text: &str, least: usize) -> Result<u32, String> {

@@ -20,9 +20,26 @@ use std::fs::File;
 use std::io::{self, BufRead};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// Who prints what a workload has to say.
+pub(super) trait Report<A> {
+    /// An account, of this core.
+    fn account(&mut self, account: &A, core: usize, out: &mut File);
+
+    /// Called between accounts, again after the time that it returns; none: never.
+    fn meanwhile(&mut self, _out: &mut File) -> Option<Duration> {
+        None
+    }
+}
+
+impl<A, F: FnMut(&A, usize, &mut File)> Report<A> for F {
+    fn account(&mut self, account: &A, core: usize, out: &mut File) {
+        self(account, core, out);
+    }
+}
 
 const LINK_POLL: Duration = Duration::from_millis(10);
 /// The line on stdin that asks for the account so far.
@@ -54,7 +71,7 @@ pub(super) fn run<S, A>(
     patience_ns: u64,
     out: &mut File,
     make: impl FnOnce(&[WorkerPort], u64) -> S + Send + 'static,
-    report: impl Fn(&A, usize, &mut File),
+    mut report: impl Report<A>,
 ) -> Result<u8, Failure>
 where
     S: Standing<Outcome = A>,
@@ -82,27 +99,34 @@ where
     let control = Arc::new(Control::default());
     start(opened, make, settings, core, &control, tell)?;
     print(out, "ready\n");
-    attend(&events, &control, |account| report(account, core, out))
+    attend(&events, &control, &mut report, core, out)
 }
 
 /// Prints accounts until the work has ended.
 fn attend<A>(
     events: &Receiver<Event<A>>,
     control: &Control,
-    mut report: impl FnMut(&A),
+    report: &mut impl Report<A>,
+    core: usize,
+    out: &mut File,
 ) -> Result<u8, Failure> {
     loop {
-        match events.recv() {
+        let event = match report.meanwhile(out) {
+            None => events.recv().map_err(RecvTimeoutError::from),
+            Some(wait) => events.recv_timeout(wait),
+        };
+        match event {
             Ok(Event::Stop) => control.stop(),
             Ok(Event::Ask) => control.ask(),
             Ok(Event::Forget) => control.forget(),
-            Ok(Event::SoFar(account)) => report(&account),
+            Ok(Event::SoFar(account)) => report.account(&account, core, out),
             Ok(Event::Ended(Ok(account))) => {
-                report(&account);
+                report.account(&account, core, out);
                 return Ok(usage::EXIT_DONE);
             }
             Ok(Event::Ended(Err(why))) => return Err(Failure::failed(why)),
-            Err(_) => {
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => {
                 return Err(Failure::failed(
                     "the thread of the workload failed; its message is above",
                 ));

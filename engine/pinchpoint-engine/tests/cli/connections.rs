@@ -65,6 +65,35 @@ fn over_ipv6_the_next_hop_is_solicited() {
 }
 
 #[test]
+fn samples_show_when_a_backend_was_down() {
+    let down = ["--backend-down", "0@50ms-150ms:reset"];
+    let tuples = ["--client-ports", "1025-1044", "--by-tuple"];
+    let sampled = ["--sample", "20ms", "--json"];
+    let output = connect(&[&down[..], &tuples, &sampled].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let text = stdout(&output);
+    let lines = text.strip_prefix("ready\n").unwrap().lines();
+    let mut told: Vec<Value> = lines
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let account = told.pop().unwrap();
+    assert_eq!(account["type"], "connections");
+    let client = &account["client"];
+    assert!(client["refused"].as_u64() > Some(0), "{account}");
+    for sample in &told {
+        assert_eq!(sample["type"], "sample");
+        let is_before = sample["elapsed_s"].as_f64() < Some(0.05);
+        assert!(!is_before || sample["refused"] == 0, "{sample}");
+    }
+    let last = told.last().unwrap();
+    for key in ["opened", "answered", "refused"] {
+        assert_eq!(last[key], client[key], "{key}: {last}");
+    }
+    assert_eq!(last["left"], serde_json::json!([]), "there is one backend");
+    assert!(last["kept"][0].as_u64() > Some(0), "{last}");
+}
+
+#[test]
 fn the_account_is_a_table_for_people() {
     let text = stdout(&connect(&[
         "--requests",
@@ -163,6 +192,13 @@ fn what_cannot_be_opened_names_the_option() {
         (vec!["--clients", "fd00::1"], "same family as --to"),
         (vec!["--answer-size", "63"], "expected 64 to 1460"),
         (vec!["--retry", "1s"], "expected TIME:TIMES"),
+        (vec!["--backend-down", "0@1s"], "as in 2@3s-6s:reset"),
+        (
+            vec!["--backend-down", "1@1s-2s"],
+            "there is no such backend",
+        ),
+        (vec!["--sample", "100ms"], "--json"),
+        (vec!["--json", "--sample", "1ms"], "expected at least 10ms"),
         (
             vec!["--next-hop", "gateway"],
             "expected an Ethernet address",

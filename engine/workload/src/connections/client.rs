@@ -2,6 +2,7 @@
 
 mod timed;
 
+use super::answered::Answered;
 use super::counts::{Counts, Times};
 use super::outstanding::{Outstanding, Progress, State};
 use super::payload::{Answer, NOBODY};
@@ -10,12 +11,8 @@ use super::reuse::Reuse;
 use super::schedule::{Pace, Schedule};
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, RST, SYN};
 use super::sender::{Sender, Syns};
-use super::server::Sources;
 use super::timers::{Timer, timers};
 use pinchpoint_wire::ethernet::Mac;
-
-/// Backends that are counted one by one.
-pub const MOST_BACKENDS: usize = 256;
 
 /// The client's end.
 #[derive(Debug, Clone)]
@@ -30,8 +27,7 @@ pub struct Client {
     timers: Vec<Timer>,
     counts: Counts,
     times: Times,
-    backends: Vec<u64>,
-    local: Sources,
+    answered: Answered,
     /// Where connections are held after an answer that says what the backend saw.
     reuse: Option<Reuse>,
 }
@@ -62,8 +58,7 @@ impl Client {
             timers,
             counts: Counts::default(),
             times: Times::default(),
-            backends: vec![0; MOST_BACKENDS],
-            local: Sources::default(),
+            answered: Answered::new(0),
             reuse: (schedule.hold_ns > 0 && schedule.hold_before > 0).then(Reuse::new),
         }
     }
@@ -78,16 +73,19 @@ impl Client {
         &self.times
     }
 
-    /// Connections answered by each backend, up to the last that answered any; the last
-    /// of [`MOST_BACKENDS`] has those of all beyond it.
-    pub fn backends(&self) -> &[u64] {
-        let used = self.backends.iter().rposition(|&count| count > 0);
-        &self.backends[..used.map_or(0, |last| last + 1)]
+    /// Connections answered, by who did it.
+    pub fn answered(&self) -> &Answered {
+        &self.answered
     }
 
-    /// Connections answered, by the source address that the backend saw.
-    pub fn local(&self) -> &Sources {
-        &self.local
+    /// When the first connection was due.
+    pub fn start_ns(&self) -> u64 {
+        self.start_ns
+    }
+
+    /// Keeps in mind from now on which backend answered each tuple last.
+    pub fn remember_tuples(&mut self) {
+        self.answered = Answered::new(self.sender.plan.tuples());
     }
 
     /// Connections whose backend saw the address and port of another one that was open; none
@@ -384,9 +382,7 @@ impl Client {
             return self.sender.request(place, answers, backend, received);
         }
         if let Some(answer) = answer {
-            let last = self.backends.len() - 1;
-            self.backends[usize::from(answer.backend).min(last)] += 1;
-            self.local.add(answer.seen.bits);
+            self.note_last(&answer, arrived);
         }
         self.counts.answered += 1;
         self.times.answer.record(n, self.asks_ns(n), now_ns);
@@ -422,6 +418,11 @@ impl Client {
             Some(_) => self.counts.toa_wrong += 1,
             None => {}
         }
+    }
+
+    fn note_last(&mut self, answer: &Answer, arrived: &Arrived<'_, '_>) {
+        let tuple = self.sender.plan.tuple_number(arrived.place);
+        self.answered.add(answer, tuple);
     }
 
     /// A segment without payload before the FIN is acknowledged.

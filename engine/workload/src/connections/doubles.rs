@@ -399,6 +399,7 @@ impl<B: Between> Net<B> {
     }
 
     pub(crate) fn step(&mut self) {
+        self.server.pass(self.now_ns);
         let due = self.client.due(self.now_ns);
         let syns: Vec<Outgoing> = self.client.syns().take(due as usize).collect();
         self.client.opened(due);

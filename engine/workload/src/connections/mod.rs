@@ -10,9 +10,12 @@
 //! | [`outstanding`] | two bits for each connection that has not ended |
 //! | [`timers`] | what becomes due for each without being asked for |
 //! | [`counts`] | what became of them |
+//! | [`answered`] | which backend answered them |
 //! | [`client`] | opens connections and accounts for each |
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
+//! | [`outages`] | when backends are down |
+//! | [`samples`] | counts while the work goes on |
 //! | [`work`] | both as a workload of one core |
 //!
 //! Either end knows how far a connection is from the acknowledgment of its own
@@ -24,13 +27,16 @@
 //! client only where it was told to. A lost segment that is not repeated ends its
 //! connection by time-out, at the stage that lost it.
 
+pub mod answered;
 pub mod client;
 pub mod counts;
 pub mod end;
+pub mod outages;
 pub mod outstanding;
 pub mod payload;
 pub mod plan;
 mod reuse;
+pub mod samples;
 pub mod schedule;
 pub mod segment;
 pub mod sender;

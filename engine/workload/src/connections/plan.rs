@@ -171,6 +171,12 @@ impl Plan {
         }
     }
 
+    /// The number of a connection's tuple, from 0 to [`tuples`](Self::tuples).
+    #[inline(always)]
+    pub fn tuple_number(&self, place: Place) -> u64 {
+        u64::from(place.port) * u64::from(self.client_count) + u64::from(place.address)
+    }
+
     /// The client's end of a connection.
     #[inline(always)]
     pub fn tuple(&self, place: Place) -> End {

@@ -4,6 +4,7 @@
 //! acknowledgment of a segment says what the other side has received.
 
 use super::end::{End, bits, ip};
+use super::outages::{Manner, Outage, Outages};
 use super::payload::{Answer, Request};
 use super::plan::mix;
 use super::segment::{ACK, Content, FIN, Incoming, Outgoing, PSH, RST, SYN};
@@ -63,6 +64,8 @@ pub struct Backend {
     pub resets: u64,
     /// Requests with a TOA option.
     pub toa: u64,
+    /// Segments that came while it was down.
+    pub down: u64,
 }
 
 /// What was for no backend, or for none of its connections.
@@ -89,6 +92,7 @@ pub struct Server {
     /// Of every connection, in the place of a hash.
     same_first_seq: Option<u32>,
     backends: Vec<Backend>,
+    outages: Outages,
     strays: Strays,
     sources: Sources,
 }
@@ -106,6 +110,7 @@ impl Server {
             key,
             same_first_seq: None,
             backends: vec![Backend::default(); backends.len()],
+            outages: Outages::default(),
             strays: Strays::default(),
             sources: Sources::default(),
         }
@@ -118,6 +123,19 @@ impl Server {
             same_first_seq: same,
             ..self
         }
+    }
+
+    /// The same servers, which are down at these times.
+    #[must_use]
+    pub fn with_outages(self, all: Vec<Outage>) -> Self {
+        let outages = Outages::new(all);
+        Self { outages, ..self }
+    }
+
+    /// So much time has passed since the first connection was due.
+    #[inline(always)]
+    pub fn pass(&mut self, passed_ns: u64) {
+        self.outages.pass(passed_ns);
     }
 
     /// What each backend did.
@@ -154,6 +172,10 @@ impl Server {
             return None;
         };
         let backend = &mut self.backends[usize::from(number)];
+        if let Some(manner) = self.outages.of(number) {
+            backend.down += 1;
+            return self.while_down(segment, manner);
+        }
         if segment.has(RST) {
             backend.resets += 1;
             return None;
@@ -177,6 +199,22 @@ impl Server {
         backend.closed += u64::from(after_fin && received > 2);
         self.strays.unacknowledged += u64::from(!after_fin && !answers_end);
         None
+    }
+
+    /// What a closed port sends, or nothing (RFC 9293 section 3.10.7.1).
+    #[inline(never)]
+    fn while_down(&self, segment: &Incoming<'_>, manner: Manner) -> Option<Outgoing> {
+        if manner == Manner::Silent || segment.has(RST) {
+            return None;
+        }
+        Some(if segment.has(ACK) {
+            Outgoing {
+                ack: 0,
+                ..self.reply(segment, segment.ack, RST, Content::Nothing)
+            }
+        } else {
+            self.reply(segment, 0, RST | ACK, Content::Nothing)
+        })
     }
 
     fn on_request(

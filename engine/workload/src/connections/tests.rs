@@ -2,6 +2,7 @@
 
 use super::counts::Counts;
 use super::doubles::*;
+use super::outages::{Manner, Outage};
 use super::payload::Answer;
 use super::plan::{Mix, Plan, Requests};
 use super::schedule::Schedule;
@@ -43,7 +44,7 @@ fn on_a_wire_every_connection_is_opened_answered_and_closed() {
         let net = Net::new(client(plan, schedule(1_000)), server(), Wire).run();
         let counts = net.client.counts();
         assert_eq!(*counts, all_well(1_000, counts.most_open));
-        assert_eq!(net.client.backends(), [1_000]);
+        assert_eq!(net.client.answered().backends(), [1_000]);
         let backend = net.server.backends()[0];
         assert_eq!(
             (backend.syns, backend.fins, backend.closed),
@@ -59,7 +60,7 @@ fn sources_are_those_that_the_backend_saw() {
     let net = Net::new(client(plan(), schedule(1_000)), server(), Wire).run();
     let clients = (1..=4).map(|last| (Ipv4Addr::new(16, 0, 0, last).into(), 250));
     assert_eq!(
-        net.client.local().sorted(),
+        net.client.answered().local().sorted(),
         clients.clone().collect::<Vec<_>>()
     );
     assert_eq!(net.server.sources().sorted(), clients.collect::<Vec<_>>());
@@ -189,8 +190,11 @@ fn through_full_nat_answers_come_from_backends_in_turn_and_name_the_local_addres
             ..expected
         }
     );
-    assert_eq!(net.client.backends(), [80, 80, 80]);
-    assert_eq!(net.client.local().sorted(), [(LOCAL.into(), 240)]);
+    assert_eq!(net.client.answered().backends(), [80, 80, 80]);
+    assert_eq!(
+        net.client.answered().local().sorted(),
+        [(LOCAL.into(), 240)]
+    );
     assert!(
         net.server
             .backends()
@@ -309,7 +313,7 @@ fn several_requests_survive_losses_and_are_answered_once_each() {
         (counts.completed, counts.wrong_backend, counts.wrong_payload),
         (1_000, 0, 0)
     );
-    assert_eq!(net.client.backends(), [1_000]);
+    assert_eq!(net.client.answered().backends(), [1_000]);
 }
 
 #[test]
@@ -412,7 +416,7 @@ fn an_answer_to_another_request_is_noticed() {
     let net = Net::new(client(plan(), schedule(100)), server(), Spoils).run();
     let counts = net.client.counts();
     assert_eq!((counts.completed, counts.wrong_payload), (100, 100));
-    assert!(net.client.backends().is_empty());
+    assert!(net.client.answered().backends().is_empty());
 }
 
 #[test]
@@ -421,7 +425,7 @@ fn connections_run_over_ipv6() {
     let net = Net::new(client(plan_v6(), schedule(1_000)), server, Wire).run();
     let counts = net.client.counts();
     assert_eq!(*counts, all_well(1_000, counts.most_open));
-    let clients = net.client.local().sorted();
+    let clients = net.client.answered().local().sorted();
     assert_eq!(clients[0].0, plan_v6().clients);
     assert_eq!(clients.iter().map(|(_, count)| count).sum::<u64>(), 1_000);
 }
@@ -440,7 +444,10 @@ fn through_nat64_the_backend_sees_an_ipv4_address_and_learns_the_client_s() {
             ..expected
         }
     );
-    assert_eq!(net.client.local().sorted(), [(LOCAL.into(), 200)]);
+    assert_eq!(
+        net.client.answered().local().sorted(),
+        [(LOCAL.into(), 200)]
+    );
 }
 
 #[test]
@@ -456,4 +463,28 @@ fn a_ramp_opens_fewer_at_first() {
     assert_eq!(net.client.counts().opened, 126);
     let counts = net.run().client.counts().clone();
     assert_eq!(counts, all_well(1_000, counts.most_open));
+}
+
+#[test]
+fn a_backend_that_is_down_answers_nothing_or_resets_what_comes() {
+    let outage = |manner| Outage {
+        backend: 0,
+        from_ns: 100_000,
+        until_ns: 300_000,
+        manner,
+    };
+    for manner in [Manner::Silent, Manner::Reset] {
+        let down = server().with_outages(vec![outage(manner)]);
+        let net = Net::new(client(plan(), schedule(1_000)), down, Wire).run();
+        let counts = net.client.counts();
+        assert!(net.server.backends()[0].down > 100, "{manner:?}");
+        assert_eq!(counts.opened, 1_000);
+        let failed = match manner {
+            Manner::Silent => counts.timed_out(),
+            Manner::Reset => counts.refused + counts.reset,
+        };
+        // One is opened in each microsecond.
+        assert!((195..=205).contains(&failed), "{manner:?}: {counts:?}");
+        assert_eq!(counts.completed + failed, 1_000, "{manner:?}: {counts:?}");
+    }
 }

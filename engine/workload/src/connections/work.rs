@@ -3,6 +3,7 @@
 
 use super::client::Client;
 use super::plan::Plan;
+use super::samples::Samples;
 use super::schedule::Schedule;
 use super::segment::{Incoming, Outgoing, Unfit};
 use super::server::Server;
@@ -36,6 +37,7 @@ pub struct ClientEnd {
     schedule: Schedule,
     own: Mac,
     next_hop: NextHop,
+    by_tuple: bool,
     asked_ns: u64,
     /// From when the next hop is known.
     client: Option<Client>,
@@ -80,6 +82,8 @@ pub struct Connections {
     others: Vec<Others>,
     /// What is due without being asked for.
     timed: Vec<Outgoing>,
+    samples: Option<Samples>,
+    start_ns: u64,
     watched: Watched,
 }
 
@@ -91,14 +95,25 @@ impl ClientEnd {
             schedule,
             own,
             next_hop,
+            by_tuple: false,
             asked_ns: 0,
             client: None,
         }
     }
 
+    /// The same client; with `by_tuple` it keeps in mind which backend answered each tuple.
+    #[must_use]
+    pub fn by_tuple(self, by_tuple: bool) -> Self {
+        Self { by_tuple, ..self }
+    }
+
     fn begin(&mut self, next_hop: Mac, now_ns: u64) {
         let macs = (self.own, next_hop);
-        self.client = Some(Client::new(self.plan, self.schedule, macs, now_ns));
+        let mut client = Client::new(self.plan, self.schedule, macs, now_ns);
+        if self.by_tuple {
+            client.remember_tuples();
+        }
+        self.client = Some(client);
     }
 }
 
@@ -144,7 +159,30 @@ impl Connections {
             server_mac: mac.unwrap_or(Mac([0; 6])),
             others: vec![Others::default(); ports],
             timed: Vec::with_capacity(BURST),
+            samples: None,
+            start_ns: now_ns,
             watched: Watched::new(ports, now_ns),
+        }
+    }
+
+    /// The same workload, which takes samples.
+    #[must_use]
+    pub fn with_samples(self, samples: Option<Samples>) -> Self {
+        Self { samples, ..self }
+    }
+
+    /// Lets backends go down and come back, once there is something to answer.
+    #[inline(always)]
+    fn pass(&mut self, now_ns: u64) {
+        let Some(server) = &mut self.server else {
+            return;
+        };
+        let start_ns = match &self.client {
+            None => Some(self.start_ns),
+            Some(end) => end.client.as_ref().map(Client::start_ns),
+        };
+        if let Some(start_ns) = start_ns {
+            server.pass(now_ns.saturating_sub(start_ns));
         }
     }
 
@@ -249,6 +287,7 @@ impl Workload for Connections {
 
     #[inline(always)]
     fn poll(&mut self, core: &mut Core<'_>) -> Step {
+        self.pass(core.now_ns);
         let bursts = self.open(core);
         let client = self.client.as_ref().and_then(|end| end.client.as_ref());
         if bursts == 0 && client.is_some_and(Client::is_done) {
@@ -304,9 +343,19 @@ impl Workload for Connections {
 
     fn publish(&mut self, core: &mut Core<'_>) {
         self.watched.look(core);
+        if let Some(samples) = &mut self.samples
+            && let Some(client) = self.client.as_ref().and_then(|end| end.client.as_ref())
+        {
+            samples.look(client, self.server.as_ref(), core.now_ns);
+        }
     }
 
     fn close(mut self, mut core: Core<'_>) -> Account {
+        if let Some(samples) = &self.samples
+            && let Some(client) = self.client.as_ref().and_then(|end| end.client.as_ref())
+        {
+            samples.take(client, self.server.as_ref(), core.now_ns);
+        }
         self.account(&mut core)
     }
 }

@@ -3,6 +3,7 @@
 `device`    the kind, as the rest of the lab knows it
 `balancing` a [service] as rules and addresses
 `tracking`  the limits of its connections, and their table
+`rebalancing`  backends of a service removed and added while it runs
 `routing`   addresses, routes and neighbours of its ports
 `keys`      its scenario keys
 `needs`     what a machine must have for it

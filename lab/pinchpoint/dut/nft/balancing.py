@@ -5,10 +5,10 @@ connection alone, so `numgen inc` takes the backends exactly in turn. With a ran
 the range and drops the first packet where all of them lead to the same backend already.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import Host
-from pinchpoint.model.scenario import Established, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
@@ -43,9 +43,7 @@ def ruleset(service: Service, established: Established | None = None) -> Iterato
         yield "  }"
     yield "  chain prerouting {"
     yield "    type nat hook prerouting priority dstnat; policy accept;"
-    ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(service.backends))
-    chosen = f"{_choice(service)} map {{ {ends} }}"
-    yield f"    ip daddr {service.address} tcp dport {service.port} counter dnat ip to {chosen}"
+    yield f"    {_dealt(service, service.backends)}"
     yield "  }"
     if service.mode is Mode.FULL_NAT:
         yield "  chain postrouting {"
@@ -63,8 +61,26 @@ def shown_ports(ports: Range) -> str:
     return f"{ports.first}-{ports.last}"
 
 
-def _choice(service: Service) -> str:
-    count = len(service.backends)
+def dealt_to(service: Service, backends: Sequence[Backend]) -> Iterator[str]:
+    """Lines that deal new connections to these in the place of those before, in one transaction."""
+    yield f"flush chain ip {TABLE} prerouting"
+    if backends:
+        yield f"add rule ip {TABLE} prerouting {_dealt(service, backends)}"
+
+
+def again(service: Service) -> Iterator[str]:
+    """Lines that load the whole ruleset in the place of the one that is there, in one transaction."""
+    yield f"delete table ip {TABLE}"
+    yield from ruleset(service)
+
+
+def _dealt(service: Service, backends: Sequence[Backend]) -> str:
+    ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(backends))
+    chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
+    return f"ip daddr {service.address} tcp dport {service.port} counter dnat ip to {chosen}"
+
+
+def _choice(service: Service, count: int) -> str:
     if service.scheduler is Scheduler.HASH:
         return f"jhash ip saddr . tcp sport mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"

@@ -12,7 +12,9 @@ from pinchpoint.dut.device import Defaults, Given, Pages, Places, Read, Seen, Ty
 from pinchpoint.dut.nft import balancing, needs, routing, tracking
 from pinchpoint.dut.nft.counters import NamedCounters, Routing
 from pinchpoint.dut.nft.keys import KEYS
+from pinchpoint.dut.nft.rebalancing import Rebalancing
 from pinchpoint.dut.nft.routing import Route
+from pinchpoint.dut.services import Rebalanced
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
@@ -104,6 +106,10 @@ class NftLive(softirq.KernelLive):
         netns, run = self.places.dut_netns, self.places.host.run
         routes = run(["ip", "-n", netns, "route", "show"])
         return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
+
+    def rebalanced(self) -> Rebalanced | None:
+        """Its rules, which can be replaced."""
+        return Rebalancing(self._scenario.service, self.places) if self._scenario.service else None
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Keys
-from pinchpoint.dut.services import Option, Services
+from pinchpoint.dut.services import Option, Reconfiguration, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
@@ -51,5 +51,5 @@ KEYS: Final = Keys(
             at_most=1024,
         ),
     ),
-    services=Services(tuple(Scheduler), tuple(Mode), _OPTIONS),
+    services=Services(tuple(Scheduler), tuple(Mode), _OPTIONS, changes=tuple(Reconfiguration)),
 )

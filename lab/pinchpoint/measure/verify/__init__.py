@@ -15,6 +15,8 @@ MEASURES: Final = (
         expected_s=expected_s,
         main=(
             "completed",
+            "request ",
+            "busiest server",
             "busiest backend",
             "expected source",
             "source used once",

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import msgspec
@@ -13,8 +14,11 @@ from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.kind import asked
 from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
+from pinchpoint.measure.verify import programs
+from pinchpoint.measure.verify.ends import check_programs, ends
 from pinchpoint.measure.verify.judged import Check, checks, forgotten
 from pinchpoint.measure.verify.keys import Verify
+from pinchpoint.measure.verify.programs import Got
 from pinchpoint.model.errors import EngineError, InputError
 from pinchpoint.model.limits import Resource, Wanted
 from pinchpoint.model.measurement import Measurement, Metric
@@ -25,6 +29,7 @@ from pinchpoint.model.trial import TrialValidity
 SETUP_S = 1.0  # of the engine
 MOST_AWAITED_S = 5.0  # until closed connections are forgotten; for longer nobody waits
 SLACK_S = 0.5  # of a balancer that looks for what it has to forget now and then
+PROGRAMS_S = 4.0  # of namespaces and servers
 
 
 def expected_s(scenario: Scenario) -> float:
@@ -32,7 +37,8 @@ def expected_s(scenario: Scenario) -> float:
     verify = asked(scenario, Verify)
     closed_s = scenario.service.closed_s if scenario.service else None
     awaited_s = closed_s if closed_s is not None and closed_s <= MOST_AWAITED_S else 0.0
-    return verify.connections / verify.rate_cps + _hold_s(verify) + awaited_s + SETUP_S
+    programs_s = PROGRAMS_S if verify.programs else 0.0
+    return verify.connections / verify.rate_cps + _hold_s(verify) + awaited_s + programs_s + SETUP_S
 
 
 def _hold_s(verify: Verify) -> float:
@@ -53,6 +59,8 @@ def measure_verify(bench: Standing) -> ScenarioResult:
 
 def _measure(bench: Standing) -> Measurement:
     scenario, verify, service = bench.scenario, asked(bench.scenario, Verify), _service(bench.scenario)
+    if verify.programs:
+        check_programs()
     identity = f"{scenario.name}-0001"
     hold_s = _hold_s(verify)
     load = Load(
@@ -65,8 +73,9 @@ def _measure(bench: Standing) -> Measurement:
     )
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    ends = ends_of(bench, service)
-    argv = command(bench.engine, scenario.engine.cpus[0], ends.words, service, load, ends.dpdk)
+    engine_ends = ends_of(bench, service)
+    core = scenario.engine.cpus[0]
+    argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
@@ -74,7 +83,13 @@ def _measure(bench: Standing) -> Measurement:
     client = account.client
     if client is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    judged = (*checks(service, client, _turns(scenario)), *_forgotten(bench, client))
+    forgotten_in_time = tuple(_forgotten(bench, client))  # before programs open connections of their own
+    with_programs = _with_programs(bench, service, verify) if verify.programs else Tried((), ())
+    judged = (
+        *checks(service, client, _turns(scenario)),
+        *forgotten_in_time,
+        *programs.checks(service, with_programs.got, with_programs.logs),
+    )
     return Measurement(
         id=identity,
         scenario=scenario.name,
@@ -83,7 +98,11 @@ def _measure(bench: Standing) -> Measurement:
         started=started.isoformat(),
         wall_s=time.monotonic() - began,
         metrics=(*map(_metric, judged), *_times(client)),
-        account={"wrong": [one.name for one in judged if not one.is_right], "engine": msgspec.to_builtins(account)},
+        account={
+            "wrong": [one.name for one in judged if not one.is_right],
+            "engine": msgspec.to_builtins(account),
+            **asdict(with_programs),
+        },
         observed={},
         pmds=(),
         validity=TrialValidity.VALID,
@@ -106,6 +125,21 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     while (left := balancer.tracked() or 0) and time.monotonic() < deadline:
         time.sleep(0.05)
     yield forgotten(client.opened, left, held_s + SLACK_S)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What real programs have to say."""
+
+    got: tuple[Got, ...]
+    logs: tuple[str, ...]
+
+
+def _with_programs(bench: Standing, service: Service, verify: Verify) -> Tried:
+    """The same once more, with kernels and programs at both ends."""
+    with ends(bench, service) as both:
+        got = tuple(both.get(number, verify.timeout_s) for number in range(1, programs.REQUESTS + 1))
+        return Tried(got, both.logged())
 
 
 def _service(scenario: Scenario) -> Service:

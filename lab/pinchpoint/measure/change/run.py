@@ -1,0 +1,175 @@
+"""The measure `change`: connections are opened at a steady rate while something happens."""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+import msgspec
+
+from pinchpoint.dut.services import Rebalanced
+from pinchpoint.engine.connections import SPARE_S, Account, Load, command
+from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
+from pinchpoint.measure.change.keys import Changed, Event
+from pinchpoint.measure.ends import ends_of
+from pinchpoint.measure.kind import asked
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.stopper import Stopper
+from pinchpoint.measure.summary import Found, result_of
+from pinchpoint.model.errors import EngineError, InputError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
+from pinchpoint.model.trial import TrialValidity
+
+SETUP_S = 1.0  # of the engine
+LOOK_S = 0.01
+
+Check = Callable[[], None]
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds on a bench that stands."""
+    changed = asked(scenario, Changed)
+    return changed.opening_s + changed.timeout_s + changed.hold_s + SETUP_S
+
+
+def measure_change(bench: Standing) -> ScenarioResult:
+    """Open the connections, let it happen, and judge. Raises EngineError or BenchError where nothing can be said."""
+    found = next(iter(bench.recorded.measurements), None)
+    if found is None:
+        found = _measure(bench)
+        bench.record.keep_measurement(found)
+        bench.listener.measurement_ends(found)
+    return result_of(bench.scenario, (), Found(found.metrics, ()), time.monotonic() - bench.began)
+
+
+def _measure(bench: Standing) -> Measurement:
+    scenario, changed, service = bench.scenario, asked(bench.scenario, Changed), _service(bench.scenario)
+    stopper = Stopper()
+    bench.on_stoppable(stopper)
+    identity = f"{scenario.name}-0001"
+    bench.listener.measurement_begins(identity, expected_s(scenario))
+    started, began = datetime.now(UTC), time.monotonic()
+    happened, samples, account = _under_connections(bench, changed, service, stopper.check)
+    return Measurement(
+        id=identity,
+        scenario=scenario.name,
+        kind=scenario.measure.kind,
+        repeat=1,
+        started=started.isoformat(),
+        wall_s=time.monotonic() - began,
+        metrics=metrics(changed, service, happened, samples),
+        account={
+            "change": asdict(changed),
+            "happened": [asdict(one) for one in happened],
+            "samples": msgspec.to_builtins(samples),
+            "engine": msgspec.to_builtins(account),
+        },
+        observed={},
+        pmds=(),
+        validity=TrialValidity.VALID,
+        reason="",
+    )
+
+
+def _service(scenario: Scenario) -> Service:
+    if scenario.service is None:
+        raise InputError(f"{scenario.path}: expected a [service] to change")
+    return scenario.service
+
+
+def _under_connections(
+    bench: Standing, changed: Changed, service: Service, check: Check
+) -> tuple[list[Happened], list[Sample], Account]:
+    """Let it happen while connections are opened; the balancer is left with all of its backends."""
+    ports = _ports(changed, service)
+    load = Load(
+        round(changed.rate_cps * changed.opening_s),
+        changed.rate_cps,
+        changed.requests,
+        changed.timeout_s,
+        hold_s=changed.hold_s,
+        client_ports=ports,
+    )
+    ends, core = ends_of(bench, service), bench.scenario.engine.cpus[0]
+    opening = command(bench.engine, core, ends.words, service, load, ends.dpdk)
+    argv = [*opening, *options(ports is not None, _outages(changed))]
+    places = bench.setup.places
+    with ExitStack() as restored:
+        steps = _steps(bench, changed, restored)
+        watched = Watched(LOCAL, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
+        restored.callback(watched.end)
+        happened = _follow(watched, steps, lasting_s(load) + SPARE_S, check)
+    account = watched.account()
+    if not watched.samples or account.client is None:
+        raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
+    return happened, watched.samples, account
+
+
+def _ports(changed: Changed, service: Service) -> Range | None:
+    """Of each client, so that each tuple comes again after a cycle; None where nothing hangs on the tuple."""
+    if service.scheduler is not Scheduler.HASH:
+        return None
+    return Range(service.client_ports.first, max(1, round(changed.rate_cps * CYCLE_S / service.clients.count)))
+
+
+def _outages(changed: Changed) -> list[Outage]:
+    if changed.happens not in (Event.SILENT, Event.RESET):
+        return []
+    is_reset = changed.happens is Event.RESET
+    return [Outage(changed.backend, changed.at_s, changed.at_s + changed.for_s, is_reset)]
+
+
+Step = tuple[float, Callable[[], None]]
+
+
+def _nothing() -> None:
+    """What happens to a backend, the engine does by itself."""
+
+
+def _steps(bench: Standing, changed: Changed, restored: ExitStack) -> list[Step]:
+    """When to do what; `restored` gets what undoes it. Raises InputError if the balancer cannot."""
+    event, backend = changed.happens, changed.backend
+    if event.asks is None:
+        return [(changed.at_s, _nothing), (changed.at_s + changed.for_s, _nothing)]
+    balancer: Rebalanced | None = bench.live.rebalanced()
+    if balancer is None:
+        raise InputError(f'{bench.scenario.path}: change.event = "{event}": the device cannot do it')
+    if event is Event.RELOAD:
+        return [(changed.at_s, balancer.reload)]
+    restored.callback(balancer.add, backend)
+    if event is Event.ADD:
+        balancer.remove(backend)
+        return [(changed.at_s, lambda: balancer.add(backend))]
+    steps = (lambda: balancer.remove(backend), lambda: balancer.add(backend))
+    return [(changed.at_s, steps[0]), (changed.at_s + changed.for_s, steps[1])]
+
+
+def _follow(watched: Watched, steps: Sequence[Step], limit_s: float, check: Check) -> list[Happened]:
+    """Take each step at its time until the engine has ended. Raises EngineError if it does not."""
+    left, happened, until = list(steps), list[Happened](), time.monotonic() + limit_s
+    while watched.look():
+        check()
+        if time.monotonic() > until:
+            raise EngineError(f"the engine did not end within {limit_s:g} s")
+        if left and watched.began is not None and time.monotonic() - watched.began >= left[0][0]:
+            at_s, act = left.pop(0)
+            happened.append(_act(watched.began, at_s, act))
+            continue
+        time.sleep(LOOK_S)
+    watched.look()
+    if left:
+        raise EngineError("the engine ended before everything had happened", "see its log in the run folder")
+    return happened
+
+
+def _act(began: float, at_s: float, act: Callable[[], None]) -> Happened:
+    if act is _nothing:
+        return Happened(at_s, at_s)
+    begun_s = time.monotonic() - began
+    act()
+    return Happened(begun_s, time.monotonic() - began)

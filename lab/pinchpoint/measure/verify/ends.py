@@ -1,0 +1,207 @@
+"""Kernels in the place of the engine: a namespace for the client and one for each backend's address.
+
+The client's namespace gets the engine's end of the clients' port itself. The end of the servers' port joins a bridge,
+to which every backend's namespace is linked. Each announces its new Ethernet address by a gratuitous ARP request
+(arp_notify, ip-sysctl in the kernel), since the device still knows the engine's. Checksums are complete when they leave
+(`tx off`, ethtool(8)): a device that is not a kernel does not finish them. All of it is taken down again, and has the
+bench's name where it could not be.
+"""
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from ipaddress import IPv4Address
+from pathlib import Path
+
+from pinchpoint.bench import requirements
+from pinchpoint.bench.actions import create, remove
+from pinchpoint.bench.resource import Host, Namespace
+from pinchpoint.dut.attach import STANDARD_MTU
+from pinchpoint.dut.device import Attachment, Places
+from pinchpoint.host.interface import SYS, CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.processes import end_processes
+from pinchpoint.measure.standing import Standing
+from pinchpoint.measure.verify.programs import Got, label, path
+from pinchpoint.model.errors import BenchError, InputError, RequirementError
+from pinchpoint.model.scenario import Mode, Service
+
+READY_S = 20.0  # for a server to start on a busy host
+_BRIDGE, _LINK = "pp-servers", "pp-server"
+_MACS = "02:00:00:01:00:{:02x}"  # of the servers
+_GRACE_S = 2.0
+_SERVER = str(Path(__file__).with_name("http_server.py"))
+
+
+def check_programs() -> None:
+    """Raises RequirementError if this machine lacks what the ends need."""
+    otherwise = "leave out verify.programs"
+    for probe in (requirements.command("curl", "curl"), requirements.kernel_module("bridge", otherwise)):
+        if not probe.ok:
+            raise RequirementError(f"verify.programs: {probe.name}: {probe.detail}", probe.hint)
+
+
+@dataclass(frozen=True)
+class Ends:
+    """A client and servers that run."""
+
+    places: Places
+    service: Service
+    logs: tuple[str, ...]  # of each backend: the file
+
+    @property
+    def client(self) -> str:
+        """The client's namespace."""
+        return self.places.host_netns("client")
+
+    def get(self, number: int, timeout_s: float) -> Got:
+        """What the client gets when it asks for request `number`."""
+        url = f"http://{self.service.address}:{self.service.port}{path(number)}"
+        words = ["curl", "--silent", "--show-error", "--fail", "--noproxy", "*", "--max-time", f"{timeout_s}", url]
+        try:
+            return Got(LOCAL.run(words, self.client, self.places.environment))
+        except CommandFailed as error:
+            return Got("", error.output)
+
+    def logged(self) -> tuple[str, ...]:
+        """What each server has logged so far."""
+        return tuple(LOCAL.read(one) for one in self.logs)
+
+
+@contextmanager
+def ends(bench: Standing, service: Service) -> Iterator[Ends]:
+    """They stand as long as this lasts. Raises BenchError, or InputError where a port is no interface."""
+    places = bench.setup.places
+    client, servers = _attached(bench, service)
+    namespaces = _namespaces(places, service)
+    with ExitStack() as undo:
+        _make_client(places, service, client, undo)
+        _make_servers(places, service, servers, namespaces, undo)
+        pids = list[int]()
+        undo.callback(_end, pids)
+        logs = tuple(_start(places, service, number, namespaces, pids) for number in range(len(service.backends)))
+        _await_ready(pids, logs)
+        yield Ends(places, service, logs)
+
+
+def _attached(bench: Standing, service: Service) -> tuple[Attachment, Attachment]:
+    scenario = bench.scenario
+    numbers = {port.name: number for number, port in enumerate(scenario.ports)}
+
+    def end(name: str) -> Attachment:
+        found = bench.setup.bench.attachment(numbers[name], scenario.ports[numbers[name]])
+        if found.netns is None:
+            raise InputError(
+                f"{scenario.path}: verify.programs: port {name} of {scenario.dut.kind} is no interface of a kernel",
+                "leave out verify.programs: the engine verifies it",
+            )
+        return found
+
+    return end(service.client_port), end(service.server_port)
+
+
+def _namespaces(places: Places, service: Service) -> Mapping[str, str]:
+    """Address of a backend -> its namespace."""
+    addresses = dict.fromkeys(one.address for one in service.backends)
+    return {address: places.host_netns(f"server{number}") for number, address in enumerate(addresses)}
+
+
+def _ip(netns: str, *lines: str) -> None:
+    for line in lines:
+        LOCAL.run(["ip", "-n", netns, *line.split()])
+
+
+def _undoing(*steps: Callable[[], object]) -> Callable[[], None]:
+    """All steps, whichever of them fail: what is gone needs no removal, and the bench's end takes the rest."""
+
+    def undo() -> None:
+        for step in steps:
+            with suppress(BenchError):
+                step()
+
+    return undo
+
+
+def _make_client(places: Places, service: Service, end: Attachment, undo: ExitStack) -> None:
+    """The first of the clients' addresses, and a route to the service."""
+    netns, link, home = places.host_netns("client"), end.device, end.netns or ""
+    namespace = Namespace(netns)
+    undo.callback(
+        _undoing(
+            lambda: _ip(netns, f"link set dev {link} netns {home}"),
+            lambda: _ip(home, f"link set dev {link} up"),
+            lambda: remove(namespace, LOCAL),
+        )
+    )
+    create(namespace, LOCAL)
+    _ip(home, f"link set dev {link} netns {netns}")
+    LOCAL.run(["ethtool", "-K", link, "tx", "off", "tso", "off"], netns)
+    address = IPv4Address(service.clients.first)
+    _ip(
+        netns,
+        f"address add {address}/32 dev {link}",
+        f"link set dev {link} up",
+        f"route add {service.address}/32 dev {link} src {address}",
+    )
+
+
+def _make_servers(
+    places: Places, service: Service, end: Attachment, namespaces: Mapping[str, str], undo: ExitStack
+) -> None:
+    """A namespace for each address. What leaves it is asked for by ARP; with dnat, the client is behind the device."""
+    home = end.netns or ""
+    hosts = [
+        Host(netns, f"{address}/32", f"{_LINK}{number}", home, STANDARD_MTU, offloads=False)
+        for number, (address, netns) in enumerate(namespaces.items())
+    ]
+    gone = [_remover(one) for one in hosts]
+    undo.callback(_undoing(lambda: _ip(home, f"link delete dev {_BRIDGE}"), *gone))
+    _ip(
+        home,
+        f"link add name {_BRIDGE} type bridge",
+        f"link set dev {_BRIDGE} up",
+        f"link set dev {end.device} master {_BRIDGE}",
+    )
+    for number, host in enumerate(hosts):
+        create(host, LOCAL)
+        _ip(home, f"link set dev {host.peer} master {_BRIDGE}")
+        _ip(host.netns, f"route add default dev {Host.INTERFACE}")
+        LOCAL.run(["sysctl", "-qw", f"net.ipv4.conf.{Host.INTERFACE}.arp_notify=1"], host.netns)
+        _ip(host.netns, f"link set dev {Host.INTERFACE} address {_MACS.format(number)}")
+        if service.mode is Mode.DNAT:
+            file = f"{SYS}/class/net/{service.server_port}/address"
+            mac = places.host.run(["cat", file], places.dut_netns).strip()
+            neighbour = f"{IPv4Address(service.clients.first)} lladdr {mac} dev {Host.INTERFACE} nud permanent"
+            _ip(host.netns, f"neighbour add {neighbour}")
+
+
+def _remover(host: Host) -> Callable[[], None]:
+    return lambda: remove(host, LOCAL)
+
+
+def _start(places: Places, service: Service, number: int, namespaces: Mapping[str, str], pids: list[int]) -> str:
+    """Start the server of a backend; returns its log."""
+    one, log = service.backends[number], f"{places.directory}/server-{number}.log"
+    words = [sys.executable, "-I", _SERVER, label(number), one.address, str(one.port)]
+    argv = ["ip", "netns", "exec", namespaces[one.address], *words]
+    pids.append(LOCAL.spawn(argv, places.environment, log, f"{log}.errors"))
+    return log
+
+
+def _await_ready(pids: Sequence[int], logs: Sequence[str]) -> None:
+    deadline = time.monotonic() + READY_S
+    for pid, log in zip(pids, logs, strict=True):
+        while not (LOCAL.exists(log) and LOCAL.read(log).startswith("ready\n")):
+            if LOCAL.ended(pid):
+                raise BenchError(f"a server did not start: {LOCAL.read(f'{log}.errors').strip()}")
+            if time.monotonic() > deadline:
+                raise BenchError(f"a server was not ready within {READY_S:g} s")
+            time.sleep(0.01)
+
+
+def _end(pids: Sequence[int]) -> None:
+    end_processes(LOCAL, pids, _GRACE_S)
+    for pid in pids:
+        LOCAL.ended(pid)

@@ -1,0 +1,63 @@
+"""Real balancers, while something happens to a backend."""
+
+import json
+
+import pytest
+from bench_tools import run
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+SCENARIO = """
+measure = "change"
+[dut]
+kind = "nft"
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "10.0.1.1-10.0.1.50"
+local = "10.1.0.240-10.1.0.243"
+[[backend]]
+address = "10.1.0.1"
+port = 8080
+[[backend]]
+address = "10.1.0.2"
+port = 8080
+[[backend]]
+address = "10.1.0.3"
+port = 8081
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+[change]
+event = "{event}"
+backend = 1
+at_s = 1.0
+for_s = 2.0
+after_s = 1.0
+rate_cps = 300.0
+"""
+
+
+def changed(folder, event):
+    path = folder / "change.toml"
+    path.write_text(SCENARIO.format(event=event))
+    done = run("run", path, "--out", folder / "runs", "--json")
+    assert done.returncode == 0, done.stderr
+    (scenario,) = json.loads(done.stdout)["scenarios"]
+    return {one["name"]: one for one in scenario["metrics"]}
+
+
+def test_connections_to_a_killed_backend_time_out_and_the_others_share_the_rest(tmp_path):
+    found = changed(tmp_path, "silent")
+    assert found["timed out connecting"]["value"] > 50  # a third of 600, less what the host kept from being opened
+    assert found["refused"]["value"] == found["reset"]["value"] == 0
+    assert found["right after"]["bound"] == "at_least"  # nothing tells nftables that a backend is dead
+    shares = [found[f"share of backend {number}"]["value"] for number in range(3)]
+    assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
+
+
+def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(tmp_path):
+    found = changed(tmp_path, "remove")
+    shares = [found[f"share of backend {number}"]["value"] for number in range(3)]
+    assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
+    assert found["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)

@@ -1,0 +1,165 @@
+"""What is said of a change, from samples of connections that were opened meanwhile."""
+
+import pytest
+
+from pinchpoint.engine.watched import Outage, Sample, options
+from pinchpoint.measure.change.judged import Happened, is_right, metrics, window_s
+from pinchpoint.measure.change.judged import Window as Found
+from pinchpoint.measure.change.keys import Changed
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
+from pinchpoint.model.study import Bound
+from pinchpoint.scenario import parse
+
+TIMEOUT_S, RATE = 1.0, 600.0
+LEFT_AND_RETURNED = (Happened(2.0, 2.0), Happened(4.0, 4.0))
+
+
+def service(scheduler=Scheduler.ROUND_ROBIN):
+    return Service(
+        address="10.0.0.100",
+        port=80,
+        scheduler=scheduler,
+        mode=Mode.DNAT,
+        clients=Range(0x0A000101, 4),
+        local=None,
+        client_port="clients",
+        server_port="servers",
+        backends=tuple(Backend(f"10.1.0.{n}", 8080) for n in (1, 2, 3)),
+    )
+
+
+def changed(event="silent", **other):
+    keys = {"backend": 2, "at_s": 2.0, "for_s": 2.0, "after_s": 2.0, "rate_cps": RATE, "requests": 2, "hold_s": 0.0}
+    return Changed(event=event, **{**keys, "timeout_s": TIMEOUT_S, **other})
+
+
+def course(dealt, until_s=6.0, failing=(), **tuples):
+    """Samples, one each 0.1 s: `dealt(s)` has the backends' shares at a time; who fails by time-out, `failing`."""
+    answered, due_failed, found = [0.0, 0.0, 0.0], [], []
+    for tenth in range(1, round((until_s + TIMEOUT_S) * 10) + 2):
+        now_s = tenth / 10
+        failed = 0.0
+        for number, share in enumerate(dealt(now_s - 0.05)):
+            count = RATE * 0.1 * share if now_s <= until_s + 1e-6 else 0.0
+            if any(number == one and from_s < now_s - 0.05 < to_s for one, from_s, to_s in failing):
+                failed += count
+            else:
+                answered[number] += count
+        due_failed.append(failed)
+        timed_out = round(sum(due_failed[: max(0, tenth - round(TIMEOUT_S * 10))]))
+        counts = {name: 0 for name, kind in Sample.__annotations__.items() if kind is int}
+        counts |= {"opened": round(min(now_s, until_s) * RATE), "timed_out_connecting": timed_out}
+        backends = tuple(map(round, answered))
+        with_tuples = {name: by(now_s) for name, by in tuples.items()}
+        found.append(Sample(**{**counts, "elapsed_s": now_s, "backends": backends, **with_tuples}))
+    return found
+
+
+def third(_):
+    return (1 / 3, 1 / 3, 1 / 3)
+
+
+def figures(what, samples, happened=LEFT_AND_RETURNED, of=None):
+    return {one.name: one for one in metrics(what, of or service(), happened, samples)}
+
+
+def test_a_backend_that_is_dealt_to_while_it_is_silent_leaves_the_balance_wrong_until_it_returns():
+    found = figures(changed(), course(third, failing=[(2, 2.0, 4.0)]))
+    assert found["broken"].value == found["timed out connecting"].value == pytest.approx(RATE / 3 * 2, abs=2)
+    assert (found["right after"].bound, found["right after"].value) == (Bound.AT_LEAST, 2.0)
+    assert (found["right after return"].bound, found["right after return"].value) == (Bound.FOUND, 0.0)
+    assert found["share of backend 2"].value == 0
+    assert found["share of backend 0"].value == pytest.approx(0.5, abs=0.01)
+
+
+def test_a_balancer_that_notices_is_right_from_then_on():
+    def noticed(now_s):
+        return (0.5, 0.5, 0.0) if 3.0 < now_s < 4.5 else third(now_s)
+
+    found = figures(changed(), course(noticed, failing=[(2, 2.0, 3.0)]))
+    assert found["right after"].value == pytest.approx(1.0, abs=0.11)
+    assert found["right after return"].value == pytest.approx(0.5, abs=0.11)
+
+
+def test_a_reload_that_breaks_nothing_is_right_at_once():
+    found = figures(changed("reload"), course(third, until_s=4.0), [Happened(2.0, 2.01)])
+    assert found["broken"].value == found["right after"].value == 0
+    assert "right after return" not in found
+
+
+def test_a_failure_before_anything_happened_is_a_caution():
+    found = figures(changed(), course(third, failing=[(0, 0.5, 1.0)]))
+    assert "failed before anything had happened" in " ".join(found["broken"].cautions)
+
+
+def test_tuples_that_move_although_their_backend_stayed_are_shared_by_all_that_came_again():
+    def left(now_s):
+        return (0, 50 if now_s > 2.5 else 0, 200 if now_s > 2.5 else 0)
+
+    def kept(now_s):
+        return (round(now_s * 100), round(now_s * 50), round(min(now_s, 2.0) * 100))
+
+    samples = course(third, left=left, kept=kept)
+    found = figures(changed("remove"), samples, of=service(Scheduler.HASH))
+    assert found["tuples moved"].value == pytest.approx(50 / (50 + 100 + 50), abs=0.001)
+    assert "at least 0 have to" in found["tuples moved"].note
+    assert "at least 33.3 % have to" in found["tuples moved at return"].note
+    assert "tuples moved" not in figures(changed("remove"), samples)
+
+
+@pytest.mark.parametrize(
+    ("failed", "dealt", "away", "right"),
+    [
+        (0, (20, 20, 20), None, True),
+        (0, (14, 27, 19), None, True),  # as chance deals
+        (0, (30, 30, 0), None, False),
+        (0, (30, 30, 0), 2, True),
+        (0, (30, 29, 1), 2, False),
+        (1, (20, 20, 20), None, False),
+        (0, (0, 0, 0), None, False),
+        (0, (60, 0, 0), 2, False),
+    ],
+)
+def test_a_window_is_right_where_nothing_failed_and_those_that_serve_have_equal_shares(failed, dealt, away, right):
+    assert is_right(Found(0.0, 0.1, failed, dealt), away) is right
+
+
+def test_a_window_has_twenty_connections_of_each_backend():
+    assert [window_s(changed(rate_cps=rate), 3) for rate in (10_000, 600, 300)] == pytest.approx([0.1, 0.1, 0.2])
+
+
+def test_the_engine_is_asked_for_samples_outages_and_tuples_that_come_again():
+    words = options(True, [Outage(2, 3.0, 6.0, True)])
+    assert words == ["--sample", "0.1s", "--by-tuple", "--backend-down", "2@3.000s-6.000s:reset"]
+    assert "--by-tuple" not in options(False, [])
+
+
+TEXT = """
+measure = "change"
+[dut]
+kind = "{kind}"
+[service]
+address = "10.0.0.100"
+port = 80
+local = "10.1.0.240"
+[[backend]]
+address = "10.1.0.1"
+[[backend]]
+address = "10.1.0.2"
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[change]
+{change}
+"""
+
+
+def test_a_backend_that_there_is_not_is_refused():
+    with pytest.raises(InputError, match="a number from 0 to 1"):
+        parse(TEXT.format(kind="nft", change="backend = 2"), "a.toml")
+
+
+def test_a_change_that_happens_to_a_backend_needs_nothing_of_the_device():
+    assert parse(TEXT.format(kind="nft", change='event = "reset"'), "a.toml").measure.happens.asks is None
