@@ -132,9 +132,9 @@ fn all_well(net: &Net<Balanced>, count: u64) -> Outcomes {
 fn an_honest_balancer_deals_in_turn_and_every_connection_completes() {
     let net = through(&settings(), plan(), schedule(300));
     assert_eq!(*net.client.counts(), all_well(&net, 300));
-    assert_eq!(net.client.backends(), [100, 100, 100]);
+    assert_eq!(net.client.answered().backends(), [100, 100, 100]);
     let locals = [240, 241].map(|last| (Ipv4Addr::new(10, 1, 0, last).into(), 150));
-    assert_eq!(net.client.local().sorted(), locals);
+    assert_eq!(net.client.answered().local().sorted(), locals);
     assert_eq!(net.between.drops, [counts::Drops::default(); 2]);
     let tracked = net.between.nat.tracked();
     assert_eq!((tracked.created, tracked.opening), (300, 0));
@@ -172,7 +172,7 @@ fn without_local_ends_backends_see_the_client() {
     };
     let net = through(&settings, plan(), schedule(300));
     assert_eq!(*net.client.counts(), all_well(&net, 300));
-    assert_eq!(net.client.local().sorted().len(), 4);
+    assert_eq!(net.client.answered().local().sorted().len(), 4);
 }
 
 #[test]
@@ -184,7 +184,7 @@ fn a_hash_sends_a_client_s_end_to_the_same_backend_again() {
     let dealt = |count| {
         let net = through(&settings, plan(), schedule(count));
         assert_eq!(net.client.counts().completed, count);
-        net.client.backends().to_vec()
+        net.client.answered().backends().to_vec()
     };
     // 256 five-tuples.
     let (once, twice) = (dealt(256), dealt(512));
@@ -210,7 +210,7 @@ fn an_unfair_balancer_deals_by_its_weights() {
             plan(),
             schedule(70),
         );
-        net.client.backends().to_vec()
+        net.client.answered().backends().to_vec()
     };
     assert_eq!(weights(&[5, 1, 1]), [50, 10, 10]);
     assert_eq!(weights(&[1, 0, 0]), [70]);

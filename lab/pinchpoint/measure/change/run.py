@@ -12,6 +12,7 @@ from pinchpoint.dut.services import Rebalanced
 from pinchpoint.engine.connections import SPARE_S, Account, Load, command
 from pinchpoint.engine.watched import Outage, Sample, Watched, lasting_s, options
 from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.carried import judged
 from pinchpoint.measure.change.judged import CYCLE_S, Happened, metrics
 from pinchpoint.measure.change.keys import Changed, Event
 from pinchpoint.measure.ends import ends_of
@@ -24,9 +25,13 @@ from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Range, Scenario, Scheduler, Service
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
+from pinchpoint.observe.cpu import BenchProcesses, CpuTime
+from pinchpoint.observe.snapshot import Observation
 
 SETUP_S = 1.0  # of the engine
 LOOK_S = 0.01
+BEFORE_END_S = 0.2
 
 Check = Callable[[], None]
 
@@ -54,8 +59,10 @@ def _measure(bench: Standing) -> Measurement:
     identity = f"{scenario.name}-0001"
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
-    happened, samples, account = _under_connections(bench, changed, service, stopper.check)
-    return Measurement(
+    cpus = tuple(sorted({*scenario.engine.cpus, *scenario.dut.cpus}))
+    bracket = Bracket([CpuTime(LOCAL, cpus), BenchProcesses(LOCAL, bench.setup.places.bench_id)])
+    happened, samples, account, seen = _under_connections(bench, changed, service, bracket, stopper.check)
+    found = Measurement(
         id=identity,
         scenario=scenario.name,
         kind=scenario.measure.kind,
@@ -69,11 +76,12 @@ def _measure(bench: Standing) -> Measurement:
             "samples": msgspec.to_builtins(samples),
             "engine": msgspec.to_builtins(account),
         },
-        observed={},
+        observed=seen.flat(),
         pmds=(),
         validity=TrialValidity.VALID,
         reason="",
     )
+    return judged(found, seen.elapsed_s, LOCAL.ticks_per_s())
 
 
 def _service(scenario: Scenario) -> Service:
@@ -83,9 +91,12 @@ def _service(scenario: Scenario) -> Service:
 
 
 def _under_connections(
-    bench: Standing, changed: Changed, service: Service, check: Check
-) -> tuple[list[Happened], list[Sample], Account]:
-    """Let it happen while connections are opened; the balancer is left with all of its backends."""
+    bench: Standing, changed: Changed, service: Service, bracket: Bracket, check: Check
+) -> tuple[list[Happened], list[Sample], Account, Observation]:
+    """Let it happen while connections are opened, and see what the host does meanwhile.
+
+    The balancer is left with all of its backends.
+    """
     ports = _ports(changed, service)
     load = Load(
         round(changed.rate_cps * changed.opening_s),
@@ -103,11 +114,13 @@ def _under_connections(
         steps = _steps(bench, changed, restored)
         watched = Watched(LOCAL, argv, places.environment, f"{places.directory}/connect-{time.monotonic_ns()}")
         restored.callback(watched.end)
-        happened = _follow(watched, steps, lasting_s(load) + SPARE_S, check)
+        # Of an engine that has ended nobody can be asked what time it took: the host is watched until just before.
+        host = Bracketed(bracket, changed.opening_s - BEFORE_END_S)
+        happened = _follow(watched, steps, host, lasting_s(load) + SPARE_S, check)
     account = watched.account()
-    if not watched.samples or account.client is None:
+    if not watched.samples or account.client is None or host.seen is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
-    return happened, watched.samples, account
+    return happened, watched.samples, account, host.seen
 
 
 def _ports(changed: Changed, service: Service) -> Range | None:
@@ -149,19 +162,43 @@ def _steps(bench: Standing, changed: Changed, restored: ExitStack) -> list[Step]
     return [(changed.at_s, steps[0]), (changed.at_s + changed.for_s, steps[1])]
 
 
-def _follow(watched: Watched, steps: Sequence[Step], limit_s: float, check: Check) -> list[Happened]:
+class Bracketed:
+    """What the host does from the first connection until `until_s` later."""
+
+    def __init__(self, bracket: Bracket, until_s: float) -> None:
+        self._bracket, self._until_s, self._is_open = bracket, until_s, False
+        self.seen: Observation | None = None
+
+    def look(self, elapsed_s: float) -> None:
+        """Read the counters when it is time."""
+        if not self._is_open:
+            self._bracket.open()
+            self._is_open = True
+        elif self.seen is None and elapsed_s >= self._until_s:
+            self.seen = self._bracket.close()
+
+    def end(self) -> None:
+        """Nothing is to be seen any more."""
+        if self._is_open and self.seen is None:
+            self.seen = self._bracket.close()
+
+
+def _follow(watched: Watched, steps: Sequence[Step], host: Bracketed, limit_s: float, check: Check) -> list[Happened]:
     """Take each step at its time until the engine has ended. Raises EngineError if it does not."""
     left, happened, until = list(steps), list[Happened](), time.monotonic() + limit_s
     while watched.look():
         check()
         if time.monotonic() > until:
             raise EngineError(f"the engine did not end within {limit_s:g} s")
+        if watched.began is not None:
+            host.look(time.monotonic() - watched.began)
         if left and watched.began is not None and time.monotonic() - watched.began >= left[0][0]:
             at_s, act = left.pop(0)
             happened.append(_act(watched.began, at_s, act))
             continue
         time.sleep(LOOK_S)
     watched.look()
+    host.end()
     if left:
         raise EngineError("the engine ended before everything had happened", "see its log in the run folder")
     return happened

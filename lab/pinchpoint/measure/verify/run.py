@@ -88,7 +88,7 @@ def _measure(bench: Standing) -> Measurement:
     judged = (
         *checks(service, client, _turns(scenario)),
         *forgotten_in_time,
-        *programs.checks(service, with_programs.got, with_programs.logs),
+        *programs.checks(service, with_programs.got, with_programs.logs, _turns(scenario)),
     )
     return Measurement(
         id=identity,
