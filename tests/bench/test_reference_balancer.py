@@ -1,17 +1,19 @@
 """The balancer of known truth: `verify` finds nothing wrong with an honest one and names what others do wrong."""
 
-import json
-from contextlib import closing
+import time
+from contextlib import closing, contextmanager
 
 import pytest
-from bench_tools import run
 
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.connections import Dpdk, Load, command, connect
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.measure.verify.run import measure_verify
 from pinchpoint.model.limits import Resource
+from pinchpoint.model.result import Outcome
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
@@ -48,24 +50,29 @@ cpus = [0]
 [verify]
 connections = 90
 timeout_s = {timeout_s}
-hold_s = 1.0
+hold_s = 0.5
 """
 
 
-def verified(folder, dut, timeout_s=20.0):
-    path = folder / "verify.toml"
-    path.write_text(SCENARIO.format(dut=dut, timeout_s=timeout_s))
-    done = run("run", path, "--out", folder / "runs", "--json")
-    return done, {one["name"]: one["value"] for one in json.loads(done.stdout)["scenarios"][0]["metrics"]}
+@contextmanager
+def standing(dut="", timeout_s=20.0):
+    setup = prepare(parse(SCENARIO.format(dut=dut, timeout_s=timeout_s), "reference.toml"))
+    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        yield Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
 
 
-def test_an_honest_balancer_passes_every_check(tmp_path):
-    done, metrics = verified(tmp_path, "toa = true\nrewrites_seq = true\nrate_fps = 100000\nnew_connection_us = 20")
-    assert done.returncode == 0, done.stderr
-    for name in ("completed", "payload intact", "one backend", "expected source", "source used once", "TOA option"):
-        assert metrics[name] == 1.0, name
-    assert metrics["forgotten"] == 1.0
-    assert metrics["answer p50"] < 1e9  # the hold is no part of it
+def verified(dut, timeout_s=20.0):
+    with standing(dut, timeout_s) as bench:
+        found = measure_verify(bench)
+    return found.outcome, found.reason, {one.name: one.value for one in found.metrics}
+
+
+def test_an_honest_balancer_passes_every_check():
+    outcome, reason, metrics = verified("toa = true\nrewrites_seq = true\nrate_fps = 100000\nnew_connection_us = 20")
+    assert (outcome, reason) == (Outcome.MEASURED, "")
+    shares = ("completed", "payload intact", "one backend", "expected source", "source used once", "TOA option")
+    assert {metrics[name] for name in (*shares, "forgotten")} == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -77,29 +84,24 @@ def test_an_honest_balancer_passes_every_check(tmp_path):
     ],
     ids=["unfair", "leaking", "breaking"],
 )
-def test_what_a_balancer_does_wrong_is_named_and_nothing_else(tmp_path, dut, said):
-    done, _ = verified(tmp_path, dut)
-    assert done.returncode == 1
-    assert f"the service is wrong: {said}\n" in done.stderr + "\n"
+def test_what_a_balancer_does_wrong_is_named_and_nothing_else(dut, said):
+    assert verified(dut)[:2] == (Outcome.WRONG, said)
 
 
-def test_a_local_port_that_is_given_to_two_open_connections_is_named(tmp_path):
-    done, metrics = verified(tmp_path, "reuses_after = 10", timeout_s=2.0)
-    assert done.returncode == 1
-    assert "source used once" in done.stderr
+def test_a_local_port_that_is_given_to_two_open_connections_is_named():
+    outcome, reason, metrics = verified("reuses_after = 10", timeout_s=1.0)
+    assert outcome is Outcome.WRONG
+    assert "source used once: " in reason
     assert metrics["source used once"] < 1.0
 
 
 def test_its_limits_are_read_back_and_a_flush_empties_its_table():
-    wanted = parse(SCENARIO.format(dut="", timeout_s=20.0), "reference.toml")
-    setup = prepare(wanted)
-    service, load = wanted.service, Load(90, 200.0, 1, 20.0)
-    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        ends = [setup.bench.attachment(number, port).word for number, port in enumerate(wanted.ports)]
+    with standing() as bench:
+        setup, live, load = bench.setup, bench.live, Load(90, 200.0, 1, 20.0)
+        ends = [setup.bench.attachment(number, port).word for number, port in enumerate(bench.scenario.ports)]
         dpdk = Dpdk(setup.engine.eal_args, 1024)
-        told = connect(
-            LOCAL, command([find_engine()], 0, ends, service, load, dpdk), setup.places.environment, load
-        ).client
+        argv = command(bench.engine, 0, ends, bench.scenario.service, load, dpdk)
+        told = connect(LOCAL, argv, setup.places.environment, load).client
         balancer = live.balancer()
         limits = {one.resource: (one.size, one.held_s) for one in balancer.limits()}
         balancer.flush()
