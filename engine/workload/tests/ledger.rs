@@ -224,7 +224,7 @@ fn every_connection_has_one_outcome_under_losses_and_repetitions() {
 /// `cargo test --release -p pinchpoint-workload --test ledger -- --ignored --nocapture`. In rounds,
 /// since what is due while the host takes the core away is not opened.
 #[test]
-#[ignore = "two minutes when optimised"]
+#[ignore = "minutes, even when optimised"]
 fn ten_million_connections_have_one_outcome_each() {
     const ROUND: u64 = 2_500_000;
     let (begin, mut opened) = (Instant::now(), 0);
