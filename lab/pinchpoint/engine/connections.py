@@ -204,6 +204,11 @@ def command(
     ]
 
 
+def left(wanted: Established, client_ports: Range | None = None) -> Load:
+    """Connections that are opened and then left alone."""
+    return Load(wanted.connections, wanted.rate_cps, 1, wanted.timeout_s, work="abandon", client_ports=client_ports)
+
+
 def standing(
     engine: Sequence[str],
     core: int,
@@ -217,13 +222,10 @@ def standing(
 
     Connection number n has the n-th five-tuple of the stream, and its sequence numbers end where the stream's are.
     """
-    load = Load(established.connections, established.rate_cps, 1, established.timeout_s)
-    segment, ports = stream.segment or Segment(1, 1), stream.udp_src
+    segment = stream.segment or Segment(1, 1)
     return [
-        *command(engine, core, ends, service, load, dpdk),
-        *("--work", "abandon", "--late", "--retry", RETRY),
-        *("--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
-        *("--client-ports", f"{ports.first}-{ports.last}"),
+        *command(engine, core, ends, service, left(established, stream.udp_src), dpdk),
+        *("--late", "--retry", RETRY, "--sequence", f"{segment.seq - 1}:{segment.ack - 1}"),
         *("--mac", stream.eth_src, "--server-mac", established.server_mac),
     ]
 

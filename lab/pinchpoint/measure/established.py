@@ -1,14 +1,17 @@
 """Connections through a balancer that are opened before frames are measured, and stand."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from pinchpoint.engine.connections import Account, Load, connect, standing
+from pinchpoint.engine.connections import Account, connect, left, standing
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.model.errors import BenchError, EngineError, InputError
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Established, Scenario, Service
 
+_HELD = (Resource.LOCAL_PORTS, Resource.TABLE, Resource.DESCRIPTORS)  # one place for each that stands
 HINT = 'measure = "verify" shows what the service does with each; more established.timeout_s, or fewer connections'
 
 
@@ -26,11 +29,20 @@ def established(bench: Standing) -> Scenario:
     ends = ends_of(bench, service)
     argv = standing(bench.engine, scenario.engine.cpus[0], ends.words, service, wanted, stream, ends.dpdk)
     bench.on_stoppable(Undoable())
-    load = Load(wanted.connections, wanted.rate_cps, 1, wanted.timeout_s)
-    account = connect(LOCAL, argv, bench.setup.places.environment, load)
+    if balancer := bench.live.balancer():
+        require_places(balancer.limits(), wanted)
+    account = connect(LOCAL, argv, bench.setup.places.environment, left(wanted))
     next_hop = judged(account, service, wanted)
     bench.record.note_facts({"established connections": _told(bench, wanted)})
     return replace(scenario, streams=(replace(stream, eth_dst=next_hop),))
+
+
+def require_places(limits: Sequence[Limit], wanted: Established) -> None:
+    """Raises BenchError where connections that all stand at the same time have no places."""
+    for one in limits:
+        if one.size is not None and one.size < wanted.connections and one.resource in _HELD:
+            found = f"{wanted.connections:,} connections stand at the same time, and {one.resource} are {one.size:,}"
+            raise BenchError(f"{found}: {one.source}", "fewer established.connections")
 
 
 def judged(account: Account, service: Service, wanted: Established) -> str:

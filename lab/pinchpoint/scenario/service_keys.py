@@ -21,8 +21,6 @@ SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
 """The measures that open connections to a service."""
 THROUGH: Final = tuple(one.name for one in measures.measures() if one.through_service)
 """The measures whose frames may be those of connections that stand."""
-FIRST_PORT: Final = 1025
-MOST_OF_A_CLIENT: Final = 65_536 - FIRST_PORT
 SHORTEST: Final = 76  # bytes of a TCP frame: headers of 54, the engine's signature of 18, the check sequence
 SHORTEST_PUBLISHED: Final = 78
 
@@ -178,15 +176,16 @@ def _check_standing(
     """Frames pass through the device on as many connections as the clients have addresses and ports for."""
     if (can := device.keys.services) and can.terminates:
         why = f"{device.kind} ends each connection and opens one of its own, so that no frame passes through it"
-        of_connections = " or ".join(f'"{one}"' for one in (*SERVED, "rr", "crr"))
+        of_connections = " or ".join(f'"{one}"' for one in SERVED)
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
     if arrays["stream"]:
         expected = "expected none with a [service]: its frames follow from [service] and [established]"
         source.problem(arrays["stream"][0].at, expected)
-    clients, wanted = tables["service"].get("clients"), tables["established"].get("connections", 0)
-    if clients and wanted > (most := clients.count * MOST_OF_A_CLIENT):
-        of = f"service.clients has {clients.count:,} of {MOST_OF_A_CLIENT:,} ports each"
+    clients, ports = (tables["service"].get(key) for key in ("clients", "client_ports"))
+    wanted = tables["established"].get("connections", 0)
+    if clients and ports and wanted > (most := clients.count * ports.count):
+        of = f"service.clients has {clients.count:,} of {ports.count:,} ports each"
         source.mismatch(("established", "connections"), f"at most {most:,}: {of}", wanted)
 
 
@@ -196,10 +195,10 @@ def streams(tables: Mapping[str, Values]) -> list[Element]:
     Connection number n has the n-th five-tuple: addresses change fastest, as where the engine opens them.
     """
     service, established = tables["service"], tables["established"]
-    needs = {"address", "port", "clients", "client_port", "server_port"}
+    needs = {"address", "port", "clients", "client_ports", "client_port", "server_port"}
     if not (needs <= service.keys() and {"connections", "frame_bytes"} <= established.keys()):
         return []
-    clients, count = service["clients"], established["connections"]
+    clients, ports, count = service["clients"], service["client_ports"], established["connections"]
     values: Values = {
         "tx_port": service["client_port"],
         "rx_port": service["server_port"],
@@ -209,7 +208,7 @@ def streams(tables: Mapping[str, Values]) -> list[Element]:
         "eth_dst": "02:00:00:00:00:02",  # until the device says where the service is
         "ipv4_src": clients,
         "ipv4_dst": Range(int(IPv4Address(service["address"])), 1),
-        "udp_src": Range(FIRST_PORT, min(MOST_OF_A_CLIENT, -(-count // clients.count))),
+        "udp_src": Range(ports.first, min(ports.count, -(-count // clients.count))),
         "udp_dst": Range(service["port"], 1),
         "order": ("ipv4_src", "udp_src", "ipv4_dst", "udp_dst"),
         "flows": count,

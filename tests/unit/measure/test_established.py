@@ -1,13 +1,15 @@
 """Connections that stand: how they are opened, and what is said where they cannot."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
 from pinchpoint.engine.connections import Account, Client, Sources, standing
 from pinchpoint.engine.streams import stream_request
-from pinchpoint.measure.established import judged
+from pinchpoint.measure.established import judged, require_places
 from pinchpoint.model.errors import BenchError, EngineError
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service, Stream
 
 SERVICE = Service(
@@ -42,13 +44,22 @@ STREAM = Stream(
 def client(**changed):
     counts = {name: 0 for name, kind in Client.__annotations__.items() if kind is int}
     counts |= {"opened": 300, "established": 300, "completed": 300}
-    ended = {"backends": (), "local": Sources((), 0), "connect_ns": None, "answer_ns": None, "close_ns": None}
+    ended = {
+        "backends": (),
+        "local": Sources((), 0),
+        "reused": None,
+        "connect_ns": None,
+        "answer_ns": None,
+        "close_ns": None,
+    }
     return Client(**{**counts, **ended, **changed})
 
 
 def test_the_frames_continue_the_connections_where_they_were_left():
     words = standing(["engine"], 0, ["a", "b"], SERVICE, WANTED, STREAM)
     said = dict(pairwise(words))
+    options = [word for word in words if word.startswith("--") and word != "--backend"]
+    assert len(set(options)) == len(options), "the engine takes each once"
     assert (said["--work"], said["--sequence"], said["--client-ports"]) == ("abandon", "100:200", "1025-1099")
     assert (said["--mac"], said["--server-mac"]) == ("02:00:00:00:00:01", "02:00:00:00:00:03")
     request = stream_request(0, STREAM, 1e5)
@@ -58,11 +69,11 @@ def test_the_frames_continue_the_connections_where_they_were_left():
 
 
 def test_the_frames_go_where_the_connections_went():
-    assert judged(Account(1.0, client(), (), "02:00:00:00:00:09"), SERVICE, WANTED) == "02:00:00:00:00:09"
+    assert judged(Account(1.0, client(), (), next_hop="02:00:00:00:00:09"), SERVICE, WANTED) == "02:00:00:00:00:09"
 
 
 def test_a_connection_that_is_not_established_is_an_error_that_says_how():
-    found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), "02::")
+    found = Account(1.0, client(established=297, completed=297, refused=1, timed_out_connecting=2), (), next_hop="02::")
     with pytest.raises(BenchError, match=r"297 of 300 connections .*: 1 refused, 2 timed out connecting"):
         judged(found, SERVICE, WANTED)
 
@@ -70,3 +81,10 @@ def test_a_connection_that_is_not_established_is_an_error_that_says_how():
 def test_a_service_that_nobody_answers_for_is_an_error():
     with pytest.raises(EngineError, match=r"nobody answered for 10\.0\.0\.100"):
         judged(Account(1.0, None, ()), SERVICE, WANTED)
+
+
+def test_more_connections_than_there_are_places_for_are_refused_before_they_are_opened():
+    places = Limit(Resource.LOCAL_PORTS, 299, 4.0, "1 address x 299 ports")
+    with pytest.raises(BenchError, match=r"300 connections stand at the same time, and local ports are 299: 1 address"):
+        require_places([Limit(Resource.SOFTIRQ, None, None, ""), places], WANTED)
+    require_places([replace(places, size=300)], WANTED)
