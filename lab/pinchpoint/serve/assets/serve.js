@@ -62,7 +62,12 @@
     plot.after(row);
   };
   const equip = () => {
-    for (const plot of document.querySelectorAll(".plot:has(.main-svg)")) tools(plot);
+    for (const plot of document.querySelectorAll(".plot:has(.main-svg)")) {
+      tools(plot);
+      // Drawn beside others that were not there yet, it may be wider than its place is now.
+      const drawn = plot.querySelector(".main-svg").clientWidth;
+      if (plot.clientWidth && Math.abs(drawn - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
+    }
     for (const wide of document.querySelectorAll(".scroll")) if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
   };
   equip();
