@@ -110,7 +110,8 @@ class Pages:
         at = own.index(trial_id)
         drawn, result = _of_trial(trial, folder.read_result())
         return self._filled(
-            "trial.html.j2", viewer, drawn, name=name, trial=trial, path=path_of(trial, "What became of its frames"), result=result,
+            "trial.html.j2", viewer, drawn, name=name, trial=trial, result=result,
+            path=path_of(trial, "What became of its frames"),
             before=own[at - 1] if at else None, after=own[at + 1] if at + 1 < len(own) else None, drawn_ids=_ids(drawn),
             witness=bench_views.witness_rows((trial,)), observed=sorted(trial.observed.items()),
         )  # fmt: skip
