@@ -61,12 +61,17 @@
     add("CSV", () => save(`${name}.csv`, "text/csv", table(plot)));
     plot.after(row);
   };
+  const redraw = (plot) => {
+    const { data } = plot;
+    const layout = { ...plot.layout, width: plot.clientWidth };
+    Plotly.newPlot(plot, data, layout, { displaylogo: false, responsive: true });
+  };
   const equip = () => {
     for (const plot of document.querySelectorAll(".plot:has(.main-svg)")) {
       tools(plot);
       // Drawn beside others that were not there yet, it may be wider than its place is now.
       const drawn = plot.querySelector(".main-svg").clientWidth;
-      if (plot.clientWidth && Math.abs(drawn - plot.clientWidth) > 1) Plotly.Plots.resize(plot);
+      if (plot.clientWidth && Math.abs(drawn - plot.clientWidth) > 1) redraw(plot);
     }
     for (const wide of document.querySelectorAll(".scroll")) if (wide.scrollWidth > wide.clientWidth) wide.tabIndex = 0;
   };
