@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-watch
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-watch bench-serve
 
 .PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -19,6 +19,7 @@ help:
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
 	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
+	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
 	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
 	@echo "make bench-watch     measure what a loaded switch loses to being watched (as root, 4 minutes)"
@@ -92,6 +93,10 @@ bench-causes: setup
 # BENCH: --pairs N, --scenario FILE, --json.
 bench-watch: setup
 	@$(BIN)/python benchmarks/watch_rows.py $(BENCH)
+
+# No root and no network. BENCH: --runs N, --json. Fails where a page takes longer than it should.
+bench-serve: setup
+	@$(BIN)/python benchmarks/serve_rows.py $(BENCH)
 
 bench-engine: bench-tools
 	@$(BIN)/python benchmarks/engine_rows.py $(BENCH)

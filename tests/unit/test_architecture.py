@@ -37,9 +37,13 @@ MAY_IMPORT = {
         *("model", "host", "bench", "dut", "engine", "observe", "store"),
         *("account", "stats", "causes", "findings", "measure"),
     },
+    "serve": {
+        *("model", "keys", "scenario", "host", "dut", "report", "store"),
+        *("findings", "measure", "run"),
+    },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run"),
+        *("stats", "findings", "measure", "run", "serve"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report")

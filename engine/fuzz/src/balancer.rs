@@ -105,6 +105,8 @@ impl Path {
             requests: Requests { count: 2, len: 24 },
             key: seed as u64,
             first_round: 0,
+            one_isn: false,
+            same_first_seq: None,
         };
         let schedule = Schedule {
             rate: 1e5,
@@ -114,6 +116,7 @@ impl Path {
             hold_ns: 0,
             hold_before: 0,
             retry: Retry::default(),
+            opens_late: false,
         };
         let (ip, port) = backend();
         Self {

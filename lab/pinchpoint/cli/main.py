@@ -13,6 +13,7 @@ from pinchpoint.cli.explain import explain
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
+from pinchpoint.cli.serve import serve
 from pinchpoint.cli.study import study
 from pinchpoint.cli.trend import trend
 from pinchpoint.cli.watch import watch
@@ -56,7 +57,7 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, explain, pilot, check, show, report, trend, ceiling, watch, doctor, clean):
+for command in (run, study, compare, explain, pilot, check, show, report, serve, trend, ceiling, watch, doctor, clean):
     cli.add_command(command)
 
 

@@ -43,6 +43,7 @@ from pinchpoint.run.together import prepare_both
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.owner import owned
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,8 @@ def conduct(wanted: Program, how: How) -> int:
                 wanted.explains,
             )
         )
-        interrupted = _measure(wanted.units, folder, how)
+        with owned(folder.path):
+            interrupted = _measure(wanted.units, folder, how)
     return _show(folder, interrupted, how)
 
 
@@ -181,7 +183,7 @@ def resumed(how: How) -> int:
     if not info.sweeps:
         for unit in units:
             requirements.require(unit)
-    with machine_lock():
+    with machine_lock(), owned(folder.path):
         interrupted = _measure(units, folder, how)
     return _show(folder, interrupted, how)
 

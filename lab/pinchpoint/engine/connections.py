@@ -105,7 +105,6 @@ class Client(msgspec.Struct, frozen=True):
     wrong_backend: int
     toa_right: int
     toa_wrong: int
-    reused: int | None  # whose backend saw the address and port of another open one; None: not looked at
     duplicated: int
     foreign: int
     backends: tuple[int, ...]
@@ -115,6 +114,7 @@ class Client(msgspec.Struct, frozen=True):
     close_ns: Times | None
     most_open: int = 0  # at the same time
     unsent: int = 0  # segments of connections under way that the port did not take
+    reused: int | None = None  # whose backend saw the address and port of another open one; None: not looked at
 
     @property
     def failures(self) -> dict[str, int]:

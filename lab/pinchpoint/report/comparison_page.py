@@ -18,6 +18,12 @@ _SYMBOLS: Final = {"A": "circle", "B": "diamond"}
 
 def render_comparison(found: Comparison) -> str:
     """The whole page as text; every text from outside is escaped."""
+    drawn, values = parts_of(found)
+    return filled("comparison.html.j2", drawn, **values)
+
+
+def parts_of(found: Comparison) -> tuple[list[dict[str, Any]], dict[str, object]]:
+    """The page's plots, each with the id of its element, and what its template takes."""
     drawn: list[dict[str, Any]] = []
     sections = []
     for number, part in enumerate(found.scenarios, start=1):
@@ -33,18 +39,16 @@ def render_comparison(found: Comparison) -> str:
     forest = len(ratios) > 1
     if forest:
         drawn.append({"id": "ratios", **ratios_figure(ratios[:_MOST_BARS])})
-    return filled(
-        "comparison.html.j2",
-        drawn,
-        found=found,
-        sections=sections,
-        places=list(views.places(found.differences)),
-        own_places=lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
-        method=views.method(found),
-        grade=views.grade,
-        duet_lines=views.duet_lines,
-        forest=forest,
-    )
+    return drawn, {
+        "found": found,
+        "sections": sections,
+        "places": list(views.places(found.differences)),
+        "own_places": lambda part: [one for one in part.differences.scenario if one not in found.differences.scenario],
+        "method": views.method(found),
+        "grade": views.grade,
+        "duet_lines": views.duet_lines,
+        "forest": forest,
+    }
 
 
 def drawable(one: MetricComparison) -> bool:

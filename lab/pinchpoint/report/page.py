@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 from jinja2.utils import htmlsafe_json_dumps
 from markupsafe import Markup
 
@@ -35,7 +35,7 @@ def render_html(
     """The whole page as text. Every text from outside is escaped; scripts run only by their hash."""
     view = run_view(result, info, trials, measurements)
     overview = _overview(view.plain)
-    plots = {one.anchor: _plots(one) for one in view.scenarios}
+    plots = {one.anchor: plots_of(one) for one in view.scenarios}
     drawn = [{"id": "rates", **overview}] if overview else []
     drawn += [{"id": f"{curve.anchor}-{panel.key}", **panel.figure} for curve in view.curves for panel in curve.panels]
     drawn += [{"id": f"{anchor}-{name}", **figure} for anchor, own in plots.items() for name, figure in own.items()]
@@ -59,7 +59,7 @@ def filled(template: str, drawn: Sequence[Mapping[str, Any]], **values: object) 
     """A page from one of the templates; `drawn` are its plots, each with the id of its element."""
     scripts = (_asset(_PLOTLY), _asset(_OWN_SCRIPT))
     return (
-        _environment()
+        environment()
         .get_template(template)
         .render(
             **values,
@@ -80,7 +80,7 @@ def _overview(sections: Sequence[ScenarioView]) -> Figure | None:
     )
 
 
-def _plots(view: ScenarioView) -> dict[str, Figure]:
+def plots_of(view: ScenarioView) -> dict[str, Figure]:
     """The plots of one scenario by name; `data_of` names a plot with the same data."""
     found, trials = view.result, view.trials
     drawn: dict[str, Figure | None] = {}
@@ -117,10 +117,16 @@ def _asset(name: str) -> str:
     return resources.files("pinchpoint.report").joinpath("assets", name).read_text("utf-8")
 
 
+def asset(name: str) -> str:
+    """The text of one of the page's own files."""
+    return _asset(name)
+
+
 @cache
-def _environment() -> Environment:
+def environment(package: str = "pinchpoint.report") -> Environment:
+    """The templates of a package, and after them the report's own."""
     environment = Environment(
-        loader=PackageLoader("pinchpoint.report"),
+        loader=ChoiceLoader([PackageLoader(one) for one in dict.fromkeys((package, "pinchpoint.report"))]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -136,5 +142,6 @@ def _environment() -> Environment:
         "latency_cells": _latency_cells,
         "path_size": SIZE,
         "latency_names": [name for name, _ in _LATENCIES],
+        "trial_address": None,  # where trials have pages of their own: their address by their id
     }
     return environment

@@ -54,6 +54,13 @@
     table.tBodies[0].append(...[...table.tBodies[0].rows].sort(compare));
   };
 
+  // A page that follows a run replaces a figure by a newer one.
+  document.addEventListener("figure", ({ detail }) => {
+    const place = figures.findIndex((figure) => figure.id === detail.id);
+    if (place < 0) figures.push(detail);
+    else figures[place] = detail;
+    draw();
+  });
   document.addEventListener("click", (event) => {
     const header = event.target.closest("table.sortable th");
     if (header) sortBy(header);

@@ -1,0 +1,11 @@
+"""`pinchpoint serve`: a workshop in the browser, on loopback, over a folder of runs.
+
+`shelf`     the runs' folder: which run a request means, and none of its files leads outside
+`index`     SQLite over the run folders, for lists and filters; rebuilt at any time
+`pages`     what each page shows; templates and figures are the report's wherever it has them
+`live`      a run in progress: its state, its time left, its search
+`form`      a scenario from a form that the tables of keys make
+`acts`      stop, resume, start
+`guard`     Host, Origin, token, headers: before any page is made
+`app`       addresses, errors
+"""

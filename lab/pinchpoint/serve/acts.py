@@ -1,0 +1,107 @@
+"""What the pages can do: stop a run, resume one, start a scenario. Each is the command that one would type."""
+
+import os
+import re
+import signal
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.serve.shelf import Shelf
+from pinchpoint.store.owner import owner
+
+FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
+LOG_SHOWN: Final = 8192  # bytes from the end
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass
+class Acts:
+    """Acts on one shelf; `command` is how `pinchpoint` was called."""
+
+    shelf: Shelf
+    command: Sequence[str]
+    _started: dict[str, int] = field(default_factory=dict)  # process by the scenario's name
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def stop(self, run: str) -> None:
+        """Interrupt the run as Ctrl-C does: it keeps what it has and removes its bench. Raises InputError."""
+        pid = owner(self.shelf.run(run).path)
+        if pid is None:
+            raise InputError(f"{run}: no process of this machine measures it", "nothing is to be stopped")
+        LOCAL.signal([pid], signal.SIGINT)
+
+    def resume(self, run: str) -> str:
+        """Go on with an interrupted run; returns the name of its log. Raises InputError."""
+        folder = self.shelf.run(run)
+        if owner(folder.path) is not None:
+            raise InputError(f"{run}: it is being measured", "wait, or stop it first")
+        result = folder.read_result()
+        if result is not None and result.finished and not any(one.outcome == "failed" for one in result.scenarios):
+            raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
+        return self._spawn(run[:64], ("run", "--resume", str(folder.path), "--quiet"))
+
+    def start(self, name: str, text: str, quick: bool) -> str:
+        """Write a scenario that was checked, and run it; returns its name, made unique. Raises InputError."""
+        if not _NAME.fullmatch(name):
+            raise InputError(
+                f"{name!r} cannot be a scenario's name", "use letters, digits, '.', '_' and '-', at most 64 in all"
+            )
+        folder = self.shelf.root / FOLDER
+        if folder.is_symlink():
+            raise InputError(f"{folder} is a link", "remove it; scenarios are written below the runs' folder only")
+        try:
+            folder.mkdir(exist_ok=True)
+            name = self._write(name, text)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder}: {error.strerror}", "choose a folder that is writable") from error
+        options = ("--quick",) if quick else ()
+        return self._spawn(
+            name, ("run", str(folder / f"{name}.toml"), "--out", str(self.shelf.root), "--quiet", *options)
+        )
+
+    def state(self, name: str) -> tuple[int | None, str]:
+        """The process of something started from here, None once it has ended, and the end of its log."""
+        if not _NAME.fullmatch(name):
+            raise InputError(f"{name}: nothing of this name was started")
+        with self._lock:
+            pid = self._started.get(name)
+            if pid is not None and LOCAL.ended(pid):
+                del self._started[name]
+                pid = None
+        path = self.shelf.root / FOLDER / f"{name}.log"
+        try:
+            descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            raise InputError(f"{name}: nothing of this name was started", "start it from New scenario") from None
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(max(0, os.fstat(descriptor).st_size - LOG_SHOWN))
+            return pid, file.read(LOG_SHOWN).decode(errors="replace")
+
+    def _write(self, name: str, text: str) -> str:
+        number = 1
+        while True:
+            tried = name if number == 1 else f"{name}-{number}"
+            path = self.shelf.root / FOLDER / f"{tried}.toml"
+            try:
+                descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+            except FileExistsError:
+                number += 1
+                continue
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+            return tried
+
+    def _spawn(self, name: str, options: Sequence[str]) -> str:
+        folder = self.shelf.root / FOLDER
+        folder.mkdir(exist_ok=True)
+        log = folder / f"{name}.log"
+        if folder.is_symlink() or log.is_symlink():
+            raise InputError(f"{log} is a link", "remove it; logs are written below the runs' folder only")
+        pid = LOCAL.spawn((*self.command, *options), (), str(log), str(log))
+        with self._lock:
+            self._started[name] = pid
+        return name

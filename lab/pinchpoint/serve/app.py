@@ -1,0 +1,214 @@
+"""Addresses: from a request to a page, an act or an error that says what to do."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from pinchpoint.dut import registry
+from pinchpoint.measure import registry as measures
+from pinchpoint.model.errors import InputError, PinchpointError
+from pinchpoint.report import page
+from pinchpoint.serve import form
+from pinchpoint.serve.acts import Acts
+from pinchpoint.serve.guard import HEADERS, LARGEST_FORM, Guard, RefusedError, form_of
+from pinchpoint.serve.index import Wanted
+from pinchpoint.serve.pages import Pages, Viewer, segment
+from pinchpoint.serve.shelf import FILES
+
+ASSETS: Final = {
+    "plotly-basic.min.js": ("pinchpoint.report", "text/javascript"),
+    "report.js": ("pinchpoint.report", "text/javascript"),
+    "report.css": ("pinchpoint.report", "text/css"),
+    "serve.js": ("pinchpoint.serve", "text/javascript"),
+    "serve.css": ("pinchpoint.serve", "text/css"),
+}
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+@dataclass(frozen=True)
+class Workshop:
+    """The server's parts."""
+
+    pages: Pages
+    acts: Acts
+    guard: Guard
+
+    def viewer(self, request: Request) -> Viewer:
+        """What the browser may do."""
+        return Viewer(self.guard.word if self.guard.knows(request.headers) else "")
+
+    def runs(self, request: Request) -> Response:
+        """The list; with the printed token in its address, the browser may act from then on."""
+        if (token := request.query_params.get("token")) is not None:
+            if not self.guard.is_token(token):
+                raise RefusedError(403, "The token is not of this start", "Use the address that is printed last.")
+            found = RedirectResponse("/", 303)
+            found.set_cookie(self.guard.cookie, token, httponly=True, samesite="strict")
+            return found
+        return HTMLResponse(self.pages.list(self.viewer(request), _wanted(request.query_params)))
+
+    def run(self, request: Request) -> Response:
+        return HTMLResponse(self.pages.run(self.viewer(request), request.path_params["run"]))
+
+    def live(self, request: Request) -> Response:
+        return JSONResponse(self.pages.live(self.viewer(request), request.path_params["run"]))
+
+    def scenario(self, request: Request) -> Response:
+        asked = request.path_params
+        return HTMLResponse(self.pages.scenario(self.viewer(request), asked["run"], asked["scenario"]))
+
+    def trial(self, request: Request) -> Response:
+        asked = request.path_params
+        return HTMLResponse(self.pages.trial(self.viewer(request), asked["run"], asked["trial"]))
+
+    def file(self, request: Request) -> Response:
+        run, name = request.path_params["run"], request.path_params["file"]
+        return FileResponse(self.pages.shelf.file(run, name), media_type=FILES[name])
+
+    def compare(self, request: Request) -> Response:
+        return HTMLResponse(self.pages.compare(self.viewer(request), request.query_params.getlist("run")))
+
+    def trend(self, request: Request) -> Response:
+        asked = request.query_params
+        return HTMLResponse(self.pages.trend(self.viewer(request), asked.get("scenario", ""), asked.get("metric", "")))
+
+    def new(self, request: Request) -> Response:
+        return self._form(request, dict(request.query_params), None)
+
+    def started(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        return HTMLResponse(self.pages.started(self.viewer(request), name, *self.acts.state(name)))
+
+    def act(self, request: Request, fields: Mapping[str, str]) -> Response:
+        """Whatever changes something; `form_of` and the guard have been before."""
+        what, run = request.path_params["act"], fields.get("run", "")
+        if what == "stop":
+            self.acts.stop(run)
+            return RedirectResponse(f"/run/{segment(run)}", 303)
+        if what == "resume":
+            return RedirectResponse(f"/started/{segment(self.acts.resume(run))}", 303)
+        return self._form(request, fields, fields.get("do", "check"))
+
+    def _form(self, request: Request, fields: Mapping[str, str], do: str | None) -> Response:
+        shape, name = form.shape_of(fields), fields.get("name", "").strip()
+        text = form.text_of(shape, fields)
+        sweep, problems = form.checked(text, name or "scenario") if do in ("check", "start") else (None, ())
+        if do == "start" and sweep:
+            begun = self.acts.start(name, text, quick=fields.get("quick") == "on")
+            return RedirectResponse(f"/started/{segment(begun)}", 303)
+        values = {
+            "shape": shape, "parts": form.parts(shape, fields), "name": name, "text": text, "problems": problems,
+            "sweep": sweep, "asked": do, "kinds": registry.kinds(), "measures": measures.measures(),
+            "quick": fields.get("quick") == "on", "most": form.MOST_ELEMENTS,
+        }  # fmt: skip
+        html = self.pages.form(self.viewer(request), values)
+        return HTMLResponse(html, 422 if problems else 200)
+
+    async def acting(self, request: Request) -> Response:
+        """A POST: first who asks, then what."""
+        fields = form_of(request.headers, await request.body())
+        self.guard.require_acting(request.headers, fields)
+        return await run_in_threadpool(self.act, request, fields)
+
+    def refused(self, request: Request, error: Exception) -> Response:
+        """Any error as a page; one that nobody foresaw is not told to the browser."""
+        if isinstance(error, RefusedError):
+            status, title, advice = error.status, error.title, error.advice
+        elif isinstance(error, PinchpointError):
+            status, title = 404 if isinstance(error, InputError) else 503, error.message
+            advice = error.hint or "Go back, or choose a run in the list."
+        elif isinstance(error, HTTPException):
+            status, title = error.status_code, "There is no such page"
+            advice = "Addresses of runs are permanent while their folders stand where they are; start from the list."
+        else:
+            status, title = 500, "pinchpoint failed here"
+            advice = "The terminal of `pinchpoint serve` shows where. Other pages still work."
+        viewer = Viewer("") if isinstance(error, RefusedError) else self.viewer(request)
+        return HTMLResponse(self.pages.error(viewer, title, advice), status)
+
+
+def application(workshop: Workshop) -> ASGIApp:
+    """The server, guarded."""
+    routes = [
+        Route("/", workshop.runs),
+        Route("/run/{run}", workshop.run),
+        Route("/run/{run}/live", workshop.live),
+        Route("/run/{run}/scenario/{scenario:path}", workshop.scenario),
+        Route("/run/{run}/trial/{trial:path}", workshop.trial),
+        Route("/run/{run}/file/{file}", workshop.file),
+        Route("/compare", workshop.compare),
+        Route("/trend", workshop.trend),
+        Route("/new", workshop.new),
+        Route("/started/{name}", workshop.started),
+        Route("/asset/{name}", _asset),
+        Route("/act/{act:str}", workshop.acting, methods=["POST"]),
+    ]
+    kinds: tuple[type[Exception], ...] = (RefusedError, PinchpointError, HTTPException)
+    handlers: dict[type[Exception], Callable[[Request, Exception], Response]] = dict.fromkeys(kinds, workshop.refused)
+    handlers[Exception] = workshop.refused
+    return _Guarded(Starlette(routes=routes, exception_handlers=handlers), workshop)
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """Refuses foreign hosts and large bodies before anything is read; gives every answer its headers."""
+
+    inner: ASGIApp
+    workshop: Workshop
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                own = [(name.lower().encode(), text.encode()) for name, text in HEADERS.items()]
+                kept = [*message.get("headers", ()), *own]
+                if not scope["path"].startswith("/asset/"):
+                    kept.append((b"cache-control", b"no-store"))
+                message = {**message, "headers": kept}
+            await send(message)
+
+        try:
+            self.workshop.guard.require_host(request.headers)
+            length = request.headers.get("content-length", "0")
+            if "transfer-encoding" in request.headers or not length.isdigit() or int(length) > LARGEST_FORM:
+                raise RefusedError(413, "The form is too large", f"At most {LARGEST_FORM:,} bytes are taken.")
+        except RefusedError as error:
+            await self.workshop.refused(request, error)(scope, receive, with_headers)
+            return
+        await self.inner(scope, receive, with_headers)
+
+
+def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in ASSETS:
+        raise HTTPException(404)
+    package, media_type = ASSETS[name]
+    text = page.asset(name) if package == "pinchpoint.report" else _own(name)
+    return Response(text, media_type=media_type, headers={"Cache-Control": "no-cache"})
+
+
+def _own(name: str) -> str:
+    return resources.files("pinchpoint.serve").joinpath("assets", name).read_text("utf-8")
+
+
+def _wanted(asked: Mapping[str, str]) -> Wanted:
+    """The filters of an address; what is no date or number is as if it were not there."""
+    texts = {name: asked.get(name, "")[:200] for name in ("text", "kind", "study", "verdict", "host")}
+    dates = {name: text for name in ("since", "until") if _DATE.fullmatch(text := asked.get(name, ""))}
+    number = asked.get("page", "1")
+    return Wanted(
+        **texts, **dates, page=int(number) if number.isascii() and number.isdigit() and len(number) < 7 else 1
+    )

@@ -1,0 +1,286 @@
+"""An index in SQLite over run folders: what the list shows and filters by; a cache that may be removed at any time.
+
+A run is read again when one of its files has another size or time than the index remembers. Whatever stands in the
+files is hostile; a run that cannot be read is listed with the reason.
+"""
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from pinchpoint.dut import registry
+from pinchpoint.model.errors import InputError, PinchpointError, StoreError
+from pinchpoint.model.result import RunResult, ScenarioResult
+from pinchpoint.report import words
+from pinchpoint.report.metric_views import metrics_view
+from pinchpoint.serve.shelf import Shelf
+from pinchpoint.store.folder import RESULT
+
+VERSION: Final = 1
+PAGE: Final = 100  # runs of one page of the list
+_WATCHED: Final = ("run.json", "result.json", "trials.jsonl")
+_FIELDS: Final = ("kind", "study", "verdict", "host")
+_TABLES: Final = """
+create table runs (id text primary key, stamp text, started text, title text, state text, host text, study text,
+                   kinds text, verdicts text, scenarios int, trials int, number text, error text, words text);
+create index by_start on runs (started desc);
+create table labels (run text, field text, value text);
+create index by_label on labels (field, value, run);
+create index by_run on labels (run);
+create table made (run text, scenario text, metric text);
+create index by_scenario on made (scenario, metric, run);
+create index made_by_run on made (run);
+"""
+
+
+class _Study(msgspec.Struct):
+    name: str = ""
+    title: str = ""
+
+
+class _Info(msgspec.Struct):
+    """Of run.json what the list needs; everything else is passed over."""
+
+    started: str
+    scenarios: list[dict[str, Any]]
+    host: dict[str, str] = msgspec.field(default_factory=dict)
+    study: _Study | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """A run as the list shows it."""
+
+    id: str
+    started: str
+    title: str
+    state: str  # finished, unfinished, unreadable
+    host: str
+    study: str
+    kinds: str
+    verdicts: str
+    scenarios: int
+    trials: int
+    number: str  # the first one of the first scenario
+    error: str
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to list; empty: any."""
+
+    text: str = ""  # all of these words
+    kind: str = ""
+    study: str = ""
+    verdict: str = ""
+    host: str = ""
+    since: str = ""  # dates, YYYY-MM-DD, both included
+    until: str = ""
+    page: int = 1
+
+    def query(self, **other: object) -> dict[str, str]:
+        """As it stands in an address, some of it replaced."""
+        mine = {one.name: getattr(self, one.name) for one in fields(self)} | other
+        return {name: str(value) for name, value in mine.items() if value not in ("", 1)}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """One page of the runs found."""
+
+    rows: tuple[Row, ...]
+    found: int
+    pages: int
+    choices: Mapping[str, tuple[str, ...]]  # by filter
+
+
+@dataclass
+class Index:
+    """The index of a shelf, in a file of its own; safe to use from several threads."""
+
+    shelf: Shelf
+    path: Path
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def refresh(self) -> int:
+        """Read what is new or has changed, and forget what is gone; returns how many runs were read."""
+        with self._lock, self._open() as base:
+            known = dict(base.execute("select id, stamp from runs").fetchall())
+            there = {name: _stamp(self.shelf.root / name) for name in self.shelf.names()}
+            for name in known.keys() - there.keys():
+                _forget(base, name)
+            changed = [name for name, stamp in there.items() if known.get(name) != stamp]
+            for name in changed:
+                _forget(base, name)
+                _keep(base, name, there[name], _read(self.shelf, name))
+            base.commit()
+        return len(changed)
+
+    def list(self, wanted: Wanted) -> Listed:
+        """The newest first."""
+        where, values = _conditions(wanted)
+        columns = ", ".join(one.name for one in fields(Row))
+        with self._open() as base:
+            (found,) = base.execute(f"select count(*) from runs {where}", values).fetchone()
+            rows = base.execute(
+                f"select {columns} from runs {where} order by started desc, id desc limit ? offset ?",
+                (*values, PAGE, PAGE * (max(wanted.page, 1) - 1)),
+            ).fetchall()
+            labels = base.execute("select distinct field, value from labels order by field, value").fetchall()
+        choices = {name: tuple(value for of, value in labels if of == name) for name in _FIELDS}
+        return Listed(tuple(Row(*row) for row in rows), found, max(1, -(-found // PAGE)), choices)
+
+    def scenarios(self) -> dict[str, int]:
+        """Every scenario measured, with the number of its runs; the most frequent first."""
+        with self._open() as base:
+            asked = "select scenario, count(distinct run) n from made group by scenario order by n desc, scenario"
+            return dict(base.execute(f"{asked} limit 500").fetchall())
+
+    def metrics(self, scenario: str) -> tuple[str, ...]:
+        """What was found of a scenario in any run."""
+        with self._open() as base:
+            asked = "select metric from made where scenario = ? and metric != '' group by metric order by min(rowid)"
+            return tuple(metric for (metric,) in base.execute(asked, (scenario,)))
+
+    def having(self, scenario: str, most: int) -> tuple[str, ...]:
+        """The newest runs that measured a scenario."""
+        asked = """select id from runs where id in (select run from made where scenario = ?)
+                   order by started desc limit ?"""
+        with self._open() as base:
+            return tuple(name for (name,) in base.execute(asked, (scenario, most)))
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        """A file that is no index, or one of another version, is made anew. Raises StoreError."""
+        try:
+            base = self._ready()
+        except (sqlite3.DatabaseError, OSError) as error:
+            raise StoreError(
+                f"{self.path}: {error}", "remove it, or set XDG_CACHE_HOME to a writable folder"
+            ) from error
+        with closing(base):
+            yield base
+
+    def _ready(self) -> sqlite3.Connection:
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        base = sqlite3.connect(self.path, timeout=30)
+        try:
+            (version,) = base.execute("pragma user_version").fetchone()
+        except sqlite3.DatabaseError:
+            version = -1
+        if version == VERSION:
+            return base
+        base.close()
+        self.path.unlink(missing_ok=True)
+        base = sqlite3.connect(self.path, timeout=30)
+        base.executescript(f"pragma journal_mode = wal; {_TABLES} pragma user_version = {VERSION};")
+        return base
+
+
+def _stamp(path: Path) -> str:
+    return " ".join(map(_one_stamp, (path / name for name in _WATCHED)))
+
+
+def _one_stamp(path: Path) -> str:
+    try:
+        found = path.stat()
+    except OSError:
+        return "-"
+    return f"{found.st_mtime_ns}:{found.st_size}"
+
+
+def _conditions(wanted: Wanted) -> tuple[str, list[object]]:
+    parts: list[str] = []
+    values: list[object] = []
+    for name in _FIELDS:
+        if value := getattr(wanted, name):
+            parts.append("id in (select run from labels where field = ? and value = ?)")
+            values += [name, value]
+    for word in wanted.text.casefold().split()[:16]:
+        parts.append("instr(words, ?) > 0")
+        values.append(word)
+    if wanted.since:
+        parts.append("started >= ?")
+        values.append(wanted.since)
+    if wanted.until:
+        parts.append("substr(started, 1, 10) <= ?")
+        values.append(wanted.until)
+    return ("where " + " and ".join(parts) if parts else ""), values
+
+
+def _forget(base: sqlite3.Connection, name: str) -> None:
+    base.execute("delete from runs where id = ?", (name,))
+    base.execute("delete from labels where run = ?", (name,))
+    base.execute("delete from made where run = ?", (name,))
+
+
+@dataclass(frozen=True)
+class _Found:
+    row: Row
+    labels: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    made: Sequence[tuple[str, str]] = ()
+
+
+def _keep(base: sqlite3.Connection, name: str, stamp: str, found: _Found) -> None:
+    row = found.row
+    labels = [(name, of, value) for of, values in found.labels.items() for value in values]
+    made = [(name, *one) for one in found.made]
+    every = " ".join((*(str(getattr(row, one.name)) for one in fields(row)), *dict(found.made)))
+    mine = {one.name: getattr(row, one.name) for one in fields(row)} | {"stamp": stamp, "words": every.casefold()}
+    base.execute(f"insert into runs ({', '.join(mine)}) values ({', '.join('?' * len(mine))})", [*mine.values()])
+    base.executemany("insert into labels values (?, ?, ?)", labels)
+    base.executemany("insert into made values (?, ?, ?)", made)
+
+
+def _read(shelf: Shelf, name: str) -> _Found:
+    try:
+        path = shelf.run(name).path
+        info = msgspec.json.decode((path / "run.json").read_bytes(), type=_Info)
+        file = path / "result.json"
+        result = RESULT.decode(file.read_bytes(), f"{name}/result.json") if file.exists() else None
+        trials = path / "trials.jsonl"
+        return _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0)
+    except (msgspec.DecodeError, UnicodeDecodeError, OSError, PinchpointError) as error:
+        text = error.message if isinstance(error, InputError | StoreError) else f"run.json: {error}"
+        return _Found(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))
+
+
+def _found(name: str, info: _Info, result: RunResult | None, trials: int) -> _Found:
+    done = result.scenarios if result else ()
+    kinds = sorted({_kind(one) for one in info.scenarios})
+    verdicts = sorted({limit for one in done if (limit := words.pinched_by(one))})
+    host = ", ".join(text for key in ("cpu", "kernel") if (text := info.host.get(key)))
+    study = info.study.name if info.study else ""
+    titles = [str(one.get("title", "")) for one in info.scenarios[:1]]
+    title = info.study.title if info.study else (titles or [name])[0]
+    labels = {"kind": kinds, "verdict": verdicts, "host": [host] if host else [], "study": [study] if study else []}
+    row = Row(
+        id=name, started=info.started, title=title, state="finished" if result and result.finished else "unfinished",
+        host=host, study=study, kinds=", ".join(kinds), verdicts=", ".join(verdicts), scenarios=len(info.scenarios),
+        trials=trials, number=next(filter(None, map(number_of, done)), ""), error="",
+    )  # fmt: skip
+    return _Found(row, labels, [made for one in done for made in _made(one)])
+
+
+def _kind(scenario: Mapping[str, Any]) -> str:
+    dut = scenario.get("dut")
+    return str(dut.get("kind", registry.default())) if isinstance(dut, Mapping) else registry.default()
+
+
+def _made(one: ScenarioResult) -> Iterator[tuple[str, str]]:
+    names = [*(rate.name for rate in one.rates), *(metric.name for metric in one.metrics)]
+    for name in dict.fromkeys(names) or [""]:
+        yield one.scenario, name
+
+
+def number_of(one: ScenarioResult) -> str:
+    """The number to quote of a scenario, with its name; empty without one."""
+    if one.rates:
+        return f"{one.rates[0].name} {words.quoted(one.rates[0])}"
+    return next((f"{row.name} {row.value}" for row in metrics_view(one.metrics, one.measure).main), "")

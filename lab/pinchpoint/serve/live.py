@@ -1,0 +1,64 @@
+"""A run in progress, from its files: what is done, what is left, where its search is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.result import RunInfo, RunResult
+from pinchpoint.model.trial import Trial
+from pinchpoint.report import rate_figures
+from pinchpoint.report.figures import Figure
+from pinchpoint.run.estimate import Forecast
+from pinchpoint.scenario.plain import from_plain
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.owner import owner
+
+MOST_TRIALS = 12  # the newest ones, of the table
+
+
+@dataclass(frozen=True)
+class Live:
+    """The state of a run that has not finished."""
+
+    pid: int | None  # of the process that measures; None: none does
+    done: int
+    units: int
+    left_s: float | None  # None: not known
+    current: str  # the scenario being measured
+    trials: tuple[Trial, ...]  # the newest first
+    made: int
+    figure: Figure | None  # loads tried by the current scenario
+
+
+def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
+    """What the files say now."""
+    done = {one.scenario: one.wall_s for one in result.scenarios} if result else {}
+    names = [str(one.get("name", "")) for one in info.scenarios]
+    trials = folder.read_trials()
+    current = trials[-1].scenario if trials and trials[-1].scenario not in done else ""
+    current = current or next((name for name in names if name not in done), "")
+    own = [trial for trial in trials if trial.scenario == current]
+    return Live(
+        pid=owner(folder.path),
+        done=sum(name in done for name in names),
+        units=len(names),
+        left_s=_left_s(info, done, own),
+        current=current,
+        trials=tuple(reversed(trials[-MOST_TRIALS:])),
+        made=len(trials),
+        figure=rate_figures.search_figure(None, own) if own else None,
+    )
+
+
+def _left_s(info: RunInfo, done: dict[str, float], own: Sequence[Trial]) -> float | None:
+    """Estimated time of what is not done, less what its trials have taken; as the run itself corrects it."""
+    try:
+        units = [from_plain(plain) for plain in info.scenarios]
+    except PinchpointError:
+        return None
+    forecast = Forecast()
+    for unit in units:
+        if unit.name in done:
+            forecast.finished(unit, done[unit.name])
+    left = forecast.left_s(unit for unit in units if unit.name not in done)
+    return max(0.0, left - sum(trial.duration_s for trial in own))

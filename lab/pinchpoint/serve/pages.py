@@ -1,0 +1,242 @@
+"""What each page shows, as text. Templates, views and figures are the report's wherever it has them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment
+from jinja2.utils import htmlsafe_json_dumps
+
+from pinchpoint.findings.trend import trends
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.trial import Trial
+from pinchpoint.report import bench_views, comparison_page, figures, page, rate_figures
+from pinchpoint.report.figures import Figure
+from pinchpoint.report.over_time_figure import over_time_figure
+from pinchpoint.report.path import path_of
+from pinchpoint.report.trend import details, headline
+from pinchpoint.report.trend_figure import trend_figure
+from pinchpoint.report.view import ScenarioView, run_view
+from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.serve.index import Index, Wanted, number_of
+from pinchpoint.serve.live import Live, live
+from pinchpoint.serve.shelf import FILES, Shelf
+from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.owner import owner
+
+MOST_COMPARED: Final = 12
+MOST_OF_A_TREND: Final = 500  # the newest runs
+MOST_TREES: Final = 40
+
+
+@dataclass(frozen=True)
+class Viewer:
+    """Who looks: `word` goes into every form that acts; it is empty for a browser that may only look."""
+
+    word: str
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages over one shelf. Each raises InputError for what there is not."""
+
+    shelf: Shelf
+    index: Index
+
+    def list(self, viewer: Viewer, wanted: Wanted) -> str:
+        """All runs, filtered."""
+        self.index.refresh()
+        found = self.index.list(wanted)
+        running = {name for name in (row.id for row in found.rows if row.state == "unfinished") if self._runs(name)}
+        return self._filled("runs.html.j2", viewer, found=found, wanted=wanted, running=running, root=self.shelf.root)
+
+    def run(self, viewer: Viewer, name: str) -> str:
+        """A run: what it found, its curves, its scenarios; not its trials."""
+        folder = self.shelf.run(name)
+        info, result = folder.read_info(), folder.read_result()
+        now = None if result and result.finished else live(folder, info, result)
+        found = result or RunResult(1, name, False, ())
+        view = run_view(found, info)
+        overview = rate_figures.rates_figure(
+            [
+                rate_figures.spread_of(one.name, one.result.rates[0])
+                for one in view.plain
+                if one.result and one.result.rates
+            ],
+            "rate",
+            from_zero=True,
+        )
+        drawn = [{"id": f"{one.anchor}-{panel.key}", **panel.figure} for one in view.curves for panel in one.panels]
+        drawn += [{"id": "rates", **overview}] if overview else []
+        drawn += _live_figure(now)
+        return self._filled(
+            "run.html.j2", viewer, drawn, name=name, info=info, view=view, overview=overview, now=now,
+            swept={one.curve.group: [] for one in view.curves}, number_of=number_of,
+            files=[file for file in FILES if (folder.path / file).is_file()], compared=info.comparison is not None,
+        )  # fmt: skip
+
+    def live(self, viewer: Viewer, name: str) -> dict[str, object]:
+        """The part of a run's page that changes while it runs, and its figure; whether it still does."""
+        folder = self.shelf.run(name)
+        info, result = folder.read_info(), folder.read_result()
+        if result and result.finished:
+            return {"finished": True}
+        now = live(folder, info, result)
+        html = self._environment.get_template("live.html.j2").render(name=name, now=now, viewer=viewer)
+        return {"finished": False, "done": now.done, "html": html, "figures": _live_figure(now)}
+
+    def scenario(self, viewer: Viewer, name: str, scenario: str) -> str:
+        """A scenario of a run: the report's section of it, with the tree of its causes."""
+        folder = self.shelf.run(name)
+        info, result = folder.read_info(), folder.read_result()
+        section, why = _section(folder, info, result, scenario)
+        plots = page.plots_of(section)
+        drawn = [{"id": f"{section.anchor}-{key}", **figure} for key, figure in plots.items()]
+        return self._filled(
+            "one_scenario.html.j2", viewer, drawn, name=name, section=section, plots_of={section.anchor: plots}, why=why
+        )
+
+    def trial(self, viewer: Viewer, name: str, trial_id: str) -> str:
+        """A trial down to its ledger."""
+        folder = self.shelf.run(name)
+        trials = folder.read_trials()
+        place = next((at for at, one in enumerate(trials) if one.id == trial_id), None)
+        if place is None:
+            raise InputError(f"{trial_id}: no such trial in {name}", "the trials stand on the scenarios' pages")
+        trial = trials[place]
+        own = [one.id for one in trials if one.scenario == trial.scenario]
+        at = own.index(trial_id)
+        drawn, result = _of_trial(trial, folder.read_result())
+        return self._filled(
+            "trial.html.j2", viewer, drawn, name=name, trial=trial, result=result,
+            path=path_of(trial, "What became of its frames"),
+            before=own[at - 1] if at else None, after=own[at + 1] if at + 1 < len(own) else None, drawn_ids=_ids(drawn),
+            witness=bench_views.witness_rows((trial,)), observed=sorted(trial.observed.items()),
+        )  # fmt: skip
+
+    def compare(self, viewer: Viewer, names: Sequence[str]) -> str:
+        """Two runs, or the two sides of one, as the report compares them; more runs side by side."""
+        if not 1 <= len(names) <= MOST_COMPARED:
+            raise InputError(
+                f"expected 1 to {MOST_COMPARED} runs to compare, found {len(names)}", "choose them in the list"
+            )
+        folders = [self.shelf.run(name) for name in names]
+        if len(folders) > 2:
+            return self._side_by_side(viewer, names, folders)
+        found = compare_folders(folders[0], folders[1], (), None) if len(folders) == 2 else comparison_of(folders[0])
+        if found is None:
+            raise InputError(f"{names[0]}: expected a second run", "choose two or more runs in the list")
+        drawn, values = comparison_page.parts_of(found)
+        return self._filled("compared.html.j2", viewer, drawn, names=names, **values)
+
+    def _side_by_side(self, viewer: Viewer, names: Sequence[str], folders: Sequence[RunFolder]) -> str:
+        done = {name: _results(folder) for name, folder in zip(names, folders, strict=True)}
+        scenarios = list(dict.fromkeys(one for found in done.values() for one in found))
+        drawn = []
+        for number, scenario in enumerate(scenarios[:MOST_TREES]):
+            spreads = [
+                rate_figures.spread_of(name, found[scenario].rates[0])
+                for name, found in done.items()
+                if scenario in found and found[scenario].rates
+            ]
+            if figure := rate_figures.rates_figure(spreads, "rate", from_zero=True):
+                drawn.append({"id": f"beside-{number}", **figure})
+        return self._filled(
+            "beside.html.j2", viewer, drawn, names=names, done=done, scenarios=scenarios, drawn_ids=_ids(drawn),
+            number_of=number_of,
+        )  # fmt: skip
+
+    def trend(self, viewer: Viewer, scenario: str, metric: str) -> str:
+        """Where the level of a scenario's metric changed over the runs."""
+        self.index.refresh()
+        names = self.index.having(scenario, MOST_OF_A_TREND) if scenario else ()
+        stored = []
+        for name in names:
+            folder = self.shelf.run(name)
+            if result := folder.read_result():
+                own = tuple(one for one in result.scenarios if one.scenario == scenario)
+                stored.append((folder.read_info(), replace(result, scenarios=own, curves=(), findings=())))
+        found = trends(stored, (scenario,), (metric,) if metric else ()) if scenario else ()
+        drawn = [{"id": f"trend-{at}", **figure} for at, one in enumerate(found) if (figure := trend_figure(one))]
+        return self._filled(
+            "trend.html.j2", viewer, drawn, scenario=scenario, metric=metric, scenarios=self.index.scenarios(),
+            metrics=self.index.metrics(scenario) if scenario else (), found=found, headline=headline, details=details,
+        )  # fmt: skip
+
+    def form(self, viewer: Viewer, values: Mapping[str, object]) -> str:
+        """A scenario to be written."""
+        return self._filled("new.html.j2", viewer, (), **values)
+
+    def started(self, viewer: Viewer, name: str, pid: int | None, log: str) -> str:
+        """What became of a scenario that was started from here."""
+        self.index.refresh()
+        runs = [row for row in self.index.list(Wanted(text=name)).rows if row.id.startswith(f"{name}-")]
+        return self._filled("started.html.j2", viewer, name=name, pid=pid, log=log, runs=runs)
+
+    def error(self, viewer: Viewer, title: str, advice: str) -> str:
+        """What went wrong, and what to do."""
+        return self._filled("error.html.j2", viewer, title=title, advice=advice)
+
+    def _runs(self, name: str) -> bool:
+        return owner(self.shelf.root / name) is not None
+
+    @property
+    def _environment(self) -> Environment:
+        found = page.environment("pinchpoint.serve")
+        found.globals |= {"trial_address": lambda one: f"../trial/{segment(one)}", "segment": segment, "query": query}
+        return found
+
+    def _filled(self, template: str, viewer: Viewer, drawn: Sequence[Mapping[str, Any]] = (), **values: object) -> str:
+        shown = htmlsafe_json_dumps(list(drawn), allow_nan=False, separators=(",", ":"))
+        return self._environment.get_template(template).render(**values, viewer=viewer, figures=shown)
+
+
+def segment(text: str) -> str:
+    """One part of an address."""
+    return quote(text, safe="")
+
+
+def query(**values: object) -> str:
+    """What follows the question mark; a list gives its name for each element."""
+    return urlencode({name: value for name, value in values.items() if value}, doseq=True)
+
+
+def _ids(drawn: Sequence[Mapping[str, Any]]) -> set[str]:
+    return {one["id"] for one in drawn}
+
+
+def _live_figure(now: Live | None) -> list[dict[str, Any]]:
+    return [{"id": "live-search", **now.figure}] if now and now.figure else []
+
+
+def _results(folder: RunFolder) -> dict[str, ScenarioResult]:
+    result = folder.read_result()
+    return {one.scenario: one for one in result.scenarios} if result else {}
+
+
+def _section(
+    folder: RunFolder, info: RunInfo, result: RunResult | None, scenario: str
+) -> tuple[ScenarioView, tuple[Any, ...]]:
+    """The view of one scenario as if the run were of it alone, and its tree of causes."""
+    asked = tuple(one for one in info.scenarios if str(one.get("name", "")) == scenario)
+    done = tuple(one for one in result.scenarios if one.scenario == scenario) if result else ()
+    if not asked and not done:
+        names = ", ".join(str(one.get("name", "")) for one in info.scenarios[:20])
+        raise InputError(f"{scenario}: no such scenario in {folder.run_id}", f"there are {names}")
+    why = tuple(one for one in result.explanations if one.scenario == scenario) if result else ()
+    alone = RunResult(1, folder.run_id, bool(result and result.finished), done, explanations=why)
+    trials = [one for one in folder.read_trials() if one.scenario == scenario]
+    measured = [one for one in folder.read_measurements() if one.scenario == scenario]
+    view = run_view(alone, replace(info, scenarios=asked), trials, measured)
+    return view.scenarios[0], view.why
+
+
+def _of_trial(trial: Trial, result: RunResult | None) -> tuple[list[dict[str, Any]], ScenarioResult | None]:
+    """The plots of a trial, and its scenario's result."""
+    own = next((one for one in result.scenarios if one.scenario == trial.scenario), None) if result else None
+    drawn: dict[str, Figure | None] = {"time": over_time_figure((trial,), ())}
+    points = [one for one in own.latency if one.trial_id == trial.id] if own else []
+    drawn["latency"] = figures.latency_figure(points)
+    return [{"id": name, **figure} for name, figure in drawn.items() if figure], own
