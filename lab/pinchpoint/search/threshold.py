@@ -52,9 +52,16 @@ class Found:
     generator_ceiling_fps: float | None  # the most that was offered by a generator that fell short; None: it never did
 
 
-def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings: Sequence[Ceiling] = ()) -> Found:
+def find(
+    measure: Measure,
+    search: Search,
+    now_s: Callable[[], float],
+    ceilings: Sequence[Ceiling] = (),
+    *,
+    overload_measures: bool = True,
+) -> Found:
     """NDR and PDRs of whatever `measure` measures. Raises only what a trial raises."""
-    run = _Run(measure, search, now_s, Reach(search, ceilings))
+    run = _Run(measure, search, now_s, Reach(search, ceilings), overload_measures)
     stopped = run.until(now_s() + search.max_duration_s)
     rates: list[Rate] = []
     for goal in run.goals:
@@ -65,9 +72,11 @@ def find(measure: Measure, search: Search, now_s: Callable[[], float], ceilings:
 class _Goal:
     """One loss ratio: its threshold's track, and whether there is a threshold at all."""
 
-    def __init__(self, loss_ratio: float, search: Search) -> None:
+    def __init__(self, loss_ratio: float, search: Search, overload_measures: bool) -> None:
         self.loss_ratio = loss_ratio
-        self.track = Track(search.min_load_fps, search.max_load_fps, search.confidence)
+        self.track = Track(
+            search.min_load_fps, search.max_load_fps, search.confidence, overload_measures=overload_measures
+        )
         self.floor: Floor | None = None
         self.lost: LossFloor | None = None  # set once it is certain that frames are lost at any load
         self._search = search
@@ -97,9 +106,17 @@ class _Goal:
 class _Run:
     """The trials of one search, and the next load."""
 
-    def __init__(self, measure: Measure, search: Search, now_s: Callable[[], float], reach: Reach) -> None:
+    def __init__(
+        self,
+        measure: Measure,
+        search: Search,
+        now_s: Callable[[], float],
+        reach: Reach,
+        overload_measures: bool,
+    ) -> None:
         self.search, self.reach = search, reach
-        self.goals = [_Goal(ratio, search) for ratio in sorted(search.loss_ratios)]
+        self._overload_measures = overload_measures
+        self.goals = [_Goal(ratio, search, overload_measures) for ratio in sorted(search.loss_ratios)]
         self.trials: list[Trial] = []  # usable ones
         self._measure, self._now_s = measure, now_s
         self._traffic_s = 0.0  # of discarded trials too
@@ -204,7 +221,7 @@ class _Run:
         A DUT that loses frames one by one has a threshold far below its capacity: where trials happen to lose none.
         """
         overloaded = [trial for trial in self.trials if trial.loss_ratio > max(OVERLOADED, 2 * goal.loss_ratio)]
-        if overloaded:
+        if overloaded and self._overload_measures:
             forwarded = [trial.offered_fps * (1 - trial.loss_ratio) for trial in overloaded]
             return median(fps for fps in forwarded if fps >= max(forwarded) / ANEW)  # the others: pauses at low loads
         return goal.track.quantiles_fps(self._clock.next_s, (0.5,))[0]

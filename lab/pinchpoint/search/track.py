@@ -110,13 +110,18 @@ class _Paths:
 class Track:
     """The posterior of one threshold that moves. The same trials give the same answers."""
 
-    def __init__(self, min_load_fps: float, max_load_fps: float, confidence: float = 0.95) -> None:
+    def __init__(
+        self, min_load_fps: float, max_load_fps: float, confidence: float = 0.95, *, overload_measures: bool = True
+    ) -> None:
         self._low = float(np.log(min_load_fps)) - BEYOND
         self._high = float(np.log(max_load_fps)) + BEYOND
         self._tail = (1 - confidence) / 2
-        nuisances = np.meshgrid(NOISES, LAPSES, FORWARDS, indexing="ij")
+        forwards = FORWARDS if overload_measures else FORWARDS[:1]
+        nuisances = np.meshgrid(NOISES, LAPSES, forwards, indexing="ij")
         self._noise, self._lapse, self._forward = (one.ravel()[:, None] for one in nuisances)
-        weights = np.einsum("n,l,f->nlf", NOISE_WEIGHTS, LAPSE_WEIGHTS, FORWARD_WEIGHTS).ravel()
+        forward_weights = np.array(FORWARD_WEIGHTS[: len(forwards)])
+        forward_weights = forward_weights / forward_weights.sum()
+        weights = np.einsum("n,l,f->nlf", NOISE_WEIGHTS, LAPSE_WEIGHTS, forward_weights).ravel()
         self._prior = np.outer(MOVE_WEIGHTS, weights)
         self._seen: list[_Seen] = []
         self._spread = 0.0  # of the levels met so far, ln

@@ -298,3 +298,25 @@ def test_on_any_bench_a_search_ends_in_order_and_below_what_the_generator_offere
                 fps is None or rate.status is RateStatus.BELOW_MINIMUM or fps <= 1.001 * min(truth.ceiling_fps, top_fps)
             )
     assert all(trial.load_fps <= top_fps for trial in bench.trials)
+
+
+@pytest.mark.parametrize("threshold_fps", [900.0, 8_000.0, 300_000.0])
+def test_a_device_that_collapses_under_overload_has_the_threshold_below_which_nothing_is_lost(threshold_fps):
+    """As a balancer does: each connection takes several frames, so that few complete where frames are dropped."""
+    bench = Bench(Truth(threshold_fps, ring=1))
+
+    def collapsing(duration_s: float, load_fps: float) -> Trial:
+        trial = bench.measure(duration_s, load_fps)
+        if load_fps <= threshold_fps:
+            return replace(trial, received=trial.offered, samples=())
+        carried = round(trial.offered * min(0.5, threshold_fps / load_fps) ** 2)
+        return replace(trial, received=carried, samples=())
+
+    search = search_with(
+        method=SearchMethod.THRESHOLD, relative_width=0.02, trial_duration_s=0.5, max_traffic_s=20.0, min_load_fps=10.0
+    )
+    found = find_rates(collapsing, search, bench.now_s, overload_measures=False)
+    for rate in found.rates:
+        lower, estimate, upper = assert_found(rate)
+        assert lower <= threshold_fps * 1.001 and upper >= threshold_fps * 0.999
+        assert estimate == pytest.approx(threshold_fps, rel=0.03)

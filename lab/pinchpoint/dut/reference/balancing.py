@@ -22,6 +22,7 @@ MOST_LOCAL_ENDS: Final = 1 << 28
 _LOCAL_PORTS: Final = 64_511  # 1025-65535, unless the service says otherwise
 _OF_BOTH: Final = ("cpus", "rate_fps", "ring", "seed")
 _FLUSH_S: Final = 2.0
+RING_FULL: Final = "reference/port/*/ring"  # frames that waited for service in vain
 
 
 def _unset(key: Key) -> object:
@@ -115,11 +116,12 @@ class ReferenceBalancer:
         table = Limit(
             Resource.TABLE, told.table.size, held_s, "max_connections, closed_s", TABLE_USED, (REFUSED_TABLE,)
         )
+        worker = Limit(Resource.WORKER, None, None, "rate_fps, new_connection_us", refused=(RING_FULL,))
         if told.local_ends is None:
-            return (table,)
+            return (table, worker)
         source = "local, local_ports, for each backend; closed_s"
         size = told.local_ends.size
-        return (table, Limit(Resource.LOCAL_PORTS, size, held_s, source, LOCAL_USED, (REFUSED_LOCAL,)))
+        return (table, worker, Limit(Resource.LOCAL_PORTS, size, held_s, source, LOCAL_USED, (REFUSED_LOCAL,)))
 
     def flush(self) -> None:
         """Have it forget all connections, and wait until it has. Raises BenchError."""
