@@ -11,7 +11,7 @@ LIMITS: Final[Mapping[Resource, Limit]] = {
     Resource.TABLE: Limit.TABLE,
     Resource.MEMORY: Limit.MEMORY,
     Resource.DESCRIPTORS: Limit.DESCRIPTORS,
-    Resource.WORKER: Limit.PMD_CORE,
+    Resource.WORKER: Limit.WORKER_CORE,
     Resource.SOFTIRQ: Limit.SOFTIRQ,
     Resource.ACCEPT_QUEUE: Limit.ACCEPT_QUEUE,
     Resource.BACKEND: Limit.BACKEND,

@@ -31,6 +31,7 @@ class Limit(StrEnum):
     SEARCH_MAXIMUM = "search_maximum"
     HOST = "host"
     PMD_CORE = "pmd_core"
+    WORKER_CORE = "worker_core"  # of a balancer
     SENDER_CORE = "sender_core"  # of a socket workload's client
     RECEIVER_CORE = "receiver_core"  # of its server
     RELAY_CORE = "relay_core"  # between kernel sockets and a port without a kernel

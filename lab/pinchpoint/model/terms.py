@@ -11,6 +11,7 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.SEARCH_MAXIMUM: "search maximum",
     Limit.HOST: "measuring host",
     Limit.PMD_CORE: "PMD core",
+    Limit.WORKER_CORE: "worker core",
     Limit.SENDER_CORE: "client's core",
     Limit.RECEIVER_CORE: "server's core",
     Limit.RELAY_CORE: "relay's core",

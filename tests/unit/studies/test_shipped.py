@@ -40,7 +40,8 @@ POINTS = {  # group: points in full, points in the short form
     "rfc2544": {"burst": (3, 2), "loss-curve": (1, 1)},
     "full-nat": {
         **{f"verify-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
-        **{"connections-nft": (1, 1), "capacity-nft": (1, 1), "change-nft": (1, 1), "rates-nft": (5, 2)},
+        **{f"connections-{kind}": (1, 1) for kind in ("reference", "nft", "ipvs", "ovs", "haproxy", "nginx", "envoy")},
+        **{"capacity-nft": (1, 1), "connections-cores": (4, 4), "change-nft": (1, 1), "rates-nft": (5, 2)},
     },
 }
 
