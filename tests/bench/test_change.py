@@ -9,7 +9,7 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 SCENARIO = """
 measure = "change"
 [dut]
-kind = "nft"
+kind = "{kind}"
 [service]
 address = "10.0.0.100"
 port = 80
@@ -38,9 +38,9 @@ rate_cps = 300.0
 """
 
 
-def changed(folder, event):
+def changed(folder, event, kind="nft"):
     path = folder / "change.toml"
-    path.write_text(SCENARIO.format(event=event))
+    path.write_text(SCENARIO.format(event=event, kind=kind))
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]
@@ -56,8 +56,17 @@ def test_connections_to_a_killed_backend_time_out_and_the_others_share_the_rest(
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
 
 
-def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(tmp_path):
-    found = changed(tmp_path, "remove")
+@pytest.mark.parametrize("kind", ["nft", "haproxy"])
+def test_a_backend_that_is_removed_gets_no_connections_until_it_is_added_again(tmp_path, kind):
+    found = changed(tmp_path, "remove", kind)
     shares = [found[f"share of backend {number}"]["value"] for number in range(3)]
     assert shares == pytest.approx([0.5, 0.0, 0.5], abs=0.1)
     assert found["share of backend 1 after return"]["value"] == pytest.approx(1 / 3, abs=0.1)
+
+
+@pytest.mark.parametrize("kind", ["haproxy", "nginx"])
+def test_a_proxy_that_reloads_goes_on_with_all_of_its_backends(tmp_path, kind):
+    found = changed(tmp_path, "reload", kind)
+    shares = [one["value"] for name, one in found.items() if name.startswith("share of backend")]
+    assert shares and shares == pytest.approx([1 / 3] * len(shares), abs=0.1)
+    assert found["refused"]["value"] == 0

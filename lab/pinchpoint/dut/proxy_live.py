@@ -296,6 +296,20 @@ class ProxyBalancer:
         places = self._live.places
         places.host.run(["sysctl", "-qw", f"{RANGE}={ports}"], places.dut_netns)
 
+    def remove(self, backend: int) -> None:
+        """A kind whose program can says so in its `Services.changes`."""
+        raise NotImplementedError
+
+    def add(self, backend: int) -> None:
+        """Likewise."""
+        raise NotImplementedError
+
+    def reload(self) -> None:
+        """Have it load its configuration again; returns when new workers serve. Raises BenchError, DutError."""
+        if self._live.reloads is None:
+            raise BenchError(f"{self._live.words} cannot load its configuration while it runs")
+        Reload(self._live, self._live.reloads).act(lambda: None)
+
     def flush(self) -> None:
         """Abort every connection and forget those in TIME_WAIT (ss(8), -K). Raises BenchError where any stays."""
         host, netns = self._live.places.host, self._live.places.dut_netns

@@ -5,13 +5,14 @@ each other are of different backends: round robin over the lines is round robin 
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.haproxy.live import HaproxyLive
+from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
@@ -53,7 +54,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
     yield "global"
     yield f"  nbthread {len(dut.cpus)}"
     yield f"  cpu-map auto:1/1-{len(dut.cpus)} {' '.join(map(str, dut.cpus))}"  # 2.6 does not bind by other forms
-    yield f"  stats socket {socket} mode 600 level operator"
+    yield f"  stats socket {socket} mode 600 level admin"
     yield f"  ulimit-n {dut.descriptors}"  # with maxconn alone, haproxy lowers its limit to what that needs
     if service.max_connections is not None:  # without it, haproxy takes half of its descriptors
         yield f"  maxconn {service.max_connections}"
@@ -99,6 +100,7 @@ class HaproxyDevice(proxy.ProxyDevice):
         return HaproxyBench(scenario, Places(bench_id, directory, host))
 
 
+_CAN = replace(proxy.SERVICES, changes=tuple(Reconfiguration))
 DEVICE = HaproxyDevice(
-    "haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, actions=proxy.ACTIONS, services=proxy.SERVICES)
+    "haproxy", "HAProxy, mode tcp", Types(HaproxyDut), Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN)
 )

@@ -12,7 +12,8 @@ from pinchpoint.bench.resource import Daemon
 from pinchpoint.dut.control_socket import answer
 from pinchpoint.dut.device import Places
 from pinchpoint.dut.log_tail import LogTail
-from pinchpoint.dut.proxy_live import ProxyLive
+from pinchpoint.dut.proxy_live import ProxyBalancer, ProxyLive
+from pinchpoint.dut.tcp_stack import TcpStack
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.processes import children
 from pinchpoint.model.errors import BenchError, DutError
@@ -88,6 +89,28 @@ class Stats:
         return Snapshot(at_s, counters, gauges)
 
 
+class HaproxyBalancer(ProxyBalancer):
+    """Its servers can be drained while it runs (management guide, 9.3: set server)."""
+
+    def __init__(self, live: ProxyLive, stack: TcpStack, socket: str) -> None:
+        super().__init__(live, stack)
+        self._socket = socket
+
+    def remove(self, backend: int) -> None:
+        """Deal no new connections to it; those that it has go on. Raises BenchError."""
+        self._state(backend, "drain")
+
+    def add(self, backend: int) -> None:
+        """Deal new connections to it again. Raises BenchError."""
+        self._state(backend, "ready")
+
+    def _state(self, backend: int, state: str) -> None:
+        for local in range(len(self._live.service.locals)):
+            words = f"set server servers/backend{backend}-local{local} state {state}"
+            if said := answer(self._live.places.host, self._socket, f"{words}\n").strip():
+                raise BenchError(f"haproxy answers {said[:100]!r} to {words}")
+
+
 class HaproxyLive(ProxyLive):
     """A haproxy that stands."""
 
@@ -104,6 +127,10 @@ class HaproxyLive(ProxyLive):
     def answers(self) -> bool:
         """Whether its stats socket does."""
         return bool(self._info())
+
+    def balancer(self) -> HaproxyBalancer:
+        """Its limits, its sockets, its servers."""
+        return HaproxyBalancer(self, self._stack, self._socket)
 
     def tasks(self) -> Sequence[str]:
         """The threads of the master's children: one process, or two while the former one has connections."""

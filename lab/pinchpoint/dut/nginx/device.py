@@ -6,13 +6,14 @@ that failed or were repeated are logged: each costs a line.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.nginx.live import OWN_CONNECTIONS, STATUS, Files, NginxLive
+from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
@@ -142,9 +143,10 @@ class NginxDevice(proxy.ProxyDevice):
         return NginxBench(scenario, Places(bench_id, directory, host))
 
 
+_CAN = replace(proxy.SERVICES, changes=(Reconfiguration.RELOAD,))
 DEVICE = NginxDevice(
     "nginx",
     "nginx with its stream module",
     Types(NginxDut),
-    Keys(proxy.KEYS, actions=proxy.ACTIONS, services=proxy.SERVICES),
+    Keys(proxy.KEYS, actions=proxy.ACTIONS, services=_CAN),
 )
