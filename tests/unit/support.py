@@ -55,7 +55,7 @@ ipv4_dst = "198.19.0.1-198.19.0.20"
 {more}
 """
 
-ONLY_SERVED = ("envoy", "haproxy", "ipvs", "nginx")  # kinds that do nothing but balance a service
+ONLY_SERVED = ("dpvs", "envoy", "haproxy", "ipvs", "nginx")  # kinds that do nothing but balance a service
 SERVED = """
 [service]
 address = "10.0.0.100"

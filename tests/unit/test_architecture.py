@@ -272,7 +272,7 @@ def test_no_measure_but_the_search_for_rates_is_known_outside_its_own_folder():
             assert not any(others), f"{path.relative_to(PACKAGE)} imports {name}"
 
 
-PRODUCT = re.compile(r"\bovs|\bipvs|openvswitch|nftables|testpmd|haproxy|nginx|envoy", re.IGNORECASE)
+PRODUCT = re.compile(r"\bovs|\bipvs|openvswitch|nftables|testpmd|haproxy|nginx|envoy|dpvs", re.IGNORECASE)
 
 
 def test_no_product_is_known_outside_its_own_folder():

@@ -1,0 +1,87 @@
+"""The configuration file of DPVS and the commands that describe a service to it (conf/dpvs.conf.items, ipvsadm(8))."""
+
+from collections.abc import Iterator, Mapping
+from ipaddress import IPv4Address, summarize_address_range
+from typing import Final
+
+from pinchpoint.model.scenario import Service
+
+SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
+DEFAULT_POOL: Final = 65_536  # its own default, 2,097,152, takes gigabytes
+OPENING: Final = ("syn_sent", "syn_recv")
+CLOSED: Final = ("fin_wait", "time_wait", "close", "close_wait", "last_ack")
+_ESTABLISHED: Final = "established"
+_BUFFERS: Final = 16_383  # far more than two ports with rings of 1,024 frames hold
+_RING: Final = 1024
+_ANSWER_US: Final = 1_000_000
+
+
+def port_name(number: int) -> str:
+    """What DPVS calls its port of that number."""
+    return f"dpdk{number}"
+
+
+def timeouts(service: Service | None) -> dict[str, int]:
+    """Seconds by state of a TCP connection; those that the scenario leaves out are DPVS's own."""
+    if service is None:
+        return {}
+    given = (
+        (OPENING, service.opening_s),
+        ((_ESTABLISHED,), service.established_s),
+        (CLOSED, service.closed_s),
+    )
+    return {state: round(value) for states, value in given if value is not None for state in states}
+
+
+def pool_size(service: Service | None) -> int:
+    """Connections that it can remember at once."""
+    return (service.max_connections if service else None) or DEFAULT_POOL
+
+
+def lines(service: Service | None, ports: int, log: str) -> Iterator[str]:
+    """The file: one worker that drives one queue of every port, beside the master."""
+    yield from ("global_defs {", "    log_level INFO", f"    log_file {log}", "    <init> kni off", "    lldp off", "}")
+    yield from ("netif_defs {", f"    <init> pktpool_size {_BUFFERS}", "    <init> pktpool_cache 256")
+    for number in range(ports):
+        yield f"    <init> device {port_name(number)} {{"
+        for direction in ("rx", "tx"):
+            yield from (f"        {direction} {{", "            queue_number 1")
+            yield from (f"            descriptor_number {_RING}", "        }")
+        yield "    }"
+    yield "}"
+    # Its default of 2 ms is over before a worker that shares its core has run: what is asked would be dropped.
+    yield from ("ctrl_defs {", "    lcore_msg {", f"        sync_msg_timeout_us {_ANSWER_US}", "    }", "}")
+    yield from ("worker_defs {", "    <init> worker cpu0 {", "        type master", "        cpu_id 0", "    }")
+    yield from ("    <init> worker cpu1 {", "        type slave", "        cpu_id 1")
+    for number in range(ports):
+        yield from (f"        port {port_name(number)} {{", "            rx_queue_ids 0", "            tx_queue_ids 0")
+        yield "        }"
+    yield from ("    }", "}", "ipvs_defs {", "    conn {")
+    yield from (f"        <init> conn_pool_size {pool_size(service)}", "    }")
+    yield from ("    tcp {", "        timeout {")
+    yield from (f"            {state} {seconds}" for state, seconds in timeouts(service).items())
+    yield from ("        }", "    }", "}")
+    # rte_flow would steer answers to the worker that owns a local port: there is one worker.
+    yield from ("sa_pool {", "    <init> flow_enable off", "}")
+
+
+def setup(service: Service, ports: Mapping[str, int], dpip: str, ipvsadm: str) -> Iterator[tuple[str, ...]]:
+    """Commands that make the service, once DPVS answers; `ports` gives the number of each port."""
+    clients, servers = port_name(ports[service.client_port]), port_name(ports[service.server_port])
+    virtual = ("-t", f"{service.address}:{service.port}")
+    yield (dpip, "addr", "add", f"{service.address}/32", "dev", clients)
+    for prefix in summarize_address_range(*_ends(service)):
+        yield (dpip, "route", "add", str(prefix), "dev", clients)
+    for address in dict.fromkeys(one.address for one in service.backends):
+        yield (dpip, "route", "add", f"{address}/32", "dev", servers)
+    yield (ipvsadm, "-A", *virtual, "-s", "rr")
+    for one in service.backends:
+        real = ("-r", f"{one.address}:{one.port}", "-b", "-w", "1")  # -b: full-NAT
+        yield (ipvsadm, "-a", *virtual, *real)
+    for local in service.locals:
+        yield (ipvsadm, "-P", *virtual, "-z", local, "-F", servers)
+
+
+def _ends(service: Service) -> tuple[IPv4Address, IPv4Address]:
+    found = service.clients
+    return IPv4Address(found.first), IPv4Address(found.first + found.count - 1)

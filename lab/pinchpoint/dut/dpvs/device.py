@@ -1,0 +1,247 @@
+"""DPVS as a kind of device: one worker that balances between veth ports.
+
+Its program is the user's own (packaging/build-dpvs). Sources: conf/dpvs.conf.items and doc/tutorial.md of DPVS 1.10.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.resource import AnyResource, Command, Daemon, Namespace, TextFile
+from pinchpoint.dut import checks
+from pinchpoint.dut.attach import by_veth, foundation, veths
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Given,
+    Keys,
+    Pages,
+    Places,
+    PlainBench,
+    Read,
+    Seen,
+    Types,
+)
+from pinchpoint.dut.dpvs import config
+from pinchpoint.dut.dpvs.live import DpvsLive, Tools
+from pinchpoint.dut.services import Option, Services
+from pinchpoint.host.interface import Host as Machine
+from pinchpoint.host.local import LOCAL
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Key, Unset
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
+from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler
+from pinchpoint.model.trial import PmdLoad
+
+PROGRAM = "dpvs"
+_PORT = "dpvs/port/"
+_START_S = 30.0  # in which it clears its memory and answers
+_BUILD = "packaging/build-dpvs DPVS_TREE DPDK_TREE FOLDER, then --set dut.program=FOLDER/bin/dpvs"
+
+
+@dataclass(frozen=True)
+class DpvsDut:
+    """A balancer with one worker."""
+
+    cpus: tuple[int, ...]  # the worker's
+    control_cpu: int | None  # the master's, which polls too; None: the engine's first
+    memory_mb: int
+    program: str | None
+    kind: str = "dpvs"
+
+    @property
+    def polls(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def io(self) -> str:
+        """Over veth."""
+        return "veth"
+
+
+def spec(scenario: Scenario) -> DpvsDut:
+    """What the scenario says of its device."""
+    assert isinstance(scenario.dut, DpvsDut)
+    return scenario.dut
+
+
+@dataclass(frozen=True)
+class DpvsBench(PlainBench):
+    """A balancer, planned."""
+
+    def resources(self, pages: Pages, engine: Sequence[str]) -> list[AnyResource]:
+        """Ports, the configuration file, the process, and what describes the service to it."""
+        places, service, tools = self.places, self.scenario.service, self._tools()
+        numbers = {port.name: number for number, port in enumerate(self.scenario.ports)}
+        setup = config.setup(service, numbers, tools.dpip, tools.ipvsadm) if service else ()
+        return [
+            *foundation(places, pages),
+            Namespace(places.dut_netns),
+            *veths(self.scenario, places),
+            TextFile(self._file("conf"), tuple(config.lines(service, len(numbers), self._file("log")))),
+            self._daemon(),
+            # Its tools do not wait: they fail until it serves its socket.
+            Command(
+                ("timeout", f"{_START_S:g}", "sh", "-c", _WAIT, tools.dpip),
+                environment=tools.environment,
+                timeout_s=_START_S + 5,
+            ),
+            *(Command(argv, environment=tools.environment) for argv in setup),
+        ]
+
+    def attachment(self, number: int, port: Port) -> Attachment:
+        """The far end of a veth pair. Raises InputError."""
+        return by_veth(self.scenario, self.places, port, "af_packet")
+
+    def open(self) -> DpvsLive:
+        """Nothing is opened."""
+        return DpvsLive(self.scenario, self.places, self._daemon(), self._tools(), self._file("log"))
+
+    def _file(self, ending: str) -> str:
+        return f"{self.places.directory}/dpvs.{ending}"
+
+    def _tools(self) -> Tools:
+        folder = PurePosixPath(spec(self.scenario).program or f"/{PROGRAM}").parent
+        return Tools(self.places.host, f"{folder}/dpip", f"{folder}/ipvsadm", self._file("ipc"))
+
+    def _daemon(self) -> Daemon:
+        places, dut, pidfile = self.places, spec(self.scenario), self.places.pidfile(PROGRAM)
+        control = self.scenario.engine.cpus[0] if dut.control_cpu is None else dut.control_cpu
+        own = ("-c", self._file("conf"), "-p", self._file("own-pid"), "-x", self._file("ipc"))
+        eal = ("--lcores", f"0@{control},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
+        vdevs = (f"--vdev=net_af_packet{n},iface={one.name}" for n, one in enumerate(self.scenario.ports))
+        detached = ("start-stop-daemon", "--start", "--background", "--make-pidfile", "--pidfile", pidfile)
+        output = f"{places.directory}/dpvs.out"
+        argv = (dut.program or PROGRAM, *own, "--", *eal, f"--file-prefix={places.bench_id}", *vdevs)
+        return Daemon(
+            name=PROGRAM,
+            argv=(*detached, "--output", output, "--startas", "/usr/bin/env", "--", *argv),
+            pidfile=pidfile,
+            log=output,
+            bench_id=places.bench_id,
+            netns=places.dut_netns,
+            environment=(*places.environment, ("RUNTIME_DIRECTORY", str(places.directory))),
+        )
+
+
+_WAIT = 'until "$0" link show >/dev/null 2>&1; do sleep 0.1; done'
+
+
+@dataclass(frozen=True)
+class DpvsDevice(Defaults):
+    """The kind `dpvs`."""
+
+    def read(self, given: Given, source: Source) -> Callable[[], Read]:
+        """A balancer between two ports."""
+        why = 'dut.kind is "dpvs"'
+        checks.own_cpus(given, source, "cpus", polls=True)
+        checks.no_vhost(given, source, why)
+        checks.no_hosts(given, source, self.kind)
+        checks.names(given, source)
+        checks.two_ports(given, source)
+        checks.one_queue(given, source, why)
+        dut = given.dut
+        cpus, control = dut.get("cpus", ()), dut.get("control_cpu")
+        if len(cpus) > 1:
+            problem = "one CPU: more workers need ports that steer frames to them (rte_flow), which veth ports do not"
+            source.mismatch(("dut", "cpus"), problem, list(cpus))
+        if control in cpus:
+            source.mismatch(("dut", "control_cpu"), "a CPU other than that of dut.cpus", control)
+        return lambda: Read(
+            DpvsDut(dut["cpus"], dut["control_cpu"], dut["memory_mb"], dut["program"]),
+            tuple(Port(**port.values) for port in given.ports),
+        )
+
+    def largest_frame(self, dut: Values) -> int:
+        """1,518 bytes: its ports have an MTU of 1,500."""
+        return 1518
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """The program with its tools beside it, and a service that it accepts."""
+        yield command("ip", "iproute2")
+        yield command("start-stop-daemon", "dpkg")
+        path = spec(scenario).program
+        wrong = "not given" if path is None else what_is_wrong(path)
+        yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")
+        service = scenario.service
+        yield Probe("[service]", service is not None, "DPVS forwards what a service names", 'measure = "verify"')
+        if service and service.max_connections is not None and service.max_connections < config.SMALLEST_POOL:
+            hint = f"set service.max_connections to {config.SMALLEST_POOL} or more"
+            yield Probe("service.max_connections", False, "DPVS makes no smaller table (conn_pool_size)", hint)
+
+    def standing_s(self, scenario: Scenario) -> float:
+        """It clears its memory first."""
+        return 8.0
+
+    def moved(self, scenario: Scenario, cpus: tuple[int, ...]) -> Scenario:
+        """Another CPU for the worker."""
+        return replace(scenario, dut=replace(spec(scenario), cpus=cpus[:1]))
+
+    def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> DpvsBench:
+        """A balancer."""
+        return DpvsBench(scenario, Places(bench_id, directory, host))
+
+    def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
+        """Its worker: the share of its polls that brought frames, which is no share of its time."""
+        received = sum(int(n) for name, n in seen.items() if name.startswith(_PORT) and name.endswith("/ipackets"))
+        return (PmdLoad("DPVS worker", None, received),) if received else ()
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """Its ports."""
+        port = _PORT + "{port}/"
+        came, sent = port + "ipackets", port + "opackets"
+        drops = (
+            DropCounter(port + "imissed", "receive ring of {port} full", Party.DUT, DropKind.RECEIVE_RING),
+            DropCounter(port + "rx_nombuf", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
+            DropCounter(port + "ierrors", "receive errors of {port}", Party.DUT, DropKind.MALFORMED),
+        )
+        errors = DropCounter(port + "oerrors", "transmit errors of {port}", Party.DUT, DropKind.TRANSMIT_RING)
+        return HopGraph(
+            Refused("receive ring of {port} full", Party.DUT),
+            (
+                Place("DPVS receives", (came, *(one.counter for one in drops)), (came,), drops),
+                Place("DPVS balances", (came,), (sent, errors.counter)),
+                Place("DPVS sends", (sent, errors.counter), (sent,), (errors,)),
+            ),
+            (_PORT,),
+        )
+
+
+def what_is_wrong(path: str) -> str:
+    """Why a build cannot be the balancer; empty if it can."""
+    beside = PurePosixPath(path).parent
+    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if not os.access(one, os.X_OK)]
+    return f"not executable: {', '.join(absent)}" if absent else ""
+
+
+_KEYS = Keys(
+    dut=(
+        Key("cpus", kinds.cpus(), "The CPU of its worker.", [1]),
+        Key(
+            "control_cpu",
+            kinds.integer(0, 4095),
+            "CPU of its master, which polls too: shared with the engine, it takes up to half of that CPU.",
+            Unset("the engine's first"),
+        ),
+        Key("memory_mb", kinds.integer(512, 1_048_576), "Memory, MiB, in pages of 4 KiB (--no-huge).", 1024),
+        Key(
+            "program",
+            kinds.absolute_path(),
+            "The program, with `dpip` and `ipvsadm` beside it, as packaging/build-dpvs leaves them. Taken from the "
+            "command line only (`--set dut.program=/path/to/dpvs`): a file must not choose what runs as root.",
+            Unset("none: it has to be given"),
+            command_line_only=True,
+        ),
+    ),
+    services=Services(
+        (Scheduler.ROUND_ROBIN,),
+        (Mode.FULL_NAT,),
+        (Option.MAX_CONNECTIONS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S),
+    ),
+)
+DEVICE = DpvsDevice("dpvs", "DPVS", Types(DpvsDut), _KEYS)

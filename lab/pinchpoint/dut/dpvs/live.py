@@ -1,0 +1,173 @@
+"""A running DPVS, as its tools tell (dpip(8) and ipvsadm(8) of its tree)."""
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.bench.actions import daemon_pid
+from pinchpoint.bench.resource import Daemon
+from pinchpoint.dut.device import Places, PlainLive
+from pinchpoint.dut.dpvs import config, text
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import BenchError, DutError
+from pinchpoint.model.limits import Limit, Resource
+from pinchpoint.model.scenario import Scenario, Service
+from pinchpoint.observe.snapshot import Collector, Snapshot
+from pinchpoint.observe.sockets import Links
+
+LOCAL_USED, LOCAL_MISSED, MISSED = "dpvs/local/used", "dpvs/local/missed", "dpvs/port/*/imissed"
+_WORKER: Final = 1  # lcore of the one worker; the master has 0
+_LONGEST_FLUSH_S: Final = 60.0
+_ANSWER_S: Final = 5.0
+_SLACK_S: Final = 5.0  # its timers have ticks, and its worker may wait for its core
+
+
+@dataclass(frozen=True)
+class Tools:
+    """Its two programs, each with the socket on which it answers."""
+
+    host: Host
+    dpip: str
+    ipvsadm: str
+    socket: str
+
+    @property
+    def environment(self) -> tuple[tuple[str, str], ...]:
+        """Where they find it."""
+        return (("DPVS_IPC_FILE", self.socket),)
+
+    def said(self, *argv: str) -> str:
+        """What a command prints. Raises DutError where it fails."""
+        deadline = time.monotonic() + _ANSWER_S
+        while True:
+            try:
+                return self.host.run(list(argv), environment=self.environment)
+            except CommandFailed as error:  # a worker that waits for its core may have missed what it was asked
+                if time.monotonic() > deadline:
+                    raise DutError(f"DPVS does not answer: {error.message}", "see its log") from error
+            time.sleep(0.05)
+
+
+class Counters:
+    """What DPVS counted."""
+
+    name = "dpvs"
+
+    def __init__(self, tools: Tools, service: Service, ports: Mapping[str, str]) -> None:
+        """`ports`: DPVS's name of a port -> the scenario's."""
+        self._tools, self._service, self._ports = tools, service, ports
+
+    def can_run(self) -> str | None:
+        """Always: the bench stands once it answers."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """`dpvs/port/NAME/COUNTER`, `dpvs/cpu/N/COUNTER`, `dpvs/backend/N/connections`, `dpvs/local/missed`.
+
+        Gauge `dpvs/local/used`: local addresses and ports that connections have, closed ones included.
+        """
+        at_s, run, tools = time.monotonic(), self._tools.said, self._tools
+        counters: dict[str, int] = {}
+        for link, counts in text.links(run(tools.dpip, "-s", "link", "show")).items():
+            counters |= {f"dpvs/port/{self._ports.get(link, link)}/{name}": n for name, n in counts.items()}
+        for cpu, counts in text.cpus(run(tools.dpip, "-s", "link", "show", "cpu")).items():
+            counters |= {f"dpvs/cpu/{cpu}/{name}": n for name, n in counts.items()}
+        # Asked of all workers at once, it gives up after 2 ms: a worker that waits for its core answers later.
+        dealt = text.dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
+        for number, one in enumerate(self._service.backends):
+            counters[f"dpvs/backend/{number}/connections"] = dealt.get(f"{one.address}:{one.port}", 0)
+        local = text.pool(run(tools.dpip, "-s", "addr", "show"))
+        return Snapshot(at_s, {**counters, LOCAL_MISSED: local.misses}, {LOCAL_USED: float(local.used)})
+
+
+class DpvsLive(PlainLive):
+    """A DPVS that stands."""
+
+    words = "DPVS"
+
+    def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, tools: Tools, log: str) -> None:
+        self._scenario, self.places, self._daemon, self._tools, self._log = scenario, places, daemon, tools, log
+        assert scenario.service is not None, "required before the bench is built"
+        self._service = scenario.service
+
+    def collectors(self) -> list[Collector]:
+        """The links at both ends, and its own counters."""
+        ports = {config.port_name(number): port.name for number, port in enumerate(self._scenario.ports)}
+        own = Counters(self._tools, self._service, ports)
+        names, places = [port.name for port in self._scenario.ports], self.places
+        ends = [Links(LOCAL, places.engine_netns, "engine", names), Links(places.host, places.dut_netns, "dut", names)]
+        return [*ends, own]
+
+    def told(self) -> dict[str, int]:
+        """Its settings, as its log has them. Raises DutError if it has ended."""
+        daemon_pid(self._daemon, self.places.host)
+        return text.settings(self.places.host.read(self._log))
+
+    def settings(self) -> Mapping[str, str]:
+        """Table and time-outs. Raises BenchError where one that was set is not in force."""
+        told = self.told()
+        wanted = {f"tcp_timeout_{state}": value for state, value in config.timeouts(self._service).items()}
+        wanted |= {"conn_pool_size": config.pool_size(self._service)}
+        for name, value in wanted.items():
+            if told.get(name) != value:
+                raise BenchError(f"DPVS: {name}: {value} was set, {told.get(name, 'nothing')} is in force")
+        names = (name for name in told if name.startswith(("tcp_timeout_", "conn_")))
+        return {name: str(told[name]) for name in sorted(names)}
+
+    def versions(self) -> Mapping[str, str]:
+        """Of the protocol of its tools."""
+        said = self._tools.said(self._tools.ipvsadm, "-ln", "--stats", "--cpu", str(_WORKER))
+        return {"dpvs": said.partition("\n")[0].removeprefix("IP Virtual Server version ").strip()}
+
+    def dumps(self) -> Mapping[str, str]:
+        """Its configuration, as it wrote it down."""
+        path = f"{self.places.directory}/dpvs.conf"
+        return {"dpvs.conf": self.places.host.read(path)}
+
+    def log(self) -> tuple[str, str] | None:
+        """Its own."""
+        return "dpvs.log", self.places.host.read(self._log)
+
+    def balancer(self) -> "DpvsBalancer":
+        """Its limits and its table."""
+        return DpvsBalancer(self, self._tools)
+
+
+class DpvsBalancer:
+    """What bounds its connections."""
+
+    def __init__(self, live: DpvsLive, tools: Tools) -> None:
+        self._live, self._tools = live, tools
+
+    def limits(self) -> tuple[Limit, ...]:
+        """Local ports, the table, the worker."""
+        local, told = self._pool(), self._live.told()
+        held_s = float(told["tcp_timeout_time_wait"]) if "tcp_timeout_time_wait" in told else None
+        held = f"time_wait {held_s:g} s" if held_s is not None else "DPVS's own time_wait"
+        size = local.used + local.free
+        table = told.get("conn_pool_size")
+        return (
+            Limit(Resource.LOCAL_PORTS, size, held_s, f"sa_used + sa_free, {held}", LOCAL_USED, (LOCAL_MISSED,)),
+            Limit(Resource.TABLE, table, held_s, f"conn_pool_size, {held}", LOCAL_USED),
+            Limit(Resource.WORKER, None, None, "one worker", refused=(MISSED,)),
+        )
+
+    def flush(self) -> None:
+        """Wait until it has forgotten all: nothing else makes it. Raises BenchError where that takes too long."""
+        deadline = time.monotonic() + _LONGEST_FLUSH_S + _SLACK_S
+        while left := self.tracked():
+            if time.monotonic() > deadline:
+                raise BenchError(
+                    f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
+                    "set service.closed_s to 30 or less",
+                )
+            time.sleep(0.1)
+
+    def tracked(self) -> int:
+        """Local addresses and ports in use: a connection has one until it is forgotten."""
+        return self._pool().used
+
+    def _pool(self) -> text.Pool:
+        return text.pool(self._tools.said(self._tools.dpip, "-s", "addr", "show"))

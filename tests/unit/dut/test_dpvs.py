@@ -1,0 +1,129 @@
+"""DPVS: its configuration, the commands that describe a service, and what its tools print (recorded from 1.10.2)."""
+
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support import served_text
+
+from pinchpoint.bench.resource import Command, Daemon
+from pinchpoint.dut.device import Pages
+from pinchpoint.dut.dpvs import config, text
+from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
+from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.scenario import parse
+
+RECORDED = Path(__file__).parent / "recorded"
+
+
+def recorded(name):
+    return (RECORDED / f"dpvs-{name}.txt").read_text()
+
+
+def scenario(more="", dut=""):
+    return parse(served_text("dpvs", dut).replace("port = 80\n", f"port = 80\n{more}\n", 1), "x.toml")
+
+
+def test_links_have_their_counters():
+    found = text.links(recorded("links"))
+    assert list(found) == ["dpdk0", "dpdk1"]
+    assert (found["dpdk0"]["ipackets"], found["dpdk1"]["opackets"]) == (159, 154)
+    assert {found[one][name] for one in found for name in ("imissed", "rx_nombuf", "ierrors", "oerrors")} == {0}
+
+
+def test_a_worker_s_polls_and_those_that_brought_nothing():
+    found = text.cpus(recorded("cpus"))
+    assert (found["1"]["pktburst"], found["1"]["zpktburst"]) == (17_640_388, 17_640_226)
+    assert found["0"]["ipackets"] == 0
+
+
+def test_local_ports_are_added_up_over_all_local_addresses():
+    assert text.pool(recorded("addresses")) == text.Pool(used=30, free=2_064_322, misses=0)
+
+
+def test_connections_are_told_by_backend():
+    assert text.dealt(recorded("services")) == {"10.1.0.1:8080": 10, "10.1.0.2:8080": 10, "10.1.0.3:8081": 10}
+
+
+def test_its_log_says_what_it_took_from_its_file():
+    found = text.settings(recorded("log"))
+    assert (found["conn_pool_size"], found["tcp_timeout_time_wait"]) == (65_536, 7)
+    assert "kni" not in found, "a word is no number"
+
+
+@pytest.mark.parametrize("read", [text.links, text.cpus, text.pool])
+def test_what_is_no_answer_is_an_error_that_shows_it(read):
+    with pytest.raises(DutError, match="segmentation fault"):
+        read("segmentation fault")
+
+
+@given(st.text(max_size=300))
+def test_nothing_else_is_raised_whatever_is_printed(said):
+    for read in (text.links, text.cpus, text.pool):
+        with suppress(DutError):
+            read(said)
+    text.dealt(said)
+    text.settings(said)
+
+
+def test_the_file_has_the_table_and_the_time_outs_of_the_service():
+    made = scenario("max_connections = 100_000\nopening_s = 5\nestablished_s = 60\nclosed_s = 2")
+    lines = [line.strip() for line in config.lines(made.service, 2, "/run/b/dpvs.log")]
+    assert "<init> conn_pool_size 100000" in lines
+    assert {"syn_sent 5", "syn_recv 5", "established 60", "time_wait 2", "fin_wait 2"} <= set(lines)
+    assert lines.count("{") == 0 and "".join(lines).count("{") == "".join(lines).count("}")
+
+
+def test_a_service_is_described_address_by_address():
+    service = scenario().service
+    made = [" ".join(argv) for argv in config.setup(service, {"left": 0, "right": 1}, "dpip", "ipvsadm")]
+    assert made == [
+        "dpip addr add 10.0.0.100/32 dev dpdk0",
+        "dpip route add 10.0.1.1/32 dev dpdk0",
+        "dpip route add 10.0.1.2/31 dev dpdk0",
+        "dpip route add 10.0.1.4/32 dev dpdk0",
+        "dpip route add 10.1.0.1/32 dev dpdk1",
+        "dpip route add 10.1.0.2/32 dev dpdk1",
+        "ipvsadm -A -t 10.0.0.100:80 -s rr",
+        "ipvsadm -a -t 10.0.0.100:80 -r 10.1.0.1:80 -b -w 1",
+        "ipvsadm -a -t 10.0.0.100:80 -r 10.1.0.2:80 -b -w 1",
+        "ipvsadm -P -t 10.0.0.100:80 -z 10.1.0.240 -F dpdk1",
+    ]
+
+
+def test_its_master_shares_the_engine_s_cpu_unless_it_has_one_of_its_own():
+    made = scenario()
+    for control, asked in ((None, "0@0,1@1"), (2, "0@2,1@1")):
+        one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
+        bench = DEVICE.bench(one, "b", PurePosixPath("/run/b"))
+        (daemon,) = (found for found in bench.resources(Pages(0, 0), []) if isinstance(found, Daemon))
+        assert asked in daemon.argv and "--no-huge" in daemon.argv
+
+
+def test_its_tools_are_given_the_bench_s_own_socket():
+    bench = DEVICE.bench(scenario(), "b", PurePosixPath("/run/b"))
+    made = [one for one in bench.resources(Pages(0, 0), []) if isinstance(one, Command) and "ipvsadm" in one.argv[0]]
+    assert made and all(one.environment == (("DPVS_IPC_FILE", "/run/b/dpvs.ipc"),) for one in made)
+
+
+def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path):
+    (probe,) = (one for one in DEVICE.needs(scenario()) if one.name == "dut.program")
+    assert not probe.ok and "packaging/build-dpvs" in probe.hint
+    assert "not executable" in what_is_wrong(str(tmp_path / "dpvs"))
+    for name in ("dpvs", "dpip", "ipvsadm"):
+        (tmp_path / name).touch(0o755)
+    assert what_is_wrong(str(tmp_path / "dpvs")) == ""
+
+
+def test_a_file_does_not_choose_what_runs_as_root():
+    with pytest.raises(InputError, match="command line"):
+        scenario(dut='program = "/tmp/dpvs"')
+
+
+@pytest.mark.parametrize("more", ['mode = "dnat"', 'scheduler = "hash"', 'local_ports = "2000-2099"'])
+def test_what_was_not_tried_with_it_is_refused(more):
+    with pytest.raises(InputError, match="service"):
+        scenario(more)
