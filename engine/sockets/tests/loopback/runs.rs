@@ -95,12 +95,11 @@ fn threads_that_spin_do_not_sleep() {
             work.transactions = Some(500);
             work.duration = LONG;
         }
-        // Whoever shares the cores may keep a probe from its turn, or a packet in
-        // the kernel's thread; one that sleeps does so in every run.
+        // Whoever shares the cores may keep a probe or a whole stream from its turn, or a packet
+        // in the kernel's thread; one that sleeps does so in every run.
         let quiet = (0..20).any(|_| {
             let run = completed(&work);
-            assert!(run.received_bytes > 0);
-            let measured = run.cache_line_ns.iter().any(Option::is_some);
+            let measured = run.cache_line_ns.iter().any(Option::is_some) && run.received_bytes > 0;
             measured && run.client.usage.voluntary_switches < 20
         });
         assert!(quiet, "{kind:?} {connections}");

@@ -20,7 +20,7 @@ from pinchpoint.measure.verify.judged import Check, checks, forgotten
 from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.measure.verify.programs import Got
 from pinchpoint.model.errors import EngineError, InputError
-from pinchpoint.model.limits import Resource, Wanted
+from pinchpoint.model.limits import Wanted
 from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
@@ -118,8 +118,7 @@ def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
     balancer = bench.live.balancer()
     if balancer is None or balancer.tracked() is None:
         return
-    found = (one.held_s for one in balancer.limits() if one.resource is Resource.TABLE)
-    held_s = next(found, None)
+    held_s = max((one.held_s for one in balancer.limits() if one.held_s is not None), default=None)
     if held_s is None or held_s > MOST_AWAITED_S:
         return
     deadline = time.monotonic() + held_s + SLACK_S
