@@ -165,7 +165,7 @@ class DpvsBalancer:
             if time.monotonic() > deadline:
                 raise BenchError(
                     f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
-                    "set service.closed_s to 30 or less",
+                    "set service.opening_s, established_s and closed_s to 30 or less",
                 )
             time.sleep(0.1)
 
