@@ -14,6 +14,7 @@ from pinchpoint.dut.device import Pages
 from pinchpoint.dut.dpvs import config, text
 from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
 from pinchpoint.model.errors import DutError, InputError
+from pinchpoint.model.scenario import Backend
 from pinchpoint.scenario import parse
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -77,6 +78,24 @@ def test_the_file_has_the_table_and_the_time_outs_of_the_service():
     assert lines.count("{") == 0 and "".join(lines).count("{") == "".join(lines).count("}")
 
 
+def test_a_backend_draws_from_one_pool_of_each_local_address():
+    backends = [Backend(address=f"10.1.0.{number}", port=8080) for number in (1, 2, 3)]
+    counted = text.pool(recorded("addresses"))
+    assert config.local_places(2, backends, counted.used + counted.free) == 2 * 64_511 * 3
+
+
+def test_backends_that_share_a_pool_of_local_ports_empty_it_sooner():
+    sharing = [Backend(address="10.1.0.1", port=8080), Backend(address="10.1.0.17", port=8080)]
+    assert config.local_places(1, sharing, 16 * 64_511) == 64_511
+    assert config.local_places(1, [*sharing, Backend(address="10.1.0.2", port=8080)], 16 * 64_511) == 64_511 * 3 // 2
+
+
+def test_local_ports_that_are_not_so_many_whole_pools_make_no_limit():
+    backends = [Backend(address="10.1.0.1", port=80)]
+    assert config.local_places(1, backends, 64_510) is None
+    assert config.local_places(1, backends, 0) is None
+
+
 def test_a_service_is_described_address_by_address():
     service = scenario().service
     made = [" ".join(argv) for argv in config.setup(service, {"left": 0, "right": 1}, "dpip", "ipvsadm")]
@@ -103,6 +122,14 @@ def test_its_master_shares_the_engine_s_cpu_unless_it_has_one_of_its_own():
         assert asked in daemon.argv and "--no-huge" in daemon.argv
 
 
+def test_a_result_says_which_cpus_its_two_threads_poll_on():
+    made = scenario()
+    for control, said in ((None, "master on CPU 0, which the engine uses too"), (2, "master on CPU 2")):
+        one = replace(made, dut=replace(made.dut, control_cpu=control), engine=replace(made.engine, cpus=(0,)))
+        facts = DEVICE.bench(one, "b", PurePosixPath("/run/b")).facts()
+        assert facts["DPVS polls"] == f"worker on CPU 1, {said}"
+
+
 def test_its_tools_are_given_the_bench_s_own_socket():
     bench = DEVICE.bench(scenario(), "b", PurePosixPath("/run/b"))
     made = [one for one in bench.resources(Pages(0, 0), []) if isinstance(one, Command) and "ipvsadm" in one.argv[0]]
@@ -121,6 +148,14 @@ def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path
 def test_a_file_does_not_choose_what_runs_as_root():
     with pytest.raises(InputError, match="command line"):
         scenario(dut='program = "/tmp/dpvs"')
+
+
+@pytest.mark.parametrize(
+    "more", ["max_connections = 65_535", "opening_s = 0.4", "closed_s = 2.5", "established_s = 4e7"]
+)
+def test_numbers_that_it_would_replace_by_its_own_are_refused(more):
+    with pytest.raises(InputError, match=f"service.{more.partition(' ')[0]}"):
+        scenario(more)
 
 
 @pytest.mark.parametrize("more", ['mode = "dnat"', 'scheduler = "hash"', 'local_ports = "2000-2099"'])

@@ -1,13 +1,16 @@
 """The configuration file of DPVS and the commands that describe a service to it (conf/dpvs.conf.items, ipvsadm(8))."""
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import IPv4Address, summarize_address_range
 from typing import Final
 
-from pinchpoint.model.scenario import Service
+from pinchpoint.model.scenario import Backend, Service
 
 SMALLEST_POOL: Final = 65_536  # connections; DPVS takes its default where the file has fewer
 DEFAULT_POOL: Final = 65_536  # its own default, 2,097,152, takes gigabytes
+LONGEST_S: Final = 31_535_999  # of a time-out; DPVS takes its default for a longer one or for 0
+LOCAL_PORTS: Final = 64_511  # of each pool: 1,025 to 65,535 (src/sa_pool.c)
 OPENING: Final = ("syn_sent", "syn_recv")
 CLOSED: Final = ("fin_wait", "time_wait", "close", "close_wait", "last_ack")
 _ESTABLISHED: Final = "established"
@@ -36,6 +39,20 @@ def timeouts(service: Service | None) -> dict[str, int]:
 def pool_size(service: Service | None) -> int:
     """Connections that it can remember at once."""
     return (service.max_connections if service else None) or DEFAULT_POOL
+
+
+def local_places(locals_: int, backends: Sequence[Backend], counted: int) -> int | None:
+    """Connections dealt in turn that have a local port at once, of `counted` ports of all local addresses.
+
+    Each local address has several pools of the same ports. A backend draws from one of them: its port and the lower
+    16 bits of its address, added, modulo their number (sa_pool_hash in src/sa_pool.c). The other pools are of no use,
+    and backends that share one empty it sooner. None: not known, as `counted` is not so many whole pools.
+    """
+    pools, rest = divmod(counted, locals_ * LOCAL_PORTS)
+    if rest or not pools:
+        return None
+    shared = Counter(((int(IPv4Address(one.address)) & 0xFFFF) + one.port) % pools for one in backends)
+    return locals_ * LOCAL_PORTS * len(backends) // max(shared.values())
 
 
 def lines(service: Service | None, ports: int, log: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ Its program is the user's own (packaging/build-dpvs). Sources: conf/dpvs.conf.it
 """
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -98,6 +98,12 @@ class DpvsBench(PlainBench):
         """The far end of a veth pair. Raises InputError."""
         return by_veth(self.scenario, self.places, port, "af_packet")
 
+    def facts(self) -> Mapping[str, str]:
+        """Where its two threads poll."""
+        control = self._control()
+        shared = ", which the engine uses too" if control in self.scenario.engine.cpus else ""
+        return {"DPVS polls": f"worker on CPU {self.scenario.dut.cpus[0]}, master on CPU {control}{shared}"}
+
     def open(self) -> DpvsLive:
         """Nothing is opened."""
         return DpvsLive(self.scenario, self.places, self._daemon(), self._tools(), self._file("log"))
@@ -109,11 +115,14 @@ class DpvsBench(PlainBench):
         folder = PurePosixPath(spec(self.scenario).program or f"/{PROGRAM}").parent
         return Tools(self.places.host, f"{folder}/dpip", f"{folder}/ipvsadm", self._file("ipc"))
 
+    def _control(self) -> int:
+        given = spec(self.scenario).control_cpu
+        return self.scenario.engine.cpus[0] if given is None else given
+
     def _daemon(self) -> Daemon:
         places, dut, pidfile = self.places, spec(self.scenario), self.places.pidfile(PROGRAM)
-        control = self.scenario.engine.cpus[0] if dut.control_cpu is None else dut.control_cpu
         own = ("-c", self._file("conf"), "-p", self._file("own-pid"), "-x", self._file("ipc"))
-        eal = ("--lcores", f"0@{control},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
+        eal = ("--lcores", f"0@{self._control()},1@{dut.cpus[0]}", "--no-pci", "--no-huge", "-m", str(dut.memory_mb))
         vdevs = (f"--vdev=net_af_packet{n},iface={one.name}" for n, one in enumerate(self.scenario.ports))
         detached = ("start-stop-daemon", "--start", "--background", "--make-pidfile", "--pidfile", pidfile)
         output = f"{places.directory}/dpvs.out"
@@ -145,6 +154,7 @@ class DpvsDevice(Defaults):
         checks.names(given, source)
         checks.two_ports(given, source)
         checks.one_queue(given, source, why)
+        _check_service(given, source)
         dut = given.dut
         cpus, control = dut.get("cpus", ()), dut.get("control_cpu")
         if len(cpus) > 1:
@@ -162,17 +172,12 @@ class DpvsDevice(Defaults):
         return 1518
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
-        """The program with its tools beside it, and a service that it accepts."""
+        """The program with its tools beside it."""
         yield command("ip", "iproute2")
         yield command("start-stop-daemon", "dpkg")
         path = spec(scenario).program
         wrong = "not given" if path is None else what_is_wrong(path)
         yield Probe("dut.program", not wrong, f"{path or 'dpvs'}: {wrong or 'there'}", f"build it: {_BUILD}")
-        service = scenario.service
-        yield Probe("[service]", service is not None, "DPVS forwards what a service names", 'measure = "verify"')
-        if service and service.max_connections is not None and service.max_connections < config.SMALLEST_POOL:
-            hint = f"set service.max_connections to {config.SMALLEST_POOL} or more"
-            yield Probe("service.max_connections", False, "DPVS makes no smaller table (conn_pool_size)", hint)
 
     def standing_s(self, scenario: Scenario) -> float:
         """It clears its memory first."""
@@ -187,7 +192,7 @@ class DpvsDevice(Defaults):
         return DpvsBench(scenario, Places(bench_id, directory, host))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
-        """Its worker: the share of its polls that brought frames, which is no share of its time."""
+        """What its worker received. It polls: neither its processor time nor its empty polls say how busy it was."""
         received = sum(int(n) for name, n in seen.items() if name.startswith(_PORT) and name.endswith("/ipackets"))
         return (PmdLoad("DPVS worker", None, received),) if received else ()
 
@@ -210,6 +215,21 @@ class DpvsDevice(Defaults):
             ),
             (_PORT,),
         )
+
+
+def _check_service(given: Given, source: Source) -> None:
+    """There is one, and DPVS takes its numbers: it would replace others by its defaults."""
+    service = given.tables["service"]
+    if given.measure and not service:
+        source.problem(("service",), "missing; this kind of device only balances a service")
+    most = service.get("max_connections")
+    if most is not None and most < config.SMALLEST_POOL:
+        wanted = f"{config.SMALLEST_POOL:,} or more: DPVS makes no smaller table (conn_pool_size)"
+        source.mismatch(("service", "max_connections"), wanted, most)
+    for key in (Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S):
+        value = service.get(key)
+        if value is not None and (value != int(value) or not 1 <= value <= config.LONGEST_S):
+            source.mismatch(("service", key), f"whole seconds, 1 to {config.LONGEST_S:,}", value)
 
 
 def what_is_wrong(path: str) -> str:

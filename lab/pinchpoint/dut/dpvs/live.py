@@ -74,7 +74,7 @@ class Counters:
             counters |= {f"dpvs/port/{self._ports.get(link, link)}/{name}": n for name, n in counts.items()}
         for cpu, counts in text.cpus(run(tools.dpip, "-s", "link", "show", "cpu")).items():
             counters |= {f"dpvs/cpu/{cpu}/{name}": n for name, n in counts.items()}
-        # Asked of all workers at once, it gives up after 2 ms: a worker that waits for its core answers later.
+        # Asked of all workers at once, it fails where one of them waits for its core.
         dealt = text.dealt(run(tools.ipvsadm, "-ln", "--stats", "--exact", "--cpu", str(_WORKER)))
         for number, one in enumerate(self._service.backends):
             counters[f"dpvs/backend/{number}/connections"] = dealt.get(f"{one.address}:{one.port}", 0)
@@ -90,12 +90,12 @@ class DpvsLive(PlainLive):
     def __init__(self, scenario: Scenario, places: Places, daemon: Daemon, tools: Tools, log: str) -> None:
         self._scenario, self.places, self._daemon, self._tools, self._log = scenario, places, daemon, tools, log
         assert scenario.service is not None, "required before the bench is built"
-        self._service = scenario.service
+        self.service = scenario.service
 
     def collectors(self) -> list[Collector]:
         """The links at both ends, and its own counters."""
         ports = {config.port_name(number): port.name for number, port in enumerate(self._scenario.ports)}
-        own = Counters(self._tools, self._service, ports)
+        own = Counters(self._tools, self.service, ports)
         names, places = [port.name for port in self._scenario.ports], self.places
         ends = [Links(LOCAL, places.engine_netns, "engine", names), Links(places.host, places.dut_netns, "dut", names)]
         return [*ends, own]
@@ -108,8 +108,8 @@ class DpvsLive(PlainLive):
     def settings(self) -> Mapping[str, str]:
         """Table and time-outs. Raises BenchError where one that was set is not in force."""
         told = self.told()
-        wanted = {f"tcp_timeout_{state}": value for state, value in config.timeouts(self._service).items()}
-        wanted |= {"conn_pool_size": config.pool_size(self._service)}
+        wanted = {f"tcp_timeout_{state}": value for state, value in config.timeouts(self.service).items()}
+        wanted |= {"conn_pool_size": config.pool_size(self.service)}
         for name, value in wanted.items():
             if told.get(name) != value:
                 raise BenchError(f"DPVS: {name}: {value} was set, {told.get(name, 'nothing')} is in force")
@@ -146,11 +146,15 @@ class DpvsBalancer:
         local, told = self._pool(), self._live.told()
         held_s = float(told["tcp_timeout_time_wait"]) if "tcp_timeout_time_wait" in told else None
         held = f"time_wait {held_s:g} s" if held_s is not None else "DPVS's own time_wait"
-        size = local.used + local.free
+        places = config.local_places(
+            len(self._live.service.locals), self._live.service.backends, local.used + local.free
+        )
         table = told.get("conn_pool_size")
+        most = table - 1 if table else None  # it makes one place fewer (conn_pool_size_handler in ip_vs_conn.c)
+        pools = "sa_used + sa_free, of which a backend draws from one pool of each local address"
         return (
-            Limit(Resource.LOCAL_PORTS, size, held_s, f"sa_used + sa_free, {held}", LOCAL_USED, (LOCAL_MISSED,)),
-            Limit(Resource.TABLE, table, held_s, f"conn_pool_size, {held}", LOCAL_USED),
+            Limit(Resource.LOCAL_PORTS, places, held_s, f"{pools}, {held}", LOCAL_USED, (LOCAL_MISSED,)),
+            Limit(Resource.TABLE, most, held_s, f"conn_pool_size - 1, {held}", LOCAL_USED),
             Limit(Resource.WORKER, None, None, "one worker", refused=(MISSED,)),
         )
 
@@ -161,7 +165,7 @@ class DpvsBalancer:
             if time.monotonic() > deadline:
                 raise BenchError(
                     f"DPVS remembers {left:,} connections after {_LONGEST_FLUSH_S:g} s: only time-outs end them",
-                    "set service.closed_s to 30 or less",
+                    "set service.opening_s, established_s and closed_s to 30 or less",
                 )
             time.sleep(0.1)
 
