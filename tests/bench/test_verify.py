@@ -52,12 +52,12 @@ def verified(folder, service, dut="", more=""):
 
 
 @pytest.mark.parametrize(
-    "service",
-    [FULL_NAT, f'{FULL_NAT}\nscheduler = "hash"', 'mode = "dnat"'],
-    ids=["full-nat", "hash", "dnat"],
+    ("service", "dut"),
+    [(FULL_NAT, ""), (f'{FULL_NAT}\nscheduler = "hash"', ""), ('mode = "dnat"', ""), (FULL_NAT, "syn_proxy = true")],
+    ids=["full-nat", "hash", "dnat", "syn proxy"],
 )
-def test_nftables_does_what_the_service_says(tmp_path, service):
-    done, told = verified(tmp_path, service)
+def test_nftables_does_what_the_service_says(tmp_path, service, dut):
+    done, told = verified(tmp_path, service, dut)
     assert done.returncode == 0, done.stderr
     (scenario,) = told["scenarios"]
     metrics = {one["name"]: one["value"] for one in scenario["metrics"]}

@@ -3,11 +3,15 @@
 from dataclasses import replace
 from pathlib import PurePosixPath
 
+import pytest
+from support import scenario_of
+
 from pinchpoint.dut import addresses
 from pinchpoint.dut.device import Places
-from pinchpoint.dut.nft.balancing import UNTRACKED, again, ruleset, sysctls
+from pinchpoint.dut.nft.balancing import UNTRACKED, again, ruleset, syn_proxy, sysctls
 from pinchpoint.dut.nft.rebalancing import Rebalancing
 from pinchpoint.dut.services import Rebalanced
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
 
 SERVICE = Service(
@@ -111,3 +115,17 @@ def test_without_a_backend_no_rule_is_left():
 
 def test_a_reload_replaces_the_whole_table():
     assert list(again(SERVICE)) == ["delete table ip pinchpoint-service", *ruleset(SERVICE)]
+
+
+def test_syns_of_the_service_are_not_tracked_and_the_kernel_s_own_are_dealt():
+    text = "\n".join(syn_proxy(SERVICE))
+    of_service = "ip daddr 10.0.0.100 tcp dport 80"
+    assert f"{of_service} tcp flags & (fin|syn|rst|ack) == syn notrack" in text
+    assert f"{of_service} ct state invalid,untracked synproxy mss 1460" in text
+    assert f"{of_service} counter dnat ip to numgen inc mod 3" in text.partition("hook output")[2]
+
+
+def test_a_proxy_of_syns_needs_a_service():
+    with pytest.raises(InputError, match="expected false without"):
+        scenario_of("nft", "syn_proxy = true")
+    assert scenario_of("nft").dut.syn_proxy is False

@@ -6,12 +6,16 @@ the range and drops the first packet where all of them lead to the same backend 
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from pinchpoint.host.interface import Host
 from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
+_MSS = 1460
+SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
+"""An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
 
 
@@ -53,6 +57,28 @@ def ruleset(service: Service, established: Established | None = None) -> Iterato
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
         yield f"    meta l4proto tcp ct original ip daddr {service.address} counter snat to {chosen}{ports}"
         yield "  }"
+    yield "}"
+
+
+def syn_proxy(service: Service) -> Iterator[str]:
+    """Lines of a second table: SYNs are not tracked, and the kernel answers them and what follows by cookies.
+
+    Its own SYN to a backend leaves by the output hook, where it is dealt as others are before routing.
+    """
+    of_service = f"ip daddr {service.address} tcp dport {service.port}"
+    yield f"table ip {TABLE}-syns {{"
+    yield "  chain raw {"
+    yield "    type filter hook prerouting priority raw; policy accept;"
+    yield f"    {of_service} tcp flags & (fin|syn|rst|ack) == syn notrack"
+    yield "  }"
+    yield "  chain input {"
+    yield "    type filter hook input priority filter; policy accept;"
+    yield f"    {of_service} ct state invalid,untracked synproxy mss {_MSS} wscale 7 timestamp sack-perm"
+    yield "  }"
+    yield "  chain output {"
+    yield "    type nat hook output priority -100; policy accept;"
+    yield f"    {_dealt(service, service.backends)}"
+    yield "  }"
     yield "}"
 
 

@@ -48,6 +48,7 @@ class NftDut:
     cpus: tuple[int, ...]
     rules: tuple[Line, ...]
     routes: tuple[Route, ...]  # none: to the streams' destinations
+    syn_proxy: bool = False
     kind: str = "nft"
 
     @property
@@ -108,8 +109,9 @@ class NftLive(softirq.KernelLive):
         return {"ruleset.txt": run(["nft", "list", "ruleset"], netns), "routes.txt": routes}
 
     def rebalanced(self) -> Rebalanced | None:
-        """Its rules, which can be replaced."""
-        return Rebalancing(self._scenario.service, self.places) if self._scenario.service else None
+        """Its rules, which can be replaced; with a proxy of SYNs they stand in two chains, and are left alone."""
+        service, proxied = self._scenario.service, spec(self._scenario).syn_proxy
+        return Rebalancing(service, self.places) if service and not proxied else None
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,16 @@ class NftBench(softirq.KernelBench):
         ]
         if service:
             balancer = f"{self.places.directory}/service.nft"
-            rules = tuple(balancing.ruleset(service, established))
-            found += [TextFile(balancer, rules), Command(("nft", "-f", balancer), netns)]
-            own = (f"{name}={value}" for name, value in balancing.sysctls(established).items())
-            if set_later := [*tracking.assignments(service), *own]:  # sysctls that are there once a rule needs them
+            rules = [*balancing.ruleset(service, established)]
+            own = balancing.sysctls(established)
+            if spec(self.scenario).syn_proxy:
+                rules += balancing.syn_proxy(service)
+                own |= balancing.SYN_PROXY_SYSCTLS
+                # What the kernel sends itself would cross a veth pair with its checksum unfinished.
+                found += [Command(("ethtool", "-K", port.name, "tx", "off"), netns) for port in self.scenario.ports]
+            found += [TextFile(balancer, tuple(rules)), Command(("nft", "-f", balancer), netns)]
+            # Sysctls that are there once a rule needs them.
+            if set_later := [*tracking.assignments(service), *(f"{name}={value}" for name, value in own.items())]:
                 found.append(Command(("sysctl", "-qw", *set_later), netns))
         if lines := spec(self.scenario).rules:
             found += [
@@ -169,6 +177,8 @@ class NftDevice(Defaults):
     def read(self, given: Given, source: Source) -> Callable[[], Read]:
         """Rules, routes and ports."""
         softirq.check(given, source, self.kind)
+        if given.dut.get("syn_proxy") and not given.tables.get("service"):
+            source.problem(("dut", "syn_proxy"), "expected false without a [service]")
         names = [port.values["name"] for port in given.ports if "name" in port.values]
         for route in given.arrays["route"]:
             if (port := route.values.get("port")) and port not in names:
@@ -177,7 +187,8 @@ class NftDevice(Defaults):
 
         def made() -> Read:
             routes = tuple(Route(**route.values) for route in given.arrays["route"])
-            return Read(NftDut(given.dut["cpus"], lines, routes), tuple(Port(**port.values) for port in given.ports))
+            dut = NftDut(given.dut["cpus"], lines, routes, given.dut["syn_proxy"])
+            return Read(dut, tuple(Port(**port.values) for port in given.ports))
 
         return made
 

@@ -38,6 +38,13 @@ KEYS: Final = Keys(
             "The limit of tracked connections is the host's (net.netfilter.nf_conntrack_max): it is recorded.",
             "",
         ),
+        Key(
+            "syn_proxy",
+            kinds.boolean(),
+            "With a [service]: the kernel answers SYNs itself, by cookies, and opens a connection to a backend once "
+            "the client has completed the handshake (nft(8), SYNPROXY STATEMENT).",
+            False,
+        ),
     ),
     arrays=(
         Table(

@@ -75,8 +75,8 @@ def why_not(found: Prediction, burst_cps: float | None, within_s: float) -> str:
         return f"places are held for {units.seconds(found.held_s)}, too short to tell from a connection's life"
     if wanted.lasting_s > within_s:
         return (
-            f"it would take {wanted.lasting_s:,.0f} s, and connections.sustain_within_s is {within_s:g}; where the kind "
-            "has service.closed_s, a smaller one makes it shorter"
+            f"it would take {wanted.lasting_s:,.0f} s, and connections.sustain_within_s is {within_s:g}; where the "
+            "kind has service.closed_s, a smaller one makes it shorter"
         )
     if burst_cps is not None and burst_cps < wanted.borne_cps:
         return f"no burst reaches {units.per_second(wanted.borne_cps)}"
