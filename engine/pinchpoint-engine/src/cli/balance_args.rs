@@ -100,7 +100,7 @@ pub struct WrongArgs {
     /// Never forget a connection
     #[arg(long)]
     pub leak: bool,
-    /// Begin again with the first local address and port after so many connections to a
+    /// Begin again with the first local address and port after this number of connections to a
     /// backend, whether in use or not
     #[arg(long, value_name = "N", requires = "local", value_parser = clap::value_parser!(u32).range(1..))]
     pub reuse_after: Option<u32>,

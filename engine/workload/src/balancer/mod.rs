@@ -125,7 +125,7 @@ impl Balancer {
         }
     }
 
-    /// A question where somebody is, or an answer to one of ours.
+    /// An ARP request, or the reply to one that the device sent.
     #[inline(never)]
     fn on_arp(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
         let counts = &mut self.counts[port];

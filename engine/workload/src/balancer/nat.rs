@@ -73,7 +73,7 @@ impl From<Unfit> for Why {
     }
 }
 
-/// A frame that goes on.
+/// A frame that is forwarded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Passed {
     /// Its bytes.
@@ -318,7 +318,7 @@ impl Nat {
         expired.is_some()
     }
 
-    /// Forgets connections whose time is over, at most so many.
+    /// Forgets connections whose time is over, at most `most` of them.
     pub fn expire(&mut self, now_ns: u64, most: usize) {
         for _ in 0..most {
             if !self.expire_one(now_ns) {

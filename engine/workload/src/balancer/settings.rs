@@ -95,7 +95,7 @@ pub struct Wrongs {
     pub weights: Vec<u16>,
     /// Connections are never forgotten.
     pub leaks: bool,
-    /// After so many connections the local ends begin again, whether in use or not.
+    /// After this number of connections the local ends begin again, whether in use or not.
     pub reuse_after: Option<u32>,
     /// In every n-th segment with payload to a client, a bit of the payload is changed, and the checksum with it.
     pub break_every: Option<u64>,

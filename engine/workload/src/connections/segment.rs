@@ -70,9 +70,9 @@ pub struct Incoming<'a> {
 pub enum Content {
     /// No byte.
     Nothing,
-    /// A request of so many bytes.
+    /// A request of this many bytes.
     Request(Request, usize),
-    /// An answer of so many bytes.
+    /// An answer of this many bytes.
     Answer(Answer, usize),
 }
 

@@ -39,8 +39,8 @@ class ReferenceDut:
     unfair: tuple[int, ...] = ()  # connections of each backend in a round; empty: one each
     leaks: bool = False
     reuses_after: int | None = None  # connections; None: never while in use
-    breaks_payload: int | None = None  # every so many segments to a client
-    drops_syn: int | None = None  # every so many SYNs
+    breaks_payload: int | None = None  # one of this number of segments to a client
+    drops_syn: int | None = None  # one of this number of SYNs
     slow_backend: int | None = None  # its number
     slow_ms: float = 0.0
     kind: str = "reference"
@@ -131,10 +131,10 @@ BALANCING = (
     Key(
         "breaks_payload",
         _EVERY,
-        "As a balancer, wrong on purpose: a bit of the payload changes in every so many segments to a client.",
+        "As a balancer, wrong on purpose: of this number of segments to a client, one has a changed bit of payload.",
         _NEVER,
     ),
-    Key("drops_syn", _EVERY, "As a balancer, wrong on purpose: every so many SYNs it drops one.", _NEVER),
+    Key("drops_syn", _EVERY, "As a balancer, wrong on purpose: of this number of SYNs, one is dropped.", _NEVER),
     Key(
         "slow_backend",
         kinds.integer(0, 255),
