@@ -106,7 +106,8 @@ def test_its_limits_are_read_back_and_a_flush_empties_its_table():
         limits = {one.resource: (one.size, one.held_s) for one in balancer.limits()}
         balancer.flush()
         left, seen = balancer.tracked(), live.collectors()[0].snapshot().counters
-    assert limits == {Resource.TABLE: (1000, 1.0), Resource.LOCAL_PORTS: (3 * 4 * 1000, 1.0)}
+    places = {Resource.TABLE: (1000, 1.0), Resource.LOCAL_PORTS: (3 * 4 * 1000, 1.0)}
+    assert limits == {**places, Resource.WORKER: (None, None)}
     assert (told.completed, left) == (90, 0)
     known = ("expired_opening", "expired_established", "expired_closed", "replaced", "flushed")
     assert seen["reference/connections/created"] == 90 == sum(seen[f"reference/connections/{name}"] for name in known)
