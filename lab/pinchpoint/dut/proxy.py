@@ -188,7 +188,7 @@ class ProxyDevice(Defaults):
     def freezing(self, scenario: Scenario) -> Freezing:
         """Not at all."""
         return Freezing(
-            why_not=f"the kernel's TCP, which answers for {self.title}, goes on while the process is frozen"
+            why_not=f"the kernel's TCP, which answers for {self.title}, keeps answering while the process is frozen"
         )
 
     def graph(self, scenario: Scenario) -> HopGraph:
@@ -219,7 +219,7 @@ def tools() -> Iterator[Probe]:
 
 
 def descriptors(wanted: int, host: Host = LOCAL) -> Probe:
-    """Whether this process may let another open so many files (setrlimit(2))."""
+    """Whether this process may raise the limit of open files to `wanted` for another one (setrlimit(2))."""
     name = "descriptors"
     try:
         hard = _HARD.search(host.read(f"{PROC}/self/limits"))

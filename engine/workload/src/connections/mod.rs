@@ -15,7 +15,7 @@
 //! | `reuse` | whether a backend cannot tell two of them apart |
 //! | [`server`] | answers every segment from the segment alone |
 //! | [`outages`] | when backends are down |
-//! | [`samples`] | counts while the work goes on |
+//! | [`samples`] | counts at regular times |
 //! | [`work`] | both as a workload of one core |
 //!
 //! Either end knows how far a connection is from the acknowledgment of its own

@@ -1,4 +1,4 @@
-//! Counts at a distance in time, while the work goes on.
+//! Counts at regular times while connections are opened.
 
 use super::client::Client;
 use super::counts::Counts;

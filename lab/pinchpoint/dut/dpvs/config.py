@@ -46,7 +46,7 @@ def local_places(locals_: int, backends: Sequence[Backend], counted: int) -> int
 
     Each local address has several pools of the same ports. A backend draws from one of them: its port and the lower
     16 bits of its address, added, modulo their number (sa_pool_hash in src/sa_pool.c). The other pools are of no use,
-    and backends that share one empty it sooner. None: not known, as `counted` is not so many whole pools.
+    and backends that share one empty it sooner. None: not known, since `counted` is no multiple of a pool.
     """
     pools, rest = divmod(counted, locals_ * LOCAL_PORTS)
     if rest or not pools:

@@ -2,8 +2,8 @@
 
 Sources: Documentation/networking/nf_conntrack-sysctl.rst; `__nf_conntrack_alloc`, `nf_conntrack_in` in
 net/netfilter/nf_conntrack_core.c; `nf_nat_l4proto_unique_tuple` in net/netfilter/nf_nat_core.c; conntrack(8). Time-outs
-belong to the namespace and are kept in whole seconds; the limit of entries is set on the host, and each namespace is
-held against it.
+belong to the namespace and are kept in whole seconds; the limit of entries is set on the host and applies to each
+namespace.
 """
 
 import re

@@ -79,7 +79,7 @@ class _Measured:
         return self._summary(bounds, limited, self._aging(bounds))
 
     def _fails(self, connections: int) -> bool:
-        """Whether so many at once are too many."""
+        """Whether the device cannot hold this many at once."""
         asks = self._asks
         hold_s = connections / asks.rate_cps + asks.settle_s
         load = Load(connections, asks.rate_cps, 1, asks.timeout_s, hold_s=hold_s, one_isn=True)
