@@ -1,7 +1,8 @@
 """How many TCP connections a second the engine opens: SYNs alone, and whole ones with request, answer and FINs.
 
 More are asked for than one core opens, so that what is opened is what it can. No peer of Debian's main archive opens
-connections over frames; SYNs are held against frames that need no address of their own, into the same port.
+connections over frames: dperf takes part where the user has built it. SYNs are held against frames that need no address
+of their own, into the same port.
 """
 
 import json
@@ -9,20 +10,27 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import dperf
 import null_rate
 from contest import Aim, Contender, Contest, Line, Sample
 from peers import EAL, PAGES, hugepages, peer
+from veth import FAR, NEAR, Link, standing
 
 from pinchpoint.engine.process import find_engine
 
 SERVICE = "10.0.0.100:80"
 TOO_MANY = "60M"  # a second: more than any core opens
 MOST_TUPLES = ("--clients", "16.0.0.0/22", "--client-ports", "1-65535")  # 66,976,770
+MOST_OVER_MEMIF, MOST_OVER_VETH = 2_400_000, 400_000  # a second that is asked for at last: more than are opened
+RISE = 10  # times as long as other samples it takes to get there
+_RING = "blocksz=4096,framesz=2048,framecnt=512,qpairs=1,qdisc_bypass=1"
 ENDS_S = 60.0  # the longest that a command takes on a busy machine
 
 
@@ -45,11 +53,15 @@ def command(verb: str, *options: str) -> list[str]:
 
 def account(argv: list[str]) -> Mapping[str, Any]:
     """What it says at its end. Raises RuntimeError if it failed."""
+    return said(argv)[-1]
+
+
+def said(argv: list[str]) -> list[Mapping[str, Any]]:
+    """Its samples and its account. Raises RuntimeError if it failed."""
     done = subprocess.run(argv, capture_output=True, text=True, timeout=ENDS_S, check=False)
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1] if done.stderr.strip() else "it failed")
-    found: Mapping[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    return [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
 
 
 def sample(found: Mapping[str, Any], counted: str) -> Sample:
@@ -79,15 +91,69 @@ def whole(core: int, seconds: float) -> Sample:
 
 
 def apart(core: int, other: int, seconds: float) -> Sample:
-    """Client and server a core each, through shared memory."""
+    """Client and server a core each, through shared memory: the best second."""
     with tempfile.TemporaryDirectory() as name:
-        folder, socket = Path(name), Path(name, "memif")
-        link = f"socket={socket},socket-abstract=no,rsize=12"
-        serving = command("serve", f"dpdk:net_memif0,role=server,{link}", "--core", str(other), "--backend", SERVICE)
-        with peer(serving, other, folder / "serve.log"):
-            await_file(socket)
-            argv = command("connect", f"dpdk:net_memif0,role=client,{link}", "--core", str(core))
-            return sample(account([*argv, *load(seconds, "50ms")]), "completed")
+        socket = Path(name, "memif")
+        server, client = (f"dpdk:{_memif(socket, role)}" for role in ("server", "client"))
+        return _both(core, other, seconds, (client, server), MOST_OVER_MEMIF, Path(name), partial(await_file, socket))
+
+
+def apart_over_veth(core: int, other: int, seconds: float, link: Link) -> Sample:
+    """The same over a veth pair, by packet sockets."""
+    with tempfile.TemporaryDirectory() as name:
+        ends = (f"af_packet:{NEAR}@{link.near}", f"af_packet:{FAR}@{link.far}")
+        return _both(core, other, seconds, ends, MOST_OVER_VETH, Path(name))
+
+
+def _both(
+    core: int,
+    other: int,
+    seconds: float,
+    ends: tuple[str, str],
+    most_cps: int,
+    folder: Path,
+    listens: Callable[[], None] = lambda: None,
+) -> Sample:
+    """The client's best second; `ends`: its port and the server's."""
+    rise_s, second_s = RISE * seconds, seconds / 2
+    rising = ("--rate", str(most_cps), "--ramp", f"{rise_s}s", "--time", f"{rise_s + seconds}s", "--timeout", "50ms")
+    serving = command("serve", ends[1], "--core", str(other), "--backend", SERVICE)
+    asking = command("connect", ends[0], "--core", str(core), "--to", SERVICE, *rising, "--sample", f"{second_s}s")
+    with peer(serving, other, folder / "serve.log"):
+        listens()
+        return Sample(best_second(said(asking)))
+
+
+def best_second(samples: Sequence[Mapping[str, Any]]) -> float:
+    """The most connections that were completed from one sample to the next, as a rate. Raises RuntimeError."""
+    counts = [(one["elapsed_s"], one["completed"]) for one in samples if one.get("type") == "sample"]
+    best = max(((b - a) / (then - now) for (now, a), (then, b) in pairwise(counts) if then > now), default=0.0)
+    if best <= 0:
+        raise RuntimeError("no connection was completed")
+    return best
+
+
+def _memif(socket: Path, role: str) -> str:
+    return f"net_memif0,role={role},socket={socket},socket-abstract=no,rsize=12"
+
+
+def dperf_apart(core: int, other: int) -> Sample:
+    """Two dperf through shared memory."""
+    with tempfile.TemporaryDirectory() as name:
+        socket = Path(name, "memif")
+        server, client = (_memif(socket, role) for role in ("server", "client"))
+        ends = (dperf.End(core, client), dperf.End(other, server))
+        return dperf.measured(*ends, MOST_OVER_MEMIF, Path(name), partial(await_file, socket))
+
+
+def dperf_over_veth(core: int, other: int, link: Link) -> Sample:
+    """Two dperf over a veth pair."""
+    with tempfile.TemporaryDirectory() as name:
+        ends = [
+            dperf.End(cpu, f"net_af_packet0,iface={device},{_RING}", netns)
+            for cpu, device, netns in ((core, NEAR, link.near), (other, FAR, link.far))
+        ]
+        return dperf.measured(ends[0], ends[1], MOST_OVER_VETH, Path(name), lambda: None)
 
 
 def await_file(path: Path) -> None:
@@ -100,7 +166,7 @@ def await_file(path: Path) -> None:
 
 
 def contests(core: int, other: int, seconds: float) -> list[Contest]:
-    """SYNs, with one five-tuple and with 64 million; whole connections on one core and on two."""
+    """SYNs, with one five-tuple and with 64 million; whole connections on one core, on two, and over veth."""
     pages = partial(hugepages, 2 * PAGES)
     frames = Contender("64 B frames", lambda _: null_rate.ours(core, seconds))
     few = Contender("SYNs", lambda _: syns(core, seconds))
@@ -123,9 +189,55 @@ def contests(core: int, other: int, seconds: float) -> list[Contest]:
             (Line("handshake, request, answer, FINs; both ends on one core, through memory", "both ends"),),
         ),
     ]
-    if other != core:
-        work = "the same, client and server a core each, through memif"
-        two = Contender("client and server", lambda _: apart(core, other, seconds))
-        lines = (Line(work, two.name, aims=(Aim("rate", 1.5e6),)),)
-        found.append(Contest("whole connections on two cores", "connections", (two,), lines, pages))
-    return found
+    return [*found, *_on_two_cores(core, other, seconds)] if other != core else found
+
+
+def _on_two_cores(core: int, other: int, seconds: float) -> list[Contest]:
+    """Client and server a core each, beside dperf."""
+    absent = dperf.missing()
+    ours, theirs = "client and server", "dperf"
+    return [
+        Contest(
+            "whole connections on two cores",
+            "connections",
+            (
+                Contender(ours, lambda _: apart(core, other, seconds)),
+                Contender(theirs, lambda _: dperf_apart(core, other), absent),
+            ),
+            (
+                Line(
+                    "the same, client and server a core each, through memif",
+                    ours,
+                    theirs,
+                    (Aim("rate", 1.5e6), Aim("ratio", 1.5)),
+                    "the best second while more and more are asked for",
+                ),
+            ),
+            partial(hugepages, 2 * PAGES if absent else 2 * dperf.PAGES),
+        ),
+        Contest(
+            "whole connections over veth",
+            "connections",
+            (
+                Contender(ours, lambda link: apart_over_veth(core, other, seconds, link)),
+                Contender(theirs, lambda link: dperf_over_veth(core, other, link), absent),
+            ),
+            (
+                Line(
+                    "the same over veth, by packet sockets",
+                    ours,
+                    theirs,
+                    (Aim("ratio", 1.0),),
+                    "the best second while more and more are asked for",
+                ),
+            ),
+            partial(_veth, not absent),
+        ),
+    ]
+
+
+@contextmanager
+def _veth(with_pages: bool) -> Iterator[Link]:
+    """A veth pair, with hugepages for those that need some."""
+    with hugepages(2 * dperf.PAGES) if with_pages else nullcontext(), standing() as link:
+        yield link
