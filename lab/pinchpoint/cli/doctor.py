@@ -17,11 +17,11 @@ from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model import units
-from pinchpoint.model.errors import InputError, PinchpointError, RequirementError
+from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
 
 _COMMON_BACKENDS = ("dpdk", "af_packet")
 """Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
-_REMEDIES = {"dpdk": Remedy(packages=("dpdk",))}  # of a backend: its libraries
+_REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its libraries
 
 
 @click.command(short_help="What this machine lacks, and how to fix it.")
@@ -116,6 +116,9 @@ def _device_probes() -> list[Probe]:
 def _engine_probes() -> list[Probe]:
     try:
         backends = process.backends()
+    except NoLibrariesError as error:
+        remedy = Remedy(packages=process.LIBRARIES)
+        return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
     except PinchpointError as error:
         return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
     return [Probe("pinchpoint-engine", True, process.find_engine()), *map(_backend_probe, backends)]

@@ -1,6 +1,6 @@
 """Man pages and completion scripts of every command, made from the commands themselves.
 
-`python -m pinchpoint.cli.manual packaging/wheel/data/share` writes what the wheel installs in share/. The form is that
+`make manual` writes what the wheel installs in share/. The form is that
 of man(7): sections of man-pages(7), roff's own characters escaped.
 """
 

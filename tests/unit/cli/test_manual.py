@@ -11,7 +11,7 @@ from pinchpoint.cli import manual
 
 SHARE = Path(__file__).parents[3] / "packaging" / "wheel" / "data" / "share"
 PAGES = sorted(path for path in manual.files() if path.endswith(".1"))
-AGAIN = "python -m pinchpoint.cli.manual packaging/wheel/data/share"
+AGAIN = "make manual"
 
 
 def test_the_wheel_has_what_the_commands_say_now():
