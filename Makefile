@@ -3,7 +3,7 @@
 
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-watch bench-serve
 
-.PHONY: demo test lint fmt setup clean help fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -13,6 +13,7 @@ ENGINE_SOURCES := $(shell find engine -name target -prune -o -type f -print)
 help:
 	@echo "make demo    measure a real Open vSwitch and write a report (as root)"
 	@echo "make test    lint, unit tests, tests with real daemons, tests in a browser (as root)"
+	@echo "make docs    build the documentation site into site/"
 	@echo "make bench-engine    compare the engine with its peers, in one table (as root, 10 minutes)"
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
@@ -49,6 +50,15 @@ smoke: setup
 		$(MAKE) --no-print-directory $$name BENCH=--smoke >.venv/smoke.log 2>&1 || \
 			{ cat .venv/smoke.log; echo "make $$name BENCH=--smoke failed" >&2; exit 1; }; \
 	done
+
+# The notice that it turns off is on MkDocs 2, which this project does not use.
+docs: setup
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "site/index.html"
+
+# What the wheel installs in share/: man pages and completion scripts, from the commands.
+manual: setup
+	$(BIN)/python -m pinchpoint.cli.manual packaging/wheel/data/share
 
 lint: setup
 	cargo fmt --manifest-path engine/Cargo.toml --all --check

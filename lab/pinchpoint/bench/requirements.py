@@ -13,6 +13,15 @@ from pinchpoint.model.scenario import Guest, Scenario
 
 
 @dataclass(frozen=True)
+class Remedy:
+    """What `pinchpoint doctor --fix` can provide without a decision of the user's beyond yes."""
+
+    packages: tuple[str, ...] = ()  # of Debian
+    distributions: tuple[str, ...] = ()  # of Python, with their versions as pip takes them
+    modules: tuple[str, ...] = ()  # of the running kernel
+
+
+@dataclass(frozen=True)
 class Probe:
     """One finding about this machine."""
 
@@ -21,6 +30,7 @@ class Probe:
     detail: str
     hint: str = ""  # the command that provides it
     needed: bool = True  # False: no scenario can ask for it
+    remedy: Remedy | None = None  # None: nothing that could be done for the user, or it is not known
 
 
 def queues(scenario: Scenario) -> Iterator[Probe]:
@@ -45,7 +55,12 @@ def root() -> Probe:
 def command(name: str, package: str) -> Probe:
     """Whether a program is installed; `package` provides it."""
     path = LOCAL.which(name)
-    return Probe(name, path is not None, path or "not installed", f"apt-get install {package}")
+    return packaged(name, path is not None, path or "not installed", package)
+
+
+def packaged(name: str, ok: bool, detail: str, package: str) -> Probe:
+    """A finding about something that a Debian package provides."""
+    return Probe(name, ok, detail, f"apt-get install {package}", remedy=Remedy(packages=(package,)))
 
 
 def cpus(cpus: Sequence[int], least: int) -> Probe:

@@ -1,25 +1,17 @@
-"""Commands that look or tidy: check, show, report, doctor, clean."""
+"""Commands that look or tidy: check, show, report, clean."""
 
 import os
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
-from rich.table import Table
 
-from pinchpoint.bench import builder, requirements
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench import builder
 from pinchpoint.cli import program
 from pinchpoint.cli.run import print_stored, write_report
-from pinchpoint.dut import guested, registry
 from pinchpoint.dut.registry import device_of
-from pinchpoint.engine import process
-from pinchpoint.engine.protocol import Backend
 from pinchpoint.model import units
-from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
+from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.store.folder import RunFolder
 
@@ -90,56 +82,6 @@ def report(run_folder: Path) -> int:
     """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
     click.echo(f"Report: {write_report(RunFolder.open(run_folder))}")
     return 0
-
-
-@click.command(short_help="What this machine can run, and how to fix the rest.")
-@click.option("--json", "as_json", is_flag=True, help="For machines.")
-def doctor(as_json: bool) -> int:
-    """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
-    guests = (replace(one, needed=False) for one in guested.probes())
-    probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
-    if as_json:
-        click.echo(msgspec.json.encode(probes))
-    else:
-        _print_probes(probes)
-    return 0 if all(probe.ok for probe in probes if probe.needed) else RequirementError.exit_code
-
-
-_COMMON_BACKENDS = ("dpdk", "af_packet")
-"""Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
-
-
-def _device_probes() -> list[Probe]:
-    """What devices need; only the default kind, which the quickstart measures, must be there."""
-    found: dict[str, Probe] = {}
-    for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
-        for one in registry.device(kind).probes():
-            found.setdefault(one.name, replace(one, needed=one.needed and kind == registry.default()))
-    return list(found.values())
-
-
-def _engine_probes() -> list[Probe]:
-    try:
-        backends = process.backends()
-    except PinchpointError as error:
-        return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
-    return [Probe("pinchpoint-engine", True, process.find_engine()), *map(_backend_probe, backends)]
-
-
-def _backend_probe(backend: Backend) -> Probe:
-    detail = (backend.detail if backend.available else backend.why) or ""
-    needed = backend.name in _COMMON_BACKENDS
-    return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed)
-
-
-def _print_probes(probes: list[Probe]) -> None:
-    table = Table(box=None, show_header=False, pad_edge=False)
-    for probe in probes:
-        lacking = "[red]missing[/red]" if probe.needed else "not here"
-        mark = "[green]ok[/green]" if probe.ok else lacking
-        detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
-        table.add_row(mark, probe.name, detail)
-    Console(highlight=False).print(table)
 
 
 @click.command(short_help="Remove what a killed run left behind.")

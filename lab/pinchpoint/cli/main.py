@@ -2,15 +2,18 @@
 
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import click
 
 from pinchpoint import __version__
 from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.compare import compare
+from pinchpoint.cli.completion import completion
+from pinchpoint.cli.doctor import doctor
 from pinchpoint.cli.explain import explain
-from pinchpoint.cli.inspect import check, clean, doctor, report, show
+from pinchpoint.cli.init import init
+from pinchpoint.cli.inspect import check, clean, report, show
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.serve import serve
@@ -19,7 +22,35 @@ from pinchpoint.cli.trend import trend
 from pinchpoint.cli.watch import watch
 from pinchpoint.model.errors import PinchpointError
 
-EPILOG = """\b
+# The commands by topic, as --help lists them: a new one is a line here.
+TOPICS: Mapping[str, tuple[click.Command, ...]] = {
+    "Begin": (
+        doctor,
+        init,
+        check,
+    ),
+    "Measure": (
+        run,
+        study,
+        compare,
+        explain,
+        pilot,
+        ceiling,
+        watch,
+    ),
+    "Look at results": (
+        show,
+        report,
+        serve,
+        trend,
+    ),
+    "Tidy": (
+        clean,
+        completion,
+    ),
+}
+
+EXIT_CODES = """\b
 Exit codes:
   0    done; what is impossible here or needless was left out
   1    verify: the device does not do what its service says; or an unexpected failure of
@@ -33,32 +64,50 @@ Exit codes:
   8    worse: compare --fail-if-worse: B is worse than allowed, or could not be judged;
        trend: the latest level of a metric is worse than the one before
   130  interrupted; finished trials are kept, --resume continues
-
-\b
+"""
+ENVIRONMENT = """\b
 Environment variables:
   PINCHPOINT_LOG_EVERY_S  seconds between two lines of progress when stderr is no terminal (10);
                           0: a line for every step
   XDG_CACHE_HOME          folder of the cached generator ceilings (~/.cache)
   NO_COLOR                any value: no colours
+"""
+EPILOG = """\b
+Exit codes:
+  0 done              3 machine lacks something  6 device died
+  1 fault found, bug  4 bench not built          7 results not written
+  2 bad input         5 engine failed            8 worse     130 interrupted
+Each command has --help; `man pinchpoint` has the environment variables, too.
+"""
+ABOUT = """A performance lab for virtual switches and load balancers: what they carry without loss, and what pinched it.
 
-\b
-Shell completion (bash; zsh and fish alike):
-  eval "$(_PINCHPOINT_COMPLETE=bash_source pinchpoint)"
+A scenario file says what to build, what to send and what to find. `pinchpoint run` builds it, measures, explains,
+writes a report and removes everything again.
 """
 
 
-@click.group(epilog=EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="pinchpoint")
-def cli() -> None:
-    """A performance lab for virtual switches: the highest loss-free rate, and what pinched it.
+class Topical(click.Group):
+    """A group that lists its commands by topic."""
 
-    A scenario file says what to build, what to send and what to find. `pinchpoint run`
-    builds it, measures, explains, writes a report and removes everything again.
-    """
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """One section for each topic, the first column equally wide in all."""
+        width = max(len(name) for name in self.commands)
+        limit = formatter.width - 6 - width
+        for topic, commands in TOPICS.items():
+            with formatter.section(topic):
+                rows = [(f"{one.name:{width}}", one.get_short_help_str(limit)) for one in commands]
+                formatter.write_dl(rows)
 
 
-for command in (run, study, compare, explain, pilot, check, show, report, serve, trend, ceiling, watch, doctor, clean):
-    cli.add_command(command)
+def _group() -> click.Group:
+    settings = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+    group = Topical("pinchpoint", help=ABOUT, epilog=EPILOG, context_settings=settings)
+    for command in (one for commands in TOPICS.values() for one in commands):
+        group.add_command(command)
+    return click.version_option(__version__, prog_name="pinchpoint")(group)
+
+
+cli = _group()
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 
-from pinchpoint.bench.requirements import Probe, command
+from pinchpoint.bench.requirements import Probe, Remedy, command
 from pinchpoint.bench.resource import (
     AnyResource,
     Command,
@@ -81,7 +81,8 @@ def probes(kernels: Sequence[GuestKernels] = tuple(KERNELS.values())) -> Iterato
             yield Probe(name, there, path if there else f"{path}: missing", kernel.PROVIDED_BY)
     yield command("unshare", "util-linux")
     there = LOCAL.exists(_TUN)
-    yield Probe("taps", there, _TUN if there else f"this kernel has no {_TUN}", "modprobe tun")
+    detail = _TUN if there else f"this kernel has no {_TUN}"
+    yield Probe("taps", there, detail, "modprobe tun", remedy=Remedy(modules=("tun",)))
 
 
 def kernels() -> Mapping[str, str]:

@@ -1,6 +1,7 @@
 """Whether this machine can run a scenario: what its device, its engine and its hosts need."""
 
 from pinchpoint.bench import requirements
+from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
@@ -24,8 +25,8 @@ def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
     return RequirementError(f"not enough memory for both benches at once: {found.detail}", found.hint)
 
 
-def require(scenario: Scenario) -> None:
-    """Raises RequirementError naming all that is missing, each with its remedy."""
+def lacking(scenario: Scenario) -> list[Probe]:
+    """All that this machine lacks for a scenario."""
     hosts = (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.cpus, *hosts)
     least = 2 if scenario.ports or scenario.dut.polls else 1  # whether anything polls: an engine with ports, a device
@@ -35,7 +36,11 @@ def require(scenario: Scenario) -> None:
         requirements.cpus(cpus, least),
         *requirements.queues(scenario),
     )
-    missing = [probe for probe in probes if not probe.ok]
-    if missing:
+    return [probe for probe in probes if not probe.ok]
+
+
+def require(scenario: Scenario) -> None:
+    """Raises RequirementError naming all that is missing, each with its remedy."""
+    if missing := lacking(scenario):
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")

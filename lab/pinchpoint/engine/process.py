@@ -25,12 +25,20 @@ from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
 from pinchpoint.host.priority import session_preferred
-from pinchpoint.model.errors import EngineError, LinkDownError, NoHugepagesError, PinchpointError, RequirementError
+from pinchpoint.model.errors import (
+    EngineError,
+    LinkDownError,
+    NoHugepagesError,
+    NoLibrariesError,
+    PinchpointError,
+    RequirementError,
+)
 from pinchpoint.model.trial import Sample
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
 SAME_WHEEL = "install the lab and the engine from the same wheel"
 LOADER_FAILED = 127  # ld.so(8): a shared library is missing
+LIBRARIES = ("librte-meta-net", "librte-meta-mempool")  # Debian's: all of DPDK that the engine loads, its drivers too
 TX_BURST = 64  # frames handed to a port at once: the most that the engine takes
 TX_BURST_IN_BURSTS = (
     32  # the first turn of its loop is slow: the fewer frames leave with it, the less of a lead they have
@@ -54,6 +62,18 @@ def find_engine() -> str:
     if found is None:
         raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
     return found
+
+
+def no_libraries(program: str) -> NoLibrariesError:
+    """What ld.so(8) says of a program that it cannot load, and what provides the library."""
+    said = ""
+    with suppress(OSError, subprocess.TimeoutExpired):
+        words = [program, "--version"]
+        asked = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=GRACE_S, check=False)
+        said = asked.stderr.strip().partition("\n")[0].rpartition("shared libraries: ")[2]
+    message = f"the engine's libraries cannot be loaded: {said}" if said else "the engine's libraries cannot be loaded"
+    provided = f"apt-get install {' '.join(LIBRARIES)} (Debian 12, DPDK 22.11)"
+    return NoLibrariesError(message, f"{provided}; or build the wheel on this system: pip install .")
 
 
 def _pass_over(sample: Progress) -> None:
@@ -220,14 +240,14 @@ class EngineProcess:
         del self._buffer[: end + 1]
         return line
 
-    def _died(self) -> EngineError:
+    def _died(self) -> PinchpointError:
         assert self._process is not None
         try:
             code = self._process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
             return EngineError("the engine closed its output but did not exit")
         if code == LOADER_FAILED:
-            return EngineError("the engine's libraries cannot be loaded", "apt-get install dpdk; see engine.log")
+            return no_libraries(self._command[0])
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
 

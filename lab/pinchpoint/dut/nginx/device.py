@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
-from pinchpoint.bench.requirements import Probe
+from pinchpoint.bench.requirements import Probe, packaged
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.nginx.live import OWN_CONNECTIONS, STATUS, Files, NginxLive
@@ -136,7 +136,7 @@ class NginxDevice(proxy.ProxyDevice):
         yield from proxy.programs(PROGRAM, "nginx")
         there = LOCAL.exists(MODULE)
         detail = MODULE if there else f"{MODULE}: missing"
-        yield Probe("nginx stream module", there, detail, "apt-get install libnginx-mod-stream")
+        yield packaged("nginx stream module", there, detail, "libnginx-mod-stream")
 
     def bench(self, scenario: Scenario, bench_id: str, directory: PurePosixPath, host: Machine = LOCAL) -> NginxBench:
         """An nginx."""

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
+from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Starter, Types
 from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -96,6 +96,10 @@ class OvsDevice(Defaults):
     def probes(self) -> Iterator[Probe]:
         """Both of its programs, and the hugepages of a scenario that leaves every size at its default."""
         return needs.probes()
+
+    def starters(self) -> Iterator[Starter]:
+        """With DPDK; without, over veth."""
+        return needs.starters()
 
     def pages(self, scenario: Scenario) -> int:
         """Those of switch, engine and relay."""

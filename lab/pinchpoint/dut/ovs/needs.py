@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module
+from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
 from pinchpoint.dut.attach import pages_of
-from pinchpoint.dut.device import ENGINE_MEMORY_MB
+from pinchpoint.dut.device import ENGINE_MEMORY_MB, Starter
 from pinchpoint.dut.ovs.bench import hugepages_needed
 from pinchpoint.dut.ovs.daemons import VSWITCHD
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
@@ -54,11 +54,37 @@ def probes() -> Iterator[Probe]:
     yield program(Datapath.AF_PACKET)
 
 
+def starters() -> Iterator[Starter]:
+    """With DPDK; without, over veth."""
+    rules = 'rules = """\nin_port={left},actions=output:{right}\n"""'
+    yield Starter(
+        rank=10,
+        kind="ovs",
+        words="Open vSwitch with DPDK",
+        why="one PMD thread, one rule, vhost-user ports",
+        title="Open vSwitch with DPDK, one rule",
+        dut=f'kind = "ovs"\ndatapath = "dpdk"\npmd_cpus = {{cpus}}\n{rules}',
+        polls=True,
+        backend="dpdk",
+        ring=4096,
+    )
+    yield Starter(
+        rank=20,
+        kind="ovs",
+        words="Open vSwitch in user space over veth",
+        why="one PMD thread, one rule, packet sockets, no hugepages",
+        title="Open vSwitch over veth, one rule",
+        dut=f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = {{cpus}}\n{rules}',
+        polls=True,
+        backend="af_packet",
+    )
+
+
 def program(datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(VSWITCHD[datapath])
     detail = str(path) if path.exists() else f"{path}: not installed"
-    return Probe(path.name, path.exists(), detail, f"apt-get install {path.parent.name}")
+    return packaged(path.name, path.exists(), detail, path.parent.name)
 
 
 def _own_program(path: str, datapath: Datapath) -> Probe:

@@ -20,6 +20,7 @@ from pinchpoint.dut.device import (
     PlainLive,
     Read,
     Seen,
+    Starter,
     Types,
 )
 from pinchpoint.dut.reference import balanced, balancing
@@ -163,6 +164,20 @@ class ReferenceDevice(Defaults):
         """Hugepages."""
         yield command("taskset", "util-linux")
         yield hugepages(_pages(scenario), "set engine.memory_mb to less")
+
+    def starters(self) -> Iterator[Starter]:
+        """At a rate that every machine forwards."""
+        yield Starter(
+            rank=50,
+            kind=self.kind,
+            words="the engine's reference device",
+            why="a forwarder of known truth, to see whether the lab finds what is true",
+            title="Reference device, 500 kpps",
+            dut='kind = "reference"\nrate_fps = 500_000\nring = 1024\ncpus = {cpus}',
+            polls=True,
+            backend="dpdk",
+            ring=1024,
+        )
 
     def pages(self, scenario: Scenario) -> int:
         """Those of device and engine."""

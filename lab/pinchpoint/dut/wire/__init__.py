@@ -18,7 +18,19 @@ from pinchpoint.bench.requirements import Probe, command, hugepages
 from pinchpoint.bench.resource import AnyResource, Namespace, Relay, Veth
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_dpdk, by_veth, foundation, mtu, pages_of
-from pinchpoint.dut.device import Attachment, Defaults, Given, Keys, Pages, Places, PlainBench, PlainLive, Read, Types
+from pinchpoint.dut.device import (
+    Attachment,
+    Defaults,
+    Given,
+    Keys,
+    Pages,
+    Places,
+    PlainBench,
+    PlainLive,
+    Read,
+    Starter,
+    Types,
+)
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
@@ -216,6 +228,19 @@ class WireDevice(Defaults):
             checks.one_queue(given, source, 'dut.io is "vhost-user"')
         return lambda: Read(
             WireDut(given.dut["io"], given.dut["cpus"]), tuple(Port(**port.values) for port in given.ports)
+        )
+
+    def starters(self) -> Iterator[Starter]:
+        """A veth pair."""
+        yield Starter(
+            rank=60,
+            kind=self.kind,
+            words="no device, a veth pair",
+            why="what the kernel's links carry before any device on them is accused",
+            title="No device, veth",
+            dut='kind = "wire"\nio = "veth"\ncpus = {cpus}',
+            polls=False,
+            backend="af_packet",
         )
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:

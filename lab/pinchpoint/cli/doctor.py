@@ -1,0 +1,144 @@
+"""`pinchpoint doctor`: what this machine lacks, and, with --fix, providing it."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+
+import click
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from pinchpoint.bench import requirements
+from pinchpoint.bench.requirements import Probe, Remedy
+from pinchpoint.cli.mending import Step, carry_out, services_stay, steps
+from pinchpoint.dut import guested, registry
+from pinchpoint.engine import process
+from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model import units
+from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
+
+_COMMON_BACKENDS = ("dpdk", "af_packet")
+"""Backends without which the quickstart, or the same over veth, cannot run; others are asked for by name only."""
+_REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its libraries
+
+
+@click.command(short_help="What this machine lacks, and how to fix it.")
+@click.option("--fix", is_flag=True, help="Provide what is missing: print the commands, ask, run them.")
+@click.option("--all", "everything", is_flag=True, help="With --fix: also what only some devices need.")
+@click.option(
+    "--hugepages",
+    type=click.IntRange(1, 1 << 20),
+    metavar="N",
+    help="With --fix: also reserve N hugepages of 2 MiB until the next boot. A run reserves and returns its own; "
+    "reserve them where memory is too fragmented for that.",
+)
+@click.option("--yes", is_flag=True, help="With --fix: do not ask.")
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool) -> int:
+    """Probe everything a run needs. Exit code 3 if the quickstart cannot run here.
+
+    With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
+    """
+    if not fix and (everything or hugepages or yes):
+        raise InputError("--all, --hugepages and --yes say how to fix", "pinchpoint doctor --fix")
+    if fix and as_json:
+        raise InputError("--fix talks to people", "leave out --json, then ask again: pinchpoint doctor --json")
+    probes = _probes()
+    if as_json:
+        click.echo(msgspec.json.encode(probes))
+        return _code(probes)
+    _print_probes(probes)
+    wanted = steps(probes, everything, hugepages)
+    if fix:
+        return _fix(probes, wanted, yes)
+    if wanted:
+        click.echo(f"\npinchpoint doctor --fix provides what is missing: {_words(wanted)}; it asks first")
+    return _code(probes)
+
+
+def _probes() -> list[Probe]:
+    guests = (replace(one, needed=False) for one in guested.probes())
+    return [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
+
+
+def _code(probes: Sequence[Probe]) -> int:
+    return 0 if all(probe.ok for probe in probes if probe.needed) else RequirementError.exit_code
+
+
+def _fix(probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
+    """Show, ask, do, look again. Raises InputError where nobody can be asked, RequirementError where a step fails."""
+    left = [one for one in probes if one.needed and not one.ok and one.remedy is None]
+    if not wanted:
+        click.echo("\n" + ("nothing that --fix could provide; see the hints" if left else "nothing is missing"))
+        return _code(probes)
+    click.echo("\nTo do:")
+    for step in wanted:
+        click.echo(f"  {step}")
+    if note := services_stay(LOCAL, wanted):
+        click.echo(note)
+    if not requirements.root().ok:
+        raise RequirementError("only root can install and reserve", "sudo pinchpoint doctor --fix")
+    if not yes:
+        if not _asks():
+            raise InputError("--fix asks before it changes anything, and there is no terminal", "add --yes to agree")
+        if not click.confirm("Run these commands?", default=False):
+            click.echo("nothing was changed")
+            return _code(probes)
+    carry_out(LOCAL, wanted, lambda step: click.echo(f"running: {step}", err=True))
+    after = _probes()
+    lacking = [one for one in after if one.needed and not one.ok]
+    click.echo("done; " + ("everything that the quickstart needs is here" if not lacking else "still missing:"))
+    if lacking:
+        _print_probes(lacking)
+    return _code(after)
+
+
+def _asks() -> bool:
+    """Whether there is somebody to ask."""
+    return sys.stdin.isatty()
+
+
+def _words(wanted: Sequence[Step]) -> str:
+    return units.counted(sum(step.items for step in wanted), "item")
+
+
+def _device_probes() -> list[Probe]:
+    """What devices need; only the default kind, which the quickstart measures, must be there."""
+    found: dict[str, Probe] = {}
+    for kind in sorted(registry.kinds(), key=lambda kind: kind != registry.default()):
+        for one in registry.device(kind).probes():
+            found.setdefault(one.name, replace(one, needed=one.needed and kind == registry.default()))
+    return list(found.values())
+
+
+def _engine_probes() -> list[Probe]:
+    try:
+        backends = process.backends()
+    except NoLibrariesError as error:
+        remedy = Remedy(packages=process.LIBRARIES)
+        return [Probe("pinchpoint-engine", False, error.message, error.hint or "", remedy=remedy)]
+    except PinchpointError as error:
+        return [Probe("pinchpoint-engine", False, error.message, error.hint or "")]
+    return [Probe("pinchpoint-engine", True, process.find_engine()), *map(_backend_probe, backends)]
+
+
+def _backend_probe(backend: Backend) -> Probe:
+    detail = (backend.detail if backend.available else backend.why) or ""
+    needed = backend.name in _COMMON_BACKENDS
+    remedy = _REMEDIES.get(backend.name)
+    return Probe(f"engine backend {backend.name}", backend.available, detail, backend.hint or "", needed, remedy)
+
+
+def _print_probes(probes: Sequence[Probe]) -> None:
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(no_wrap=True)
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for probe in probes:
+        lacking = "[red]missing[/red]" if probe.needed else "not here"
+        mark = "[green]ok[/green]" if probe.ok else lacking
+        detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
+        table.add_row(mark, probe.name, detail)
+    Console(highlight=False).print(table)

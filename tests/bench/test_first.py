@@ -1,0 +1,21 @@
+"""The scenario that init writes on this machine runs on it."""
+
+import json
+
+from bench_tools import run
+
+BRIEF = [
+    word
+    for setting in ("search.max_traffic_s=2", "search.max_duration_s=20", "search.relative_width=0.3")
+    for word in ("--set", setting)
+]
+
+
+def test_the_scenario_that_init_writes_passes_check_and_runs(tmp_path, nothing_left):
+    path, out = tmp_path / "first.toml", tmp_path / "runs"
+    assert run("init", path).returncode == 0
+    assert run("check", path).returncode == 0
+    done = run("run", path, "--out", out, "--json", "--quiet", *BRIEF)
+    assert done.returncode == 0, done.stderr
+    (result,) = json.loads(done.stdout)["results"]
+    assert result["trials"] > 0

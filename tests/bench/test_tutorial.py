@@ -1,0 +1,36 @@
+"""The tutorial's commands, in their order, do what it says; only the trials are shorter."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+from bench_tools import PINCHPOINT, ROOT
+
+CONSOLE = re.compile(r"^```console\n(.*?)^```", re.MULTILINE | re.DOTALL)
+BRIEF = " --set search.max_traffic_s=2 --set search.max_duration_s=20 --set search.relative_width=0.3"
+SHORTER = {
+    "pinchpoint run first.toml": f"{BRIEF} --no-ceiling",
+    "pinchpoint compare first.toml second.toml": f"{BRIEF} --no-ceiling --budget 30s",
+}
+
+
+def test_the_tutorial_can_be_followed(tmp_path, nothing_left):
+    lines = [
+        line for block in CONSOLE.findall((ROOT / "docs" / "tutorial.md").read_text()) for line in block.splitlines()
+    ]
+    assert set(SHORTER) <= set(lines)
+    environment = {**os.environ, "PATH": f"{Path(PINCHPOINT).parent}:{os.environ['PATH']}"}
+    for line in lines:
+        words = line + SHORTER.get(line, "")
+        done = subprocess.run(
+            ["bash", "-c", words],
+            cwd=tmp_path,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=280,
+            check=False,
+        )
+        assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
+    assert list(tmp_path.glob("runs/first-2*/report.html"))

@@ -1,0 +1,49 @@
+"""--help fits a screen, lists every command under a topic, and every command has its own."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from pinchpoint.cli.main import TOPICS, cli
+
+SCREEN_LINES = 50
+
+
+def every(group, words=()):
+    for name, command in group.commands.items():
+        yield (*words, name)
+        if isinstance(command, click.Group):
+            yield from every(command, (*words, name))
+
+
+def helped(words, columns):
+    return CliRunner().invoke(cli, [*words, "--help"], terminal_width=columns).output
+
+
+def test_the_commands_fit_a_screen_of_80_columns():
+    lines = helped((), 80).splitlines()
+    assert len(lines) <= SCREEN_LINES
+    assert max(map(len, lines)) <= 80
+
+
+def test_no_command_is_without_a_topic_nor_under_two():
+    names = [command.name for commands in TOPICS.values() for command in commands]
+    assert sorted(names) == sorted(cli.commands)
+
+
+def test_no_short_help_is_cut_at_80_columns():
+    assert "..." not in helped((), 80).partition("Options:")[2]
+
+
+@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("words", list(every(cli)), ids=" ".join)
+def test_every_command_has_a_help_that_fits(words, columns):
+    lines = helped(words, columns).splitlines()
+    assert lines[0].startswith("Usage: ")
+    assert max(map(len, lines)) <= columns
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_each_shell_gets_a_script_that_asks_pinchpoint(shell):
+    result = CliRunner().invoke(cli, ["completion", shell])
+    assert f"_PINCHPOINT_COMPLETE={shell}_complete" in result.output
