@@ -149,5 +149,5 @@ clean:
 	@packaging/check-rust
 	test -x $(BIN)/pip || python3 -m venv .venv
 	@echo "Installing the lab and building the engine (release) into .venv"
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,export]'
 	@touch $@

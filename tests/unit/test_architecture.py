@@ -32,6 +32,8 @@ MAY_IMPORT = {
     "observe": {"model", "host", "bench"},
     "search": {"model"},
     "store": {"model"},
+    "export": {"model"},
+    "api": {"model", "host", "store", "export"},
     "report": {"model", "scenario", "measure"},
     "run": {
         *("model", "host", "bench", "dut", "engine", "observe", "store"),
@@ -43,10 +45,10 @@ MAY_IMPORT = {
     },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve"),
+        *("stats", "findings", "measure", "run", "serve", "export", "api"),
     },
 }
-DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report")
+DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report", "export")
 IO_MODULES = {"subprocess", "socket", "pathlib", "shutil", "tempfile", "urllib", "http", "os", "io", "mmap"}
 IO_CALLS = {"open", "print", "read_text", "read_bytes", "write_text", "write_bytes"}
 MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function

@@ -13,6 +13,9 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
+from pinchpoint.report.forms import Form, render_form
+from pinchpoint.run.run import so_far
+from pinchpoint.store.bundle import opened
 from pinchpoint.store.folder import RunFolder
 
 MOST_LEVELS_SHOWN = 6
@@ -65,22 +68,32 @@ def _levels(factor: Factor) -> str:
 
 
 @click.command(short_help="Print a stored run again.")
-@click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
+@click.argument("run_folder", type=click.Path(exists=True, path_type=Path), metavar="RUN")
 @click.option("--json", "as_json", is_flag=True, help="Print result.json, or comparison.json.")
 def show(run_folder: Path, as_json: bool) -> int:
-    """Print the results of the run folder RUN as `pinchpoint run` did."""
-    folder = RunFolder.open(run_folder)
-    if folder.read_result() is None:
-        raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
-    print_stored(folder, as_json)
+    """Print the results of the run folder, or bundle, RUN as `pinchpoint run` did."""
+    with opened(run_folder) as folder:
+        if folder.read_result() is None:
+            raise InputError(f"{run_folder}: no scenario has finished", f"pinchpoint run --resume {run_folder}")
+        print_stored(folder, as_json)
     return 0
 
 
 @click.command(short_help="Write a stored run's report again.")
 @click.argument("run_folder", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="RUN")
-def report(run_folder: Path) -> int:
+@click.option(
+    "--form",
+    type=click.Choice([str(one) for one in Form]),
+    help="Make FORM.html in the folder instead: the report that this RFC asks for, to be printed.",
+)
+def report(run_folder: Path, form: str | None) -> int:
     """Make report.html and report.md of the run folder RUN anew, e.g. with a newer pinchpoint."""
-    click.echo(f"Report: {write_report(RunFolder.open(run_folder))}")
+    folder = RunFolder.open(run_folder)
+    if form is None:
+        click.echo(f"Report: {write_report(folder)}")
+        return 0
+    page = render_form(Form(form), folder.read_info(), so_far(folder), folder.read_trials())
+    click.echo(f"Report: {folder.write_page(f'{form}.html', page)}")
     return 0
 
 

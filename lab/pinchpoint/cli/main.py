@@ -8,12 +8,15 @@ import click
 
 from pinchpoint import __version__
 from pinchpoint.cli.ceiling import ceiling
+from pinchpoint.cli.ci import ci
 from pinchpoint.cli.compare import compare
 from pinchpoint.cli.completion import completion
 from pinchpoint.cli.doctor import doctor
 from pinchpoint.cli.explain import explain
+from pinchpoint.cli.export import export
 from pinchpoint.cli.init import init
 from pinchpoint.cli.inspect import check, clean, report, show
+from pinchpoint.cli.pack import pack, unpack
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.serve import serve
@@ -33,6 +36,7 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
         run,
         study,
         compare,
+        ci,
         explain,
         pilot,
         ceiling,
@@ -43,6 +47,9 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
         report,
         serve,
         trend,
+        export,
+        pack,
+        unpack,
     ),
     "Tidy": (
         clean,
@@ -53,8 +60,8 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
 EXIT_CODES = """\b
 Exit codes:
   0    done; what is impossible here or needless was left out
-  1    verify: the device does not do what its service says; or an unexpected failure of
-       pinchpoint itself
+  1    verify: the device does not do what its service says; ci: HEAD is worse than BASE by
+       more than the margin; or an unexpected failure of pinchpoint itself
   2    bad input: scenario, option or stored file
   3    this machine lacks something; the message has the command that fixes it
   4    building the bench failed, e.g. the switch refused a rule; or points of a run failed
@@ -62,7 +69,8 @@ Exit codes:
   6    the device under test died or stopped answering
   7    results could not be written
   8    worse: compare --fail-if-worse: B is worse than allowed, or could not be judged;
-       trend: the latest level of a metric is worse than the one before
+       trend: the latest level of a metric is worse than the one before;
+       ci: it could not be decided
   130  interrupted; finished trials are kept, --resume continues
 """
 ENVIRONMENT = """\b
@@ -71,6 +79,8 @@ Environment variables:
                           0: a line for every step
   XDG_CACHE_HOME          folder of the cached generator ceilings (~/.cache)
   NO_COLOR                any value: no colours
+  GITHUB_ACTIONS          true: ci prints annotations
+  GITHUB_STEP_SUMMARY     file to which ci appends its summary
 """
 EPILOG = """\b
 Exit codes:

@@ -130,13 +130,19 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
 
 
 def conduct(wanted: Program, how: How) -> int:
-    """Run it into a new folder; returns the exit code."""
+    """Run it into a new folder, and print what it found; returns the exit code."""
+    found = conducted(wanted, how)
+    return 0 if found is None else _show(*found, how)
+
+
+def conducted(wanted: Program, how: How) -> tuple[RunFolder, Interrupted | None] | None:
+    """Run it into a new folder; returns that and what interrupted it. None: the plans were to be printed only."""
     wanted = replace(wanted.repeated(how.repeats), budget_s=how.budget_s)
     if not how.quiet:
         click.echo(f"{wanted.name}: {wanted.describe()}", err=True)
     if how.dry_run:
         _print_plans(wanted.units, wanted.comparison)
-        return 0
+        return None
     require_any(wanted)
     with machine_lock():
         folder = RunFolder.create(how.out, wanted.name)
@@ -155,8 +161,7 @@ def conduct(wanted: Program, how: How) -> int:
             )
         )
         with owned(folder.path):
-            interrupted = _measure(wanted.units, folder, how)
-    return _show(folder, interrupted, how)
+            return folder, _measure(wanted.units, folder, how)
 
 
 def resumed(how: How) -> int:
@@ -211,7 +216,7 @@ def require_any(wanted: Program) -> None:
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
     print_stored(folder, how.as_json)
-    return _told(interrupted, folder) if interrupted else _failed(folder) or _wrong(folder) or gate_of(folder)
+    return _told(interrupted, folder) if interrupted else failed(folder) or _wrong(folder) or gate_of(folder)
 
 
 def print_stored(folder: RunFolder, as_json: bool) -> None:
@@ -224,7 +229,7 @@ def print_stored(folder: RunFolder, as_json: bool) -> None:
         print_result(so_far(folder), folder.path)
 
 
-def _failed(folder: RunFolder) -> int:
+def failed(folder: RunFolder) -> int:
     """The exit code of a run that went through to its end: some of its points may have failed."""
     lost = [found.scenario for found in so_far(folder).scenarios if found.outcome is Outcome.FAILED]
     if not lost:

@@ -16,13 +16,14 @@ from pinchpoint.cli.parameters import Duration, Wire
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Attached, Device
+from pinchpoint.export.openmetrics import WatchTotals
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.watch import Joined, Reading, RecordHead, Watched
 from pinchpoint.report.terminal import caution, draw
 from pinchpoint.report.watch_view import WatchView, joined_view, watch_view
 from pinchpoint.run.watch import Recording, head_of, readings, watched
-from pinchpoint.store.recording import Recorder, read
+from pinchpoint.store.recording import Recorder, read, replace_text
 
 EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
 
@@ -54,6 +55,12 @@ EXAMPLE = "pinchpoint watch --for 30s --record switch.jsonl"
     metavar="PORT=PORT",
     help="The ports that join two hosts; once for each two RECORDs. [default: by the rates]",
 )
+@click.option(
+    "--openmetrics",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write OpenMetrics text to FILE at each reading, e.g. for node_exporter's textfile collector.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what the whole time says as JSON.")  # fmt: skip
 def watch(
     places: tuple[str, ...],
@@ -62,6 +69,7 @@ def watch(
     every_s: float,
     record: Path | None,
     wires: tuple[tuple[str, str], ...],
+    openmetrics: Path | None,
     as_json: bool,
 ) -> int:
     """Show the path of frames through a running switch: rates, drops, threads, tables, and the likely causes.
@@ -71,9 +79,10 @@ def watch(
     vanish between two hosts is named. Counters are only read: nothing is changed or cleared.
     """
     if len(places) > 1 or any(Path(one).is_file() for one in places):
-        if record is not None or for_s is not None:
+        if record is not None or for_s is not None or openmetrics is not None:
             raise InputError(
-                "--record and --for belong to a running switch, and a recording is given", f"leave them out: {EXAMPLE}"
+                "--record, --for and --openmetrics belong to a running switch, and a recording is given",
+                f"leave them out: {EXAMPLE}",
             )
         return _replay([_recording(Path(one)) for one in places], wires, as_json)
     if wires:
@@ -84,26 +93,36 @@ def watch(
     device = registry.device(kind or registry.default())
     attached = device.attach(place, LOCAL)
     try:
-        return _watch(device, attached, for_s, every_s, record, as_json)
+        return _watch(device, attached, for_s, every_s, record, openmetrics, as_json)
     finally:
         attached.close()
 
 
 def _watch(
-    device: Device, attached: Attached, for_s: float | None, every_s: float, record: Path | None, as_json: bool
+    device: Device,
+    attached: Attached,
+    for_s: float | None,
+    every_s: float,
+    record: Path | None,
+    openmetrics: Path | None,
+    as_json: bool,
 ) -> int:
     """Read until the time is over, the user interrupts or the device does not answer; then show the whole."""
     head = head_of(device, attached, LOCAL)
     recorder = Recorder(record, head) if record else None
     ends_s = None if for_s is None else time.monotonic() + for_s
-    seen, died = list[Reading](), None
+    seen, died, totals = list[Reading](), None, WatchTotals(head)
     try:
         with _shown(as_json) as show, suppress(KeyboardInterrupt):
             for reading in readings(attached, every_s, lambda: ends_s is not None and time.monotonic() >= ends_s):
                 seen.append(reading)
                 if recorder is not None:
                     recorder.keep(reading)
-                show(watched(device, head, [reading]))
+                found = watched(device, head, [reading])
+                if openmetrics is not None:
+                    totals.add(found)
+                    replace_text(openmetrics, totals.text())
+                show(found)
     except DutError as error:
         died = error
     finally:

@@ -161,3 +161,9 @@ def _not_installed(program: str) -> RequirementError:
 
 
 LOCAL: Final[Host] = Local()
+
+
+def exit_code(pid: int) -> int | None:
+    """The exit code of a process that `spawn` started, once; of a killed one the signal, negative. None: it runs."""
+    found, status = os.waitpid(pid, os.WNOHANG)
+    return os.waitstatus_to_exitcode(status) if found else None

@@ -39,6 +39,7 @@ class Key:
     default: object = REQUIRED
     field: str = ""
     command_line_only: bool = False  # a file, which may come from anywhere, may not set it
+    program: str = ""  # it names a program: how the program's file is called, by which it is found in a build
 
     @property
     def model_field(self) -> str:

@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"([\\`*_\[\]<>|#&~])")
 def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
     """The run in a few lines; texts from outside cannot break the table or become markup."""
     view = run_view(result, info, trials)
-    parts = [f"### Pinchpoint: {_plain(view.run_id)}"]
+    parts = [f"### Pinchpoint: {plain(view.run_id)}"]
     if not view.finished:
         parts.append("**Unfinished:** the run was interrupted; these are the scenarios that were measured.")
     parts += _study(view)
@@ -30,7 +30,7 @@ def render_markdown(info: RunInfo, result: RunResult, trials: Sequence[Trial]) -
     if measured:
         parts.append("\n".join(_sentence(one, found) for one, found in measured))
     if view.unmeasured:
-        parts.append("Not measured: " + ", ".join(map(_plain, view.unmeasured)))
+        parts.append("Not measured: " + ", ".join(map(plain, view.unmeasured)))
     lines = [
         f"Method: {view.method}.",
         *(f"{line}." for line in words.definitions(rate for one in result.scenarios for rate in one.rates)),
@@ -44,31 +44,31 @@ def _study(view: RunView) -> list[str]:
     """Findings, then a table for each curve."""
     parts = []
     if view.study:
-        parts.append(f"**{_plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
+        parts.append(f"**{plain(view.study.title)}**{' (short form)' if view.study.quick else ''}")
     if view.findings:
-        parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{_plain(one.text)}" for one in view.findings))
+        parts.append("\n".join(f"- {'**Mind:** ' if one.warning else ''}{plain(one.text)}" for one in view.findings))
     for why in view.why:
-        branches = (f"- {_plain(one.sentence)}" for one in why.branches)
-        parts.append("\n".join((f"**Why {_plain(why.scenario)} is no faster**\n", *branches)))
+        branches = (f"- {plain(one.sentence)}" for one in why.branches)
+        parts.append("\n".join((f"**Why {plain(why.scenario)} is no faster**\n", *branches)))
     return parts + list(map(_curve, view.curves))
 
 
 def _curve(view: CurveView) -> str:
-    unseen = [f"Mind: {_plain(view.unseen)}."] if view.unseen else []
+    unseen = [f"Mind: {plain(view.unseen)}."] if view.unseen else []
     return "\n\n".join([_table(curve_table(view)), *unseen])
 
 
 def _metrics(view: ScenarioView, found: ScenarioResult) -> str:
     """One row a main metric, then what is true of all of them."""
     about = "; ".join(text for text in (view.metrics.about, words.judged(found)) if text)
-    return "\n\n".join([_table(metric_table(found, view.metrics)), *([f"{_plain(about)}."] if about else [])])
+    return "\n\n".join([_table(metric_table(found, view.metrics)), *([f"{plain(about)}."] if about else [])])
 
 
 def _table(table: Table) -> str:
     """A table under its title, if it has one."""
-    heading = f"#### {_plain(table.name)}: {_plain(table.title)}\n\n" if table.name else ""
+    heading = f"#### {plain(table.name)}: {plain(table.title)}\n\n" if table.name else ""
     rows = [
-        [_plain(column.heading.replace("/\n", "/")) for column in table.columns],
+        [plain(column.heading.replace("/\n", "/")) for column in table.columns],
         ["---:" if column.is_number else "---" for column in table.columns],
         *zip(*(map(_cell, column.cells) for column in table.columns), strict=True),
     ]
@@ -76,21 +76,21 @@ def _table(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    return _plain("; ".join([cell.text + (f" ({cell.spread})" if cell.spread else ""), *cell.notes]))
+    return plain("; ".join([cell.text + (f" ({cell.spread})" if cell.spread else ""), *cell.notes]))
 
 
 def _sentence(view: ScenarioView, found: ScenarioResult) -> str:
     verdict = view.sentence or f"{found.measure} measured."
     modes = words.mode_lines(found)
     parts = [
-        _plain(verdict) + ("" if verdict.endswith(".") else "."),
-        *(f"{_plain(line)}." for line in view.others),
-        *(f"Path of {_plain(path.trial.id)}: {_plain(path.line)}." for path in view.paths if path.trial.lost > 0),
+        plain(verdict) + ("" if verdict.endswith(".") else "."),
+        *(f"{plain(line)}." for line in view.others),
+        *(f"Path of {plain(path.trial.id)}: {plain(path.line)}." for path in view.paths if path.trial.lost > 0),
         *_latency(found),
-        *([f"Modes: {_plain('; '.join(modes))}."] if modes else []),
-        *([f"Mind: {_plain('; '.join(view.cautions))}."] if view.cautions else []),
+        *([f"Modes: {plain('; '.join(modes))}."] if modes else []),
+        *([f"Mind: {plain('; '.join(view.cautions))}."] if view.cautions else []),
     ]
-    return f"- **{_plain(view.name)}**: {' '.join(parts)}"
+    return f"- **{plain(view.name)}**: {' '.join(parts)}"
 
 
 def _latency(one: ScenarioResult) -> list[str]:
@@ -104,9 +104,9 @@ def _latency(one: ScenarioResult) -> list[str]:
 
 
 def _facts(facts: Mapping[str, str]) -> str:
-    return ", ".join(f"{_plain(name)} {_plain(value)}" for name, value in facts.items()) or "not recorded"
+    return ", ".join(f"{plain(name)} {plain(value)}" for name, value in facts.items()) or "not recorded"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text on one line that Markdown shows as it is."""
     return _SPECIAL.sub(r"\\\1", " ".join(text.split()))

@@ -113,7 +113,7 @@ def render_junit(found: Iterable[Trend]) -> str:
     for scenario, group in groupby(found, key=lambda trend: trend.scenario):
         trends = list(group)
         counts = {
-            "name": _xml(scenario),
+            "name": xml_text(scenario),
             "tests": str(len(trends)),
             "failures": str(sum(trend.worse for trend in trends)),
             "errors": "0",
@@ -127,15 +127,18 @@ def render_junit(found: Iterable[Trend]) -> str:
 
 
 def _case(suite: ElementTree.Element, trend: Trend) -> None:
-    case = ElementTree.SubElement(suite, "testcase", classname=_xml(trend.scenario), name=_xml(trend.metric), time="0")
-    text = _xml("\n".join((headline(trend), *details(trend))))
+    case = ElementTree.SubElement(
+        suite, "testcase", classname=xml_text(trend.scenario), name=xml_text(trend.metric), time="0"
+    )
+    text = xml_text("\n".join((headline(trend), *details(trend))))
     if trend.worse:
-        ElementTree.SubElement(case, "failure", message=_xml(headline(trend)), type="worse").text = text
+        ElementTree.SubElement(case, "failure", message=xml_text(headline(trend)), type="worse").text = text
     elif trend.too_few:
-        ElementTree.SubElement(case, "skipped", message=_xml(headline(trend)))
+        ElementTree.SubElement(case, "skipped", message=xml_text(headline(trend)))
     else:
         ElementTree.SubElement(case, "system-out").text = text
 
 
-def _xml(text: str) -> str:
+def xml_text(text: str) -> str:
+    """Text without the characters that XML 1.0 does not know."""
     return text.translate(_NO_XML)

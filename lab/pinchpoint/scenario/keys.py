@@ -117,3 +117,9 @@ def chosen_by_hand(scenario: Scenario) -> list[tuple[str, str]]:
 
 def _by_hand(kind: str) -> list[Key]:
     return [key for key in device(kind).keys.dut if key.command_line_only]
+
+
+def program_key(scenario: Scenario) -> tuple[str, str] | None:
+    """The key that chooses the device's program, and how its file is called; None where there is no such key."""
+    found = (key for key in _by_hand(scenario.dut.kind) if key.program)
+    return next(((f"dut.{key.name}", key.program) for key in found), None)

@@ -8,6 +8,7 @@ result.json    model.result.RunResult, replaced whole as scenarios finish
 report.html    for people
 report.md      for issue trackers
 comparison.json, comparison.html  of a run that compared two scenarios
+rfc2544.html, rfc9411.html  the forms of these RFCs, where they were asked for
 attachments/   free text, e.g. the switch's log
 """
 
@@ -157,6 +158,11 @@ class RunFolder:
         """Write comparison.json and comparison.html, replacing earlier ones."""
         self._replace("comparison.json", COMPARISON.encode(found, "comparison.json") + b"\n")
         self._replace("comparison.html", _text(html, "comparison.html"))
+
+    def write_page(self, name: str, html: str) -> Path:
+        """Write a further page, replacing an earlier one; returns its path. Raises InputError if `name` is not safe."""
+        self._replace(_safe(name), _text(html, name))
+        return self.path / name
 
     def attach(self, name: str, text: str) -> Path:
         """Keep a text under attachments/; a name that is taken gets the suffix -2, -3 ...

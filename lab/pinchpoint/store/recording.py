@@ -3,7 +3,9 @@
 Each line is written at once, so that a recording that ends early is whole up to its last line.
 """
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -43,6 +45,18 @@ class Recorder:
             self._file.write(line + b"\n")
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Replace a file whole: a reader sees the old or the new one, never a part. Raises StoreError."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.rename(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise StoreError(f"cannot write {path}: {error.strerror}", "choose another file") from error
 
 
 def read(path: Path) -> tuple[RecordHead, Iterator[Reading]]:

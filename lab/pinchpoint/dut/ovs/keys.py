@@ -83,6 +83,7 @@ _DUT = (
         "recorded.",
         Unset("the installed one"),
         command_line_only=True,
+        program="ovs-vswitchd",
     ),
     Key(
         "memory_mb", kinds.integer(64, 1_048_576), "Hugepage memory of the switch, MiB (dpdk only).", DEFAULT_MEMORY_MB

@@ -1,0 +1,165 @@
+"""A run as typed objects; what a number means is told in docs/results.md, "How to read the numbers"."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from pinchpoint.export import Frame, Stored, frame
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import LatencyPoint, Limit, Outcome, RateStatus, RunInfo, ScenarioResult
+from pinchpoint.model.result import Rate as StoredRate
+from pinchpoint.model.scenario import Level
+
+
+@dataclass(frozen=True)
+class Rate:
+    """An NDR or PDR; frames per second, offered. None: there is no such number, which `status` and `reason` explain."""
+
+    name: str  # "NDR", "PDR 0.5 %"
+    loss_ratio: float
+    status: RateStatus
+    median_fps: float | None  # the number to quote: holds for half of the time
+    interval_fps: tuple[float | None, float | None]  # that the median lies in, at `confidence`; one end: a bound
+    confidence: float | None
+    band_fps: tuple[float, float] | None  # in which the momentary rate lay for 90 % of the time
+    best_sustained_fps: float | None  # reached for a tenth of the time
+    reason: str
+
+    @classmethod
+    def of(cls, found: StoredRate) -> "Rate":
+        """Of a stored one."""
+        band = found.band
+        return cls(
+            name=found.name,
+            loss_ratio=found.loss_ratio,
+            status=found.status,
+            median_fps=found.quoted_fps,
+            interval_fps=(found.lower_fps, found.upper_fps),
+            confidence=found.confidence,
+            band_fps=None if band is None else (band.low_fps, band.high_fps),
+            best_sustained_fps=None if band is None else band.best_fps,
+            reason=found.reason,
+        )
+
+
+@dataclass(frozen=True)
+class Result:
+    """What was found about one scenario, point or repeat; `stored` is all of it."""
+
+    stored: ScenarioResult = field(repr=False)
+    name: str
+    title: str
+    measure: str
+    outcome: Outcome
+    reason: str  # why it was not measured
+    levels: Mapping[str, Level]
+    rates: tuple[Rate, ...]
+    metrics: Mapping[str, Metric] = field(repr=False)
+    latency: tuple[LatencyPoint, ...] = field(repr=False)
+    limit: Limit | None  # what limited the number; None: no verdict
+    verdict: str  # the same in a sentence; empty: none
+    causes: tuple[str, ...]  # likely causes, the one that explains most first
+    run: "Run | None" = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, found: ScenarioResult, run: "Run | None" = None) -> "Result":
+        """Of a stored one."""
+        verdict = found.verdict
+        return cls(
+            stored=found,
+            name=found.scenario,
+            title=found.title,
+            measure=found.measure,
+            outcome=found.outcome,
+            reason=found.reason,
+            levels=found.levels,
+            rates=tuple(map(Rate.of, found.rates)),
+            metrics={one.name: one for one in found.metrics},
+            latency=found.latency,
+            limit=None if verdict is None else verdict.limit,
+            verdict="" if verdict is None else verdict.headline,
+            causes=() if verdict is None else tuple(one.title for one in verdict.suspicions),
+            run=run,
+        )
+
+    @property
+    def ndr(self) -> Rate | None:
+        """The no-drop rate; None for a measure without one."""
+        return next((one for one in self.rates if one.loss_ratio == 0), None)
+
+    @property
+    def trials(self) -> Frame | None:
+        """The scenario's own rows of `Run.trials`; None for a result without its run."""
+        if self.run is None:
+            return None
+        whole = self.run.trials
+        index = whole.columns.index("scenario")
+        return Frame(whole.table, tuple(row for row in whole.rows if row[index] == self.name))
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: its results as objects, and everything in it as frames (docs/export.md has their columns)."""
+
+    path: Path
+    data: Stored = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """The run's id: the name of its folder."""
+        return self.data.info.run_id
+
+    @property
+    def info(self) -> RunInfo:
+        """What was run, on what."""
+        return self.data.info
+
+    @property
+    def finished(self) -> bool:
+        """False: it was interrupted, or is still going on."""
+        return self.data.result.finished
+
+    @cached_property
+    def results(self) -> tuple[Result, ...]:
+        """One for each scenario, point and repeat, in the order they ran."""
+        return tuple(Result.of(one, self) for one in self.data.result.scenarios)
+
+    def __iter__(self) -> Iterator[Result]:
+        return iter(self.results)
+
+    def __getitem__(self, name: str) -> Result:
+        """The result of a scenario by its name. Raises KeyError."""
+        for one in self.results:
+            if one.name == name:
+                return one
+        raise KeyError(f"{name}; there are {', '.join(one.name for one in self.results)}")
+
+    def frame(self, name: str) -> Frame:
+        """One of the tables of docs/export.md. Raises InputError if there is no such table."""
+        return frame(name, [self.data])
+
+    @cached_property
+    def trials(self) -> Frame:
+        """A row for each transmission of frames."""
+        return self.frame("trials")
+
+    @cached_property
+    def samples(self) -> Frame:
+        """A row for each instant of a trial that is looked at over time."""
+        return self.frame("samples")
+
+    @cached_property
+    def rates(self) -> Frame:
+        """A row for each NDR and PDR."""
+        return self.frame("rates")
+
+    @cached_property
+    def metrics(self) -> Frame:
+        """A row for each figure."""
+        return self.frame("metrics")
+
+    @cached_property
+    def measurements(self) -> Frame:
+        """A row for each figure of a window, load or build."""
+        return self.frame("measurements")

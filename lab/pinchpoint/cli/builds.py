@@ -1,0 +1,39 @@
+"""Builds of a device's program: the program itself, a folder that it was built or installed into, or a package."""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import InputError
+
+PACKAGE: Final = ".deb"
+
+
+def program_of(build: Path, name: str, stack: ExitStack) -> Path:
+    """The program called `name`, or `name-VARIANT`, of a build. A package is unpacked until `stack` is closed.
+
+    Raises InputError if there is none or more than one, RequirementError if a package cannot be unpacked here.
+    """
+    if build.is_file() and build.suffix != PACKAGE:
+        return build.resolve()
+    folder = build
+    if build.suffix == PACKAGE and build.is_file():
+        folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-")))
+        LOCAL.run(("dpkg-deb", "--extract", str(build), str(folder)))
+    found = sorted(dict.fromkeys(_programs(folder.resolve(), name)))
+    if len(found) != 1:
+        names = ", ".join(map(str, found)) or f"no program called {name}"
+        raise InputError(f"{build}: expected one program called {name}, found {names}", "give the program's own path")
+    return found[0]
+
+
+def _programs(folder: Path, name: str) -> Iterator[Path]:
+    for path in folder.rglob(f"{name}*"):
+        is_called_so = path.name == name or path.name.startswith(f"{name}-")
+        if is_called_so and not path.suffix and path.is_file() and os.access(path, os.X_OK):
+            resolved = path.resolve()
+            yield resolved if resolved.is_relative_to(folder) and resolved.name.startswith(name) else path

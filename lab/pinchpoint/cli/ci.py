@@ -1,0 +1,200 @@
+"""`pinchpoint ci`: does HEAD make the device slower than BASE? Answers that a CI system reads."""
+
+import os
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from pinchpoint.cli.builds import program_of
+from pinchpoint.cli.compare import AUTO, Wanted, both
+from pinchpoint.cli.compared import show_comparison
+from pinchpoint.cli.parameters import Duration, Setting
+from pinchpoint.cli.run import How, conducted, failed, write_report
+from pinchpoint.findings.regressions import judged
+from pinchpoint.model.comparison import Comparison, Method
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.regression import State
+from pinchpoint.report import ci as report
+from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.scenario import load_sweep
+from pinchpoint.scenario.keys import program_key
+from pinchpoint.store.folder import RunFolder
+
+REGRESSION = 1
+UNDECIDED = 8
+EXAMPLE = "pinchpoint ci /opt/base /opt/head --scenario forward.toml"
+Settings = tuple[tuple[str, object], ...]
+
+
+@dataclass(frozen=True)
+class Told:
+    """Where the outcome goes."""
+
+    margin: float  # share
+    junit: Path | None
+    summary: Path | None
+    annotations: bool
+    as_json: bool
+
+
+@click.command(short_help="Fail where HEAD is slower than BASE: JUnit, annotations, a summary.")
+@click.argument("base", type=click.Path(exists=True, path_type=Path))
+@click.argument("head", type=click.Path(exists=True, path_type=Path))
+@click.option(
+    "--scenario",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Measure this scenario with the programs of BASE and HEAD.",
+)
+@click.option(
+    "--margin",
+    type=click.FloatRange(0, 100),
+    default=3.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="The largest regression that is allowed.",
+)
+@click.option("--set", "settings", type=Setting(), multiple=True, metavar="KEY=VALUE", help="Change a key of both.")
+@click.option("--metric", "metrics", multiple=True, metavar="M", help="Judge this metric instead of the main one.")
+@click.option(
+    "--method",
+    type=click.Choice([AUTO, *map(str, Method)]),
+    default=AUTO,
+    show_default=True,
+    help="As of `pinchpoint compare`.",
+)
+@click.option("--slices", "slices_s", type=Duration(), metavar="TIME", help="Total length of a duet's slices.")
+@click.option("--benches", type=click.IntRange(1, 100), metavar="N", help="Build both benches of a duet N times.")
+@click.option("--pairs", type=click.IntRange(1, 1000), metavar="N", help="Measure N pairs in turns.")
+@click.option("--budget", "budget_s", type=Duration(), metavar="TIME", help="Spend at most TIME.")
+@click.option("--quick", is_flag=True, help="Use the short form that the file defines.")
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default="runs",
+    show_default=True,
+    metavar="DIR",
+    help="Create the run folder in DIR.",
+)
+@click.option("--junit", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write JUnit's XML.")
+@click.option(
+    "--summary",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Write a Markdown summary. It is also appended to the file that GITHUB_STEP_SUMMARY names.",
+)
+@click.option(
+    "--annotations/--no-annotations",
+    default=None,
+    help="Print GitHub's ::error and ::warning lines. [default: where GITHUB_ACTIONS is true]",
+)
+@click.option("--dry-run", is_flag=True, help="Print the plan of both benches and stop.")
+@click.option("--json", "as_json", is_flag=True, help="Print comparison.json instead of tables.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress display.")  # fmt: skip
+def ci(
+    base: Path,
+    head: Path,
+    scenario: Path | None,
+    margin: float,
+    settings: Settings,
+    metrics: tuple[str, ...],
+    method: str,
+    slices_s: float | None,
+    benches: int | None,
+    pairs: int | None,
+    budget_s: float | None,
+    quick: bool,
+    out: Path,
+    junit: Path | None,
+    summary: Path | None,
+    annotations: bool | None,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """Compare BASE with HEAD, side by side on this machine, and end with 1 if HEAD is worse by more than the margin.
+
+    BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a
+    Debian package) with --scenario; or two scenario files; or two run folders. Exit code 0: not surely worse by more
+    than the margin. 1: the whole interval of the ratio is worse by more than that. 8: it could not be decided.
+    """
+    shown = os.environ.get("GITHUB_ACTIONS") == "true" if annotations is None else annotations
+    told = Told(margin / 100, junit, summary, shown, as_json)
+    how = How(out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
+    if _is_run(base) and _is_run(head):
+        found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
+        return _tell(found, told, None)
+    with ExitStack() as stack:
+        paths, set_a, set_b = _sides(base, head, scenario, how, stack)
+        wanted = Wanted(paths, set_a, set_b, pairs, metrics, told.margin, None, method, slices_s, benches)
+        made = conducted(both(wanted, how), how)
+    if made is None:
+        return 0
+    folder, interrupted = made
+    write_report(folder)
+    compared = comparison_of(folder)
+    assert compared is not None, "it was asked for one"
+    code = _tell(compared, told, folder.path)
+    if interrupted is not None:
+        click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
+        return interrupted.exit_code
+    return failed(folder) or code
+
+
+def _is_run(path: Path) -> bool:
+    return (path / "run.json").is_file()
+
+
+def _sides(
+    base: Path, head: Path, scenario: Path | None, how: How, stack: ExitStack
+) -> tuple[tuple[Path, ...], Settings, Settings]:
+    """The scenario files, and what is changed in A and in B."""
+    if base.suffix == head.suffix == ".toml":
+        if scenario is not None:
+            raise InputError("--scenario: BASE and HEAD are scenarios themselves", "leave it out")
+        return (base, head), (), ()
+    if scenario is None:
+        raise InputError("two builds need a scenario to be measured with", EXAMPLE)
+    first = load_sweep(scenario, how.quick, how.changes).scenarios[0]
+    key = program_key(first)
+    if key is None:
+        raise InputError(
+            f"{scenario}: the program of a device of kind {first.dut.kind} cannot be chosen",
+            "give two scenario files, or two run folders",
+        )
+    a, b = (program_of(one, key[1], stack) for one in (base, head))
+    if a == b:
+        raise InputError(f"BASE and HEAD are the same program: {a}", "give two builds")
+    return (scenario,), ((key[0], str(a)),), ((key[0], str(b)),)
+
+
+def _tell(found: Comparison, told: Told, folder: Path | None) -> int:
+    """Write and print everything; returns the exit code."""
+    by_metric = judged(found, told.margin)
+    show_comparison(found, told.as_json, folder)
+    if told.junit is not None:
+        _write(told.junit, report.render_junit(by_metric, told.margin, 0.0), "--junit")
+    text = report.render_summary(found, by_metric, told.margin)
+    if told.summary is not None:
+        _write(told.summary, text, "--summary")
+    if step := os.environ.get("GITHUB_STEP_SUMMARY"):
+        _write(Path(step), text, "GITHUB_STEP_SUMMARY", "a")
+    if told.annotations:
+        for line in report.annotations(by_metric, told.margin):
+            click.echo(line, file=sys.stderr if told.as_json else sys.stdout)
+    click.echo(f"pinchpoint: {report.headline(by_metric, told.margin)}", err=True)
+    states = {one.state for one in by_metric}
+    if State.REGRESSION in states:
+        return REGRESSION
+    return UNDECIDED if State.UNDECIDED in states or not found.finished or not states else 0
+
+
+def _write(path: Path, text: str, option: str, mode: str = "w") -> None:
+    try:
+        with path.open(mode, encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise StoreError(f"cannot write {path}: {error.strerror}", f"choose another file for {option}") from error

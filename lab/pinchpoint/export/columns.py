@@ -1,0 +1,362 @@
+"""Every exported table, column by column: the names, kinds and units that other programs rely on."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+from pinchpoint.export.tables import Column, Frame, Kind, Stored, Table, when
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import ScenarioResult
+
+TEXT, COUNT, NUMBER, TRUTH, TIME = Kind
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What a row is made of; the tables say which of them they fill."""
+
+    run: Stored
+    result: ScenarioResult | None = None
+    trial: Any = None  # a Trial
+    own: Any = None  # what the table has one row for
+    of: Any = None  # what that belongs to
+
+    @cached_property
+    def plain(self) -> Mapping[str, Any]:
+        """The effective scenario; empty where run.json does not have it."""
+        assert self.result is not None
+        name = self.result.scenario
+        found = (one for one in self.run.info.scenarios if one.get("name") == name)
+        return next(found, {})
+
+
+def _run(column: str = "run") -> Column:
+    return Column(column, TEXT, "", "the run's id", lambda row: row.run.info.run_id)
+
+
+_SCENARIO: Final = (
+    _run(),
+    Column("scenario", TEXT, "", "its name, unique within the run", lambda row: row.result.scenario),
+    Column("group", TEXT, "", "the scenario file's stem: points of one sweep share it", lambda row: row.result.group),
+    Column("repeat", COUNT, "", "from 1", lambda row: row.result.repeat),
+    Column("levels", TEXT, "", "where it stands in its sweep: a JSON object, level by factor",
+           lambda row: json.dumps(dict(row.result.levels), ensure_ascii=False, sort_keys=True)),
+)  # fmt: skip
+_TRIAL: Final = (
+    _run(),
+    Column("trial", TEXT, "", "its id, unique within the run", lambda row: row.trial.id),
+    Column("scenario", TEXT, "", "that it belongs to", lambda row: row.trial.scenario),
+)
+
+
+def _own(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
+    """A field of the object that the row is of; None where the object is."""
+    return Column(name, kind, unit, doc, lambda row: _field(row.own, field or name))
+
+
+def _field(own: Any, path: str) -> object:
+    for name in path.split("."):
+        own = None if own is None else getattr(own, name)
+    return str(own) if isinstance(own, str) else own
+
+
+def _trial_of(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
+    return Column(name, kind, unit, doc, lambda row: _field(row.trial, field or name))
+
+
+def _of_results(run: Stored) -> Iterator[_Row]:
+    for result in run.result.scenarios:
+        yield _Row(run, result, own=result)
+
+
+SCENARIOS: Final = Table(
+    "scenarios", "a row for each scenario, point or repeat of a run", _of_results,
+    (
+        *_SCENARIO,
+        Column("started", TIME, "", "when the run started", lambda row: when(row.run.info.started)),
+        _own("title", TEXT, "", "what the scenario shows"),
+        Column("device", TEXT, "", "the kind of the device under test",
+               lambda row: row.plain.get("dut", {}).get("kind")),
+        _own("measure", TEXT, "", "what was measured"),
+        _own("outcome", TEXT, "", "`measured`, `impossible`, `skipped`, `failed` or `wrong`"),
+        _own("reason", TEXT, "", "why it was not measured; empty if it was"),
+        _own("limit", TEXT, "", "what limited the number; null: no verdict", "verdict.limit"),
+        _own("verdict", TEXT, "", "the same in a sentence", "verdict.headline"),
+        Column("causes", TEXT, "", "likely causes, the one that explains most first: a JSON array of names",
+               lambda row: _causes(row.own)),
+        _own("trials", COUNT, "", "trials or measurements that were made"),
+        Column("invalid_trials", COUNT, "", "of these, those whose account is not usable",
+               lambda row: sum(row.own.invalid_trials.values())),
+        _own("traffic_s", NUMBER, "s", "of sending"),
+        _own("wall_s", NUMBER, "s", "in all"),
+        _own("generator_ceiling_fps", NUMBER, "frames/s", "the highest rate that the engine was seen to offer"),
+        _own("unexplained_share", NUMBER, "share", "of the offered frames that no counter accounts for"),
+        Column("pinchpoint", TEXT, "", "version that measured", lambda row: row.run.info.versions.get("pinchpoint")),
+    ),
+)  # fmt: skip
+
+
+def _causes(found: ScenarioResult) -> str | None:
+    return None if found.verdict is None else json.dumps([one.cause for one in found.verdict.suspicions])
+
+
+def _of_rates(run: Stored) -> Iterator[_Row]:
+    for result in run.result.scenarios:
+        for rate in result.rates:
+            yield _Row(run, result, own=rate)
+
+
+RATES: Final = Table(
+    "rates", "a row for each NDR and PDR", _of_rates,
+    (
+        *_SCENARIO,
+        _own("rate", TEXT, "", "`NDR`, or `PDR` with its loss ratio", "name"),
+        _own("loss_ratio", NUMBER, "share", "that the rate allows; 0 for the NDR"),
+        _own("status", TEXT, "", "`found`, `at_least`, `below_minimum`, `loses_always` or `refused`"),
+        _own("fps", NUMBER, "frames/s", "the number to quote, offered; null: there is none", "quoted_fps"),
+        _own("low_fps", NUMBER, "frames/s", "lower end of its interval", "lower_fps"),
+        _own("high_fps", NUMBER, "frames/s", "upper end", "upper_fps"),
+        _own("confidence", NUMBER, "share", "that the rate lies between them; null: the method does not say"),
+        _own("band_low_fps", NUMBER, "frames/s", "the momentary rate was below it for 5 % of the time", "band.low_fps"),
+        _own("band_high_fps", NUMBER, "frames/s", "and below this for 95 % of the time", "band.high_fps"),
+        _own("best_sustained_fps", NUMBER, "frames/s", "reached for a tenth of the time", "band.best_fps"),
+        _own("loss_at_any_load", NUMBER, "share", "of a device that loses frames at any load", "floor.loss_ratio"),
+        _own("trial_duration_s", NUMBER, "s", "of a trial that decides"),
+        _own("method", TEXT, "", "of the search"),
+        _own("limited_by", TEXT, "", "what ended a rate that is `at_least`"),
+        _own("reason", TEXT, "", "why there is no number, or only a bound"),
+    ),
+)  # fmt: skip
+
+
+def _of_metrics(run: Stored) -> Iterator[_Row]:
+    for result in run.result.scenarios:
+        for metric in result.metrics:
+            yield _Row(run, result, own=metric)
+
+
+_METRIC: Final = (
+    _own("metric", TEXT, "", "its name", "name"),
+    _own("unit", TEXT, "", "of value, low and high: `fps`, `bit/s`, `1/s`, `s`, `ns`, `cycles`, `share`, `count`, "
+         "`bytes` or `x`"),
+    _own("value", NUMBER, "see unit", "the figure"),
+    _own("low", NUMBER, "see unit", "lower end of its interval; null: none is known"),
+    _own("high", NUMBER, "see unit", "upper end"),
+    _own("bound", TEXT, "", "how to read the value: `found`, `at_least`, `below`, `between` or `refused`; null: by its "
+         "ends"),
+    _own("disturbed", TRUTH, "", "no valid trial or window stands behind it"),
+    _own("note", TEXT, "", "what the value and its interval are"),
+)  # fmt: skip
+METRICS: Final = Table("metrics", "a row for each figure of a scenario", _of_metrics, (*_SCENARIO, *_METRIC))
+
+
+def _of_latency(run: Stored) -> Iterator[_Row]:
+    for result in run.result.scenarios:
+        for point in result.latency:
+            yield _Row(run, result, own=point)
+
+
+_QUANTILES: Final = ("min", "mean", "p50", "p90", "p99", "p999", "p9999", "max")
+
+
+def _latency(field: str) -> tuple[Column, ...]:
+    return (
+        _own("latency_frames", COUNT, "frames", "whose latency was measured", f"{field}.count"),
+        *(_own(f"latency_{one}_ns", NUMBER if one == "mean" else COUNT, "ns", f"one way, {_words(one)}",
+               f"{field}.{one}_ns") for one in _QUANTILES),
+    )  # fmt: skip
+
+
+def _words(quantile: str) -> str:
+    if not quantile.startswith("p"):
+        return {"min": "lowest", "mean": "mean", "max": "highest"}[quantile]
+    digits = quantile[1:]
+    return f"{digits[:2]}{'.' if len(digits) > 2 else ''}{digits[2:]} % of the frames took no longer"
+
+
+LATENCY: Final = Table(
+    "latency", "a row for each share of the NDR at which latency was measured", _of_latency,
+    (
+        *_SCENARIO,
+        _own("share_of_ndr", NUMBER, "share", "the load as a share of the NDR", "share"),
+        _own("load_fps", NUMBER, "frames/s", "intended"),
+        _own("trial", TEXT, "", "the trial that it was measured in", "trial_id"),
+        _own("validity", TEXT, "", "of that trial"),
+        *_latency("latency"),
+        _own("note", TEXT, "", "why there is none, or what to mind"),
+    ),
+)  # fmt: skip
+
+
+def _of_trials(run: Stored) -> Iterator[_Row]:
+    for trial in run.trials:
+        yield _Row(run, trial=trial, own=trial)
+
+
+TRIALS: Final = Table(
+    "trials", "a row for each transmission of frames", _of_trials,
+    (
+        *_TRIAL,
+        _own("phase", TEXT, "", "e.g. `warm-up`, `search`, `latency`"),
+        _own("repeat", COUNT, "", "how many trials of this phase had this load before"),
+        Column("started", TIME, "", "when it began", lambda row: when(row.trial.started)),
+        _own("duration_s", NUMBER, "s", "intended"),
+        _own("sent_duration_s", NUMBER, "s", "as the engine measured it"),
+        _own("load_fps", NUMBER, "frames/s", "intended, all streams together"),
+        _own("offered_fps", NUMBER, "frames/s", "presented to the ports"),
+        _own("intended", COUNT, "frames", "as the load and the duration say"),
+        _own("offered", COUNT, "frames", "presented to the ports"),
+        _own("received", COUNT, "frames", "distinct ones that came back"),
+        _own("lost", COUNT, "frames", "offered and not received"),
+        _own("loss_ratio", NUMBER, "share", "lost over offered"),
+        _own("dropped", COUNT, "frames", "of the lost, at places that counters name", "ledger.dropped"),
+        _own("unexplained", COUNT, "frames", "of the lost, those that no counter accounts for", "ledger.unexplained"),
+        _own("burst_frames", COUNT, "frames", "of one burst; null: a load for its duration"),
+        _own("validity", TEXT, "", "whether the account can be used: `valid`, or why not"),
+        _own("cause", TEXT, "", "what made it unusable; null: it is valid"),
+        _own("reason", TEXT, "", "the same in a sentence"),
+        *_latency("latency"),
+        Column("gap_max_ns", COUNT, "ns", "the longest in which an engine core did not run its loop",
+               lambda row: max((one.gap_max_ns for one in row.trial.witness.workers), default=None)),
+        Column("cache_line_ns", NUMBER, "ns", "one way from the engine's core to the device's, before the trial",
+               lambda row: row.trial.witness.cache_line_before_ns),
+    ),
+)  # fmt: skip
+
+
+def _of_streams(run: Stored) -> Iterator[_Row]:
+    for trial in run.trials:
+        for stream in trial.streams:
+            yield _Row(run, trial=trial, own=stream)
+
+
+STREAMS: Final = Table(
+    "streams", "a row for each stream of a trial", _of_streams,
+    (
+        *_TRIAL,
+        _own("stream", COUNT, "", "its number, from 0"),
+        _own("tx_port", TEXT, "", "port that sends"),
+        _own("rx_port", TEXT, "", "port that receives; null: nobody counts them"),
+        *(_own(name, COUNT, "frames", doc) for name, doc in (
+            ("intended", "as the load and the duration say"), ("offered", "presented to the port"),
+            ("refused", "of those, that the port's ring did not take"), ("sent", "taken by the port"),
+            ("received", "distinct ones that came back"), ("lost", "offered and not received"),
+            ("duplicated", "that came back more than once"), ("reordered", "after a later one"),
+            ("reordered_in_flow", "after a later one of their own five-tuple"),
+            ("corrupt", "with a payload that is not theirs"), ("late", "of an earlier trial, or too late to be told"),
+        )),
+        *_latency("latency"),
+    ),
+)  # fmt: skip
+
+
+def _of_drops(run: Stored) -> Iterator[_Row]:
+    for trial in run.trials:
+        for hop in trial.ledger.hops:
+            for drop in hop.drops:
+                yield _Row(run, trial=trial, own=drop, of=hop)
+
+
+DROPS: Final = Table(
+    "drops", "a row for each place of a trial's path that dropped frames", _of_drops,
+    (
+        *_TRIAL,
+        Column("hop", TEXT, "", "where on the path", lambda row: row.of.name),
+        _own("drop", TEXT, "", "the reason", "name"),
+        _own("frames", COUNT, "frames", "dropped"),
+        _own("responsible", TEXT, "", "who could not keep up: `dut`, `engine` or `host`; or the `rules` that say so",
+             "limits"),
+        _own("counter", TEXT, "", "where the count was read"),
+        _own("port", TEXT, "", "of the device; empty: at none"),
+    ),
+)  # fmt: skip
+
+
+def _of_samples(run: Stored) -> Iterator[_Row]:
+    for trial in run.trials:
+        for sample in trial.samples:
+            yield _Row(run, trial=trial, own=sample)
+
+
+SAMPLES: Final = Table(
+    "samples", "a row for each instant of a trial that is looked at over time; counts are totals since its start",
+    _of_samples,
+    (
+        *_TRIAL,
+        _own("elapsed_s", NUMBER, "s", "since the start of the trial"),
+        _own("offered", COUNT, "frames", "so far"),
+        _own("received", COUNT, "frames", "so far; null: not recorded"),
+        _own("lost", COUNT, "frames", "so far; null: not countable"),
+        _own("gaps_s", NUMBER, "s", "in gaps of the engine's cores so far"),
+        _own("gap_max_s", NUMBER, "s", "the longest of them since the sample before"),
+    ),
+)  # fmt: skip
+
+
+def _of_measurements(run: Stored) -> Iterator[_Row]:
+    for found in run.measurements:
+        for metric in found.metrics:
+            yield _Row(run, own=metric, of=found)
+
+
+def _measurement(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
+    return Column(name, kind, unit, doc, lambda row: _field(row.of, field or name))
+
+
+MEASUREMENTS: Final = Table(
+    "measurements", "a row for each figure of a window, load or build that is no transmission of frames",
+    _of_measurements,
+    (
+        _run(),
+        _measurement("measurement", TEXT, "", "its id, unique within the run", "id"),
+        _measurement("scenario", TEXT, "", "that it belongs to"),
+        _measurement("kind", TEXT, "", "the measure"),
+        _measurement("repeat", COUNT, "", "from 1"),
+        Column("started", TIME, "", "when it began", lambda row: when(row.of.started)),
+        _measurement("wall_s", NUMBER, "s", "that it took"),
+        _measurement("validity", TEXT, "", "`valid`, or why it cannot be used"),
+        _measurement("reason", TEXT, "", "the same in a sentence"),
+        *_METRIC[:5],
+    ),
+)  # fmt: skip
+
+
+def _of_slices(run: Stored) -> Iterator[_Row]:
+    for stretch in run.stretches:
+        for one in stretch.slices:
+            yield _Row(run, own=one, of=stretch)
+
+
+SLICES: Final = Table(
+    "slices", "a row for each slice of a duet: two benches measured in turns of milliseconds", _of_slices,
+    (
+        _run(),
+        _measurement("stretch", TEXT, "", "the request that the slice belongs to", "id"),
+        _measurement("phase", TEXT, "", "`calibration` or `measured`"),
+        _measurement("bench", COUNT, "", "which pair of benches, from 1", "benches"),
+        _measurement("load_fps", NUMBER, "frames/s", "offered to the bench whose turn it is"),
+        _own("side", TEXT, "", "`A` or `B`"),
+        _own("at_s", NUMBER, "s", "since the stretch began"),
+        _own("length_s", NUMBER, "s", "of what is counted"),
+        _own("offered", COUNT, "frames", "presented to the port"),
+        _own("refused", COUNT, "frames", "of those, that the port's ring did not take"),
+        _own("received", COUNT, "frames", "that came back"),
+        _own("gap_s", NUMBER, "s", "in which the engine's core stood still"),
+        _own("thawed", TRUTH, "", "the slice before was of the other bench"),
+    ),
+)  # fmt: skip
+
+TABLES: Final[Mapping[str, Table]] = {
+    one.name: one for one in (SCENARIOS, RATES, METRICS, LATENCY, TRIALS, STREAMS, DROPS, SAMPLES, MEASUREMENTS, SLICES)
+}
+"""By name, in the order of docs/export.md."""
+
+
+def frame(name: str, runs: Iterable[Stored]) -> Frame:
+    """The rows of one table, run after run. Raises InputError if there is no such table."""
+    if name not in TABLES:
+        raise InputError(f"{name}: no such table", f"there are {', '.join(TABLES)}")
+    table = TABLES[name]
+    return Frame(table, tuple(tuple(one.of(row) for one in table.columns) for run in runs for row in table.rows(run)))

@@ -1,0 +1,215 @@
+"""Report forms of RFC 2544 and RFC 9411 from a stored run: one page that prints well; pure.
+
+A form has every section of its RFC. What the run did not measure is named in its place, and so is where a measurement
+departs from the RFC.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+from pinchpoint.model import units
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RunInfo, RunResult, ScenarioResult
+from pinchpoint.model.trial import Trial
+from pinchpoint.report.page import environment
+
+LEAST_TRIAL_S: Final = 60.0  # RFC 2544, 24
+
+
+class Form(StrEnum):
+    """Whose report."""
+
+    RFC2544 = "rfc2544"
+    RFC9411 = "rfc9411"
+
+
+@dataclass(frozen=True)
+class Section:
+    """One test of an RFC, and the measures and metrics that answer it; a name that ends in a space stands for several."""
+
+    number: str
+    title: str
+    measures: tuple[str, ...]  # none: the lab has none
+    metrics: tuple[str, ...]
+    otherwise: str  # what is said where the run has none of these
+    departs: str = ""  # from the RFC, whenever it was measured
+    is_latency: bool = False
+
+
+SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
+    Form.RFC2544: (
+        Section("26.1", "Throughput", ("rates",), ("NDR", "NDR throughput"), 'measure = "rates" measures it'),
+        Section(
+            "26.2", "Latency", ("rates",), (), 'measure = "rates" measures it at shares of the throughput',
+            "The RFC asks for latency at the throughput itself, as a mean of 20 trials; here it is the distribution "
+            "over all frames of one trial at the share of the throughput that is given.", is_latency=True,
+        ),
+        Section("26.3", "Frame loss rate", ("loss_curve",), ("loss at ",), 'measure = "loss_curve" measures it'),
+        Section(
+            "26.4", "Back-to-back frames", ("burst",),
+            ("longest burst", "average burst", "shortest of the tests", "longest of the tests", "burst rate",
+             "implied buffer time", "corrected buffer time"),
+            'measure = "burst" measures it (with the corrections of RFC 9004)',
+        ),
+        Section("26.5", "System recovery", ("recovery",), ("recovery time", "lost after the overload", "throughput"),
+                'measure = "recovery" measures it'),
+        Section("26.6", "Reset", (), (), "no measure of the lab resets a device"),
+    ),
+    Form.RFC9411: (
+        Section("7.1", "Throughput performance with application traffic mix", (), (),
+                "no measure of the lab has a mix of applications"),
+        Section(
+            "7.2", "TCP connections per second with HTTP traffic", ("connections", "crr"),
+            ("burst rate", "burst rate, ", "sustained rate", "transactions", "failed share"),
+            'measure = "connections" or "crr" measures TCP connections a second',
+            "Connections carry no HTTP: `connections` opens and closes them, `crr` sends one request of fixed "
+            "size on each.",
+        ),
+        Section("7.3", "HTTP throughput", ("bandwidth",), ("goodput", "retransmits"),
+                'measure = "bandwidth" measures goodput',
+                "Streams of bytes over TCP, not objects over HTTP."),
+        Section(
+            "7.4", "HTTP transaction latency", ("rr", "crr", "connections"),
+            ("latency ", "connect p50", "connect p99"), 'measure = "rr" or "crr" measures the latency of requests',
+            "Requests and answers of fixed size, not HTTP; time to first and to last byte are the same.",
+        ),
+        Section("7.5", "Concurrent TCP connection capacity with HTTP traffic", ("capacity",),
+                ("capacity", "tear-down rate", "aging time"), 'measure = "capacity" measures it',
+                "Connections stay open without HTTP transactions on them."),
+        *(Section(number, title, (), (), "the lab makes no TLS or QUIC traffic") for number, title in (
+            ("7.6", "TCP or QUIC connections per second with HTTPS traffic"), ("7.7", "HTTPS throughput"),
+            ("7.8", "HTTPS transaction latency"),
+            ("7.9", "Concurrent TCP or QUIC connection capacity with HTTPS traffic"),
+        )),
+    ),
+}  # fmt: skip
+TITLES: Final[Mapping[Form, str]] = {
+    Form.RFC2544: "Benchmarking Methodology for Network Interconnect Devices",
+    Form.RFC9411: "Benchmarking Methodology for Network Security Device Performance",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of a section."""
+
+    scenario: str
+    frames: str  # their sizes; empty: the scenario sends none of a given size
+    name: str
+    value: str
+    interval: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A section with what the run has for it."""
+
+    section: Section
+    rows: tuple[Row, ...]
+    missing: tuple[str, ...]  # scenarios of its measures without a figure, each with the reason
+
+
+def render_form(form: Form, info: RunInfo, result: RunResult, trials: Sequence[Trial]) -> str:
+    """The page as text: no scripts, no network; every text from outside is escaped."""
+    sections = [_filled(section, info, result) for section in SECTIONS[form]]
+    template = environment().get_template("form.html.j2")
+    return template.render(
+        form=form.value,
+        rfc=form.value.removeprefix("rfc"),
+        title=TITLES[form],
+        info=info,
+        result=result,
+        sections=sections,
+        setup=tuple(_setup(info)),
+        remarks=tuple(_remarks(form, result, trials)),
+    )
+
+
+def _filled(section: Section, info: RunInfo, result: RunResult) -> Filled:
+    rows, missing = list[Row](), list[str]()
+    for one in result.scenarios:
+        if one.measure not in section.measures:
+            continue
+        found = list(_latency(one, info) if section.is_latency else _figures(section, one, info))
+        rows += found
+        if not found:
+            missing.append(f"{one.scenario}: {_why(one)}")
+    return Filled(section, tuple(rows), tuple(missing))
+
+
+def _why(found: ScenarioResult) -> str:
+    if found.outcome is not Outcome.MEASURED:
+        return f"{found.outcome}: {found.reason}"
+    return "; ".join(rate.reason for rate in found.rates[:1] if rate.reason) or "no such figure was found"
+
+
+def _figures(section: Section, found: ScenarioResult, info: RunInfo) -> Iterator[Row]:
+    sizes = _frames(info, found.scenario)
+    for name in section.metrics:
+        for metric in found.metrics:
+            if metric.name == name or (name.endswith(" ") and metric.name.startswith(name)):
+                remarks = "; ".join(metric.remarks)
+                yield Row(found.scenario, sizes, metric.name, _value(metric), _interval(metric), remarks)
+
+
+def _latency(found: ScenarioResult, info: RunInfo) -> Iterator[Row]:
+    sizes = _frames(info, found.scenario)
+    for point in found.latency:
+        name = f"at {units.share(point.share)} of the throughput"
+        one = point.latency
+        if one is None:
+            yield Row(found.scenario, sizes, name, "not measured", "", point.note)
+            continue
+        value = f"mean {units.nanoseconds(one.mean_ns)}, p50 {units.nanoseconds(one.p50_ns)}"
+        ends = (("min", one.min_ns), ("p99", one.p99_ns), ("max", one.max_ns))
+        spread = ", ".join(f"{end} {units.nanoseconds(length)}" for end, length in ends)
+        yield Row(found.scenario, sizes, name, value, spread, point.note)
+
+
+def _value(metric: Metric) -> str:
+    return units.quantity(metric.value, metric.unit)
+
+
+def _interval(metric: Metric) -> str:
+    if metric.low is None or metric.high is None:
+        return ""
+    return units.quantity_range(metric.low, metric.high, metric.unit)
+
+
+def _frames(info: RunInfo, scenario: str) -> str:
+    """The frame sizes of a scenario's streams, in bytes with the check sequence (RFC 2544, 9)."""
+    plain: Mapping[str, Any] = next((one for one in info.scenarios if one.get("name") == scenario), {})
+    sizes = list(dict.fromkeys(str(stream.get("frame_bytes")) for stream in plain.get("streams", ())))
+    return ", ".join(f"{size} B" for size in sizes)
+
+
+def _setup(info: RunInfo) -> Iterator[tuple[str, str]]:
+    """What an RFC wants to be known of the setup, as it was recorded."""
+    kinds: list[str] = []
+    for one in info.scenarios:
+        dut = one.get("dut")
+        if isinstance(dut, Mapping) and str(dut.get("kind")) not in kinds:
+            kinds.append(str(dut.get("kind")))
+    yield "Device under test", ", ".join(kinds) or "not recorded"
+    yield "Run", f"{info.run_id}, started {info.started}"
+    yield "Command", " ".join(info.argv)
+    yield from ((f"Version of {name}", value) for name, value in info.versions.items())
+    yield from ((f"Host: {name}", value) for name, value in info.host.items())
+
+
+def _remarks(form: Form, result: RunResult, trials: Sequence[Trial]) -> Iterator[str]:
+    if not result.finished:
+        yield "The run was interrupted: these are the scenarios that were measured."
+    if form is Form.RFC2544:
+        judged = (one for one in trials if one.phase != "warm-up" and one.burst_frames is None)
+        lengths = sorted({one.duration_s for one in judged})
+        if lengths and lengths[0] < LEAST_TRIAL_S:
+            ends = f"{lengths[0]:g}" + (f" to {lengths[-1]:g}" if len(lengths) > 1 else "")
+            yield f"Trials took {ends} s; RFC 2544, section 24, asks for at least {LEAST_TRIAL_S:g} s."
+        yield (
+            "Tester and device share a machine where the scenario says so; frames lost by the tester itself are "
+            "counted apart, and trials that the host disturbed are discarded and repeated."
+        )

@@ -1,0 +1,269 @@
+"""Bundles: one run in one file, to be read or repeated elsewhere; a zip with a manifest as its first member.
+
+The same folder makes the same bytes with the same zlib: members are sorted, and have no times and no owners. Pages
+(HTML) are not part of it: they are made anew from the data, so that no page from elsewhere runs a script here.
+
+A bundle is hostile until it was read: names, sizes, kinds and digests are checked before and while a file is written.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import stat
+import struct
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.store.codec import SCHEMA, Codec
+from pinchpoint.store.folder import RunFolder
+
+MANIFEST: Final = "bundle.json"
+MOST_BYTES: Final = 4 << 30  # of all files
+MOST_FILES: Final = 10_000
+MOST_RATIO: Final = 200  # of a bundle's files to the bundle; those of real runs are 3 to 30 times as large
+_MANIFEST_BYTES: Final = 4 << 20
+_FILES: Final = frozenset(
+    {"run.json", "result.json", "trials.jsonl", "measurements.jsonl", "slices.jsonl", "comparison.json", "engine.log"}
+)
+_ATTACHMENT: Final = re.compile(r"attachments/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,255}")
+_EPOCH: Final = (1980, 1, 1, 0, 0, 0)
+_BROKEN: Final = (
+    zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, ValueError,
+    OverflowError, KeyError, IndexError, MemoryError,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Packed:
+    """One file of a bundle."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What the member `bundle.json` holds."""
+
+    schema: int
+    run_id: str
+    pinchpoint: str  # version that packed it
+    anonymous: bool  # addresses and names of hosts were replaced
+    files: Mapping[str, Packed]
+
+
+_CODEC = Codec.of(Manifest)
+
+
+def files_of(folder: RunFolder) -> dict[str, bytes]:
+    """The files of a run that belong in a bundle, by name. Raises StoreError, InputError for a link."""
+    found: dict[str, bytes] = {}
+    attachments = folder.path / "attachments"
+    inner = sorted(attachments.iterdir()) if attachments.is_dir() else []
+    for path in (*(folder.path / name for name in sorted(_FILES)), *inner):
+        name = path.relative_to(folder.path).as_posix()
+        if path.is_symlink() or attachments.is_symlink():
+            raise InputError(f"{path} is a link", "a link may lead outside; put the file itself there")
+        if path.is_file() and (name in _FILES or _ATTACHMENT.fullmatch(name)):
+            try:
+                found[name] = path.read_bytes()
+            except OSError as error:
+                raise StoreError(f"cannot read {path}: {error.strerror}") from error
+    return found
+
+
+def pack(run_id: str, files: Mapping[str, bytes], version: str, target: Path, *, anonymous: bool = False) -> int:
+    """Write a bundle; returns its bytes. Raises InputError if `target` exists, StoreError if it cannot be written."""
+    packed = {name: Packed(len(data), hashlib.sha256(data).hexdigest()) for name, data in sorted(files.items())}
+    manifest = _CODEC.encode(Manifest(SCHEMA, run_id, version, anonymous, packed), MANIFEST)
+    if target.exists():
+        raise InputError(f"{target}: exists already", "give -o another name")
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with zipfile.ZipFile(partial, "x", zipfile.ZIP_DEFLATED, compresslevel=6) as out:
+            for name, data in ((MANIFEST, manifest + b"\n"), *sorted(files.items())):
+                out.writestr(_member(name), data)
+        partial.rename(target)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise StoreError(f"cannot write {target}: {error.strerror}", "give -o another place") from error
+    return target.stat().st_size
+
+
+def _member(name: str) -> zipfile.ZipInfo:
+    found = zipfile.ZipInfo(name, _EPOCH)
+    found.compress_type, found.create_system = zipfile.ZIP_DEFLATED, 3  # Unix
+    found.external_attr = (stat.S_IFREG | 0o644) << 16
+    return found
+
+
+def read_manifest(path: Path) -> Manifest:
+    """What a bundle says it holds. Raises InputError if it is none."""
+    with _opened(path) as bundle:
+        return _manifest(bundle, path)
+
+
+def unpack(path: Path, root: Path) -> RunFolder:
+    """Make the run folder `root/RUN_ID` of a bundle, whole or not at all.
+
+    Raises InputError for a bundle that is damaged, hostile or larger than it may be, or if the folder exists;
+    StoreError if it cannot be written.
+    """
+    with _opened(path) as bundle:
+        manifest = _manifest(bundle, path)
+        target = root / manifest.run_id
+        if target.exists() or target.is_symlink():
+            raise InputError(f"{target}: exists already", "give -o another folder")
+        try:
+            root.mkdir(parents=True, exist_ok=True)
+            _require_space(manifest, root)
+            new = Path(tempfile.mkdtemp(prefix=".unpack-", dir=root))
+        except OSError as error:
+            raise StoreError(f"cannot write {root}: {error.strerror}", "give -o another place") from error
+        try:
+            _extract(bundle, manifest, new, path)
+            _require_readable(RunFolder(new), manifest, path)
+            new.chmod(0o755)
+            new.rename(target)
+        except BaseException:
+            shutil.rmtree(new, ignore_errors=True)
+            raise
+    return RunFolder.open(target)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[RunFolder]:
+    """A run folder, or a bundle unpacked into a folder that is removed afterwards. Raises as `unpack` does."""
+    if path.is_dir():
+        yield RunFolder.open(path)
+        return
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-") as folder:
+        yield unpack(path, Path(folder))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[zipfile.ZipFile]:
+    """The bundle; whatever is wrong with it becomes an InputError that names the file."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise InputError(f"{path}: larger than {MOST_BYTES >> 30} GiB", "pack one run a bundle")
+        with zipfile.ZipFile(path) as bundle:
+            yield bundle
+    except _BROKEN as error:
+        raise InputError(f"{path}: not a bundle, or damaged: {error}", "make one: pinchpoint pack RUN") from error
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror or error}") from error
+
+
+def _manifest(bundle: zipfile.ZipFile, path: Path) -> Manifest:
+    members = bundle.infolist()
+    if not members or members[0].filename != MANIFEST:
+        raise InputError(f"{path}: not a bundle: its first member is not {MANIFEST}", "make one: pinchpoint pack RUN")
+    found = _CODEC.decode(_content(bundle, members[0], _MANIFEST_BYTES, path), f"{path}: {MANIFEST}")
+    if not _RUN_ID.fullmatch(found.run_id):
+        raise InputError(f"{path}: {MANIFEST}: run_id: {found.run_id!r} cannot be the name of a folder")
+    names = [one.filename for one in members[1:]]
+    for name in (*names, *found.files):
+        if name not in _FILES and not _ATTACHMENT.fullmatch(name):
+            raise InputError(
+                f"{path}: {name!r} is no file of a run", "unpack only bundles that you trust by their origin"
+            )
+    if sorted(names) != sorted(found.files) or "run.json" not in found.files:
+        raise InputError(f"{path}: its files are not those that {MANIFEST} names")
+    _require_sizes(members[1:], found, path)
+    return found
+
+
+def _require_sizes(members: list[zipfile.ZipInfo], manifest: Manifest, path: Path) -> None:
+    """Raises InputError for a bundle that would fill the disk, links, and sizes that contradict each other."""
+    total = sum(one.bytes for one in manifest.files.values())
+    if len(members) > MOST_FILES or total > MOST_BYTES or any(one.bytes < 0 for one in manifest.files.values()):
+        raise InputError(
+            f"{path}: {total:,} bytes in {len(members):,} files: more than {MOST_BYTES:,} or {MOST_FILES:,}"
+        )
+    if total > MOST_RATIO * path.stat().st_size:
+        raise InputError(f"{path}: its files are more than {MOST_RATIO} times as large as the bundle: a zip bomb")
+    for one in members:
+        kind = stat.S_IFMT(one.external_attr >> 16)
+        if kind not in (0, stat.S_IFREG):
+            raise InputError(f"{path}: {one.filename}: a link or a device, not a file")
+        if one.file_size != manifest.files[one.filename].bytes:
+            raise InputError(f"{path}: {one.filename}: {one.file_size:,} bytes, but {MANIFEST} has another number")
+
+
+def _require_space(manifest: Manifest, root: Path) -> None:
+    total, free = sum(one.bytes for one in manifest.files.values()), shutil.disk_usage(root).free
+    if total > free:
+        raise StoreError(f"{root}: {total:,} bytes do not fit: {free:,} are free", "give -o another place")
+
+
+def _content(bundle: zipfile.ZipFile, member: zipfile.ZipInfo, most: int, path: Path) -> bytes:
+    with bundle.open(member) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise InputError(f"{path}: {member.filename}: more than {most:,} bytes")
+    return data
+
+
+def _extract(bundle: zipfile.ZipFile, manifest: Manifest, new: Path, path: Path) -> None:
+    for name, packed in manifest.files.items():
+        digest, written = hashlib.sha256(), 0
+        target = new / name
+        target.parent.mkdir(exist_ok=True)
+        with bundle.open(name) as file, target.open("xb") as out:
+            while piece := file.read(1 << 20):
+                written += len(piece)
+                if written > packed.bytes:
+                    break
+                digest.update(piece)
+                out.write(piece)
+        if written != packed.bytes or digest.hexdigest() != packed.sha256:
+            raise InputError(f"{path}: {name}: damaged: its content is not what {MANIFEST} says")
+
+
+def _require_readable(folder: RunFolder, manifest: Manifest, path: Path) -> None:
+    """Raises InputError if the data are not those of a run, or of another one."""
+    info = folder.read_info()
+    if info.run_id != manifest.run_id:
+        raise InputError(f"{path}: run.json is of {info.run_id}, but {MANIFEST} of {manifest.run_id}")
+    folder.read_result()
+
+
+Replace = Callable[[str], str]
+
+
+def replaced(files: Mapping[str, bytes], replace: Replace, integers: Callable[[object], object]) -> dict[str, bytes]:
+    """The files with every text replaced; JSON is taken apart first, and `integers` replaces addresses in it."""
+    found = {}
+    for name, data in files.items():
+        if name.endswith((".json", ".jsonl")):
+            lines = data.decode().splitlines()
+            found[name] = "".join(f"{_json(line, replace, integers)}\n" for line in lines).encode()
+        else:
+            found[name] = replace(data.decode(errors="replace")).encode()
+    return found
+
+
+def _json(line: str, replace: Replace, integers: Callable[[object], object]) -> str:
+    return json.dumps(_walked(json.loads(line), replace, integers), ensure_ascii=False, separators=(",", ":"))
+
+
+def _walked(value: object, replace: Replace, integers: Callable[[object], object]) -> object:
+    if isinstance(value, str):
+        return replace(value)
+    if isinstance(value, list):
+        return [_walked(one, replace, integers) for one in value]
+    if isinstance(value, dict):
+        inner = {replace(key): _walked(one, replace, integers) for key, one in value.items()}
+        return integers(inner)
+    return value
