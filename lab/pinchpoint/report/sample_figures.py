@@ -135,7 +135,8 @@ def _distances(trials: Sequence[Trial], times: Sequence[float]) -> Panel:
     probed = [trial.witness.cache_line_before_ns for trial in trials]
     told = units.nanoseconds
     trace = _trials("distance of the cores", trials, times, probed, 1.0, "@noisy_host", "diamond", told)
-    return [trace] if trace["x"] else [], "cores apart, ns", {}
+    room = {"range": [0, 1.25 * max(trace["y"], default=1.0)]}  # for the words above the uppermost line
+    return [trace] if trace["x"] else [], "cores apart, ns", room
 
 
 def _trials(

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -34,6 +34,7 @@ class Beside:
 
     name: str
     cells: tuple[Cell, ...]
+    swept: bool  # a curve of several runs shows it
 
 
 def parts(
@@ -41,10 +42,12 @@ def parts(
 ) -> tuple[list[Beside], list[tuple[str, Panel]], list[Mapping[str, Any]]]:
     """The scenarios and the curves of several runs, and their plots with their ids."""
     done = {name: {one.scenario: one for one in result.scenarios} if result else {} for name, result in found.items()}
-    scenarios = [_beside(name, done) for name in dict.fromkeys(name for own in done.values() for name in own)]
     curves = list(_curves({name: result.curves if result else () for name, result in found.items()}))
+    swept = {panel.key for _, panel in curves}
+    names = dict.fromkeys(name for own in done.values() for name in own)
+    scenarios = sorted((_beside(name, done, swept) for name in names), key=lambda one: one.swept)
     drawn: list[Mapping[str, Any]] = [{"id": name, **panel.figure} for name, panel in curves]
-    for number, one in enumerate(scenarios[:MOST_PLOTS]):
+    for number, one in enumerate([one for one in scenarios if not one.swept][:MOST_PLOTS]):
         spreads = [
             rate_figures.spread_of(run, own[one.name].rates[0])
             for run, own in done.items()
@@ -63,7 +66,7 @@ def _curves(found: Mapping[str, Sequence[Curve]]) -> Iterator[tuple[str, Panel]]
             yield f"curve-{number}", panel
 
 
-def _beside(scenario: str, done: Mapping[str, Mapping[str, ScenarioResult]]) -> Beside:
+def _beside(scenario: str, done: Mapping[str, Mapping[str, ScenarioResult]], swept: Collection[str]) -> Beside:
     first = next((value for own in done.values() if scenario in own and (value := _value(own[scenario]))), None)
     cells = []
     for run, own in done.items():
@@ -73,7 +76,8 @@ def _beside(scenario: str, done: Mapping[str, Mapping[str, ScenarioResult]]) -> 
         cells.append(
             Cell(run, _numbers(one) if one else (), against, words.pinched_by(one) if one else "", one is not None)
         )
-    return Beside(scenario, tuple(cells))
+    is_swept = any(own[scenario].group in swept for own in done.values() if scenario in own)
+    return Beside(scenario, tuple(cells), is_swept)
 
 
 def _value(one: ScenarioResult) -> float | None:

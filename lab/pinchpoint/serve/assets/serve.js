@@ -63,6 +63,11 @@
     add("SVG", picture("svg"));
     add("PNG", picture("png"));
     add("CSV", () => save(`${name}.csv`, "text/csv", table(plot)));
+    if (plot.parentElement.classList.contains("columns")) {
+      const cell = document.createElement("div");
+      plot.before(cell);
+      cell.append(plot);
+    }
     plot.after(row);
   };
   // A drawing that is not Plotly's, e.g. of a ledger: with the styles that the page gives it.
