@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from pinchpoint.cli.shelf import folders
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.store.ceilings import default_path
 
@@ -36,6 +37,7 @@ def serve(folder: Path, port: int, host: str) -> int:
     from pinchpoint.serve.index import Index
     from pinchpoint.serve.pages import Pages
     from pinchpoint.serve.shelf import Shelf
+    from pinchpoint.serve.shipped import Studies
 
     folder.mkdir(parents=True, exist_ok=True)
     shelf, token = Shelf(folder.resolve()), secrets.token_urlsafe(24)
@@ -43,7 +45,7 @@ def serve(folder: Path, port: int, host: str) -> int:
     click.echo(f"{folder}: {index.refresh()} runs indexed", err=True)
     guard = Guard(token, port)
     acts = Acts(shelf, (sys.executable, os.path.abspath(sys.argv[0])))  # noqa: PTH100
-    app = application(Workshop(Pages(shelf, index), acts, guard))
+    app = application(Workshop(Pages(shelf, index), acts, guard, Studies(folders)))
     name = f"[{host}]" if ":" in host else host
     click.echo(f"http://{name}:{port}/?token={token}")
     try:

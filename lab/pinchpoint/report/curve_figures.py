@@ -1,7 +1,7 @@
 """The plots of one curve: the metric that was looked for, its published shape, and what the DUT did meanwhile."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from html import escape
 from typing import Final
 
@@ -398,3 +398,20 @@ def _others(curve: Curve, parts: Sequence[Series], x: LevelAxis) -> Iterable[Pan
 
 def _key(unit: str) -> str:
     return "".join(letter for letter in unit if letter.isalnum()) or "other"
+
+
+def overlaid(found: Sequence[tuple[str, Curve]]) -> Panel | None:
+    """The first metric of the same sweep in several runs, a line for each run and series; None if they share none."""
+    metric = next(iter(main_metrics(found[0][1])), "")
+    parts = [
+        replace(part, others={"run": run, **part.others})
+        for run, curve in found
+        for part in series(curve)
+        if part.having(metric)
+    ]
+    if len({part.others["run"] for part in parts}) < 2:
+        return None
+    levels = _sorted({point.levels[part.factor.name] for part in parts for point in part.points})
+    figure = _figure(parts, (metric,), level_axis(parts[0].factor, levels), height=_MAIN_HEIGHT)
+    curve = found[0][1]
+    return Panel(curve.group, f"{curve.title}: {metric} by {parts[0].factor.name}", "", figure)

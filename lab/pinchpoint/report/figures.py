@@ -71,10 +71,20 @@ def close_up(layout: Figure, rates: Sequence[Rate]) -> Figure | None:
 
 def latency_figure(points: Sequence[LatencyPoint]) -> Figure | None:
     """Latency percentiles, one line a load: x counts nines (1 is 90 %, 2 is 99 %), y microseconds. None without any."""
-    measured = [point for point in points if point.latency is not None]
-    if not measured:
+    return percentile_figure(
+        [
+            (f"{units.share(one.share)} of NDR, {units.fps(one.load_fps)}", one.latency)
+            for one in points
+            if one.latency is not None
+        ]
+    )
+
+
+def percentile_figure(lines: Sequence[tuple[str, LatencySummary]]) -> Figure | None:
+    """One line for each named distribution, as `latency_figure` draws them; None without any."""
+    if not lines:
         return None
-    data = [_percentiles(point, place, len(measured)) for place, point in enumerate(measured)]
+    data = [_percentiles(name, latency, place, len(lines)) for place, (name, latency) in enumerate(lines)]
     layout = layout_of(height=340, top=12)
     most = max((trace["x"][-1] for trace in data if trace["x"]), default=3.0)
     shown = {quantile: text for quantile, text in _PERCENTILES.items() if nines(quantile) <= most}
@@ -222,14 +232,13 @@ def _bands(rates: Sequence[Rate]) -> tuple[list[Figure], list[Figure]]:
     return shapes, notes
 
 
-def _percentiles(point: LatencyPoint, place: int, total: int) -> Figure:
-    latency = point.latency
-    curve = _curve(latency) if latency else ()
+def _percentiles(name: str, latency: LatencySummary, place: int, total: int) -> Figure:
+    curve = _curve(latency)
     shades = {0: "@accent"} if total == 1 else {0: "@shade1", total - 1: "@accent"}
     return {
         "type": "scatter",
         "mode": "lines",
-        "name": f"{units.share(point.share)} of NDR, {units.fps(point.load_fps)}",
+        "name": escape(name),
         "x": [nines(quantile) for quantile, _ in curve],
         "y": [value / 1e3 for _, value in curve],
         "text": [f"{quantile * 100:.7g} %: {units.nanoseconds(value)}" for quantile, value in curve],

@@ -21,6 +21,7 @@ _OPEN: Final = {RateStatus.AT_LEAST: "triangle-right-open", RateStatus.BELOW_MIN
 _AROUND: Final = 3  # trials before and after one, that say with it where the threshold was
 _TOP: Final = 1.4  # of the highest rate of interest: loads above are drawn at the edge
 _PHASE: Final = "search"
+_NEWEST: Final = 12  # trials that the bounds of a search in progress rest on: older ones met another level of the host
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,38 @@ class Spread:
     best: float | None = None
     status: RateStatus = RateStatus.FOUND
     text: str = ""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Loads between which a rate lies, as far as a few trials say; frames per second, offered."""
+
+    at_s: float  # since the search's first trial
+    low_fps: float
+    high_fps: float
+
+    @property
+    def width(self) -> float:
+        """Relative to the upper end."""
+        return (self.high_fps - self.low_fps) / self.high_fps
+
+
+def narrowing(trials: Sequence[Trial], allowed: float) -> tuple[Bounds, ...]:
+    """After each trial of a search: the highest load that held and the lowest that lost more, of the newest 12.
+
+    Where a load that held lies above one that lost, both happened between them. Before either was seen, nothing is
+    known.
+    """
+    tried = [trial for trial in trials if trial.phase == _PHASE and trial.burst_frames is None]
+    found: list[Bounds] = []
+    usable: list[Trial] = []
+    for at_s, trial in zip(seconds_of(tried), tried, strict=True):
+        usable = [*usable, trial][-_NEWEST:] if trial.validity is TrialValidity.VALID else usable
+        held = [one.offered_fps for one in usable if one.loss_ratio <= allowed]
+        lost = [one.offered_fps for one in usable if one.loss_ratio > allowed]
+        if held and lost:
+            found.append(Bounds(at_s, *sorted((max(held), min(lost)))))
+    return tuple(found)
 
 
 def spread_of(label: str, rate: Rate) -> Spread:
@@ -125,20 +158,23 @@ def _best(found: Sequence[Spread], divisor: float) -> Figure:
     return traced | {"x": [(one.best or 0.0) / divisor for one in found], "marker": marker}
 
 
-def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Figure | None:
+def search_figure(
+    result: ScenarioResult | None, trials: Sequence[Trial], bounds: Sequence[Bounds] = (), allowed: float = 0.0
+) -> Figure | None:
     """The loads that a search tried against the time, and what came of each; None with fewer than seven.
 
     x: seconds since the first; y: offered load. The line is the threshold that the search tracked; without one,
     what came back, as the median of seven trials in turn. Bars across are the band and the interval of the first
-    rate. Bars upright are the times in which the cores were not in their most frequent mode.
+    rate. Bars upright are the times in which the cores were not in their most frequent mode. Of a search in progress,
+    `bounds` are drawn as they narrow, and `allowed` is the loss ratio that its first rate bears.
     """
     tried = [trial for trial in trials if trial.phase == _PHASE and trial.burst_frames is None]
     if len(tried) < 2 * _AROUND + 1:
         return None
     rate = result.rates[0] if result and result.rates else None
-    times = _seconds(tried)
+    times = seconds_of(tried)
     valid = [(at, trial) for at, trial in zip(times, tried, strict=True) if trial.validity is TrialValidity.VALID]
-    allowed = rate.loss_ratio if rate else 0.0
+    allowed = rate.loss_ratio if rate else allowed
     discarded = [pair for pair in zip(times, tried, strict=True) if pair[1].validity is not TrialValidity.VALID]
     at = dict(zip((trial.id for trial in tried), times, strict=True))
     track = [moment for moment in result.track if moment.trial_id in at] if result else []
@@ -152,6 +188,7 @@ def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     lost = [pair for pair in valid if pair[1].loss_ratio > allowed and pair[1].offered_fps <= top]
     over = [pair for pair in valid if pair[1].offered_fps > top]
     data = [
+        *_narrowing(bounds, y.divisor),
         {"type": "scatter", "mode": "lines", "hoverinfo": "skip", "line": {"color": "@second", "width": 2},
          "name": "threshold, as estimated" if track else f"came back, median of {2 * _AROUND + 1} trials",
          "x": [at for at, _ in moving], "y": [fps / y.divisor for _, fps in moving]},
@@ -167,7 +204,20 @@ def search_figure(result: ScenarioResult | None, trials: Sequence[Trial]) -> Fig
     return {"data": [trace for trace in data if trace["x"]], "layout": layout | {"shapes": shapes}}
 
 
-def _seconds(trials: Sequence[Trial]) -> list[float]:
+def _narrowing(bounds: Sequence[Bounds], divisor: float) -> list[Figure]:
+    """The area between the two, in steps."""
+    line = {"color": "@shade2", "width": 1.2, "shape": "hv"}
+    edge = {"type": "scatter", "mode": "lines", "x": [one.at_s for one in bounds], "hoverinfo": "skip", "line": line}
+    low = edge | {"y": [one.low_fps / divisor for one in bounds], "name": "lower bound", "showlegend": False}
+    high = edge | {
+        "y": [one.high_fps / divisor for one in bounds],
+        "name": "between a load that held and one that lost",
+    }
+    return [low, high | {"fill": "tonexty", "fillcolor": "@grid"}]
+
+
+def seconds_of(trials: Sequence[Trial]) -> list[float]:
+    """When each began, in seconds since the first."""
     starts = [datetime.fromisoformat(trial.started) for trial in trials]
     return [round((start - starts[0]).total_seconds(), 3) for start in starts]
 

@@ -1,10 +1,14 @@
 """The tree of causes of a run that explains a rate, as plain values."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from pinchpoint.model import units
-from pinchpoint.model.causes import Branch, CostOfAPass, Explanation, Standing, Tried
+from pinchpoint.model.causes import Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
+
+SUSPECTED: Final = "suspected"
+"""The standing of a suspicion in a run that explains nothing."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,18 @@ class WhyView:
 def why_view(found: Explanation) -> WhyView:
     """The view."""
     return WhyView(found.scenario, tuple(map(_branch, found.branches)), tuple(_costs(found)))
+
+
+def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:
+    """The tree of a scenario without counter-experiments: what its signature fits, and what would tell."""
+    return WhyView(scenario, tuple(map(_suspected, suspicions)), ())
+
+
+def _suspected(one: Suspicion) -> BranchView:
+    would = f"{one.experiment.words[0].upper()}{one.experiment.words[1:]} would tell" if one.experiment else ""
+    tried = f"Not tried. {would}." if would else "Not tried: no counter-experiment can tell."
+    explains = f"would explain {units.share(one.share)}"
+    return BranchView(SUSPECTED, one.title, tried, explains, one.evidence, one.mend)
 
 
 def _branch(one: Branch) -> BranchView:

@@ -1,4 +1,4 @@
-"""What the pages can do: stop a run, resume one, start a scenario. Each is the command that one would type."""
+"""What the pages can do: stop, resume and tag runs, start scenarios and studies, as the commands one would type do."""
 
 import os
 import re
@@ -12,10 +12,12 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
 from pinchpoint.store.owner import owner
+from pinchpoint.store.tags import read_tags, write_tags
 
 FOLDER: Final = "scenarios"  # of those started from a form, below the runs' folder, with their logs
 LOG_SHOWN: Final = 8192  # bytes from the end
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_BUDGET = re.compile(r"(|(?=\d)(\d{1,4}h)?(\d{1,4}m)?(\d{1,5}s)?)")
 
 
 @dataclass
@@ -44,6 +46,13 @@ class Acts:
             raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
         return self._spawn(run[:64], ("run", "--resume", str(folder.path), "--quiet"))
 
+    def tag(self, run: str, add: str, remove: str) -> None:
+        """Give the run a tag, or take one away. Raises InputError."""
+        folder = self.shelf.run(run)
+        with self._lock:
+            kept = [one for one in read_tags(folder) if one != remove]
+            write_tags(folder, [*kept, *filter(None, [add.strip()])])
+
     def start(self, name: str, text: str, quick: bool) -> str:
         """Write a scenario that was checked, and run it; returns its name, made unique. Raises InputError."""
         if not _NAME.fullmatch(name):
@@ -62,6 +71,18 @@ class Acts:
         return self._spawn(
             name, ("run", str(folder / f"{name}.toml"), "--out", str(self.shelf.root), "--quiet", *options)
         )
+
+    def start_study(self, name: str, only: Sequence[str], quick: bool, budget: str) -> str:
+        """Run a study that was checked, or some of its groups; returns the name of its log. Raises InputError."""
+        if not _BUDGET.fullmatch(budget):
+            raise InputError(f"{budget!r} is no time", "write a budget like 90s, 10m or 1h30m, or none")
+        with self._lock:
+            pid = self._started.get(name)
+        if pid is not None and not LOCAL.ended(pid):
+            raise InputError(f"{name}: it is being measured", "wait, or stop its run first")
+        options = [*(("--only", ",".join(only)) if only else ()), *(("--quick",) if quick else ())]
+        options += ["--budget", budget] if budget else []
+        return self._spawn(name, ("study", "run", name, "--out", str(self.shelf.root), "--quiet", *options))
 
     def state(self, name: str) -> tuple[int | None, str]:
         """The process of something started from here, None once it has ended, and the end of its log."""
@@ -97,7 +118,10 @@ class Acts:
 
     def _spawn(self, name: str, options: Sequence[str]) -> str:
         folder = self.shelf.root / FOLDER
-        folder.mkdir(exist_ok=True)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder}: {error.strerror}", "choose a folder that is writable") from error
         log = folder / f"{name}.log"
         if folder.is_symlink() or log.is_symlink():
             raise InputError(f"{log} is a link", "remove it; logs are written below the runs' folder only")

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Final
 
@@ -24,6 +24,7 @@ from pinchpoint.serve.guard import HEADERS, LARGEST_FORM, Guard, RefusedError, f
 from pinchpoint.serve.index import Wanted
 from pinchpoint.serve.pages import Pages, Viewer, segment
 from pinchpoint.serve.shelf import FILES
+from pinchpoint.serve.shipped import Shown, Studies
 
 ASSETS: Final = {
     "plotly-basic.min.js": ("pinchpoint.report", "text/javascript"),
@@ -42,6 +43,7 @@ class Workshop:
     pages: Pages
     acts: Acts
     guard: Guard
+    studies: Studies = field(default_factory=lambda: Studies(dict))
 
     def viewer(self, request: Request) -> Viewer:
         """What the browser may do."""
@@ -75,6 +77,12 @@ class Workshop:
         run, name = request.path_params["run"], request.path_params["file"]
         return FileResponse(self.pages.shelf.file(run, name), media_type=FILES[name])
 
+    def ledger(self, request: Request) -> Response:
+        """A trial's ledger as CSV (RFC 4180)."""
+        asked = request.path_params
+        text = self.pages.ledger(asked["run"], asked["trial"])
+        return Response(text, media_type="text/csv", headers={"Content-Disposition": "attachment; filename=ledger.csv"})
+
     def compare(self, request: Request) -> Response:
         return HTMLResponse(self.pages.compare(self.viewer(request), request.query_params.getlist("run")))
 
@@ -83,7 +91,41 @@ class Workshop:
         return HTMLResponse(self.pages.trend(self.viewer(request), asked.get("scenario", ""), asked.get("metric", "")))
 
     def new(self, request: Request) -> Response:
-        return self._form(request, dict(request.query_params), None)
+        """The empty form; or that of a file of a shipped study or of a run."""
+        asked = dict(request.query_params)
+        if "group" in asked and "study" in asked:
+            text = self.studies.text(asked["study"], asked["group"])
+            fields = form.fields_of(text, f"{asked['study']}/{asked['group']}.toml")
+            return self._form(request, {"name": asked["group"][:64]} | fields, None)
+        if "run" in asked:
+            text, name = self.pages.source(asked["run"], asked.get("file", "")), asked.get("file", "")
+            stem = name.rpartition("/")[2].removesuffix(".toml")[:64]
+            return self._form(request, {"name": stem} | form.fields_of(text, name), None)
+        return self._form(request, asked, None)
+
+    def all_studies(self, request: Request) -> Response:
+        return HTMLResponse(self.pages.studies(self.viewer(request), self.studies.shown()))
+
+    def study(self, request: Request) -> Response:
+        name = request.path_params["study"]
+        return self._study(request, {}, self.studies.checked(name, (), quick=False), None)
+
+    def _study(self, request: Request, fields: Mapping[str, str], shown: Shown, do: str | None) -> Response:
+        only = [group for group in shown.groups if fields.get(f"group-{group}") == "on"]
+        values = {"only": only, "quick": fields.get("quick") == "on", "budget": fields.get("budget", ""), "asked": do}
+        html = self.pages.study(self.viewer(request), shown, values)
+        return HTMLResponse(html, 422 if shown.problems and do else 200)
+
+    def _study_act(self, request: Request, fields: Mapping[str, str]) -> Response:
+        name, quick = fields.get("study", ""), fields.get("quick") == "on"
+        groups = self.studies.checked(name, (), quick).groups
+        only = [group for group in groups if fields.get(f"group-{group}") == "on"]
+        chosen = () if len(only) == len(groups) else only
+        shown = self.studies.checked(name, chosen, quick)
+        if fields.get("do") == "start" and not shown.problems:
+            begun = self.acts.start_study(name, chosen, quick, fields.get("budget", "").strip())
+            return RedirectResponse(f"/started/{segment(begun)}", 303)
+        return self._study(request, fields, shown, "check")
 
     def started(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -97,7 +139,10 @@ class Workshop:
             return RedirectResponse(f"/run/{segment(run)}", 303)
         if what == "resume":
             return RedirectResponse(f"/started/{segment(self.acts.resume(run))}", 303)
-        return self._form(request, fields, fields.get("do", "check"))
+        if what == "tag":
+            self.acts.tag(run, fields.get("add", ""), fields.get("remove", ""))
+            return RedirectResponse(f"/run/{segment(run)}", 303)
+        return self._study_act(request, fields) if what == "study" else self._form(request, fields, fields.get("do"))
 
     def _form(self, request: Request, fields: Mapping[str, str], do: str | None) -> Response:
         shape, name = form.shape_of(fields), fields.get("name", "").strip()
@@ -149,6 +194,9 @@ def application(workshop: Workshop) -> ASGIApp:
         Route("/compare", workshop.compare),
         Route("/trend", workshop.trend),
         Route("/new", workshop.new),
+        Route("/studies", workshop.all_studies),
+        Route("/studies/{study}", workshop.study),
+        Route("/run/{run}/ledger/{trial:path}", workshop.ledger),
         Route("/started/{name}", workshop.started),
         Route("/asset/{name}", _asset),
         Route("/act/{act:str}", workshop.acting, methods=["POST"]),
@@ -206,7 +254,7 @@ def _own(name: str) -> str:
 
 def _wanted(asked: Mapping[str, str]) -> Wanted:
     """The filters of an address; what is no date or number is as if it were not there."""
-    texts = {name: asked.get(name, "")[:200] for name in ("text", "kind", "study", "verdict", "host")}
+    texts = {name: asked.get(name, "")[:200] for name in ("text", "kind", "study", "verdict", "host", "tag")}
     dates = {name: text for name in ("since", "until") if _DATE.fullmatch(text := asked.get(name, ""))}
     number = asked.get("page", "1")
     return Wanted(

@@ -18,9 +18,11 @@ from pinchpoint.scenario import keys
 from pinchpoint.scenario.document import toml
 from pinchpoint.scenario.sweep import sweep_of
 
-MOST_ELEMENTS: Final = 8  # of an array in the form
+MOST_ELEMENTS: Final = 32  # of an array in the form
+_OTHER: Final = "*"  # stands for every further key of a table that is open
 _WORDS = re.compile(r'"[^"]+"( or "[^"]+")*')
-_SHAPE: Final = ("kind", "measure")
+_OF_SERVICES: Final = ("service", "backend", "established")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
 @dataclass(frozen=True)
@@ -83,13 +85,88 @@ def text_of(shape: Shape, form: Mapping[str, str]) -> str:
     """The scenario file that the form's fields make: only what is filled in."""
     lines: list[str] = []
     for part in parts(shape, form):
-        own = [f"{json.dumps(one.key) if '.' in one.key else one.key} = {_toml(one, form)}" for one in part.fields
-               if one.value.strip()]  # fmt: skip
+        own = [line for one in part.fields if one.value.strip() for line in _lines(one)]
         own += [f'kind = "{shape.kind}"'] if part.header == "[dut]" else []
         own += [f'measure = "{shape.measure}"'] if not part.header and shape.measure != measures.DEFAULT else []
         if own or part.number:
             lines += [*([part.header] if part.header else []), *own, ""]
     return "\n".join(lines)
+
+
+def fields_of(text: str, path: str) -> dict[str, str]:
+    """The form that makes this file. Raises InputError where a form cannot hold all of it."""
+    try:
+        data = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path}: {error}", "mend the file") from error
+    form = dict(_fields_of("", data))
+    dut = data.setdefault("dut", {})
+    form["kind"] = str(dut.setdefault("kind", registry.default())) if isinstance(dut, dict) else ""
+    form["measure"] = str(data.setdefault("measure", measures.DEFAULT))
+    shape = shape_of(form)
+    for place in shape.counts:
+        form.setdefault(f"count-{place}", "0")
+    form |= _others(shape_of(form), data)
+    made = tomllib.loads(text_of(shape_of(form), form))
+    made.setdefault("measure", measures.DEFAULT)
+    if made != data:
+        raise InputError(
+            f"{path}: the form cannot hold all of it",
+            f"copy the file, change it there, and run it: pinchpoint run {path}",
+        )
+    return form
+
+
+def _fields_of(place: str, table: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Every value of a file, as what is typed for it; tables of tables by their place, with their number."""
+    for key, value in table.items():
+        name = f"{place}.{key}" if place else key
+        if isinstance(value, dict) and not place:
+            yield from _fields_of(name, value)
+        elif isinstance(value, list) and value and all(isinstance(one, dict) for one in value):
+            yield f"count-{name}", str(len(value))
+            for number, one in enumerate(value, 1):
+                yield from _fields_of(f"{name}[{number}]", one)
+        yield f"field-{name}", _typed(value)
+
+
+def _others(shape: Shape, data: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """The further keys of open tables, a line each."""
+    for table in _tables(shape.kind, shape.measure):
+        found: object = data
+        for part in table.name.split("."):
+            found = found.get(part, ()) if isinstance(found, Mapping) else ()
+        named = {key.name for key in table.keys}
+        for number, one in enumerate(found if table.is_open and isinstance(found, list) else (), 1):
+            lines = [f"{_key(key)} = {_value(value)}" for key, value in one.items() if key not in named]
+            yield f"field-{table.name}[{number}].{_OTHER}", "\n".join(lines)
+
+
+def _typed(value: object) -> str:
+    """What is to be typed for a value: a text as it is, unless it would be read as something else."""
+    if not isinstance(value, str):
+        return _value(value)
+    is_padded = value != value.strip() and "\n" not in value
+    return _value(value) if is_padded or _is_value(value.strip()) else value
+
+
+def _is_value(typed: str) -> bool:
+    try:
+        return "\n" not in typed and list(tomllib.loads(f"x = {typed}")) == ["x"]
+    except (ValueError, RecursionError):
+        return False
+
+
+def _value(value: object) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_value, value)) + "]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool | int | float) else str(value)
+
+
+def _key(name: str) -> str:
+    return name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
 def checked(text: str, name: str) -> tuple[Sweep | None, tuple[str, ...]]:
@@ -101,10 +178,10 @@ def checked(text: str, name: str) -> tuple[Sweep | None, tuple[str, ...]]:
 
 
 def _tables(kind: str, measure: str) -> Iterator[Table]:
-    served = next(one for one in measures.measures() if one.name == measure).is_served
+    served = registry.device(kind).keys.services is not None
     for table in keys.of_kind(kind).every:
-        mine = not table.measures or measure in table.measures
-        if mine and not table.name.startswith("sweep") and (served or table.name not in ("service", "service.backend")):
+        mine = table.is_read_by(measure, is_there=True)
+        if mine and (served or table.name not in _OF_SERVICES):
             yield table
 
 
@@ -119,6 +196,7 @@ def _parts(table: Table, count: int | None, form: Mapping[str, str]) -> Iterator
     places = [table.name] if count is None else [f"{table.name}[{number}]" for number in range(1, count + 1)]
     for number, place in enumerate(places):
         fields = tuple(_field(place, key, form) for key in table.keys if _is_asked(table, key))
+        fields += (_other(place, form),) if table.is_open else ()
         folded = not any(field.required or field.value.strip() for field in fields)
         header = table.header if table.name else ""
         yield Part(header, table.doc, fields, folded, table.name if count and not number else "", count or 0)
@@ -162,11 +240,27 @@ def _refuses(key: Key, value: object) -> bool:
     return False
 
 
-def _toml(field: Field, form: Mapping[str, str]) -> str:
+def _other(place: str, form: Mapping[str, str]) -> Field:
+    """The further keys of a table that is open."""
+    name = f"{place}.{_OTHER}"
+    doc = 'The keys that this point sets, in quotes, one a line: "stream[1].flows" = 512.'
+    return Field(name, _OTHER, form.get(f"field-{name}", ""), "", False, doc, "Lines of TOML", (), True)
+
+
+def _lines(field: Field) -> Iterator[str]:
+    """As they stand in the file."""
+    if field.key != _OTHER:
+        yield f"{_key(field.key)} = {_toml(field)}"
+        return
+    try:
+        yield from (f"{_key(key)} = {_value(value)}" for key, value in tomllib.loads(field.value).items())
+    except (ValueError, RecursionError):
+        yield f"{_key(field.value.strip())} = true"  # which the check refuses by its name
+
+
+def _toml(field: Field) -> str:
     """What was typed, as TOML: as it is where it is one value of TOML, else as a text."""
     typed = field.value.strip()
-    try:
-        alone = list(tomllib.loads(f"x = {typed}")) == ["x"] and "\n" not in typed
-    except (ValueError, RecursionError):
-        alone = False
-    return typed if alone and not field.long else json.dumps(field.value.replace("\r\n", "\n"), ensure_ascii=False)
+    if _is_value(typed) and not field.long:
+        return typed
+    return json.dumps(field.value.replace("\r\n", "\n"), ensure_ascii=False)

@@ -20,15 +20,17 @@ from pinchpoint.model.result import RunResult, ScenarioResult
 from pinchpoint.report import words
 from pinchpoint.report.metric_views import metrics_view
 from pinchpoint.serve.shelf import Shelf
+from pinchpoint.store import tags
 from pinchpoint.store.folder import RESULT
 
-VERSION: Final = 1
+VERSION: Final = 2
 PAGE: Final = 100  # runs of one page of the list
-_WATCHED: Final = ("run.json", "result.json", "trials.jsonl")
-_FIELDS: Final = ("kind", "study", "verdict", "host")
+_WATCHED: Final = ("run.json", "result.json", "trials.jsonl", tags.FILE)
+_FIELDS: Final = ("kind", "study", "verdict", "host", "tag")
 _TABLES: Final = """
 create table runs (id text primary key, stamp text, started text, title text, state text, host text, study text,
-                   kinds text, verdicts text, scenarios int, trials int, number text, error text, words text);
+                   kinds text, verdicts text, scenarios int, trials int, number text, error text, tags text,
+                   words text);
 create index by_start on runs (started desc);
 create table labels (run text, field text, value text);
 create index by_label on labels (field, value, run);
@@ -69,6 +71,12 @@ class Row:
     trials: int
     number: str  # the first one of the first scenario
     error: str
+    tags: str = ""  # as a list of JSON, so that any tag can be among them
+
+    @property
+    def tagged(self) -> tuple[str, ...]:
+        """The tags one by one."""
+        return tuple(msgspec.json.decode(self.tags or "[]", type=list[str]))
 
 
 @dataclass(frozen=True)
@@ -80,6 +88,7 @@ class Wanted:
     study: str = ""
     verdict: str = ""
     host: str = ""
+    tag: str = ""
     since: str = ""  # dates, YYYY-MM-DD, both included
     until: str = ""
     page: int = 1
@@ -240,18 +249,19 @@ def _keep(base: sqlite3.Connection, name: str, stamp: str, found: _Found) -> Non
 
 def _read(shelf: Shelf, name: str) -> _Found:
     try:
-        path = shelf.run(name).path
+        folder = shelf.run(name)
+        path, own = folder.path, tags.read_tags(folder)
         info = msgspec.json.decode((path / "run.json").read_bytes(), type=_Info)
         file = path / "result.json"
         result = RESULT.decode(file.read_bytes(), f"{name}/result.json") if file.exists() else None
         trials = path / "trials.jsonl"
-        return _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0)
+        return _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
     except (msgspec.DecodeError, UnicodeDecodeError, OSError, PinchpointError) as error:
         text = error.message if isinstance(error, InputError | StoreError) else f"run.json: {error}"
         return _Found(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))
 
 
-def _found(name: str, info: _Info, result: RunResult | None, trials: int) -> _Found:
+def _found(name: str, info: _Info, result: RunResult | None, trials: int, own: Sequence[str] = ()) -> _Found:
     done = result.scenarios if result else ()
     kinds = sorted({_kind(one) for one in info.scenarios})
     verdicts = sorted({limit for one in done if (limit := words.pinched_by(one))})
@@ -259,11 +269,13 @@ def _found(name: str, info: _Info, result: RunResult | None, trials: int) -> _Fo
     study = info.study.name if info.study else ""
     titles = [str(one.get("title", "")) for one in info.scenarios[:1]]
     title = info.study.title if info.study else (titles or [name])[0]
-    labels = {"kind": kinds, "verdict": verdicts, "host": [host] if host else [], "study": [study] if study else []}
+    labels: dict[str, Sequence[str]] = {"kind": kinds, "verdict": verdicts, "tag": own}
+    labels |= {"host": [host] if host else [], "study": [study] if study else []}
     row = Row(
         id=name, started=info.started, title=title, state="finished" if result and result.finished else "unfinished",
         host=host, study=study, kinds=", ".join(kinds), verdicts=", ".join(verdicts), scenarios=len(info.scenarios),
         trials=trials, number=next(filter(None, map(number_of, done)), ""), error="",
+        tags=msgspec.json.encode(list(own)).decode(),
     )  # fmt: skip
     return _Found(row, labels, [made for one in done for made in _made(one)])
 

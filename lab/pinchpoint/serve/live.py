@@ -1,6 +1,6 @@
 """A run in progress, from its files: what is done, what is left, where its search is."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pinchpoint.model.errors import PinchpointError
@@ -27,6 +27,7 @@ class Live:
     current: str  # the scenario being measured
     trials: tuple[Trial, ...]  # the newest first
     made: int
+    bounds: rate_figures.Bounds | None  # of its search, as it stands; None: it says nothing yet
     figure: Figure | None  # loads tried by the current scenario
 
 
@@ -38,6 +39,8 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
     current = trials[-1].scenario if trials and trials[-1].scenario not in done else ""
     current = current or next((name for name in names if name not in done), "")
     own = [trial for trial in trials if trial.scenario == current]
+    allowed = _allowed(info, current)
+    bounds = rate_figures.narrowing(own, allowed)
     return Live(
         pid=owner(folder.path),
         done=sum(name in done for name in names),
@@ -46,8 +49,18 @@ def live(folder: RunFolder, info: RunInfo, result: RunResult | None) -> Live:
         current=current,
         trials=tuple(reversed(trials[-MOST_TRIALS:])),
         made=len(trials),
-        figure=rate_figures.search_figure(None, own) if own else None,
+        bounds=bounds[-1] if bounds else None,
+        figure=rate_figures.search_figure(None, own, bounds, allowed) if own else None,
     )
+
+
+def _allowed(info: RunInfo, scenario: str) -> float:
+    """The lowest loss ratio that a scenario's search asks for; 0 where it does not say."""
+    plain = next((one for one in info.scenarios if one.get("name") == scenario), {})
+    search = plain.get("search")
+    ratios = search.get("loss_ratios") if isinstance(search, Mapping) else None
+    found = [float(one) for one in ratios if isinstance(one, int | float)] if isinstance(ratios, list | tuple) else []
+    return min(found, default=0.0)
 
 
 def _left_s(info: RunInfo, done: dict[str, float], own: Sequence[Trial]) -> float | None:

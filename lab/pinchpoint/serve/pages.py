@@ -11,24 +11,28 @@ from jinja2.utils import htmlsafe_json_dumps
 from pinchpoint.findings.trend import trends
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import RunInfo, RunResult, ScenarioResult
-from pinchpoint.model.trial import Trial
-from pinchpoint.report import bench_views, comparison_page, figures, page, rate_figures
+from pinchpoint.model.trial import StreamCounts, Trial
+from pinchpoint.report import bench_views, comparison_page, figures, page, rate_figures, sample_figures
 from pinchpoint.report.figures import Figure
 from pinchpoint.report.over_time_figure import over_time_figure
 from pinchpoint.report.path import path_of
 from pinchpoint.report.trend import details, headline
 from pinchpoint.report.trend_figure import trend_figure
 from pinchpoint.report.view import ScenarioView, run_view
+from pinchpoint.report.why import suspected_view
 from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.serve import beside
 from pinchpoint.serve.index import Index, Wanted, number_of
 from pinchpoint.serve.live import Live, live
 from pinchpoint.serve.shelf import FILES, Shelf
+from pinchpoint.serve.shipped import Shown
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.store.owner import owner
+from pinchpoint.store.tags import read_tags
 
 MOST_COMPARED: Final = 12
 MOST_OF_A_TREND: Final = 500  # the newest runs
-MOST_TREES: Final = 40
+MOST_AROUND: Final = 40  # trials before and after one, among which it is drawn
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,7 @@ class Pages:
         drawn += _live_figure(now)
         return self._filled(
             "run.html.j2", viewer, drawn, name=name, info=info, view=view, overview=overview, now=now,
+            tags=read_tags(folder),
             swept={one.curve.group: [] for one in view.curves}, number_of=number_of,
             files=[file for file in FILES if (folder.path / file).is_file()], compared=info.comparison is not None,
         )  # fmt: skip
@@ -93,6 +98,9 @@ class Pages:
         info, result = folder.read_info(), folder.read_result()
         section, why = _section(folder, info, result, scenario)
         plots = page.plots_of(section)
+        modes = section.result.modes if section.result else ()
+        if over_time := sample_figures.trials_figure(section.trials, modes):
+            plots["trials"] = over_time
         drawn = [{"id": f"{section.anchor}-{key}", **figure} for key, figure in plots.items()]
         return self._filled(
             "one_scenario.html.j2", viewer, drawn, name=name, section=section, plots_of={section.anchor: plots}, why=why
@@ -106,9 +114,11 @@ class Pages:
         if place is None:
             raise InputError(f"{trial_id}: no such trial in {name}", "the trials stand on the scenarios' pages")
         trial = trials[place]
-        own = [one.id for one in trials if one.scenario == trial.scenario]
+        siblings = [one for one in trials if one.scenario == trial.scenario]
+        own = [one.id for one in siblings]
         at = own.index(trial_id)
-        drawn, result = _of_trial(trial, folder.read_result())
+        around = siblings[max(0, at - MOST_AROUND) : at + MOST_AROUND + 1]
+        drawn, result = _of_trial(trial, around, folder.read_result())
         return self._filled(
             "trial.html.j2", viewer, drawn, name=name, trial=trial, result=result,
             path=path_of(trial, "What became of its frames"),
@@ -132,21 +142,33 @@ class Pages:
         return self._filled("compared.html.j2", viewer, drawn, names=names, **values)
 
     def _side_by_side(self, viewer: Viewer, names: Sequence[str], folders: Sequence[RunFolder]) -> str:
-        done = {name: _results(folder) for name, folder in zip(names, folders, strict=True)}
-        scenarios = list(dict.fromkeys(one for found in done.values() for one in found))
-        drawn = []
-        for number, scenario in enumerate(scenarios[:MOST_TREES]):
-            spreads = [
-                rate_figures.spread_of(name, found[scenario].rates[0])
-                for name, found in done.items()
-                if scenario in found and found[scenario].rates
-            ]
-            if figure := rate_figures.rates_figure(spreads, "rate", from_zero=True):
-                drawn.append({"id": f"beside-{number}", **figure})
+        found = {name: folder.read_result() for name, folder in zip(names, folders, strict=True)}
+        scenarios, curves, drawn = beside.parts(found)
         return self._filled(
-            "beside.html.j2", viewer, drawn, names=names, done=done, scenarios=scenarios, drawn_ids=_ids(drawn),
-            number_of=number_of,
-        )  # fmt: skip
+            "beside.html.j2", viewer, drawn, names=names, scenarios=scenarios, curves=curves, drawn_ids=_ids(drawn)
+        )
+
+    def ledger(self, name: str, trial_id: str) -> str:
+        """The account of a trial: a row for each place and each reason, frames."""
+        trial = next((one for one in self.shelf.run(name).read_trials() if one.id == trial_id), None)
+        if trial is None:
+            raise InputError(f"{trial_id}: no such trial in {name}", "the trials stand on the scenarios' pages")
+        return beside.ledger_csv(trial.ledger)
+
+    def source(self, name: str, file: str) -> str:
+        """A scenario file as a run read it. Raises InputError."""
+        sources = self.shelf.run(name).read_info().sources
+        if file not in sources:
+            raise InputError(f"{file}: no such file of {name}", f"there are {', '.join(sources)}")
+        return sources[file]
+
+    def studies(self, viewer: Viewer, shown: Sequence[Shown]) -> str:
+        """The studies that ship."""
+        return self._filled("studies.html.j2", viewer, studies=shown)
+
+    def study(self, viewer: Viewer, shown: Shown, values: Mapping[str, object]) -> str:
+        """One of them, to be started."""
+        return self._filled("study.html.j2", viewer, (), study=shown, **values)
 
     def trend(self, viewer: Viewer, scenario: str, metric: str) -> str:
         """Where the level of a scenario's metric changed over the runs."""
@@ -211,11 +233,6 @@ def _live_figure(now: Live | None) -> list[dict[str, Any]]:
     return [{"id": "live-search", **now.figure}] if now and now.figure else []
 
 
-def _results(folder: RunFolder) -> dict[str, ScenarioResult]:
-    result = folder.read_result()
-    return {one.scenario: one for one in result.scenarios} if result else {}
-
-
 def _section(
     folder: RunFolder, info: RunInfo, result: RunResult | None, scenario: str
 ) -> tuple[ScenarioView, tuple[Any, ...]]:
@@ -230,13 +247,26 @@ def _section(
     trials = [one for one in folder.read_trials() if one.scenario == scenario]
     measured = [one for one in folder.read_measurements() if one.scenario == scenario]
     view = run_view(alone, replace(info, scenarios=asked), trials, measured)
+    verdict = done[0].verdict if done else None
+    if not view.why and verdict and verdict.suspicions:
+        return view.scenarios[0], (suspected_view(scenario, verdict.suspicions),)
     return view.scenarios[0], view.why
 
 
-def _of_trial(trial: Trial, result: RunResult | None) -> tuple[list[dict[str, Any]], ScenarioResult | None]:
+def _of_trial(
+    trial: Trial, around: Sequence[Trial], result: RunResult | None
+) -> tuple[list[dict[str, Any]], ScenarioResult | None]:
     """The plots of a trial, and its scenario's result."""
     own = next((one for one in result.scenarios if one.scenario == trial.scenario), None) if result else None
-    drawn: dict[str, Figure | None] = {"time": over_time_figure((trial,), ())}
-    points = [one for one in own.latency if one.trial_id == trial.id] if own else []
-    drawn["latency"] = figures.latency_figure(points)
+    timed = [(_stream(one), one.latency) for one in trial.streams if one.latency]
+    drawn: dict[str, Figure | None] = {
+        "samples": sample_figures.samples_figure(trial),
+        "time": over_time_figure((trial,), ()),
+        "latency": figures.percentile_figure(timed),
+        "around": sample_figures.trials_figure(around, own.modes if own else (), trial.id),
+    }
     return [{"id": name, **figure} for name, figure in drawn.items() if figure], own
+
+
+def _stream(one: StreamCounts) -> str:
+    return f"stream {one.stream}: {one.tx_port} to {one.rx_port or 'nobody'}"

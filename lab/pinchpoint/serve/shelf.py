@@ -17,6 +17,7 @@ FILES: Final = {
     "measurements.jsonl": "application/jsonl",
     "slices.jsonl": "application/jsonl",
     "report.md": "text/plain; charset=utf-8",
+    "tags.json": "application/json",
 }
 """What may be fetched of a run as it stands, with its media type. No HTML: a run's page could run scripts here."""
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,255}")

@@ -10,6 +10,7 @@ report.md      for issue trackers
 comparison.json, comparison.html  of a run that compared two scenarios
 rfc2544.html, rfc9411.html  the forms of these RFCs, where they were asked for
 attachments/   free text, e.g. the switch's log
+tags.json      words that people gave the run (tags.py); no measurement reads it
 """
 
 import errno
@@ -183,6 +184,10 @@ class RunFolder:
                 _write_synced(file.fileno(), _text(text, name))
             _sync_folder(folder)
         return path
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Write a file whole: a reader sees the old or the new one. Raises StoreError."""
+        self._replace(_safe(name), data)
 
     def _read(self, name: str) -> bytes:
         path = self.path / name

@@ -35,7 +35,11 @@
         const text = Array.isArray(trace.text) ? trace.text[at] : "";
         const plain = String(text ?? "").replaceAll("<br>", "; ").replace(/<[^>]*>/g, "");
         const own = [trace.x?.[at], trace.y?.[at]];
-        rows.push([trace.name, ...own, ...bar(trace.error_x, own[0], at), ...bar(trace.error_y, own[1], at), plain]);
+        // A bar that does not begin at zero is a range.
+        const from = Array.isArray(trace.base) ? trace.base[at] : undefined;
+        const across = from === undefined ? bar(trace.error_x, own[0], at) : [from, from + own[0]];
+        if (from !== undefined) own[0] = "";
+        rows.push([trace.name, ...own, ...across, ...bar(trace.error_y, own[1], at), plain]);
       }
     }
     return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
@@ -59,8 +63,57 @@
     add("SVG", picture("svg"));
     add("PNG", picture("png"));
     add("CSV", () => save(`${name}.csv`, "text/csv", table(plot)));
+    if (plot.parentElement.classList.contains("columns")) {
+      const cell = document.createElement("div");
+      plot.before(cell);
+      cell.append(plot);
+    }
     plot.after(row);
   };
+  // A drawing that is not Plotly's, e.g. of a ledger: with the styles that the page gives it.
+  const PAINT = ["fill", "stroke", "stroke-width", "stroke-dasharray", "font-family", "font-size", "font-weight", "text-anchor"];
+  const drawing = (svg) => {
+    const copy = svg.cloneNode(true);
+    const { width, height } = svg.getBoundingClientRect();
+    const from = [svg, ...svg.querySelectorAll("*")];
+    [copy, ...copy.querySelectorAll("*")].forEach((element, at) => {
+      const style = getComputedStyle(from[at]);
+      element.setAttribute("style", PAINT.map((name) => `${name}:${style.getPropertyValue(name)}`).join(";"));
+    });
+    copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
+    copy.setAttribute("width", width);
+    copy.setAttribute("height", height);
+    copy.style.background = getComputedStyle(document.body).backgroundColor;
+    return { text: new XMLSerializer().serializeToString(copy), width, height };
+  };
+  const raster = ({ text, width, height }, name) => {
+    const image = new Image();
+    image.onload = () => {
+      const canvas = document.createElement("canvas");
+      [canvas.width, canvas.height] = [2 * width, 2 * height];
+      canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+      canvas.toBlob((blob) => save(name, "image/png", blob));
+    };
+    image.src = "data:image/svg+xml;charset=utf-8," + encodeURIComponent(text);
+  };
+  for (const [place, figure] of [...document.querySelectorAll("figure.path")].entries()) {
+    const svg = figure.querySelector("svg");
+    const row = document.createElement("div");
+    row.className = "tools";
+    const name = `${page}-ledger-${place + 1}`;
+    const acts = { SVG: () => save(`${name}.svg`, "image/svg+xml", drawing(svg).text), PNG: () => raster(drawing(svg), `${name}.png`) };
+    for (const [label, act] of Object.entries(acts)) {
+      const button = document.createElement("button");
+      button.type = "button";
+      button.textContent = label;
+      button.setAttribute("aria-label", `${label} of the ledger, ${figure.querySelector("small").textContent}`);
+      button.addEventListener("click", act);
+      row.append(button);
+    }
+    const data = document.querySelector("a.ledger-data");
+    if (data) row.append(data);
+    figure.append(row);
+  }
   const redraw = (plot) => {
     const { data } = plot;
     const layout = { ...plot.layout, width: plot.clientWidth };
