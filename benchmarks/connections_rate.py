@@ -29,6 +29,7 @@ SERVICE = "10.0.0.100:80"
 TOO_MANY = "60M"  # a second: more than any core opens
 MOST_TUPLES = ("--clients", "16.0.0.0/22", "--client-ports", "1-65535")  # 66,976,770
 MOST_OVER_MEMIF, MOST_OVER_VETH = 2_400_000, 400_000  # a second that is asked for at last: more than are opened
+PATIENCE = "2s"  # as long as dperf waits for an answer before it sends again
 RISE = 10  # times as long as other samples it takes to get there
 _RING = "blocksz=4096,framesz=2048,framecnt=512,qpairs=1,qdisc_bypass=1"
 ENDS_S = 60.0  # the longest that a command takes on a busy machine
@@ -116,7 +117,7 @@ def _both(
 ) -> Sample:
     """The client's best second; `ends`: its port and the server's."""
     rise_s, second_s = RISE * seconds, seconds / 2
-    rising = ("--rate", str(most_cps), "--ramp", f"{rise_s}s", "--time", f"{rise_s + seconds}s", "--timeout", "50ms")
+    rising = ("--rate", str(most_cps), "--ramp", f"{rise_s}s", "--time", f"{rise_s + seconds}s", "--timeout", PATIENCE)
     serving = command("serve", ends[1], "--core", str(other), "--backend", SERVICE)
     asking = command("connect", ends[0], "--core", str(core), "--to", SERVICE, *rising, "--sample", f"{second_s}s")
     with peer(serving, other, folder / "serve.log"):

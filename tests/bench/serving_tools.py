@@ -1,4 +1,4 @@
-"""A balancer that stands inside a test, and what verifies its service."""
+"""The scenario of a service, a balancer that stands inside a test, and what verifies its service."""
 
 import time
 from contextlib import closing, contextmanager
@@ -13,6 +13,33 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.run.bench import standing_bench
+
+FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
+_BACKENDS = (("10.1.0.1", 8080), ("10.1.0.2", 8080), ("10.1.0.3", 8081))
+
+
+def served(kind, service=FULL_NAT, *, measure="verify", dut="", tables="", backends=3, clients="10.0.1.1-10.0.1.50"):
+    """A scenario of one service before a device of that kind: `service` and `dut` are lines of these tables."""
+    ends = "".join(f'[[backend]]\naddress = "{address}"\nport = {port}\n' for address, port in _BACKENDS[:backends])
+    return f"""
+measure = "{measure}"
+[dut]
+kind = "{kind}"
+{dut}
+[service]
+address = "10.0.0.100"
+port = 80
+clients = "{clients}"
+{service}
+{ends}
+[[port]]
+name = "clients"
+[[port]]
+name = "servers"
+[engine]
+cpus = [0]
+{tables}
+"""
 
 
 @contextmanager

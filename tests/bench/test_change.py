@@ -4,30 +4,10 @@ import json
 
 import pytest
 from bench_tools import run
+from serving_tools import served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "change"
-[dut]
-kind = "{kind}"
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.50"
-local = "10.1.0.240-10.1.0.243"
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
+CHANGE = """
 [change]
 event = "{event}"
 backend = 1
@@ -40,7 +20,7 @@ rate_cps = 300.0
 
 def changed(folder, event, kind="nft"):
     path = folder / "change.toml"
-    path.write_text(SCENARIO.format(event=event, kind=kind))
+    path.write_text(served(kind, measure="change", tables=CHANGE.format(event=event)))
     done = run("run", path, "--out", folder / "runs", "--json")
     assert done.returncode == 0, done.stderr
     (scenario,) = json.loads(done.stdout)["scenarios"]

@@ -4,40 +4,16 @@ import json
 
 import pytest
 from bench_tools import run
+from serving_tools import served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "{measure}"
-[dut]
-kind = "nft"
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.50"
-local = "10.1.0.240"
-local_ports = "2000-2039"
-closed_s = {closed_s}
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-[engine]
-cpus = [0]
-[{measure}]
-{keys}
-"""
 PLACES = 80
 
 
 def ran(folder, measure, closed_s, keys):
     path = folder / "served.toml"
-    path.write_text(SCENARIO.format(measure=measure, closed_s=closed_s, keys=keys))
+    service = f'local = "10.1.0.240"\nlocal_ports = "2000-2039"\nclosed_s = {closed_s}'
+    path.write_text(served("nft", service, measure=measure, tables=f"[{measure}]\n{keys}", backends=2))
     done = run("run", path, "--out", folder / "runs", "--json")
     return done, json.loads(done.stdout)["scenarios"][0] if done.stdout else None
 

@@ -2,6 +2,7 @@
 
 import pytest
 from bench_tools import what_is_there
+from serving_tools import FULL_NAT, served
 from standing_tools import standing
 
 from pinchpoint.host.local import LOCAL
@@ -9,34 +10,26 @@ from pinchpoint.scenario import parse
 
 LOW_FPS = 4_000
 CONNECTIONS = 40
-SCENARIO = f"""
-[dut]
-kind = "nft"
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.4"
-local = "10.1.0.240-10.1.0.241"
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[established]
-connections = {CONNECTIONS}
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-"""
+ESTABLISHED = f"[established]\nconnections = {CONNECTIONS}\n"
+CLIENTS = "10.0.1.1-10.0.1.4"
+OTHERS = {
+    "reference": ("cpus = [1]", "", ""),
+    "ovs": ('datapath = "af_packet"\npmd_cpus = [1]', 'scheduler = "hash"', ""),
+    "ipvs": ("", "", '[guest]\nkernel = "uml"\n'),
+}
+
+
+def scenario(kind, dut="", service="", more=""):
+    tables = ESTABLISHED + more
+    given = served(kind, FULL_NAT + service, measure="rates", dut=dut, tables=tables, backends=2, clients=CLIENTS)
+    return parse(given, "established.toml")
 
 
 @pytest.fixture(scope="module")
 def trials():
     """The settings of a balancer, a trial on connections that stand, and one after a quarter of them was forgotten."""
     before = what_is_there()
-    with standing(parse(SCENARIO, "established.toml")) as (live, trial):
+    with standing(scenario("nft")) as (live, trial):
         whole = trial(LOW_FPS)
         LOCAL.run(["conntrack", "-D", "-s", "10.0.1.1"], live.places.dut_netns)
         found = live.settings(), whole, trial(LOW_FPS)
@@ -62,3 +55,16 @@ def test_frames_of_connections_that_are_forgotten_are_lost_by_name_and_make_no_n
     assert abs(forgotten - found.ledger.offered / 4) <= 1 + sum(drops.values()), found.ledger
     assert found.ledger.unexplained == 0
     assert found.observed["host/conntrack/entries"] == CONNECTIONS * 3 / 4
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("kind", OTHERS)
+def test_every_balancer_that_forwards_carries_frames_on_connections_that_stand(kind):
+    with standing(scenario(kind, *OTHERS[kind])) as (live, trial):
+        known = live.balancer().tracked()
+        found = trial(LOW_FPS)
+        assert live.balancer().tracked() == known >= CONNECTIONS, "frames make no connection and end none"
+    (stream,) = found.streams
+    assert found.ledger.received > 0
+    assert found.ledger.received + found.ledger.dropped == found.ledger.offered, found.ledger
+    assert (stream.corrupt, stream.reordered_in_flow) == (0, 0)

@@ -1,48 +1,18 @@
 """IPVS in a guest's kernel, connection by connection. Three boots in all."""
 
 import pytest
-from serving_tools import counted, overloaded, serving
+from serving_tools import FULL_NAT, counted, overloaded, served, serving
 
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "verify"
-[guest]
-kernel = "uml"
-[dut]
-kind = "ipvs"
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.50"
-{service}
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-[engine]
-cpus = [0]
-[verify]
-connections = 150
-timeout_s = 20.0
-"""
-FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
+TABLES = '[guest]\nkernel = "uml"\n[verify]\nconnections = 150\ntimeout_s = 20.0\n'
 
 
 def scenario(service):
-    return parse(SCENARIO.format(service=service), "ipvs.toml")
+    return parse(served("ipvs", service, tables=TABLES), "ipvs.toml")
 
 
 def test_full_nat_in_turn_and_the_same_connections_again_after_a_flush():

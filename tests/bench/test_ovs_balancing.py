@@ -4,49 +4,19 @@ import re
 from dataclasses import replace
 
 import pytest
-from serving_tools import overloaded, serving
+from serving_tools import FULL_NAT, overloaded, served, serving
 
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "verify"
-[dut]
-kind = "ovs"
-datapath = "af_packet"
-pmd_cpus = [1]
-[service]
-address = "10.0.0.100"
-port = 80
-scheduler = "hash"
-clients = "10.0.1.1-10.0.1.50"
-{service}
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-[engine]
-cpus = [0]
-[verify]
-connections = 150
-timeout_s = 20.0
-"""
-FULL_NAT = 'local = "10.1.0.240-10.1.0.243"\n'
+DUT = 'datapath = "af_packet"\npmd_cpus = [1]'
+VERIFY = "[verify]\nconnections = 150\ntimeout_s = 20.0\n"
 
 
 def scenario(service, timeout_s=20.0):
-    wanted = parse(SCENARIO.format(service=service), "ovs.toml")
+    wanted = parse(served("ovs", f'scheduler = "hash"\n{service}', dut=DUT, tables=VERIFY), "ovs.toml")
     return replace(wanted, measure=replace(wanted.measure, timeout_s=timeout_s))
 
 

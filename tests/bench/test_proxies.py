@@ -5,6 +5,7 @@ from contextlib import closing, contextmanager
 
 import pytest
 from bench_tools import wait_for
+from serving_tools import served
 
 from pinchpoint.dut import registry
 from pinchpoint.dut.setup import prepare
@@ -24,31 +25,6 @@ pytestmark = pytest.mark.usefixtures("nothing_left")
 BACKENDS = 3
 PORTS = 4  # of the local address towards each backend
 PLACES = BACKENDS * PORTS
-SCENARIO = """
-measure = "verify"
-[dut]
-kind = "{kind}"
-[service]
-address = "10.0.0.100"
-port = 80
-scheduler = "{scheduler}"
-clients = "10.0.1.1-10.0.1.50"
-local = "{local}"
-{more}
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-"""
 FOUR = "10.1.0.240-10.1.0.243"
 NO_PORT = {  # the counter that rises where no local port is free
     "haproxy": "haproxy/no_free_port",
@@ -77,7 +53,8 @@ class Standing:
 
 @contextmanager
 def standing(kind, scheduler="round-robin", local="10.1.0.240", more=""):
-    wanted = parse(SCENARIO.format(kind=kind, scheduler=scheduler, local=local, more=more), "proxy.toml")
+    service = f'scheduler = "{scheduler}"\nlocal = "{local}"\n{more}'
+    wanted = parse(served(kind, service), "proxy.toml")
     if missing := [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]:
         if kind == "envoy" and missing[0].name == kind:
             pytest.skip(f"envoy: {missing[0].detail}: {missing[0].hint}")

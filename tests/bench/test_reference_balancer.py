@@ -1,69 +1,26 @@
 """The balancer of known truth: `verify` finds nothing wrong with an honest one and names what others do wrong."""
 
-import time
-from contextlib import closing, contextmanager
-
 import pytest
+from serving_tools import FULL_NAT, served, standing
 
-from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.connections import Dpdk, Load, command, connect
-from pinchpoint.engine.process import find_engine
 from pinchpoint.host.local import LOCAL
-from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Standing
 from pinchpoint.measure.verify.run import measure_verify
 from pinchpoint.model.limits import Resource
 from pinchpoint.model.result import Outcome
-from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "verify"
-[dut]
-kind = "reference"
-cpus = [1]
-{dut}
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.50"
-local = "10.1.0.240-10.1.0.243"
-local_ports = "1025-2024"
-max_connections = 1000
-closed_s = 1
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-[engine]
-cpus = [0]
-[verify]
-connections = 90
-timeout_s = {timeout_s}
-hold_s = 0.5
-"""
+SERVICE = FULL_NAT + 'local_ports = "1025-2024"\nmax_connections = 1000\nclosed_s = 1'
 
 
-@contextmanager
-def standing(dut="", timeout_s=20.0):
-    setup = prepare(parse(SCENARIO.format(dut=dut, timeout_s=timeout_s), "reference.toml"))
-    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
-    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
-        yield Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+def reference(dut="", timeout_s=20.0):
+    verify = f"[verify]\nconnections = 90\ntimeout_s = {timeout_s}\nhold_s = 0.5\n"
+    return standing(parse(served("reference", SERVICE, dut=f"cpus = [1]\n{dut}", tables=verify), "reference.toml"))
 
 
 def verified(dut, timeout_s=20.0):
-    with standing(dut, timeout_s) as bench:
+    with reference(dut, timeout_s) as bench:
         found = measure_verify(bench)
     return found.outcome, found.reason, {one.name: one.value for one in found.metrics}
 
@@ -96,7 +53,7 @@ def test_a_local_port_that_is_given_to_two_open_connections_is_named():
 
 
 def test_its_limits_are_read_back_and_a_flush_empties_its_table():
-    with standing() as bench:
+    with reference() as bench:
         setup, live, load = bench.setup, bench.live, Load(90, 200.0, 1, 20.0)
         ends = [setup.bench.attachment(number, port).word for number, port in enumerate(bench.scenario.ports)]
         dpdk = Dpdk(setup.engine.eal_args, 1024)

@@ -4,36 +4,10 @@ import json
 
 import pytest
 from bench_tools import run
+from serving_tools import FULL_NAT, served
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
-SCENARIO = """
-measure = "verify"
-[dut]
-kind = "nft"
-{dut}
-[service]
-address = "10.0.0.100"
-port = 80
-clients = "10.0.1.1-10.0.1.50"
-{service}
-[[backend]]
-address = "10.1.0.1"
-port = 8080
-[[backend]]
-address = "10.1.0.2"
-port = 8080
-[[backend]]
-address = "10.1.0.3"
-port = 8081
-[[port]]
-name = "clients"
-[[port]]
-name = "servers"
-[verify]
-connections = 150
-timeout_s = 20.0
-"""
-FULL_NAT = 'local = "10.1.0.240-10.1.0.243"'
+VERIFY = "[verify]\nconnections = 150\ntimeout_s = 20.0\n"
 ALL_TO_ONE = """rules = '''
 table ip unfair {
   chain prerouting {
@@ -46,7 +20,7 @@ table ip unfair {
 
 def verified(folder, service, dut="", more=""):
     path = folder / "verify.toml"
-    path.write_text(SCENARIO.format(service=service, dut=dut) + more)
+    path.write_text(served("nft", service, dut=dut, tables=VERIFY + more))
     done = run("run", path, "--out", folder / "runs", "--json")
     return done, json.loads(done.stdout) if done.stdout else None
 
