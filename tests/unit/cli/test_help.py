@@ -1,5 +1,8 @@
 """--help fits a screen, lists every command under a topic, and every command has its own."""
 
+import json
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
@@ -41,6 +44,20 @@ def test_every_command_has_a_help_that_fits(words, columns):
     lines = helped(words, columns).splitlines()
     assert lines[0].startswith("Usage: ")
     assert max(map(len, lines)) <= columns
+
+
+SPEAKS_TO_PEOPLE = {"report", "serve", "clean", "init", "completion", "study"}
+
+
+def test_whatever_prints_findings_has_json():
+    without = {words[0] for words in every(cli) if "--json" not in helped(words, 80)}
+    assert without == SPEAKS_TO_PEOPLE
+
+
+@pytest.mark.parametrize("words", [["check", "studies/quickstart"], ["study", "list"]])
+def test_what_is_listed_for_machines_is_json(words, monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[3])
+    assert json.loads(CliRunner().invoke(cli, [*words, "--json"], standalone_mode=False).output)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
