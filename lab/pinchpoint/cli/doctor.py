@@ -12,6 +12,7 @@ from rich.table import Table
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.mending import Step, carry_out, services_stay, steps
+from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guested, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
@@ -141,4 +142,4 @@ def _print_probes(probes: Sequence[Probe]) -> None:
         mark = "[green]ok[/green]" if probe.ok else lacking
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)

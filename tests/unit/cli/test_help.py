@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from pinchpoint.cli.main import TOPICS, cli
+from pinchpoint.cli.main import TOPICS, cli, main
 
 SCREEN_LINES = 50
 
@@ -46,6 +46,27 @@ def test_every_command_has_a_help_that_fits(words, columns):
     assert max(map(len, lines)) <= columns
 
 
+@pytest.mark.parametrize(
+    ("words", "wrong", "hint"),
+    [
+        (["frob"], "No such command 'frob'", "pinchpoint --help"),
+        (["run", "no.toml"], "'no.toml' does not exist", "pinchpoint run --help"),
+        (["run", "--quikc"], "no option --quikc", "did you mean --quick? pinchpoint run --help"),
+        (["check"], "Missing argument 'SCENARIO...'", "pinchpoint check --help"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_what_to_do(words, wrong, hint, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert wrong in said
+    assert said.endswith(f"\n  hint: {hint}\n")
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 2
+    assert "Begin:" in capsys.readouterr().err
+
+
 SPEAKS_TO_PEOPLE = {"report", "serve", "clean", "init", "completion", "study"}
 
 
@@ -54,10 +75,10 @@ def test_whatever_prints_findings_has_json():
     assert without == SPEAKS_TO_PEOPLE
 
 
-@pytest.mark.parametrize("words", [["check", "studies/quickstart"], ["study", "list"]])
-def test_what_is_listed_for_machines_is_json(words, monkeypatch):
+def test_check_prints_effective_values_for_machines(monkeypatch):
     monkeypatch.chdir(Path(__file__).parents[3])
-    assert json.loads(CliRunner().invoke(cli, [*words, "--json"], standalone_mode=False).output)
+    (one,) = json.loads(CliRunner().invoke(cli, ["check", "studies/quickstart/1-forward.toml", "--json"]).output)
+    assert one["engine"]["memory_mb"] > 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
