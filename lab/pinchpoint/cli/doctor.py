@@ -16,6 +16,7 @@ from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guested, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.hugepages import pool
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
@@ -32,8 +33,8 @@ _REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its li
     "--hugepages",
     type=click.IntRange(1, 1 << 20),
     metavar="N",
-    help="With --fix: also reserve N hugepages of 2 MiB until the next boot. A run reserves and returns its own; "
-    "reserve them where memory is too fragmented for that.",
+    help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A run reserves "
+    "and returns its own: this is for memory that is too fragmented for that.",
 )
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
@@ -51,7 +52,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         click.echo(msgspec.json.encode(probes))
         return _code(probes)
     _print_probes(probes)
-    wanted = steps(probes, everything, hugepages)
+    wanted = steps(probes, everything, hugepages, pool(LOCAL)[0])
     if fix:
         return _fix(probes, wanted, yes)
     if wanted:
