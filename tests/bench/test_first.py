@@ -17,5 +17,5 @@ def test_the_scenario_that_init_writes_passes_check_and_runs(tmp_path, nothing_l
     assert run("check", path).returncode == 0
     done = run("run", path, "--out", out, "--json", "--quiet", *BRIEF)
     assert done.returncode == 0, done.stderr
-    (result,) = json.loads(done.stdout)["results"]
+    (result,) = json.loads(done.stdout)["scenarios"]
     assert result["trials"] > 0

@@ -12,9 +12,11 @@ from rich.table import Table
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.mending import Step, carry_out, services_stay, steps
+from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guested, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.hugepages import pool
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model import units
 from pinchpoint.model.errors import InputError, NoLibrariesError, PinchpointError, RequirementError
@@ -31,8 +33,8 @@ _REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its li
     "--hugepages",
     type=click.IntRange(1, 1 << 20),
     metavar="N",
-    help="With --fix: also reserve N hugepages of 2 MiB until the next boot. A run reserves and returns its own; "
-    "reserve them where memory is too fragmented for that.",
+    help="With --fix: also have N hugepages of 2 MiB until the next boot; a larger pool stays as it is. A run reserves "
+    "and returns its own: this is for memory that is too fragmented for that.",
 )
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
@@ -50,7 +52,7 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         click.echo(msgspec.json.encode(probes))
         return _code(probes)
     _print_probes(probes)
-    wanted = steps(probes, everything, hugepages)
+    wanted = steps(probes, everything, hugepages, pool(LOCAL)[0])
     if fix:
         return _fix(probes, wanted, yes)
     if wanted:
@@ -141,4 +143,4 @@ def _print_probes(probes: Sequence[Probe]) -> None:
         mark = "[green]ok[/green]" if probe.ok else lacking
         detail = probe.detail if probe.ok or not probe.hint else f"{probe.detail}\n  hint: {probe.hint}"
         table.add_row(mark, probe.name, detail)
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH).print(table)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from pinchpoint.dut import registry, requirements
-from pinchpoint.dut.device import Starter
+from pinchpoint.dut.starter import Starter, starters
 from pinchpoint.engine import process
 from pinchpoint.host.facts import host_facts
 from pinchpoint.host.local import LOCAL
@@ -55,11 +55,11 @@ def init(file: Path, kind: str | None, to_stdout: bool) -> int:
 def _starters(kind: str | None) -> list[Starter]:
     """Of one kind, or of all, best first. Raises InputError where there is none."""
     if kind is not None:
-        found = list(registry.device(kind).starters())
+        found = list(starters(registry.device(kind)))
     else:
-        found = sorted((one for name in registry.kinds() for one in registry.device(name).starters()), key=_rank)
+        found = sorted((one for name in registry.kinds() for one in starters(registry.device(name))), key=_rank)
     if not found:
-        able = [name for name in registry.kinds() if any(True for _ in registry.device(name).starters())]
+        able = [name for name in registry.kinds() if any(True for _ in starters(registry.device(name)))]
         raise InputError(f"init has no plain scenario of {kind}", f"--kind with one of {', '.join(able)}")
     return found
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+import msgspec
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
@@ -15,6 +16,7 @@ from pinchpoint.model.errors import BenchError, InputError, RequirementError
 from pinchpoint.model.scenario import Factor, Sweep
 from pinchpoint.report.forms import Form, render_form
 from pinchpoint.run.run import so_far
+from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.bundle import opened
 from pinchpoint.store.folder import RunFolder
 
@@ -24,11 +26,16 @@ MOST_LEVELS_SHOWN = 6
 @click.command(short_help="Check scenario files without running them.")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path), metavar="SCENARIO...")
 @click.option("--quick", is_flag=True, help="The short form.")
-def check(paths: tuple[Path, ...], quick: bool) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print every scenario with its effective values.")
+def check(paths: tuple[Path, ...], quick: bool, as_json: bool) -> int:
     """Read SCENARIO files, folders of them or studies; report every problem with its file, line and key.
 
     Of a sweep, also print the points and their estimated time.
     """
+    if as_json:
+        every = [one for form in _forms(paths, quick) for sweep in form.sweeps for one in sweep.scenarios]
+        click.echo(msgspec.json.encode([to_plain(one) for one in every]))
+        return 0
     for form in _forms(paths, quick):
         for sweep in form.sweeps:
             click.echo(f"{sweep.scenarios[0].path}: ok. {_sweep(sweep) if sweep.factors else _scenario(sweep)}")

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 
 import click
+from click.exceptions import NoArgsIsHelpError
 
 from pinchpoint import __version__
 from pinchpoint.cli.ceiling import ceiling
@@ -128,7 +129,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         click.echo("\n".join((f"pinchpoint: {error}", *_notes(error))), err=True)
         return error.exit_code
     except click.ClickException as error:
-        error.show()
+        click.echo(_in_one_form(error), err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt) as error:
         click.echo("\n".join(("pinchpoint: interrupted", *_notes(error))), err=True)
@@ -138,6 +139,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     return result if isinstance(result, int) else 0
+
+
+def _in_one_form(error: click.ClickException) -> str:
+    """What was wrong on the command line, and what to do, as every other error; without any argument, the help."""
+    context = getattr(error, "ctx", None)
+    if isinstance(error, NoArgsIsHelpError) or context is None:
+        return error.format_message()
+    path = context.command_path
+    wanted = error.possibilities[:1] if isinstance(error, click.NoSuchOption) and error.possibilities else []
+    near = [f"did you mean {wanted[0]}? "] if wanted else []
+    return f"{path}: {_plain(error)}\n  hint: {''.join(near)}{path} --help"
+
+
+def _plain(error: click.ClickException) -> str:
+    if isinstance(error, click.NoSuchOption):
+        return f"no option {error.option_name}"
+    return error.format_message().rstrip(".")
 
 
 def _notes(error: BaseException | None) -> Iterator[str]:

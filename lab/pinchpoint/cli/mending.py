@@ -28,8 +28,11 @@ class Step:
         return shell_line(self.argv, None, None)
 
 
-def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | None = None) -> list[Step]:
-    """What to run for all that is missing and has a remedy; `everything`: also for what no common scenario needs."""
+def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | None = None, pool: int = 0) -> list[Step]:
+    """What to run for all that is missing and has a remedy; `everything`: also for what no common scenario needs.
+
+    The pool of hugepages is never made smaller: others may count on it.
+    """
     remedies = [one.remedy for one in probes if one.remedy and not one.ok and (one.needed or everything)]
     found = []
     if packages := _every(remedies, "packages"):
@@ -39,7 +42,7 @@ def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | No
     if distributions := _every(remedies, "distributions"):
         found.append(Step((sys.executable, "-m", "pip", "install", *distributions), len(distributions)))
     found += [Step(("modprobe", name), 1) for name in _every(remedies, "modules")]
-    if hugepages is not None:
+    if hugepages is not None and hugepages > pool:
         found.append(Step(("sysctl", "-w", f"vm.nr_hugepages={hugepages}"), 1))
     return found
 

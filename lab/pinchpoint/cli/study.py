@@ -4,6 +4,7 @@ import textwrap
 from pathlib import Path
 
 import click
+import msgspec
 
 from pinchpoint.cli import program, shelf
 from pinchpoint.cli.parameters import Groups, StudyName
@@ -21,14 +22,27 @@ def study() -> None:
 
 
 @study.command(name="list", short_help="What there is, and how long it takes.")
-def list_studies() -> int:
+@click.option("--json", "as_json", is_flag=True, help="For machines.")
+def list_studies(as_json: bool) -> int:
     """Print every shipped study: its name and title, what it reproduces, its points and about how long it takes."""
+    if as_json:
+        click.echo(msgspec.json.encode([_plain(name, folder) for name, folder in shelf.folders().items()]))
+        return 0
     for name, folder in shelf.folders().items():
         paragraphs = (
             textwrap.wrap(text, WIDTH - 2, subsequent_indent="  ", break_on_hyphens=False) for text in _about(folder)
         )
         click.echo("\n  ".join((name, *(line for lines in paragraphs for line in lines))))
     return 0
+
+
+def _plain(name: str, folder: Path) -> dict[str, object]:
+    full, quick = program.of_study(folder), program.of_study(folder, quick=True)
+    groups = [{"name": sweep.group, "points": len(sweep.scenarios), "repeats": sweep.repeats} for sweep in full.sweeps]
+    title = full.study.title if full.study else ""
+    source = full.study.source if full.study else ""
+    times = {"expected_s": full.expected_s, "quick_expected_s": quick.expected_s}
+    return {"name": name, "title": title, "reproduces": source, "groups": groups, **times}
 
 
 def _about(folder: Path) -> list[str]:

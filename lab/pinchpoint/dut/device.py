@@ -340,21 +340,6 @@ class Freezing:
     why_not: str = ""  # why it cannot be frozen
 
 
-@dataclass(frozen=True)
-class Starter:
-    """A plain scenario of a kind, between the ports left and right, for `pinchpoint init`."""
-
-    rank: int  # lower ones are preferred
-    kind: str
-    words: str  # what it is, a noun phrase
-    why: str  # why one would begin with it, after a colon
-    title: str  # of the scenario
-    dut: str  # the keys of [dut], TOML; `{cpus}` stands for a list of one CPU
-    polls: bool  # whether its CPU is busy without traffic
-    backend: BackendName  # of the engine's ends
-    ring: int = 0  # descriptors of each port; 0: it has none to choose
-
-
 class Device(Protocol):
     """One kind of device under test."""
 
@@ -375,9 +360,6 @@ class Device(Protocol):
 
     def probes(self) -> Iterator[Probe]:
         """The same of its plainest scenario, for `pinchpoint doctor`."""
-
-    def starters(self) -> Iterator[Starter]:
-        """Plain scenarios of it, for `pinchpoint init`."""
 
     def pages(self, scenario: Scenario) -> int:
         """2 MiB pages that its bench takes, engine included."""
@@ -456,10 +438,6 @@ class Defaults:
         return f'dut.kind is "{self.kind}"'
 
     def probes(self) -> Iterator[Probe]:
-        """None."""
-        return iter(())
-
-    def starters(self) -> Iterator[Starter]:
         """None."""
         return iter(())
 

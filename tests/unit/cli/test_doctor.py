@@ -79,6 +79,7 @@ INSTALL = "apt-get install --yes --no-install-recommends alpha"
 def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True):
     monkeypatch.setattr(doctors, "_probes", lambda: MISSING)
     monkeypatch.setattr(doctors, "LOCAL", host)
+    monkeypatch.setattr(doctors, "pool", lambda host: (host.pages, host.pages))
     monkeypatch.setattr(doctors, "_asks", lambda: terminal)
     monkeypatch.setattr(requirements.os, "geteuid", lambda: 0 if root else 1000)
     return CliRunner().invoke(doctor, ["--fix", *options], standalone_mode=False, input=answer)
@@ -140,6 +141,11 @@ def test_hugepages_that_the_kernel_did_not_reserve_are_missed(monkeypatch):
     result = fixing(monkeypatch, host, ["--yes", "--hugepages", "700"])
     assert host.ran[-1] == "sysctl -w vm.nr_hugepages=700"
     assert "reserved 100 of 700" in str(result.exception)
+
+
+def test_a_larger_pool_of_hugepages_is_not_made_smaller():
+    assert steps([], hugepages=700, pool=2000) == []
+    assert list(map(str, steps([], hugepages=700, pool=600))) == ["sysctl -w vm.nr_hugepages=700"]
 
 
 @pytest.mark.parametrize("options", [["--yes"], ["--all"], ["--fix", "--json"]])

@@ -1,10 +1,13 @@
 """--help fits a screen, lists every command under a topic, and every command has its own."""
 
+import json
+from pathlib import Path
+
 import click
 import pytest
 from click.testing import CliRunner
 
-from pinchpoint.cli.main import TOPICS, cli
+from pinchpoint.cli.main import TOPICS, cli, main
 
 SCREEN_LINES = 50
 
@@ -41,6 +44,41 @@ def test_every_command_has_a_help_that_fits(words, columns):
     lines = helped(words, columns).splitlines()
     assert lines[0].startswith("Usage: ")
     assert max(map(len, lines)) <= columns
+
+
+@pytest.mark.parametrize(
+    ("words", "wrong", "hint"),
+    [
+        (["frob"], "No such command 'frob'", "pinchpoint --help"),
+        (["run", "no.toml"], "'no.toml' does not exist", "pinchpoint run --help"),
+        (["run", "--quikc"], "no option --quikc", "did you mean --quick? pinchpoint run --help"),
+        (["check"], "Missing argument 'SCENARIO...'", "pinchpoint check --help"),
+    ],
+)
+def test_a_wrong_command_line_ends_with_what_to_do(words, wrong, hint, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr().err
+    assert wrong in said
+    assert said.endswith(f"\n  hint: {hint}\n")
+
+
+def test_without_a_command_the_help_is_shown(capsys):
+    assert main([]) == 2
+    assert "Begin:" in capsys.readouterr().err
+
+
+SPEAKS_TO_PEOPLE = {"report", "serve", "clean", "init", "completion", "study"}
+
+
+def test_whatever_prints_findings_has_json():
+    without = {words[0] for words in every(cli) if "--json" not in helped(words, 80)}
+    assert without == SPEAKS_TO_PEOPLE
+
+
+def test_check_prints_effective_values_for_machines(monkeypatch):
+    monkeypatch.chdir(Path(__file__).parents[3])
+    (one,) = json.loads(CliRunner().invoke(cli, ["check", "studies/quickstart/1-forward.toml", "--json"]).output)
+    assert one["engine"]["memory_mb"] > 0
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

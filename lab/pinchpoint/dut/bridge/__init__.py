@@ -12,7 +12,8 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.bench.resource import AnyResource, Command
 from pinchpoint.dut import softirq
-from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Starter, Types
+from pinchpoint.dut.device import Defaults, Given, Keys, Pages, Places, Read, Seen, Types
+from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds

@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
-from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Starter, Types
+from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
 from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
@@ -18,6 +18,7 @@ from pinchpoint.dut.ovs.programs import program_facts
 from pinchpoint.dut.ovs.refusal import refused_rule
 from pinchpoint.dut.ovs.relayed import relayed_hosts
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsDut, OvsHost, OvsPort, rules, spec
+from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL

@@ -20,13 +20,13 @@ from pinchpoint.dut.device import (
     PlainLive,
     Read,
     Seen,
-    Starter,
     Types,
 )
 from pinchpoint.dut.reference import balanced, balancing
 from pinchpoint.dut.reference.account import Ports
 from pinchpoint.dut.reference.spec import KEYS, ReferenceDut, spec
 from pinchpoint.dut.services import Balancer
+from pinchpoint.dut.starter import Starter
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source

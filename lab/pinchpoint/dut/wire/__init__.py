@@ -28,9 +28,9 @@ from pinchpoint.dut.device import (
     PlainBench,
     PlainLive,
     Read,
-    Starter,
     Types,
 )
+from pinchpoint.dut.starter import Starter
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
