@@ -99,3 +99,11 @@ def test_what_csits_model_cannot_hold_is_named_and_not_invented(run, windows):
     assert any("HDR histogram" in line for line in snat.left_out)
     kinds = {one.name: one.document and one.document["result"]["type"] for one in csit.of_run(windows)}
     assert kinds == {"stream": "hoststack", "requests": None, "rules": None, "given": None}
+
+
+@pytest.mark.parametrize(("field", "value"), [("started", "yesterday"), ("offered", 1 << 70)])
+def test_stored_values_that_no_column_holds_are_an_error_of_the_input(run, field, value):
+    from dataclasses import replace
+
+    with pytest.raises(InputError):
+        frame("trials", [replace(run, trials=[replace(run.trials[0], **{field: value})])]).to_arrow()
