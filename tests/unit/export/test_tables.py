@@ -62,7 +62,7 @@ def test_units_and_meanings_are_metadata_of_the_fields(run):
 def test_an_empty_cell_is_none_and_an_empty_text_is_quoted(run):
     rows = list(csv.reader(io.StringIO(frame("trials", [run]).to_csv())))
     burst, reason = (rows[0].index(one) for one in ("burst_frames", "reason"))
-    raw = frame("trials", [run]).to_csv().splitlines()[2].split(",")
+    raw = frame("trials", [run]).to_csv().splitlines()[3].split(",")
     assert (raw[burst], raw[reason]) == ("", '""')
 
 

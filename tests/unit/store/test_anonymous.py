@@ -4,7 +4,7 @@ import json
 from ipaddress import IPv4Address
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pinchpoint.store import anonymous, bundle
@@ -63,6 +63,7 @@ def test_folders_of_scenarios_are_replaced_where_they_stand_alone_and_in_paths()
     assert found.text("/opt/me/pinchpoint") == "/bin/pinchpoint"
 
 
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.ip_addresses(v=4), min_size=2, max_size=40, unique=True))
 def test_different_addresses_stay_different(addresses):
     text = " ".join(map(str, addresses))

@@ -17,7 +17,7 @@ from pinchpoint.store.folder import RunFolder
 
 GOLDEN = Path(__file__).parents[3] / "tests" / "golden" / "run"
 RUN_ID = "synthetic-sample-20260102T030405Z"
-QUIET = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ def test_links_and_devices_are_refused(tmp_path, kind):
 
 
 def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
-    path = forged(tmp_path, {"engine.log": bytes(30_000_000)})
+    path = forged(tmp_path, {"engine.log": bytes(3_000_000)})
     with pytest.raises(InputError, match="zip bomb"):
         bundle.unpack(path, tmp_path / "out")
 
