@@ -58,7 +58,7 @@ def test_a_regression_beyond_the_margin_ends_with_1_a_failure_and_an_error(ci, t
     out = capsys.readouterr()
     assert "::error title=NDR%3A regression::B-head: NDR: HEAD is worse by more than the margin of 3 %25" in out.out
     assert "HEAD is worse than BASE by more than 3 %" in out.err
-    assert "| ❌ NDR | 8.00 Mpps" in summary.read_text()
+    assert "| B-head | ❌ NDR | 8.00 Mpps" in summary.read_text()
 
 
 def test_a_regression_within_the_margin_ends_with_0_and_a_warning(ci, capsys):
