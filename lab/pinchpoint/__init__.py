@@ -7,8 +7,13 @@ import os
 import sys
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from pinchpoint.api import Rate, Result, Run, load
+    from pinchpoint.export import Frame
+
+__all__ = ["Frame", "Rate", "Result", "Run", "__version__", "load"]
 __version__ = "0.1.0"
 
 # numpy's and scipy's OpenBLAS would start threads when they are imported. A signal that the main thread has

@@ -19,6 +19,7 @@ from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.model.regression import State
 from pinchpoint.report import ci as report
 from pinchpoint.run.compared import compare_folders, comparison_of
+from pinchpoint.run.run import so_far
 from pinchpoint.scenario import load_sweep
 from pinchpoint.scenario.keys import program_key
 from pinchpoint.store.folder import RunFolder
@@ -126,7 +127,7 @@ def ci(
     how = How(out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
     if _is_run(base) and _is_run(head):
         found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
-        return _tell(found, told, None)
+        return _tell(found, told)
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
         wanted = Wanted(paths, set_a, set_b, pairs, metrics, told.margin, None, method, slices_s, benches)
@@ -137,7 +138,7 @@ def ci(
     write_report(folder)
     compared = comparison_of(folder)
     assert compared is not None, "it was asked for one"
-    code = _tell(compared, told, folder.path)
+    code = _tell(compared, told, folder)
     if interrupted is not None:
         click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
         return interrupted.exit_code
@@ -171,12 +172,13 @@ def _sides(
     return (scenario,), ((key[0], str(a)),), ((key[0], str(b)),)
 
 
-def _tell(found: Comparison, told: Told, folder: Path | None) -> int:
+def _tell(found: Comparison, told: Told, folder: RunFolder | None = None) -> int:
     """Write and print everything; returns the exit code."""
+    took_s = None if folder is None else sum(one.wall_s for one in so_far(folder).scenarios)
     by_metric = judged(found, told.margin)
-    show_comparison(found, told.as_json, folder)
+    show_comparison(found, told.as_json, None if folder is None else folder.path)
     if told.junit is not None:
-        _write(told.junit, report.render_junit(by_metric, told.margin, 0.0), "--junit")
+        _write(told.junit, report.render_junit(by_metric, told.margin, took_s), "--junit")
     text = report.render_summary(found, by_metric, told.margin)
     if told.summary is not None:
         _write(told.summary, text, "--summary")

@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pinchpoint.export.tables import Frame, Kind
-from pinchpoint.model.errors import RequirementError
+from pinchpoint.model.errors import InputError, RequirementError
 
 if TYPE_CHECKING:
     import pandas
@@ -20,7 +20,9 @@ TABLES_VERSION: Final = "1"
 
 
 def table(frame: Frame) -> "pyarrow.Table":
-    """An Arrow table. Raises RequirementError if pyarrow is not installed."""
+    """An Arrow table. Raises RequirementError if pyarrow is not installed, InputError for a
+    number that does not fit.
+    """
     pa = needed("pyarrow")
     types = {
         Kind.TEXT: pa.string(),
@@ -36,7 +38,10 @@ def table(frame: Frame) -> "pyarrow.Table":
     ]  # fmt: skip
     metadata = {"pinchpoint.table": frame.table.name, "pinchpoint.tables_version": TABLES_VERSION}
     columns = [list(column) for column in zip(*frame.rows, strict=True)] or [[] for _ in fields]
-    return pa.table(columns, schema=pa.schema(fields, metadata=metadata))
+    try:
+        return pa.table(columns, schema=pa.schema(fields, metadata=metadata))
+    except (OverflowError, pa.ArrowInvalid) as error:
+        raise InputError(f"table {frame.table.name}: a number does not fit its column: {error}") from error
 
 
 def parquet(frame: Frame) -> bytes:

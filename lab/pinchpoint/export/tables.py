@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from pinchpoint.model.duet import Stretch
+from pinchpoint.model.errors import InputError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import RunInfo, RunResult
 from pinchpoint.model.trial import Trial
@@ -124,8 +125,11 @@ def _cell(cell: object) -> str:
 
 
 def when(text: str) -> datetime | None:
-    """A stored time; None for an empty one. A time without a zone is UTC."""
+    """A stored time; None for an empty one. A time without a zone is UTC. Raises InputError if it is none."""
     if not text:
         return None
-    found = datetime.fromisoformat(text)
-    return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    try:
+        found = datetime.fromisoformat(text)
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        raise InputError(f"stored time: expected ISO 8601, found {text!r}") from None

@@ -32,21 +32,24 @@ def headline(found: Sequence[Judged], margin: float) -> str:
     return f"HEAD is not surely worse than BASE by more than {units.percent(margin)}"
 
 
-def render_junit(found: Sequence[Judged], margin: float, took_s: float) -> str:
-    """A suite with a test case for each judged metric: a regression is a failure, what was not decided an error."""
+def render_junit(found: Sequence[Judged], margin: float, took_s: float | None = None) -> str:
+    """A suite with a test case for each judged metric: a regression is a failure, what was not decided an error.
+
+    `took_s`: seconds that all measurements took together; None: not known, as of stored runs.
+    """
     counts = {
         "name": "pinchpoint ci",
         "tests": str(len(found)),
         "failures": str(sum(one.state is State.REGRESSION for one in found)),
         "errors": str(sum(one.state is State.UNDECIDED for one in found)),
         "skipped": "0",
-        "time": f"{took_s:.1f}",
+        **({} if took_s is None else {"time": f"{took_s:.1f}"}),
     }
     root = ElementTree.Element("testsuites", name="pinchpoint ci")
     suite = ElementTree.SubElement(root, "testsuite", counts)
     for one in found:
         case = ElementTree.SubElement(
-            suite, "testcase", classname=xml_text(one.scenario), name=xml_text(one.metric.metric), time=f"{took_s:.1f}"
+            suite, "testcase", classname=xml_text(one.scenario), name=xml_text(one.metric.metric)
         )
         tag = {State.REGRESSION: "failure", State.UNDECIDED: "error"}.get(one.state)
         text = xml_text(_line(one, margin))
@@ -71,8 +74,9 @@ def annotations(found: Sequence[Judged], margin: float) -> Iterator[str]:
 def render_summary(found: Comparison, by_metric: Sequence[Judged], margin: float) -> str:
     """Markdown for a pull request: the outcome, a table of the metrics, what differs between the benches."""
     rows = [
-        f"| {_MARKS[one.state]} {plain(one.metric.metric)} | {_estimate(one.metric.a, one.metric.unit)} "
-        f"| {_estimate(one.metric.b, one.metric.unit)} | {_ratio(one.metric)} | {plain(one.metric.sentence)} |"
+        f"| {plain(one.scenario)} | {_MARKS[one.state]} {plain(one.metric.metric)} "
+        f"| {_estimate(one.metric.a, one.metric.unit)} | {_estimate(one.metric.b, one.metric.unit)} "
+        f"| {_ratio(one.metric)} | {plain(one.metric.sentence)} |"
         for one in by_metric
     ]
     parts = [
@@ -81,9 +85,9 @@ def render_summary(found: Comparison, by_metric: Sequence[Judged], margin: float
         + (f", since {plain(found.why)}." if found.why else "."),
     ]
     if rows:
-        head = "| metric | BASE | HEAD | HEAD / BASE | |\n|---|---:|---:|---:|---|"
+        head = "| scenario | metric | BASE | HEAD | HEAD / BASE | |\n|---|---|---:|---:|---:|---|"
         parts.append("\n".join((head, *rows)))
-    notes = [note for part in found.scenarios for note in part.notes]
+    notes = dict.fromkeys(note for part in found.scenarios for note in part.notes)
     parts += ["\n".join(f"- Mind: {plain(one)}" for one in notes)] if notes else []
     parts += _differences(found)
     return "\n\n".join(parts) + "\n"

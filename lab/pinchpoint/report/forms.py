@@ -27,7 +27,7 @@ class Form(StrEnum):
 
 @dataclass(frozen=True)
 class Section:
-    """One test of an RFC, and the measures and metrics that answer it; a name that ends in a space stands for several."""
+    """One test of an RFC, and the measures and metrics that answer it; a name that ends in a space is of several."""
 
     number: str
     title: str
@@ -64,8 +64,8 @@ SECTIONS: Final[Mapping[Form, tuple[Section, ...]]] = {
             "7.2", "TCP connections per second with HTTP traffic", ("connections", "crr"),
             ("burst rate", "burst rate, ", "sustained rate", "transactions", "failed share"),
             'measure = "connections" or "crr" measures TCP connections a second',
-            "Connections carry no HTTP: `connections` opens and closes them, `crr` sends one request of fixed "
-            "size on each.",
+            'Connections carry no HTTP: measure = "connections" opens and closes them, "crr" sends one request of '
+            "fixed size on each.",
         ),
         Section("7.3", "HTTP throughput", ("bandwidth",), ("goodput", "retransmits"),
                 'measure = "bandwidth" measures goodput',
@@ -210,6 +210,6 @@ def _remarks(form: Form, result: RunResult, trials: Sequence[Trial]) -> Iterator
             ends = f"{lengths[0]:g}" + (f" to {lengths[-1]:g}" if len(lengths) > 1 else "")
             yield f"Trials took {ends} s; RFC 2544, section 24, asks for at least {LEAST_TRIAL_S:g} s."
         yield (
-            "Tester and device share a machine where the scenario says so; frames lost by the tester itself are "
-            "counted apart, and trials that the host disturbed are discarded and repeated."
+            "Frames that the tester itself lost are counted apart from those of the device; trials that the host "
+            "disturbed are discarded and repeated."
         )

@@ -1,0 +1,133 @@
+"""`pinchpoint ci` at the command line, without a bench: exit codes, JUnit, annotations, summaries, builds."""
+
+import json
+import os
+from contextlib import ExitStack, nullcontext
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from comparisons import found
+from stored_runs import history
+
+from pinchpoint.cli import run as command
+from pinchpoint.cli.builds import program_of
+from pinchpoint.cli.main import main
+from pinchpoint.model.errors import InputError
+from pinchpoint.run.run import run_all
+from pinchpoint.store.folder import RunFolder
+
+ROOT = Path(__file__).parents[3]
+FORWARD = ROOT / "studies" / "quickstart" / "1-forward.toml"
+
+
+@pytest.fixture
+def ci(monkeypatch, tmp_path):
+    """Runs `pinchpoint ci BASE HEAD` in turns; HEAD's rate is `factor` times BASE's."""
+    monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    factors = {}
+
+    def here(units, folder, listener, remember, *_):
+        def one(unit, record, listener, recorded, on_stoppable):
+            value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
+            return found(unit, value, name="NDR")
+
+        return run_all(units, folder, listener, remember, one, lambda _: None)
+
+    monkeypatch.setattr(command, "run_all", here)
+    monkeypatch.setattr(command, "require_any", lambda _: None)
+    monkeypatch.setattr(command, "machine_lock", nullcontext)
+    head = tmp_path / "head.toml"
+    head.write_text(FORWARD.read_text())
+
+    def run(factor, *more):
+        factors["B"] = factor
+        options = ("--method", "turns", "--pairs", 8, "--quiet", "--out", tmp_path / "runs")
+        return main(["ci", str(FORWARD), str(head), *map(str, (*options, *more))])
+
+    return run
+
+
+def test_a_regression_beyond_the_margin_ends_with_1_a_failure_and_an_error(ci, tmp_path, capsys):
+    junit, summary = tmp_path / "ci.xml", tmp_path / "ci.md"
+    assert ci(0.9, "--junit", junit, "--summary", summary, "--annotations") == 1
+    suite = ElementTree.parse(junit).getroot()[0]
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("1", "1", "0")
+    assert suite[0][0].tag == "failure" and "worse by more than the margin of 3 %" in suite[0][0].get("message")
+    out = capsys.readouterr()
+    assert "::error title=NDR%3A regression::B-head: NDR: HEAD is worse by more than the margin of 3 %25" in out.out
+    assert "HEAD is worse than BASE by more than 3 %" in out.err
+    assert "| B-head | ❌ NDR | 8.00 Mpps" in summary.read_text()
+
+
+def test_a_regression_within_the_margin_ends_with_0_and_a_warning(ci, capsys):
+    assert ci(0.98, "--annotations") == 0
+    assert "::warning title=NDR%3A within the margin" in capsys.readouterr().out
+
+
+def test_the_margin_can_be_chosen(ci):
+    assert ci(0.98, "--margin", 1) == 1
+
+
+def test_no_difference_ends_with_0_and_without_annotations(ci, tmp_path, capsys):
+    junit = tmp_path / "ci.xml"
+    assert ci(1.0, "--annotations", "--junit", junit) == 0
+    assert "::" not in capsys.readouterr().out
+    assert ElementTree.parse(junit).getroot()[0][0][0].tag == "system-out"
+
+
+def test_too_few_pairs_end_with_8_and_an_error_of_junit(ci, tmp_path, capsys):
+    junit = tmp_path / "ci.xml"
+    assert ci(0.9, "--pairs", 2, "--junit", junit) == 8
+    assert ElementTree.parse(junit).getroot()[0].get("errors") == "1"
+    assert "could not be decided" in capsys.readouterr().err
+
+
+def test_github_gets_its_annotations_and_its_summary_from_the_environment(ci, tmp_path, monkeypatch, capsys):
+    step = tmp_path / "step.md"
+    step.write_text("before\n")
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    assert ci(0.9) == 1
+    assert step.read_text().startswith("before\n### Pinchpoint: HEAD is worse")
+    assert "::error" in capsys.readouterr().out
+    assert ci(0.9, "--no-annotations", "--json") == 1
+    assert json.loads(capsys.readouterr().out)["kind"] == "paired"
+
+
+def test_two_stored_runs_are_compared_as_they_are(tmp_path, capsys):
+    for name, level in (("a", 3e6), ("b", 2e6)):
+        ((info, result),) = history([level])
+        folder = RunFolder.create(tmp_path, name)
+        folder.write_info(info)
+        folder.write_result(result)
+        folder.path.rename(tmp_path / name)
+    assert main(["ci", str(tmp_path / "a"), str(tmp_path / "b")]) in (1, 8)
+    assert "HEAD" in capsys.readouterr().err
+
+
+def test_builds_need_a_scenario_and_two_programs(tmp_path, capsys):
+    one = tmp_path / "ovs-vswitchd"
+    one.write_text("#!/bin/sh\n")
+    one.chmod(0o755)
+    assert main(["ci", str(one), str(one)]) == 2
+    assert "need a scenario" in capsys.readouterr().err
+    assert main(["ci", str(one), str(one), "--scenario", str(FORWARD)]) == 2
+    assert "the same program" in capsys.readouterr().err
+
+
+def test_a_program_is_found_in_the_folder_of_a_build(tmp_path):
+    program = tmp_path / "usr" / "sbin" / "ovs-vswitchd-dpdk"
+    program.parent.mkdir(parents=True)
+    program.write_text("")
+    program.chmod(0o755)
+    (program.parent / "ovs-vswitchd.8").write_text("a page")
+    with ExitStack() as stack:
+        assert program_of(tmp_path, "ovs-vswitchd", stack) == program
+        second = program.with_name("ovs-vswitchd")
+        os.link(program, second)
+        with pytest.raises(InputError, match="expected one program called ovs-vswitchd, found"):
+            program_of(tmp_path, "ovs-vswitchd", stack)
+        with pytest.raises(InputError, match="no program called"):
+            program_of(tmp_path, "other", stack)
