@@ -86,6 +86,7 @@ def opened(
 ) -> tuple[Page, list[str]]:
     context = browser.new_context(viewport={"width": width, "height": 1000}, color_scheme=scheme)
     page, said = context.new_page(), []
+    page.set_default_timeout(60_000)
     page.on("console", lambda message: said.append(message.text))
     page.on("pageerror", lambda error: said.append(str(error)))
     page.goto(f"{served.home}/?token={TOKEN}")
@@ -94,7 +95,7 @@ def opened(
     return page, said
 
 
-VIEWS = ((1600, "light"), (1600, "dark"), (400, "dark"), (400, "light"))
+VIEWS: tuple[tuple[int, Any], ...] = ((1600, "light"), (400, "dark"))  # both widths, and the colours of both schemes
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -107,11 +108,12 @@ def test_every_page_is_accessible_and_fits_wide_and_narrow_light_and_dark(
     for width, scheme in VIEWS:
         page.set_viewport_size({"width": width, "height": 1000})
         page.emulate_media(color_scheme=scheme)
+        page.goto(served.home + PAGES[name])
         page.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=20_000)
         page.screenshot(path=tmp_path / f"{name}-{width}-{scheme}.png", full_page=True)
         seen = Axe().run(page, context={"exclude": [[".js-plotly-plot"]]})
-        found += [f"{width} {scheme}: {line['id']}: {node['html'][:150]}"
-                  for line in seen.response["violations"] for node in line["nodes"]]  # fmt: skip
+        for line in seen.response["violations"]:
+            found += [f"{width} {scheme}: {line['id']}: {node['html'][:150]}" for node in line["nodes"]]
     page.context.close()
     assert found == []
     assert [line for line in said if name != "error" or "404" not in line] == []
@@ -163,4 +165,26 @@ def test_chosen_runs_are_compared(browser: Browser, served: Served) -> None:
     expect(page.locator("#chosen")).to_have_text("2 chosen.")
     page.get_by_role("button", name="Compare").click()
     expect(page.locator("h1")).to_contain_text("one")
+    page.context.close()
+
+
+def test_a_tag_is_given_found_and_taken_away_with_the_keyboard(browser: Browser, served: Served) -> None:
+    page, _ = opened(browser, served, "/run/two")
+    page.get_by_label("New tag").focus()
+    page.keyboard.type("mine")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="mine").press("Enter")
+    expect(page.locator("table.runs tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Synthetic").press("Enter")
+    page.get_by_label("Remove the tag mine").press("Enter")
+    expect(page.get_by_label("Remove the tag mine")).to_have_count(0)
+    page.context.close()
+
+
+def test_a_ledger_has_its_picture_and_its_data(browser: Browser, served: Served) -> None:
+    page, _ = opened(browser, served, PAGES["trial"])
+    for what, ending in (("SVG", ".svg"), ("PNG", ".png"), ("CSV", ".csv")):
+        with page.expect_download() as made:
+            page.get_by_label(f"{what} of the ledger").click()
+        assert made.value.suggested_filename.endswith(ending) and made.value.path().stat().st_size > 100
     page.context.close()

@@ -14,7 +14,7 @@ from pinchpoint.report.rate_figures import seconds_of
 
 _GAP: Final = 0.06  # of the height, between two panels
 _MOST_THREADS: Final = 6
-_COLOURS: Final = ("@s0", "@s1", "@s2", "@s3", "@s4", "@s5")
+_COLOURS: Final = ("@s1", "@s2", "@s3", "@s4", "@s5", "@s0")
 _SHAPES: Final = ("circle", "square", "diamond", "cross", "star", "hexagon")
 _RATES: Final = (("offered", "@second"), ("received", "@accent"), ("lost", "@bad"))
 
