@@ -37,13 +37,14 @@ MAY_IMPORT = {
         *("model", "host", "bench", "dut", "engine", "observe", "store"),
         *("account", "stats", "causes", "findings", "measure"),
     },
+    "otg": {"model", "host", "engine"},
     "serve": {
         *("model", "keys", "scenario", "host", "dut", "report", "store"),
         *("findings", "measure", "run"),
     },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve"),
+        *("stats", "findings", "measure", "run", "serve", "otg"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report")

@@ -11,6 +11,7 @@ from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.compare import compare
 from pinchpoint.cli.explain import explain
 from pinchpoint.cli.inspect import check, clean, doctor, report, show
+from pinchpoint.cli.otg import otg
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
 from pinchpoint.cli.serve import serve
@@ -57,7 +58,23 @@ def cli() -> None:
     """
 
 
-for command in (run, study, compare, explain, pilot, check, show, report, serve, trend, ceiling, watch, doctor, clean):
+for command in (
+    run,
+    study,
+    compare,
+    explain,
+    pilot,
+    check,
+    show,
+    report,
+    serve,
+    otg,
+    trend,
+    ceiling,
+    watch,
+    doctor,
+    clean,
+):
     cli.add_command(command)
 
 
