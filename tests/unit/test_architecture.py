@@ -39,13 +39,14 @@ MAY_IMPORT = {
         *("model", "host", "bench", "dut", "engine", "observe", "store"),
         *("account", "stats", "causes", "findings", "measure"),
     },
+    "otg": {"model", "host", "engine"},
     "serve": {
         *("model", "keys", "scenario", "host", "dut", "report", "store"),
         *("findings", "measure", "run"),
     },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve", "export", "api"),
+        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report", "export")

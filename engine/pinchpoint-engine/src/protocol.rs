@@ -197,6 +197,14 @@ message! {
         lost: Option<u64>,
         gaps_ns: u64,
         gap_max_ns: u64,
+        streams: Vec<StreamSample>,
+    }
+
+    /// One stream in a `sample`.
+    StreamSample {
+        id: u8,
+        sent: u64,
+        received: u64,
     }
 
     /// `result` from the engine.

@@ -5,7 +5,7 @@ use crate::convert::{self, Known};
 use crate::input::{Event, Events};
 use crate::protocol::{
     CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply, Request,
-    RunRequest, Sample, VERSION,
+    RunRequest, Sample, StreamSample, VERSION,
 };
 use crate::report::Beside;
 use crate::{parse, report, usage};
@@ -353,7 +353,7 @@ impl Session {
         let quiet_within = Duration::from_secs_f64(request.quiet_within_s);
         let cache_lines =
             report::cache_lines_before(&request.probe_cores, quiet_within, &mut self.widest);
-        let live = Arc::new(Live::new(plan.workers.len()));
+        let live = Arc::new(Live::new(plan.workers.len(), plan.parts.len()));
         let ended = self.events.sender.clone();
         let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
         let ports = std::mem::take(&mut open.ports);
@@ -400,6 +400,12 @@ impl Session {
             .zip(trial.sample_interval)
             .map(|(at, interval)| at + interval);
         let totals = trial.live.sample();
+        let streams = trial.request.streams.iter().zip(trial.running.streams());
+        let streams = streams.map(|(stream, (sent, received))| StreamSample {
+            id: stream.id,
+            sent,
+            received,
+        });
         let sample = Sample {
             trial: trial.request.trial.clone(),
             elapsed_s: trial.begun.elapsed().as_secs_f64(),
@@ -409,6 +415,7 @@ impl Session {
             lost: trial.one_queue.then_some(totals.lost),
             gaps_ns: totals.gaps_ns,
             gap_max_ns: totals.gap_max_ns,
+            streams: streams.collect(),
         };
         self.write(&Reply::Sample(sample))
     }

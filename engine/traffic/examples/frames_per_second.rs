@@ -98,6 +98,7 @@ fn spec(sizes: Sizes, layers: Vec<Layer>, fields: Vec<(&str, Op)>) -> StreamSpec
         op,
     };
     StreamSpec {
+        together: false,
         id: 1,
         epoch: 1,
         seed: 1,

@@ -89,6 +89,13 @@ pub(crate) fn index_digits(digits: &mut [Digit], index: u64) {
     }
 }
 
+/// Sets each digit to its own remainder of tuple `index`: they step together.
+pub(crate) fn index_together(digits: &mut [Digit], index: u64) {
+    for digit in digits {
+        digit.at = index % digit.count;
+    }
+}
+
 /// A field whose value is drawn for each frame.
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {

@@ -8,7 +8,7 @@
 //! field costs two multiplications for each checksum it enters (the update of
 //! RFC 1624). The signature adds nothing (wire's `signature`).
 
-use crate::digits::{Digit, Draw, index_digits};
+use crate::digits::{Digit, Draw, index_digits, index_together};
 use crate::layout::{Check, Layout, Length, finish};
 use crate::program::FrameWriter;
 use crate::sizes::SizePattern;
@@ -132,6 +132,8 @@ struct CheckField {
 pub(crate) struct General {
     frame: Frame,
     digits: Vec<Digit>,
+    /// Whether each digit takes its next value with every frame.
+    together: bool,
     draws: Vec<Draw>,
     checks: Vec<CheckField>,
     /// The length fields; none if all frames have one size.
@@ -179,6 +181,7 @@ impl General {
         };
         let mut general = Self {
             digits: digits.into_iter().filter_map(digit).collect(),
+            together: spec.together,
             draws: draws.into_iter().filter_map(draw).collect(),
             checks: layout.checks.iter().map(check_field).collect(),
             lengths: if uniform { Vec::new() } else { layout.lengths },
@@ -218,7 +221,11 @@ impl General {
     /// Gives every digit the value of the present tuple index.
     #[inline(never)]
     fn set_digits(&mut self) {
-        index_digits(&mut self.digits, self.index);
+        if self.together {
+            index_together(&mut self.digits, self.index);
+        } else {
+            index_digits(&mut self.digits, self.index);
+        }
         for digit in &self.digits {
             self.frame.set(digit.slot, digit.value());
         }
@@ -246,7 +253,7 @@ impl General {
             for digit in &mut self.digits {
                 let carries = digit.advance();
                 self.frame.set(digit.slot, digit.value());
-                if !carries {
+                if !carries && !self.together {
                     break;
                 }
             }

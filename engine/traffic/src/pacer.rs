@@ -70,6 +70,8 @@ pub struct Pacer {
     intended: u64,
     /// Late frames that may be made up for.
     limit: u64,
+    /// Whether a number of frames was asked for: none is given up.
+    counted: bool,
     /// Frames that are due in one instant beyond the first.
     together: u64,
     offered: u64,
@@ -133,6 +135,18 @@ impl Pacer {
         self
     }
 
+    /// The same schedule for exactly this many frames, or as many as the duration
+    /// has if those are fewer. None of them is given up: what the engine is late
+    /// with, or the port does not take, is offered later.
+    #[must_use]
+    pub fn exactly(mut self, frames: u64) -> Self {
+        if self.is_paced() {
+            (self.intended, self.limit) = (self.intended.min(frames), u64::MAX);
+            self.counted = true;
+        }
+        self
+    }
+
     /// The same schedule, with a catch-up limit of at most `share` (0 to 1) of a
     /// quarter of a ring of `ring` frames, but one frame: making up for the
     /// engine's own gap must not overflow what the other side keeps up with, and
@@ -140,6 +154,9 @@ impl Pacer {
     /// is due come on top: they are what was asked for.
     #[must_use]
     pub fn within(mut self, ring: u32, share: f64) -> Self {
+        if self.counted {
+            return self;
+        }
         let budget = f64::from(ring / 4) * share;
         self.limit = self.limit.min((budget as u64).max(1));
         self
@@ -155,6 +172,7 @@ impl Pacer {
             phase: 0.0,
             intended: u64::MAX,
             limit: u64::MAX,
+            counted: false,
             together: 0,
             offered: 0,
             given_up: 0,
@@ -167,6 +185,13 @@ impl Pacer {
     #[inline]
     pub fn is_paced(&self) -> bool {
         self.rate.is_some()
+    }
+
+    /// Whether a frame that the port does not take is offered again: of an
+    /// unpaced stream, and of one with a number of frames.
+    #[inline]
+    pub fn offers_again(&self) -> bool {
+        self.counted || self.rate.is_none()
     }
 
     /// How many frames to offer now, `elapsed_ns` after the start; at most

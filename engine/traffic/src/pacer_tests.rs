@@ -59,6 +59,25 @@ fn a_stopped_trial_keeps_its_identity() {
 }
 
 #[test]
+fn a_number_of_frames_is_offered_whatever_the_gaps() {
+    let mut pacer = Pacer::paced(1e6, 1.0, 0.0).exactly(5000).within(64, 0.5);
+    assert!(pacer.offers_again());
+    let due = pacer.due(999, 64);
+    pacer.offer(due);
+    assert_eq!(due, 1);
+    assert_eq!(pacer.due(900_000_000, 10_000), 4999);
+    pacer.offer(4999);
+    assert!(pacer.is_done());
+    assert_eq!(pacer.shortfall(), Some(0));
+}
+
+#[test]
+fn a_duration_with_fewer_frames_than_asked_for_is_the_limit() {
+    let pacer = Pacer::paced(1e6, 0.001, 0.0).exactly(5000);
+    assert_eq!(pacer.intended(), Some(1000));
+}
+
+#[test]
 fn the_frames_of_a_burst_are_due_together_at_the_mean_rate() {
     let mut pacer = Pacer::paced(1e6, 1.0, 0.0).shaped(Shape::Bursts { frames: 50 });
     assert_eq!(pacer.intended(), Some(1_000_000));

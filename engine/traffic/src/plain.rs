@@ -65,6 +65,9 @@ impl Plain {
             addresses: u64::from_be_bytes(*addresses),
             ports: u32::from_be_bytes(*ports),
         };
+        if spec.together && spec.fields.len() > 1 {
+            return None;
+        }
         let order = Order::new(base, &spec.fields, spec.first_flow, spec.flows)?;
         bytes[IP_CHECK_AT..UDP_AT].fill(0);
         let udp_len = (len - UDP_AT) as u16;

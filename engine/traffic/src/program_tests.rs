@@ -36,6 +36,7 @@ fn udp_layers(src: Ipv4Addr, dst_port: u16) -> Vec<Layer> {
 
 pub(super) fn spec(len: usize, flows: u64, fields: Vec<FieldProgram>) -> StreamSpec {
     StreamSpec {
+        together: false,
         id: 7,
         epoch: 3,
         seed: 0,

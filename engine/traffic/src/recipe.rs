@@ -79,6 +79,11 @@ impl Recipe {
         bytes.resize(len, 0);
         let mut sized = plan;
         sized.bytes = bytes;
+        check(
+            !spec.together || spec.fields.len() < 2,
+            "together",
+            "expected false: frames made by the kernel vary their fields as digits",
+        )?;
         let mut fields = Vec::new();
         let mut covered = vec![Vec::new(); sized.checks.len()];
         for (k, program) in spec.fields.iter().enumerate() {
@@ -171,6 +176,7 @@ mod tests {
         });
         let fields: Vec<_> = fields.collect();
         StreamSpec {
+            together: false,
             id: 3,
             epoch: 1,
             seed: 0,

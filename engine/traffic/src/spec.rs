@@ -45,6 +45,9 @@ pub struct StreamSpec {
     pub first_flow: u64,
     /// Field programs, the fastest first.
     pub fields: Vec<FieldProgram>,
+    /// Whether the programs are no digits but step together: value number `v`
+    /// of each is the tuple index modulo its count.
+    pub together: bool,
 }
 
 /// A frame before its fields vary.

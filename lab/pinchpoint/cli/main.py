@@ -17,6 +17,7 @@ from pinchpoint.cli.explain import explain
 from pinchpoint.cli.export import export
 from pinchpoint.cli.init import init
 from pinchpoint.cli.inspect import check, clean, report, show
+from pinchpoint.cli.otg import otg
 from pinchpoint.cli.pack import pack, unpack
 from pinchpoint.cli.pilot import pilot
 from pinchpoint.cli.run import run
@@ -42,6 +43,7 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
         pilot,
         ceiling,
         watch,
+        otg,
     ),
     "Look at results": (
         show,

@@ -265,6 +265,7 @@ class ProcessInstrument(EngineProcess):
     ) -> None:
         super().__init__(command=command, environment=environment, log=log)
         self._request = request
+        self.ports: tuple[protocol.OpenedPort, ...] = ()  # as the engine got them
         self._held: tuple[int, ...] = ()  # processes that the running trial stops by turns
 
     def open(self) -> Mapping[str, str]:
@@ -284,6 +285,7 @@ class ProcessInstrument(EngineProcess):
         hello = self.agree()
         self._require_backends(hello)
         opened = self._ask(request, protocol.Opened, timeout_s=self._request.link_timeout_s + 30.0)
+        self.ports = opened.ports
         facts = {"engine": hello.engine}
         facts |= {f"backend {b.name}": b.detail for b in hello.backends if b.available and b.detail}
         facts |= {f"port {p.name}": _port_fact(p) for p in opened.ports}

@@ -55,6 +55,14 @@ class Opened(Message, frozen=True, tag="open"):
     ports: tuple[OpenedPort, ...]
 
 
+class StreamSample(Part, frozen=True):
+    """Progress of one stream."""
+
+    id: int
+    sent: int
+    received: int
+
+
 class Sample(Message, frozen=True, tag="sample"):
     """Progress of the running trial; only the result is its account."""
 
@@ -66,6 +74,7 @@ class Sample(Message, frozen=True, tag="sample"):
     lost: int | None
     gaps_ns: int
     gap_max_ns: int
+    streams: tuple[StreamSample, ...]
 
 
 class Jump(Part, frozen=True):

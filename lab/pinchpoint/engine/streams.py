@@ -266,6 +266,8 @@ class StreamRequest(Part, frozen=True, kw_only=True):
     fields: tuple[FieldProgram, ...]
     tracked_flows: int
     rx_ports: tuple[str, ...] = ()
+    limit_frames: int | None = None
+    together: bool = False
 
 
 _FIELDS = {"ipv4_src": "ipv4.src", "ipv4_dst": "ipv4.dst", "udp_src": "{}.src", "udp_dst": "{}.dst"}

@@ -26,7 +26,7 @@ SIDES = {"lab_to_engine": protocol.FromLab, "engine_to_lab": protocol.FromEngine
 SOCKETS = {"lab_to_engine": {"sockets"}, "engine_to_lab": {"sockets_sample", "sockets_result"}}
 # Keys of layers that may be left out (protocol/README.md, "Streams").
 # Keys that a message may lack wherever they stand: readers take an empty list, null or zero.
-OPTIONAL = {"rx_ports", "reordered_in_flow", "misdelivered", "ring_behind"}
+OPTIONAL = {"limit_frames", "together", "rx_ports", "reordered_in_flow", "misdelivered", "ring_behind"}
 HAVE_DEFAULTS = {
     "ethernet": {"ethertype"},
     "vlan": {"pcp", "dei", "tpid"},

@@ -131,7 +131,7 @@ def test_stop_ends_a_workload_with_its_result():
         ((SAMPLE.replace(',"failed":0', ""),), "sys.stdin.read()", "missing required field `failed`"),
         (
             (
-                '{"type":"sample","trial":"rr-0001","elapsed_s":1.0,"offered":1,"sent":1,"received":1,"lost":0,"gaps_ns":0,"gap_max_ns":0}',
+                '{"type":"sample","trial":"rr-0001","elapsed_s":1.0,"offered":1,"sent":1,"received":1,"lost":0,"gaps_ns":0,"gap_max_ns":0,"streams":[]}',
             ),
             "",
             "a sample of",

@@ -30,7 +30,7 @@ class Engine:
             self.begun.release()
             self.told_to_stop.wait(0.01)  # as long as it waits for a link
             raise LinkDownError("engine: left: the link is down")
-        heard(protocol.Sample(message.trial, 0.0, 0, 0, 0, 0, 0, 0))
+        heard(protocol.Sample(message.trial, 0.0, 0, 0, 0, 0, 0, 0, ()))
         self.begun.release()
         if number in self.down:
             return account(0.5, received=400, status="aborted")

@@ -132,6 +132,7 @@ mod tests {
             lost: Some(sent - received),
             gaps_ns: 0,
             gap_max_ns: 0,
+            streams: Vec::new(),
         }
     }
 

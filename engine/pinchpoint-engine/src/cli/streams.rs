@@ -142,6 +142,8 @@ pub(super) fn streams(
                 flows: body.flows.count,
                 fields: body.flows.fields,
                 tracked_flows: args.flows.tracked_flows,
+                limit_frames: None,
+                together: false,
             });
         }
     }

@@ -66,6 +66,7 @@ pub(super) fn spec(
         flows,
         first_flow,
         fields,
+        together: request.together,
     })
 }
 

@@ -4,7 +4,7 @@ use super::slices::Turns;
 use super::stream::{pacer, rate_fps};
 use super::template::{Block, spec};
 use super::{Known, KnownPort, MAX_NAME, check, check_core, invalid};
-use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
+use crate::protocol::{ErrorReply, RunRequest, Shape, StreamRequest};
 use pinchpoint_port::xdp_live::{
     LiveChecksum, LiveEdit, LiveStream, MAX_STREAMS as MAX_LIVE_STREAMS,
 };
@@ -175,6 +175,7 @@ fn add_stream(
         // Spread over one interval, so that equal rates do not add up to
         // bursts of as many frames as there are streams.
         let phase = (index as f64 + part as f64 / parts as f64) / run.streams.len() as f64;
+        let pacer = pacer(request, rate_fps, sent_s, phase, &key)?;
         let number = plan.parts.len();
         plan.parts.push(Part {
             stream: index,
@@ -192,7 +193,10 @@ fn add_stream(
         });
         plan.workers[worker].streams.push(PlannedStream {
             part: number,
-            pacer: pacer(request, rate_fps, sent_s, phase, &key)?,
+            pacer: match counted(request, tx_port, &block, &key)? {
+                Some(frames) => pacer.exactly(frames),
+                None => pacer,
+            },
             program,
             rate_fps,
             tx_port: place,
@@ -231,6 +235,32 @@ fn rx_ports(request: &StreamRequest, known: &Known, key: &str) -> Result<Vec<usi
         found.push(index);
     }
     Ok(found)
+}
+
+/// How many frames the part of a stream has, if the stream has a number of them.
+fn counted(
+    request: &StreamRequest,
+    tx_port: &KnownPort,
+    block: &Block,
+    key: &str,
+) -> Result<Option<u64>, ErrorReply> {
+    let Some(frames) = request.limit_frames else {
+        return Ok(None);
+    };
+    let key = format!("{key}.limit_frames");
+    let even = matches!(request.shape, Shape::Steady {} | Shape::Bursts { .. });
+    check(
+        request.rate.is_some() && even,
+        &key,
+        "expected null for a stream without a rate, or of another shape than steady or bursts",
+    )?;
+    check(
+        tx_port.backend != Backend::XdpLive,
+        &key,
+        "expected null for frames made by the kernel: those that it refuses are not made again",
+    )?;
+    let before = |part: u64| u128::from(part) * u128::from(frames) / u128::from(block.parts);
+    Ok(Some((before(block.part + 1) - before(block.part)) as u64))
 }
 
 /// Whether a field is drawn for each frame: then the sequence number does not say

@@ -25,6 +25,10 @@ pub struct StreamRequest {
     pub flows: u64,
     pub fields: Vec<FieldRequest>,
     pub tracked_flows: u64,
+    #[serde(default)]
+    pub limit_frames: Option<u64>,
+    #[serde(default)]
+    pub together: bool,
 }
 
 macro_rules! choices {

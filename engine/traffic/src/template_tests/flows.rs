@@ -69,6 +69,28 @@ fn sizes_follow_the_pattern_and_lengths_the_sizes() {
     }
 }
 
+#[test]
+fn programs_that_step_together_are_no_digits() {
+    let fields = vec![
+        increment(FieldName::UdpSrc, 2, 3),
+        increment(FieldName::UdpDst, 1, 4),
+    ];
+    let mut spec = spec(vec![eth(), ip4(0), udp(12)], Sizes::Fixed(60), fields);
+    (spec.together, spec.flows) = (true, 12);
+    let mut program = FrameProgram::new(&spec).unwrap();
+    let ports = |frame: &[u8], at: usize| u64::from(u16::from_be_bytes([frame[at], frame[at + 1]]));
+    let frames = burst(&mut program, 0, 30, 30);
+    let (src, dst) = (ports(&frames[0], 34), ports(&frames[0], 36));
+    for (n, frame) in (0..).zip(&frames) {
+        let n: u64 = n;
+        assert_eq!(ports(frame, 34), src + 2 * (n % 3), "frame {n}");
+        assert_eq!(ports(frame, 36), dst + n % 4, "frame {n}");
+        assert!(verify::checksums_right(frame));
+    }
+    program.seek(7);
+    assert_eq!(burst(&mut program, 0, 1, 1)[0][34..38], frames[7][34..38]);
+}
+
 /// FNV-1a over frames: changes if one bit of one of them does.
 fn fingerprint(spec: &StreamSpec) -> u64 {
     let frames = burst(

@@ -183,6 +183,7 @@ fn fields_of(layers: &[Layer]) -> Vec<FieldRef> {
 fn spec(layers: Vec<Layer>, sizes: Sizes, fields: Vec<FieldProgram>) -> StreamSpec {
     let counts = fields.iter().filter_map(|program| program.op.digit());
     StreamSpec {
+        together: false,
         seed: 42,
         part: 0,
         sizes,

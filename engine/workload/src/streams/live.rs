@@ -41,6 +41,8 @@ struct Counters {
     lost: AtomicU64,
     gaps_ns: AtomicU64,
     gap_max_ns: AtomicU64,
+    /// By part: frames sent and received.
+    parts: Vec<(AtomicU64, AtomicU64)>,
 }
 
 /// Totals of a running trial; each is exact, but they are not of one instant.
@@ -62,21 +64,29 @@ pub struct Sample {
     pub gap_max_ns: u64,
 }
 
+impl Counters {
+    fn new(parts: usize) -> Self {
+        let parts = std::iter::repeat_with(Default::default).take(parts);
+        Self {
+            parts: parts.collect(),
+            ..Self::default()
+        }
+    }
+}
+
 /// How long after the last worker is ready the trial starts: long enough for
 /// all of them to see it coming.
 const START_AFTER_NS: u64 = 20_000;
 
 impl Live {
-    /// For a trial of `workers` workers.
-    pub fn new(workers: usize) -> Self {
+    /// For a trial of `workers` workers, whose streams have `parts` parts.
+    pub fn new(workers: usize, parts: usize) -> Self {
         let step = Step::default();
         step.sending.store(workers, Ordering::Relaxed);
         Self {
             flags: Flags::default(),
             step,
-            counters: std::iter::repeat_with(Counters::default)
-                .take(workers)
-                .collect(),
+            counters: (0..workers).map(|_| Counters::new(parts)).collect(),
             failure: Mutex::new(None),
         }
     }
@@ -168,6 +178,30 @@ impl Live {
         }
     }
 
+    pub(crate) fn publish_sent(&self, worker: usize, part: usize, sent: u64) {
+        self.counters[worker].parts[part]
+            .0
+            .store(sent, Ordering::Relaxed);
+    }
+
+    pub(crate) fn publish_received(&self, worker: usize, part: usize, received: u64) {
+        let counters = &self.counters[worker].parts[part];
+        counters.1.store(received, Ordering::Relaxed);
+    }
+
+    /// Frames of a part sent and received, as last published.
+    pub fn part(&self, part: usize) -> (u64, u64) {
+        let of = |counters: &Counters| {
+            let (sent, received) = &counters.parts[part];
+            (
+                sent.load(Ordering::Relaxed),
+                received.load(Ordering::Relaxed),
+            )
+        };
+        let add = |(sent, received), (more, came)| (sent + more, received + came);
+        self.counters.iter().map(of).fold((0, 0), add)
+    }
+
     /// The totals as last published, at most a few milliseconds ago. Forgets the
     /// longest gap: the next sample has the longest one after this.
     pub fn sample(&self) -> Sample {
@@ -191,7 +225,7 @@ mod tests {
 
     #[test]
     fn workers_start_together_and_drain_after_the_last_one() {
-        let live = Live::new(2);
+        let live = Live::new(2, 0);
         let clock = std::time::Instant::now();
         let now_ns = || clock.elapsed().as_nanos() as u64;
         let starts = std::thread::scope(|scope| {
@@ -208,7 +242,7 @@ mod tests {
 
     #[test]
     fn an_aborted_trial_waits_for_nobody_and_keeps_its_first_reason() {
-        let live = Live::new(2);
+        let live = Live::new(2, 0);
         live.fail("the first".to_owned());
         live.fail("the second".to_owned());
         assert_eq!(live.start_together(|| 0), None);

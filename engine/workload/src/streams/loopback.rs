@@ -82,7 +82,8 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         answers: HashMap::new(),
     };
     let ports = vec![vec![port(0, one), port(1, other)]];
-    let running = trial::start(ports, plan, clock, &Arc::new(Live::new(1)), || ()).ok()?;
+    let live = Arc::new(Live::new(1, plan.parts.len()));
+    let running = trial::start(ports, plan, clock, &live, || ()).ok()?;
     let (_, outcome) = running.join()?;
     let mut streams = outcome.ok()?.streams;
     streams.pop()?.received.map(|received| received.latency)

@@ -41,6 +41,19 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Frames of each stream sent and received so far, as last published.
+    pub fn streams(&self) -> Vec<(u64, u64)> {
+        let mut totals = vec![(0, 0); self.plan.streams];
+        for (index, part) in self.plan.parts.iter().enumerate() {
+            let (sent, received) = self.live.part(index);
+            let total = &mut totals[part.stream];
+            *total = (total.0 + sent, total.1 + received);
+        }
+        totals
+    }
+}
+
 /// Calls what it holds when it goes, also when a panic unwinds past it.
 struct Finally<F: FnMut()>(F);
 

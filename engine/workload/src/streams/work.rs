@@ -165,6 +165,18 @@ impl<'a> Streams<'a> {
         }
     }
 
+    /// What of each part this worker has sent and received.
+    fn publish_parts(&self) {
+        for stream in &self.own {
+            let part = stream.planned.part;
+            self.live.publish_sent(self.index, part, stream.sent);
+        }
+        for part in 0..self.plan.parts.len() {
+            let received = self.account.received_of(part);
+            self.live.publish_received(self.index, part, received);
+        }
+    }
+
     /// Ends the trial where a port has failed.
     fn ask_ports(&self, core: &mut Core<'_>) {
         for own in core.ports.iter_mut() {
@@ -272,8 +284,8 @@ impl<'a> Streams<'a> {
             program.send(time_ns, Plain { port, due })
         };
         self.account.sent(part, first + taken);
-        let paced = planned.pacer.is_paced();
-        (if paced { due } else { taken }, taken)
+        let again = planned.pacer.offers_again();
+        (if again { taken } else { due }, taken)
     }
 
     /// Has the kernel make and send `due` frames of the port's stream `number`.
@@ -382,6 +394,7 @@ impl Workload for Streams<'_> {
             gap_max_ns: core.gaps.take_recent_max_ns(),
         };
         self.live.publish(self.index, sample);
+        self.publish_parts();
         if self.asks.is_due(core.now_ns) {
             self.ask_ports(core);
         }

@@ -45,6 +45,7 @@ fn spec(len: usize, flows: u64, fields: &[Varying]) -> StreamSpec {
         dst: 12,
     };
     StreamSpec {
+        together: false,
         id: 7,
         epoch: 3,
         seed: 0,

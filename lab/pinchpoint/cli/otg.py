@@ -1,0 +1,54 @@
+"""`pinchpoint otg`: Open Traffic Generator on loopback."""
+
+import tempfile
+from pathlib import Path
+
+import click
+
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import InputError, RequirementError
+
+
+@click.command(short_help="Let snappi scripts (Open Traffic Generator) drive the engine.")
+@click.argument("ports", nargs=-1, required=True, metavar="PORT...")
+@click.option("--port", type=click.IntRange(1, 65535), default=8443, show_default=True, help="TCP port, on loopback.")
+@click.option(
+    "--host", type=click.Choice(["127.0.0.1", "::1"]), default="127.0.0.1", show_default=True, help="Loopback only."
+)
+@click.option("--core", type=click.IntRange(0), help="CPU that sends and receives.  [default: the last one allowed]")
+def otg(ports: tuple[str, ...], port: int, host: str, core: int | None) -> int:
+    r"""Serve the traffic part of the Open Traffic Generator model by REST, until Ctrl-C.
+
+    A script may use each PORT by its location: veth0, veth1@ns2, af_xdp:eth0, mem:pair, or LOCATION=PORT, as in
+    localhost:5555=veth0@ns1. Whoever reaches loopback may send on these ports, and on no others. docs/otg.md says which
+    fields are supported; any other is refused by its name.
+
+    \b
+    Example:
+      pinchpoint otg veth0@ns1 veth1@ns2
+      python -c 'import snappi; api = snappi.api(location="http://127.0.0.1:8443")'
+    """
+    import uvicorn  # not to be imported by `pinchpoint --help`
+
+    from pinchpoint.otg.app import application
+    from pinchpoint.otg.generator import Generator
+    from pinchpoint.otg.locations import allowed
+
+    places = allowed(ports)
+    cpus = LOCAL.cpus()
+    if core is not None and core not in cpus:
+        raise InputError(f"--core {core}: not allowed to this process", f"one of {', '.join(map(str, sorted(cpus)))}")
+    with tempfile.TemporaryDirectory(prefix="pinchpoint-otg-") as folder:
+        generator = Generator(places, max(cpus) if core is None else core, Path(folder))
+        name = f"[{host}]" if ":" in host else host
+        click.echo(f"http://{name}:{port}")
+        try:
+            uvicorn.run(
+                application(generator, port), host=host, port=port, log_level="warning", lifespan="off",
+                server_header=False, access_log=False,
+            )  # fmt: skip
+        except SystemExit as error:
+            raise RequirementError(f"port {port} of {host} cannot be used", f"--port {port % 65535 + 1}") from error
+        finally:
+            generator.close()
+    return 0

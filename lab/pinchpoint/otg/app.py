@@ -1,0 +1,196 @@
+"""Addresses of the REST interface: whom it answers, how large a body may be, and how an error looks.
+
+* The request is for this server by name (Host), so that no other site's name can be pointed here (DNS rebinding).
+* No request comes from a page in a browser: one with an Origin is refused, no answer allows another site to read it,
+  and a body must be JSON by its content type, which pages of other sites cannot send without asking first (CORS).
+"""
+
+import json
+import threading
+import traceback
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from pinchpoint import __version__
+from pinchpoint.otg import fields
+from pinchpoint.otg.generator import Generator, RefusedError
+from pinchpoint.otg.metrics import answer
+from pinchpoint.otg.shape import Choice, Problems
+
+LARGEST_BODY: Final = 8 << 20
+DEEPEST: Final = 64
+NOT_SERVED: Final = {
+    ("/config", "PATCH"): "send the whole configuration by POST",
+    ("/config/append", "PATCH"): "send the whole configuration by POST",
+    ("/config/delete", "PATCH"): "send the whole configuration by POST",
+    ("/control/action", "POST"): "there are no protocols, and ports cannot be rebooted",
+    ("/monitor/states", "POST"): "there are no protocols",
+    ("/monitor/capture", "POST"): "use `pinchpoint-engine send --capture` or tcpdump",
+}
+
+
+class BodyError(Exception):
+    """A request that is not taken: its status, and why."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status, self.why = status, why
+
+
+@dataclass(frozen=True)
+class Server:
+    """The generator, and the names by which this server is called."""
+
+    generator: Generator
+    hosts: frozenset[str]
+    one: threading.Lock  # a configuration and a start wait for each other
+
+    async def config(self, request: Request) -> Response:
+        if request.method == "GET":
+            return JSONResponse(self.generator.config)
+        body = await _json(request)
+        return await self._done(lambda: self.generator.configure(body))
+
+    async def state(self, request: Request) -> Response:
+        asked = _read(fields.CONTROL, await _json(request))
+        if asked["choice"] != "traffic":
+            return JSONResponse({})
+        wanted = asked["traffic"]["flow_transmit"]
+        return await self._done(lambda: self.generator.transmit(wanted["state"], wanted.get("flow_names") or ()))
+
+    async def metrics(self, request: Request) -> Response:
+        asked = _read(fields.REQUEST, await _json(request))
+        return JSONResponse(await run_in_threadpool(answer, self.generator, asked))
+
+    async def version(self, request: Request) -> Response:
+        versions = {"api_spec_version": fields.MODEL, "sdk_version": fields.MODEL, "app_version": __version__}
+        return JSONResponse(versions)
+
+    async def _done(self, act: Callable[[], None]) -> Response:
+        await run_in_threadpool(self._act, act)
+        return JSONResponse({"warnings": []})
+
+    def _act(self, act: Callable[[], None]) -> None:
+        with self.one:
+            act()
+
+
+def application(generator: Generator, port: int) -> ASGIApp:
+    """The server at a port of loopback."""
+    names = ("127.0.0.1", "localhost", "[::1]")
+    hosts = frozenset((*(f"{name}:{port}" for name in names), *(names if port == 80 else ())))
+    server = Server(generator, hosts, threading.Lock())
+    routes = [
+        Route("/config", server.config, methods=["GET", "POST"]),
+        Route("/control/state", server.state, methods=["POST"]),
+        Route("/monitor/metrics", server.metrics, methods=["POST"]),
+        Route("/capabilities/version", server.version),
+    ]
+    kinds: tuple[type[Exception], ...] = (RefusedError, BodyError, HTTPException, Exception)
+    return _Guarded(Starlette(routes=routes, exception_handlers=dict.fromkeys(kinds, _failed)), hosts)
+
+
+@dataclass(frozen=True)
+class _Guarded:
+    """Refuses foreign hosts and pages before anything is read."""
+
+    inner: ASGIApp
+    hosts: frozenset[str]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        if request.headers.get("host", "").lower() not in self.hosts:
+            await _error(421, "validation", ["Host: this server answers on loopback only"])(scope, receive, send)
+        elif "origin" in request.headers:
+            await _error(403, "validation", ["Origin: pages in a browser are not answered"])(scope, receive, send)
+        else:
+            await self.inner(scope, receive, send)
+
+
+def _error(status: int, kind: str, lines: list[str]) -> JSONResponse:
+    """An error as the model has it (api/api.yaml, Error)."""
+    return JSONResponse({"code": status, "kind": kind, "errors": lines}, status)
+
+
+def _failed(request: Request, error: Exception) -> Response:
+    if isinstance(error, RefusedError):
+        return _error(400, "validation", list(error.lines))
+    if isinstance(error, BodyError):
+        return _error(error.status, "validation", [error.why])
+    if isinstance(error, HTTPException):
+        why = NOT_SERVED.get((request.url.path, request.method), "no such address; docs/otg.md has the list")
+        return _error(error.status_code, "validation", [
+            f"{request.method} {request.url.path[:80]}: {why}"
+        ])  # fmt: skip
+    if not isinstance(error, RuntimeError):
+        traceback.print_exception(error)
+    return _error(500, "internal", [str(error)[:500] or type(error).__name__])
+
+
+async def _json(request: Request) -> Any:
+    """The body. Raises BodyError."""
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+        raise BodyError(415, "Content-Type: expected application/json")
+    body = bytearray()
+    try:
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > LARGEST_BODY:
+                raise BodyError(413, f"body: expected at most {LARGEST_BODY:,} bytes")
+    except ClientDisconnect:
+        raise BodyError(400, "body: it was cut off") from None
+    return parsed(bytes(body))
+
+
+def parsed(body: bytes) -> Any:
+    """JSON as RFC 8259 has it, of limited depth, without repeated names. Raises BodyError."""
+    try:
+        found = json.loads(body.decode(), object_pairs_hook=_unique, parse_constant=_constant)
+    except RecursionError:
+        raise BodyError(400, f"body: nested more than {DEEPEST} deep") from None
+    except ValueError as error:
+        raise BodyError(400, f"body: {error}"[:200]) from None
+    if _depth(found) > DEEPEST:
+        raise BodyError(400, f"body: nested more than {DEEPEST} deep")
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name is given twice in one object")
+    return found
+
+
+def _constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON number")
+
+
+def _depth(value: Any) -> int:
+    """How deep a value is nested; not by recursion."""
+    depth, level = 0, [value]
+    while level and depth <= DEEPEST:
+        depth += 1
+        inner = [one.values() if isinstance(one, Mapping) else one for one in level if isinstance(one, Mapping | list)]
+        level = [one for several in inner for one in several]
+    return depth
+
+
+def _read(kind: Choice, body: Any) -> Mapping[str, Any]:
+    problems = Problems()
+    found = kind.read(body, "", problems)
+    if problems.lines:
+        raise RefusedError(problems.lines)
+    assert isinstance(found, Mapping)
+    return found

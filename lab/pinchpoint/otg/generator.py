@@ -1,0 +1,253 @@
+"""The engine's ports and the trial under way. One configuration and one trial at a time."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pinchpoint.engine import protocol
+from pinchpoint.engine.process import TX_BURST, ProcessInstrument, Progress
+from pinchpoint.host.local import LOCAL
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.otg import fields, plan, resolve
+from pinchpoint.otg.devices import Endpoint, answers, endpoints, find, neighbour
+from pinchpoint.otg.locations import Place
+from pinchpoint.otg.plan import Planned
+from pinchpoint.otg.shape import Problems
+
+RING: Final = 4096
+LINK_TIMEOUT_S: Final = 5.0
+DRAIN_S: Final = 0.3
+SAMPLE_S: Final = 0.2
+STOP_AGAIN_S: Final = 0.2
+STOPPED_WITHIN_S: Final = 30.0
+EPOCHS: Final = 255
+VIRTUAL: Final = ("--in-memory", "--no-pci", "--single-file-segments", "-m", "256")
+
+
+class RefusedError(Exception):
+    """A body that cannot be done; `lines` say why, each with the path of its field."""
+
+    def __init__(self, lines: Sequence[str]) -> None:
+        super().__init__("; ".join(lines))
+        self.lines = tuple(lines)
+
+
+@dataclass
+class Trial:
+    """One transmission: what is sent, what is known so far, and its account."""
+
+    flows: Sequence[Planned]
+    begun: threading.Event = field(default_factory=threading.Event)
+    samples: tuple[protocol.Sample, ...] = ()  # the last two
+    result: protocol.Result | None = None
+    failure: str | None = None
+
+    def heard(self, sample: Progress) -> None:
+        """Progress from the engine."""
+        if isinstance(sample, protocol.Sample):
+            self.samples = (*self.samples[-1:], sample)
+            self.begun.set()
+
+    @property
+    def transmitting(self) -> bool:
+        """Whether it still sends, or waits for what is on the way."""
+        return self.result is None and self.failure is None
+
+
+class Generator:
+    """What scripts drive. Every method may be called from any thread; each is done before the next begins."""
+
+    def __init__(self, places: Mapping[str, Place], core: int, folder: Path) -> None:
+        """`places` are the ports that scripts may name, by location; `folder` takes the engine's log."""
+        self._places, self._core, self._folder = places, core, folder
+        self._lock = threading.Lock()
+        self._threads = ThreadPoolExecutor(1, "otg-trial")
+        self._engine: ProcessInstrument | None = None
+        self._running: Future[None] | None = None
+        self._epoch = 0
+        self.config: Mapping[str, Any] = {}  # as it was sent
+        self.locations: Mapping[str, str] = {}
+        self.opened: Mapping[str, protocol.OpenedPort] = {}
+        self.flows: Sequence[Planned] = ()
+        self.trial: Trial | None = None
+
+    def configure(self, body: Any) -> None:
+        """Take a configuration: stop, open its ports, resolve gateways, plan its flows. Raises RefusedError.
+
+        After a refusal there is no configuration, and no port is open.
+        """
+        problems = Problems()
+        config = fields.CONFIG.read(body, "", problems)
+        if not problems.lines:
+            _check_names(config, problems)
+        _raise(problems)
+        with self._lock:
+            self._reset()
+            try:
+                self._take(config, problems)
+                _raise(problems)
+            except BaseException:
+                self._reset()
+                raise
+            self.config = body
+
+    def transmit(self, state: str, names: Sequence[str]) -> None:
+        """Start or stop flows: all, or those named. Raises RefusedError."""
+        with self._lock:
+            unknown = sorted(set(names) - {one.name for one in self.flows})
+            if unknown:
+                raise RefusedError(
+                    [f"traffic.flow_transmit.flow_names: {unknown[0]!r} is no flow of the configuration"]
+                )
+            if state == "start":
+                self._start([one for one in self.flows if not names or one.name in names])
+            else:
+                self._stop(names)
+
+    def close(self) -> None:
+        """Stop and close all ports."""
+        with self._lock:
+            self._reset()
+        self._threads.shutdown()
+
+    def _reset(self) -> None:
+        if self._running is not None:
+            self._end()
+        if self._engine is not None:
+            self._engine.close()
+        self._engine = self.trial = None
+        self.config, self.locations, self.opened, self.flows = {}, {}, {}, ()
+
+    def _take(self, config: Mapping[str, Any], problems: Problems) -> None:
+        ports = config.get("ports") or []
+        for number, port in enumerate(ports):
+            if port["location"] not in self._places:
+                known = ", ".join(self._places)
+                what = f"{port['location']!r} is not allowed, expected one of {known}: name it to `pinchpoint otg`"
+                problems.note(f"ports[{number}].location", what)
+        ends = endpoints(config.get("devices") or (), [port["name"] for port in ports], problems)
+        _raise(problems)
+        self.locations = {port["name"]: port["location"] for port in ports}
+        if ports:
+            self._open(ends)
+        resolved = self._resolve(config, ends)
+        self.flows = plan.flows(config, plan.Ports(self.opened, ends, resolved), problems)
+
+    def _open(self, ends: Sequence[Endpoint]) -> None:
+        requests = tuple(
+            protocol.PortRequest(name, place.backend, place.device, place.netns, RING, RING, answers(ends, name))
+            for name, place in ((name, self._places[location]) for name, location in self.locations.items())
+        )
+        devices = [one.device for one in requests if one.backend == "dpdk"]
+        virtual = bool(devices) and all(device.startswith("net_") for device in devices)
+        request = protocol.Open(
+            workers=(protocol.WorkerRequest(self._core, tuple(self.locations)),),
+            eal_args=VIRTUAL if virtual else VIRTUAL[:1] if devices else (),
+            ports=requests,
+            link_timeout_s=LINK_TIMEOUT_S,
+        )
+        self._engine = ProcessInstrument(request, log=self._folder / "engine.log")
+        try:
+            self._engine.open()
+        except PinchpointError as error:
+            raise RefusedError([f"ports: {error.message}" + (f" ({error.hint})" if error.hint else "")]) from error
+        self.opened = {port.name: port for port in self._engine.ports}
+
+    def _resolve(self, config: Mapping[str, Any], ends: Sequence[Endpoint]) -> Mapping[tuple[str, int], int]:
+        """Gateways of sending devices that only the network knows."""
+        used = [flow["tx_rx"]["device"] for flow in config.get("flows") or () if flow["tx_rx"]["choice"] == "device"]
+        asked: dict[tuple[str, int], Endpoint] = {}
+        for name in (name for one in used for name in one["tx_names"]):
+            end = find(ends, name, 4)
+            if end is not None and end.version == 4 and neighbour(ends, end) is None:
+                asked[end.port, end.gateway] = end
+        if not asked or self._engine is None:
+            return {}
+        file = self._folder / "arp.pcapng"
+        file.unlink(missing_ok=True)
+        try:
+            self._engine.transmit(resolve.questions(tuple(asked.values()), str(file), self._next_epoch()))
+            found = resolve.answered(LOCAL.read_bytes(str(file)))
+        finally:
+            file.unlink(missing_ok=True)
+        return {key: found[key[1]] for key in asked if key[1] in found}
+
+    def _start(self, chosen: Sequence[Planned]) -> None:
+        if self.trial is not None and self.trial.transmitting:
+            raise RefusedError(["traffic.flow_transmit.state: flows are transmitting; stop them first"])
+        if not chosen or self._engine is None:
+            raise RefusedError(["traffic.flow_transmit.state: the configuration has no flows"])
+        duration_s = plan.duration_s(chosen)
+        message = protocol.Run(
+            trial=f"otg-{self._next_epoch()}", epoch=self._epoch, duration_s=duration_s, drain_s=DRAIN_S,
+            sample_interval_s=SAMPLE_S, probe_cores=(), quiet_within_s=0.0, verify_checksums=True, tx_burst=TX_BURST,
+            latency_every=1, loopback=False, capture=None, slices=None,
+            streams=tuple(one.within(duration_s) for one in chosen),
+        )  # fmt: skip
+        self.trial = Trial(chosen)
+        self._running = self._threads.submit(_carry_out, self._engine, message, self.trial)
+
+    def _stop(self, names: Sequence[str]) -> None:
+        trial = self.trial
+        if trial is None or not trial.transmitting:
+            return
+        others = [one.name for one in trial.flows if names and one.name not in names]
+        if others:
+            what = f"flows end together: name {', '.join(map(repr, others[:5]))} as well, or no flow at all"
+            raise RefusedError([f"traffic.flow_transmit.flow_names: {what}"])
+        self._end()
+
+    def _end(self) -> None:
+        """End the trial under way; returns when its account is there, or the engine was closed."""
+        running, trial = self._running, self.trial
+        if running is None or trial is None or self._engine is None:
+            return
+        deadline = time.monotonic() + STOPPED_WITHIN_S
+        while not running.done() and time.monotonic() < deadline:
+            # The engine takes a stop only while a trial runs.
+            if trial.begun.wait(STOP_AGAIN_S):
+                with suppress(PinchpointError):
+                    self._engine.stop()
+            with suppress(TimeoutError):
+                running.result(STOP_AGAIN_S)
+        if not running.done():
+            self._engine.close()
+        self._running = None
+
+    def _next_epoch(self) -> int:
+        self._epoch = self._epoch % EPOCHS + 1
+        return self._epoch
+
+
+def _carry_out(engine: ProcessInstrument, message: protocol.Run, trial: Trial) -> None:
+    try:
+        result = engine.transmit(message, trial.heard)
+    except PinchpointError as error:
+        trial.failure = error.message
+        return
+    if result.status == "aborted":
+        trial.failure = result.reason or "the trial was aborted"
+    trial.result = result
+
+
+def _check_names(config: Mapping[str, Any], problems: Problems) -> None:
+    for key in ("ports", "flows", "devices"):
+        seen: set[str] = set()
+        for number, one in enumerate(config.get(key) or ()):
+            if one["name"] in seen:
+                problems.note(f"{key}[{number}].name", f"{one['name']!r} is given twice")
+            seen.add(one["name"])
+    places: dict[str, int] = {}
+    for number, port in enumerate(config.get("ports") or ()):
+        if places.setdefault(port["location"], number) != number:
+            problems.note(f"ports[{number}].location", f"{port['location']!r} is given twice")
+
+
+def _raise(problems: Problems) -> None:
+    if problems.lines:
+        raise RefusedError(problems.lines)

@@ -1,0 +1,291 @@
+"""Flows as streams of one trial.
+
+Flows start together. One that ends before the others has a number of frames, or a rate that falls to nothing.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from pinchpoint.engine.protocol import OpenedPort
+from pinchpoint.engine.streams import Bursts, Rate, Shape, Size, Steady, Step, StreamRequest, Template
+from pinchpoint.otg.devices import Endpoint, addressed, find, neighbour
+from pinchpoint.otg.fields import LONGEST_S
+from pinchpoint.otg.headers import Header, packet
+from pinchpoint.otg.patterns import MAC
+from pinchpoint.otg.shape import Problems
+
+SIGNATURE_BYTES: Final = 18
+FCS_BYTES: Final = 4
+LEAST_BYTES: Final = 64
+WIRE_BYTES: Final = 20  # preamble, start of frame delimiter and gap (IEEE 802.3 clause 4.4.2)
+MOST_SIZES: Final = 64
+MIXES: Final[Mapping[str, tuple[tuple[int, int], ...]]] = {
+    "imix": ((64, 7), (570, 4), (1518, 1)),
+    "ipsec_imix": ((90, 5867), (92, 200), (594, 2366), (1418, 1567)),
+}
+_RATES: Final = {"bps": 1, "kbps": 10**3, "mbps": 10**6, "gbps": 10**9}
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A flow ready to be sent."""
+
+    name: str
+    tx_port: str
+    rx_ports: tuple[str, ...]
+    stream: StreamRequest
+    rate_fps: float
+    mean_bytes: float
+    needs_s: float  # how long a trial must be for all of it; infinite: until it is stopped
+    seconds: float | None  # after which it ends, if not with a number of frames
+    counted: bool  # whether its metrics are asked for
+    loss: bool
+    latency: bool
+
+    def within(self, duration_s: float) -> StreamRequest:
+        """Its stream in a trial of this duration."""
+        if self.seconds is None or self.seconds >= duration_s:
+            return self.stream
+        return msgspec.structs.replace(self.stream, shape=Shape(step=Step(self.seconds, 0.0)))
+
+
+@dataclass(frozen=True)
+class Ports:
+    """The configuration's ports as the engine opened them."""
+
+    opened: Mapping[str, OpenedPort]
+    ends: Sequence[Endpoint]
+    resolved: Mapping[tuple[str, int], int]  # port and gateway -> MAC, where it was asked for
+
+
+def flows(config: Mapping[str, Any], ports: Ports, problems: Problems) -> list[Planned]:
+    """All flows of a configuration that was read; what is wrong is noted."""
+    found = []
+    for number, flow in enumerate(config.get("flows") or ()):
+        before = len(problems.lines)
+        one = _flow(number, flow, ports, problems)
+        if one is not None and len(problems.lines) == before:
+            found.append(one)
+    return found
+
+
+def duration_s(chosen: Sequence[Planned]) -> float:
+    """How long a trial of these flows takes."""
+    return min(LONGEST_S, max((one.needs_s for one in chosen), default=0.0))
+
+
+def _flow(number: int, flow: Mapping[str, Any], ports: Ports, problems: Problems) -> Planned | None:
+    path = f"flows[{number}]"
+    headers = [
+        (one["choice"], one[one["choice"]]) for one in flow.get("packet") or [{"choice": "ethernet", "ethernet": {}}]
+    ]
+    route = _route(flow, path, headers, ports, problems)
+    if route is None:
+        return None
+    tx_port, rx_ports, headers = route
+    metrics = flow.get("metrics") or {}
+    stamped = bool(metrics.get("enable"))
+    frames = packet(headers, path, problems)
+    size, mean = _size(flow.get("size"), f"{path}.size", problems)
+    least = max(LEAST_BYTES, frames.bytes + FCS_BYTES + (SIGNATURE_BYTES if stamped else 0))
+    if size is not None and _smallest(size) < least:
+        why = "these headers and the signature of metrics.enable" if stamped else "these headers"
+        problems.note(f"{path}.size", f"{why} need frames of at least {least} bytes")
+    opened = ports.opened[tx_port]
+    most = min(ports.opened[name].max_frame_bytes for name in (tx_port, *rx_ports))
+    if size is not None and _largest(size) > most:
+        problems.note(f"{path}.size", f"port {tx_port} takes frames of at most {most} bytes")
+    rate_fps = _rate(flow.get("rate"), f"{path}.rate", mean, opened, problems)
+    if size is None or rate_fps is None:
+        return None
+    timing = _timing(flow, f"{path}.duration", rate_fps, mean, opened, problems)
+    if timing is None:
+        return None
+    stream = StreamRequest(
+        id=number, tx_port=tx_port, rx_port=rx_ports[0] if len(rx_ports) == 1 and stamped else None,
+        rx_ports=rx_ports if len(rx_ports) > 1 and stamped else (), rate=Rate(fps=timing.rate_fps), shape=timing.shape,
+        size=size, template=Template(layers=frames.layers), stamped=stamped, wrong_checksums=frames.wrong,
+        seed=frames.seed, flows=frames.flows, fields=frames.fields, tracked_flows=0, limit_frames=timing.frames,
+        together=len(frames.fields) > 1,
+    )  # fmt: skip
+    return Planned(
+        flow["name"], tx_port, rx_ports, stream, timing.rate_fps, mean, timing.needs_s, timing.seconds, stamped,
+        bool(metrics.get("loss")), bool((metrics.get("latency") or {}).get("enable")),
+    )  # fmt: skip
+
+
+def _route(
+    flow: Mapping[str, Any], path: str, headers: list[Header], ports: Ports, problems: Problems
+) -> tuple[str, tuple[str, ...], list[Header]] | None:
+    ends = flow["tx_rx"]
+    if ends["choice"] == "device":
+        return _between(ends["device"], path, headers, ports, problems)
+    one = ends["port"]
+    names = one.get("rx_names") or ([one["rx_name"]] if one.get("rx_name") else [])
+    for key, name in (("tx_name", one["tx_name"]), *(("rx_names", name) for name in names)):
+        if name not in ports.opened:
+            problems.note(f"{path}.tx_rx.port.{key}", f"{name!r} is no port of this configuration")
+            return None
+    rx_ports = tuple(dict.fromkeys(names))
+    # Without devices, the next hop is the port that receives.
+    mac = ports.opened[rx_ports[0]].mac if rx_ports else None
+    hop = MAC.convert(mac) if mac else (1 << 48) - 1
+    filled = [(name, _with_hop(values, hop) if name == "ethernet" else values) for name, values in headers]
+    return one["tx_name"], rx_ports, filled
+
+
+def _with_hop(values: Mapping[str, Any], hop: int) -> Mapping[str, Any]:
+    dst = values.get("dst")
+    if dst is not None and dst["choice"] != "auto":
+        return values
+    return {**values, "dst": {"choice": "value", "value": hop}}
+
+
+def _between(
+    names: Mapping[str, Any], path: str, headers: list[Header], ports: Ports, problems: Problems
+) -> tuple[str, tuple[str, ...], list[Header]] | None:
+    version = next((int(name[-1]) for name, _ in headers if name in ("ipv4", "ipv6")), None)
+    found = []
+    for key in ("tx_names", "rx_names"):
+        if len(names[key]) != 1:
+            problems.note(
+                f"{path}.tx_rx.device.{key}", f"expected one name, got {len(names[key])}; write a flow for each"
+            )
+            return None
+        end = find(ports.ends, names[key][0], version)
+        if end is None:
+            problems.note(f"{path}.tx_rx.device.{key}", f"{names[key][0]!r} is no device of this configuration")
+            return None
+        found.append(end)
+    source, target = found
+    hop = neighbour(ports.ends, source) or ports.resolved.get((source.port, source.gateway))
+    if not source.version:
+        hop = target.mac
+    if hop is None:
+        problems.note(source.path, "the gateway did not answer; give its address as value")
+        return None
+    return source.port, (target.port,), addressed(headers, source, target, hop)
+
+
+def _size(size: Mapping[str, Any] | None, path: str, problems: Problems) -> tuple[Size | None, float]:
+    """The sizes of frames, and their mean."""
+    if size is None:
+        return Size(fixed=LEAST_BYTES), float(LEAST_BYTES)
+    one = size[size["choice"]]
+    if size["choice"] == "fixed":
+        return Size(fixed=one), float(one)
+    if size["choice"] == "random":
+        if one["min"] > one["max"]:
+            problems.note(f"{path}.random.min", f"expected at most max, {one['max']}, got {one['min']}")
+        return Size(random=(one["min"], one["max"])), (one["min"] + one["max"]) / 2
+    pairs = _listed(size, path, problems)
+    total = sum(weight for _, weight in pairs)
+    if not total:
+        return None, 0.0
+    return Size(list=pairs), sum(value * weight for value, weight in pairs) / total
+
+
+def _listed(size: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
+    if size["choice"] == "weight_pairs":
+        return _mix(size["weight_pairs"], f"{path}.weight_pairs.custom", problems)
+    one = size["increment"]
+    sizes = range(one["start"], one["end"] + 1, one["step"])
+    if not 1 <= len(sizes) <= MOST_SIZES:
+        problems.note(f"{path}.increment", f"expected 1 to {MOST_SIZES} sizes, got {len(sizes)}; use a larger step")
+        return ()
+    return tuple((value, 1) for value in sizes)
+
+
+def _mix(mix: Mapping[str, Any], path: str, problems: Problems) -> tuple[tuple[int, int], ...]:
+    if mix["choice"] == "predefined":
+        return MIXES[mix["predefined"]]
+    pairs = [(one["size"], round(one["weight"] * 1000)) for one in mix["custom"]]
+    if not pairs:
+        problems.note(path, "expected at least one pair")
+        return ()
+    divisor = math.gcd(*(weight for _, weight in pairs))
+    pairs = [(value, weight // divisor) for value, weight in pairs]
+    total = sum(weight for _, weight in pairs)
+    if total > 1 << 16:
+        problems.note(path, f"the weights repeat after {total} frames, expected at most 65536")
+        return ()
+    return tuple(pairs)
+
+
+def _smallest(size: Size) -> int:
+    return _bounds(size)[0]
+
+
+def _largest(size: Size) -> int:
+    return _bounds(size)[1]
+
+
+def _bounds(size: Size) -> tuple[int, int]:
+    if isinstance(size.fixed, int):
+        return size.fixed, size.fixed
+    if isinstance(size.random, tuple):
+        return size.random
+    pairs = size.list if isinstance(size.list, tuple) else ()
+    return min(value for value, _ in pairs), max(value for value, _ in pairs)
+
+
+def _rate(rate: Mapping[str, Any] | None, path: str, mean: float, port: OpenedPort, problems: Problems) -> float | None:
+    """Frames a second of a flow whose frames have `mean` bytes."""
+    if rate is None:
+        return 1000.0
+    kind = rate["choice"]
+    if kind == "pps":
+        return float(rate["pps"])
+    if kind in _RATES:
+        return float(rate[kind] * _RATES[kind] / ((mean + WIRE_BYTES) * 8))
+    if port.speed_bps is None:
+        problems.note(f"{path}.percentage", f"the speed of port {port.name} is not known; give pps or bps")
+        return None
+    return float(rate["percentage"]) / 100 * port.speed_bps / ((mean + WIRE_BYTES) * 8)
+
+
+@dataclass(frozen=True)
+class _Timing:
+    rate_fps: float
+    shape: Shape
+    frames: int | None
+    seconds: float | None
+    needs_s: float
+
+
+def _timing(
+    flow: Mapping[str, Any], path: str, rate_fps: float, mean: float, port: OpenedPort, problems: Problems
+) -> _Timing | None:
+    steady = Shape(steady=Steady())
+    found = flow.get("duration") or {"choice": "continuous", "continuous": {}}
+    one = found[found["choice"]]
+    if found["choice"] == "continuous":
+        return _Timing(rate_fps, steady, None, None, math.inf)
+    if found["choice"] == "fixed_seconds":
+        return _Timing(rate_fps, steady, None, one["seconds"], one["seconds"])
+    if found["choice"] == "fixed_packets":
+        timing = _Timing(rate_fps, steady, one["packets"], None, (one["packets"] + 0.5) / rate_fps)
+    else:
+        rate = flow.get("rate") or {}
+        if rate.get("percentage") != 100.0 or port.speed_bps is None:
+            problems.note(f"{path}.burst", "the frames of a burst leave back to back: expected rate.percentage 100")
+            return None
+        timing = _bursts(one, rate_fps, port.speed_bps)
+    if timing.frames is not None and timing.needs_s > LONGEST_S:
+        problems.note(path, f"takes {timing.needs_s:.0f} s at this rate, expected at most {LONGEST_S:.0f} s")
+        return None
+    return timing
+
+
+def _bursts(burst: Mapping[str, Any], line_fps: float, speed_bps: int) -> _Timing:
+    gap = burst.get("inter_burst_gap") or {"choice": "bytes", "bytes": 12.0}
+    unit_s = {"bytes": 8 / speed_bps, "nanoseconds": 1e-9, "microseconds": 1e-6}[gap["choice"]]
+    packets, bursts = burst["packets"], burst["bursts"]
+    period_s = packets / line_fps + gap[gap["choice"]] * unit_s
+    frames = packets * bursts if bursts else None
+    needs_s = (bursts + 0.5 / packets) * period_s if bursts else math.inf
+    return _Timing(packets / period_s, Shape(bursts=Bursts(packets)), frames, None, needs_s)

@@ -1,0 +1,226 @@
+"""Strict reading of a JSON body: tables say of every field of the model whether it is supported.
+
+A table is a tree of kinds. Reading notes every problem with the path of its field, and the same tree is printed as the
+table of conformance. What is read comes back as plain dictionaries and lists in which defaults are filled in; a choice
+is a dictionary of `choice` and the chosen field.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+SHOWN = 60  # characters of a value in an error
+MOST_PROBLEMS = 50
+Row = tuple[str, str, str]  # path, what is supported, note
+
+
+@dataclass
+class Problems:
+    """What is wrong with a body, a line each."""
+
+    lines: list[str] = field(default_factory=list)
+
+    def note(self, path: str, what: str) -> None:
+        """`what` is wrong at `path`; beyond a number of problems nothing more is noted."""
+        if len(self.lines) < MOST_PROBLEMS:
+            self.lines.append(f"{path}: {what}")
+
+
+class Kind(Protocol):
+    """What a field may hold."""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        """The value as it is used; None where it is wrong, which was noted."""
+
+    def rows(self, path: str) -> Iterator[Row]:
+        """Its rows of the table of conformance."""
+
+
+def shown(value: Any) -> str:
+    """A value in an error, shortened."""
+    text = repr(value) if not isinstance(value, Mapping | list) else type(value).__name__
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One value; `convert` returns None for what it does not take."""
+
+    expected: str
+    convert: Callable[[Any], Any]
+    note: str = ""
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        found = self.convert(value)
+        if found is None:
+            problems.note(path, f"expected {self.expected}, got {shown(value)}")
+        return found
+
+    def rows(self, path: str) -> Iterator[Row]:
+        yield path, "yes", self.note
+
+
+@dataclass(frozen=True)
+class Only:
+    """Supported with some values alone."""
+
+    values: tuple[Any, ...]
+    why: str
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not any(value == one and isinstance(value, bool) == isinstance(one, bool) for one in self.values):
+            problems.note(path, f"{shown(value)} is not supported, expected {self._words()}: {self.why}")
+            return None
+        return value
+
+    def rows(self, path: str) -> Iterator[Row]:
+        yield path, f"only {self._words()}", self.why
+
+    def _words(self) -> str:
+        return " or ".join(str(one).lower() if isinstance(one, bool) else str(one) for one in self.values)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Not supported. An empty list or null is what a client may send for nothing."""
+
+    why: str
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if value is not None and value != []:
+            problems.note(path, f"not supported: {self.why}")
+
+    def rows(self, path: str) -> Iterator[Row]:
+        yield path, "no", self.why
+
+
+@dataclass(frozen=True)
+class Record:
+    """An object. `defaults` are those of the model."""
+
+    fields: Mapping[str, Kind]
+    required: tuple[str, ...] = ()
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            problems.note(path or "body", f"expected an object, got {shown(value)}")
+            return None
+        found = dict(self.defaults)
+        for name, one in value.items():
+            inner = join(path, name)
+            if name not in self.fields:
+                problems.note(inner, f"unknown field, expected one of {', '.join(self.fields)}")
+            elif one is not None:
+                found[name] = self.fields[name].read(one, inner, problems)
+        for name in self.required:
+            if found.get(name) is None and value.get(name) is None:
+                problems.note(join(path, name), "is missing")
+        return found
+
+    def rows(self, path: str) -> Iterator[Row]:
+        for name, kind in self.fields.items():
+            yield from kind.rows(join(path, name))
+
+
+@dataclass(frozen=True)
+class Many:
+    """A list of at most `most`."""
+
+    kind: Kind
+    most: int = 256
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, list) or len(value) > self.most:
+            got = f"{len(value)}" if isinstance(value, list) else shown(value)
+            problems.note(path, f"expected a list of at most {self.most}, got {got}")
+            return []
+        return [self.kind.read(one, f"{path}[{number}]", problems) for number, one in enumerate(value)]
+
+    def rows(self, path: str) -> Iterator[Row]:
+        yield from self.kind.rows(f"{path}[]")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An object whose `choice` names the one field that counts. `always`: fields that may stand beside it."""
+
+    options: Mapping[str, Kind]
+    default: str | None
+    always: Mapping[str, Kind] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+
+    def read(self, value: Any, path: str, problems: Problems) -> Any:
+        if not isinstance(value, Mapping):
+            problems.note(path or "body", f"expected an object, got {shown(value)}")
+            return None
+        given = [name for name in value if name != "choice" and name not in self.always]
+        for name in given:
+            if name not in self.options:
+                known = ", ".join((*self.options, *self.always))
+                problems.note(join(path, name), f"unknown field, expected one of {known}")
+                return None
+        chosen = value.get("choice", given[0] if len(given) == 1 else self.default if not given else None)
+        if not isinstance(chosen, str) or chosen not in self.options:
+            expected = ", ".join(self.options)
+            problems.note(join(path, "choice"), f"expected one of {expected}, got {shown(chosen)}")
+            return None
+        if any(name != chosen for name in given):
+            problems.note(path, f"only {chosen} may be given, got {', '.join(sorted(given))}")
+            return None
+        for name, kind in self.always.items():
+            if name in value:
+                kind.read(value[name], join(path, name), problems)
+        one = value.get(chosen, self.defaults.get(chosen, {}))
+        return {"choice": chosen, chosen: self.options[chosen].read(one, join(path, chosen), problems)}
+
+    def rows(self, path: str) -> Iterator[Row]:
+        for name, kind in (*self.options.items(), *self.always.items()):
+            yield from kind.rows(join(path, name))
+
+
+def join(path: str, name: str) -> str:
+    """The path of a field; a name may be hostile."""
+    name = name if name.isidentifier() and len(name) <= SHOWN else shown(name)
+    return f"{path}.{name}" if path else name
+
+
+def whole(least: int, most: int, note: str = "") -> Leaf:
+    """An integer. JSON numbers without a fraction pass."""
+
+    def convert(value: Any) -> int | None:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            return None
+        return int(value) if least <= value <= most and int(value) == value else None
+
+    return Leaf(f"an integer of {least} to {most}", convert, note)
+
+
+def real(least: float, most: float, note: str = "") -> Leaf:
+    """A number."""
+
+    def convert(value: Any) -> float | None:
+        good = isinstance(value, int | float) and not isinstance(value, bool) and least <= value <= most
+        return float(value) if good else None
+
+    return Leaf(f"a number of {least:g} to {most:g}", convert, note)
+
+
+def flag(note: str = "") -> Leaf:
+    """True or false."""
+    return Leaf("true or false", lambda value: value if isinstance(value, bool) else None, note)
+
+
+def word(note: str = "") -> Leaf:
+    """A name: text of 1 to 255 printable characters."""
+
+    def convert(value: Any) -> str | None:
+        return value if isinstance(value, str) and 0 < len(value) < 256 and value.isprintable() else None
+
+    return Leaf("a text of 1 to 255 printable characters", convert, note)
+
+
+def one_of(values: Sequence[str], note: str = "") -> Leaf:
+    """One of some words."""
+    expected = f"one of {', '.join(values)}"
+    return Leaf(expected, lambda value: value if isinstance(value, str) and value in values else None, note)

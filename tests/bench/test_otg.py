@@ -1,0 +1,137 @@
+"""A snappi script against `pinchpoint otg` on a real link: every frame is counted."""
+
+import re
+import subprocess
+import time
+
+import pytest
+import snappi
+from bench_tools import PINCHPOINT
+
+PORT = 18443
+WITHIN_S = 20.0
+
+
+@pytest.fixture
+def link():
+    """A pair of interfaces, each in a namespace of its own."""
+    names = ("pp-otg-a", "pp-otg-b")
+    for name in names:
+        subprocess.run(["ip", "netns", "add", name], check=True)
+    ends = ["veth-a", "netns", names[0], "type", "veth", "peer", "name", "veth-b", "netns", names[1]]
+    subprocess.run(["ip", "link", "add", *ends], check=True)
+    for name, end in zip(names, ("veth-a", "veth-b"), strict=True):
+        for words in (["sysctl", "-qw", f"net.ipv6.conf.{end}.disable_ipv6=1"], ["ip", "link", "set", end, "up"]):
+            subprocess.run(["ip", "netns", "exec", name, *words], check=True)
+    yield [f"veth-{side}@pp-otg-{side}" for side in "ab"]
+    for name in names:
+        subprocess.run(["ip", "netns", "del", name], check=True)
+
+
+@pytest.fixture
+def api(link):
+    """snappi's client of a server that may use both ends, called as such scripts call them."""
+    words = [f"localhost:{5555 + number}={place}" for number, place in enumerate(link)]
+    server = subprocess.Popen([PINCHPOINT, "otg", "--port", str(PORT), *words], stdout=subprocess.PIPE, text=True)
+    try:
+        assert server.stdout is not None
+        address = server.stdout.readline().strip()
+        assert re.fullmatch(rf"http://127.0.0.1:{PORT}", address)
+        client = snappi.api(location=address)
+        wait_for(lambda: answers(client))
+        yield client
+    finally:
+        server.terminate()
+        server.wait(WITHIN_S)
+        server.stdout.close()
+
+
+def answers(client):
+    try:
+        return client.get_version().app_version
+    except OSError:  # it does not listen yet
+        return None
+
+
+def wait_for(found):
+    end = time.monotonic() + WITHIN_S
+    while not (answer := found()):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    return answer
+
+
+def two_flows(api):
+    """A thousand frames one way, two thousand the other, with patterns."""
+    config = api.config()
+    left, right = config.ports.port(name="left", location="localhost:5555").port(
+        name="right", location="localhost:5556"
+    )
+    for number, (sender, receiver) in enumerate(((left, right), (right, left)), 1):
+        flow = config.flows.flow(name=f"flow {number}")[-1]
+        flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = sender.name, [receiver.name]
+        flow.size.fixed, flow.rate.pps = 64 * number, 1000 * number
+        flow.duration.fixed_packets.packets = 1000 * number
+        flow.metrics.enable = flow.metrics.loss = True
+        flow.metrics.latency.enable = True
+        ethernet, ip, udp = flow.packet.ethernet().ipv4().udp()
+        ethernet.src.value = f"02:00:00:00:00:0{number}"
+        ip.src.increment.start, ip.src.increment.count = "10.0.0.1", 10
+        ip.dst.value = "10.1.0.1"
+        udp.src_port.decrement.start, udp.src_port.decrement.step, udp.src_port.decrement.count = 6000, 2, 4
+        udp.dst_port.values = [4000, 4044, 4060]
+    return config
+
+
+def transmit(api, state, names=()):
+    control = api.control_state()
+    control.traffic.flow_transmit.state = state
+    if names:
+        control.traffic.flow_transmit.flow_names = list(names)
+    api.set_control_state(control)
+
+
+def flows(api):
+    request = api.metrics_request()
+    request.flow.flow_names = []
+    return api.get_metrics(request).flow_metrics
+
+
+def ports(api):
+    request = api.metrics_request()
+    request.port.column_names = [request.port.FRAMES_TX, request.port.FRAMES_RX]
+    return api.get_metrics(request).port_metrics
+
+
+def test_a_script_sends_counts_and_stops(nothing_left, api):
+    config = two_flows(api)
+    api.set_config(config)
+    assert api.get_config().flows[1].name == "flow 2"
+    transmit(api, "start")
+    ended = wait_for(lambda: [one for one in flows(api) if one.transmit == "stopped"][1:] and flows(api))
+    assert [(one.name, one.frames_tx, one.frames_rx) for one in ended] == [
+        ("flow 1", 1000, 1000), ("flow 2", 2000, 2000)
+    ]  # fmt: skip
+    assert [one.bytes_rx for one in ended] == [64_000, 256_000]
+    assert [one.loss for one in ended] == [0.0, 0.0]
+    assert all(0 < one.latency.minimum_ns <= one.latency.average_ns <= one.latency.maximum_ns for one in ended)
+    assert [(one.name, one.frames_tx, one.frames_rx) for one in ports(api)] == [
+        ("left", 1000, 2000), ("right", 2000, 1000)
+    ]  # fmt: skip
+
+    for flow in config.flows:
+        flow.duration.continuous.gap = 12
+    api.set_config(config)
+    transmit(api, "start", ["flow 1"])
+    moving = wait_for(lambda: [one for one in flows(api) if one.frames_rx and one.frames_rx_rate])[0]
+    assert moving.transmit == "started" and 500 < moving.frames_rx_rate < 2000
+    with pytest.raises(Exception, match="flows are transmitting; stop them first"):
+        transmit(api, "start")
+    transmit(api, "stop")
+    first, second = flows(api)
+    assert first.transmit == "stopped" and first.frames_tx == first.frames_rx > moving.frames_rx
+    assert (second.frames_tx, second.transmit) == (0, "stopped")
+
+    config.flows[0].packet.mpls()
+    with pytest.raises(Exception, match=r"flows\[0\].packet\[3\].mpls: not supported"):
+        api.set_config(config)

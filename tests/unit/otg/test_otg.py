@@ -1,0 +1,337 @@
+"""The tables, what they make of a configuration, and what the server answers."""
+
+import json
+import threading
+from pathlib import Path
+
+import pytest
+import snappi
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from starlette.testclient import TestClient
+
+from pinchpoint.engine.protocol import OpenedPort
+from pinchpoint.model.errors import InputError
+from pinchpoint.otg import document, fields, plan, resolve
+from pinchpoint.otg.app import LARGEST_BODY, application
+from pinchpoint.otg.devices import endpoints
+from pinchpoint.otg.generator import Generator, RefusedError
+from pinchpoint.otg.locations import Place, allowed
+from pinchpoint.otg.shape import Choice, Many, Problems, Record
+
+DOCS = Path(__file__).parents[3] / "docs" / "otg.md"
+HOME = "http://127.0.0.1:8443"
+GBIT = 10**9
+
+
+def opened(name, mac="02:00:00:00:00:aa"):
+    return OpenedPort(name, mac, "packet sockets", True, 1, 1024, 1024, 1518, 10 * GBIT)
+
+
+def read(body):
+    """The flows of a configuration between ports a and b, and what is wrong with it."""
+    problems = Problems()
+    config = fields.CONFIG.read(body, "", problems)
+    if problems.lines:
+        return [], problems.lines
+    ends = endpoints(config.get("devices") or (), ["a", "b"], problems)
+    ports = plan.Ports({"a": opened("a", "02:00:00:00:00:0a"), "b": opened("b", "02:00:00:00:00:0b")}, ends, {})
+    return plan.flows(config, ports, problems), problems.lines
+
+
+def flow(*packet, **keys):
+    ends = {"choice": "port", "port": {"tx_name": "a", "rx_names": ["b"]}}
+    packet = [{"choice": name, name: values} for name, values in packet]
+    return {"name": "f", "tx_rx": ends, "metrics": {"enable": True}, **({"packet": packet} if packet else {}), **keys}
+
+
+def planned(*packet, **keys):
+    found, wrong = read({"flows": [flow(*packet, **keys)]})
+    assert wrong == []
+    return found[0]
+
+
+def wrong(*packet, **keys):
+    return read({"flows": [flow(*packet, **keys)]})[1]
+
+
+def one(kind, value):
+    return {"choice": kind, kind: value}
+
+
+ETH = ("ethernet", {})
+IP = ("ipv4", {"src": one("value", "10.0.0.1"), "dst": one("value", "10.0.0.2")})
+
+
+def test_a_flow_becomes_a_stream_with_the_next_port_as_its_destination():
+    found = planned(ETH, IP, ("udp", {"dst_port": one("value", 80)}), rate=one("pps", 2000), size=one("fixed", 128))
+    layers = found.stream.template.layers
+    assert layers[0].ethernet.dst == "02:00:00:00:00:0b"
+    assert layers[1].ipv4.src == "10.0.0.1" and layers[2].udp.dst == 80
+    assert not layers[1].ipv4.dont_fragment  # the model's default
+    assert (found.rate_fps, found.stream.size.fixed, found.needs_s) == (2000.0, 128, float("inf"))
+
+
+def test_patterns_step_together_and_repeat_after_their_least_common_multiple():
+    source = one("increment", {"start": 5000, "step": 2, "count": 10})
+    target = one("values", [4000, 4044, 4060, 4074])
+    stream = planned(ETH, IP, ("udp", {"src_port": source, "dst_port": target})).stream
+    assert stream.together and stream.flows == 20
+    assert [program.field for program in stream.fields] == ["udp.src", "udp.dst"]
+    assert stream.fields[0].op.increment.step == 2 and stream.fields[1].op.list == (4000, 4044, 4060, 4074)
+
+
+def test_a_decrement_is_an_increment_by_a_negative_step_and_headers_are_counted_by_kind():
+    down = one("decrement", {"start": "10.0.0.9", "step": "0.0.0.2", "count": 3})
+    tags = [("vlan", {"id": one("value", 5)}), ("vlan", {"id": one("increment", {"start": 1, "step": 1, "count": 3})})]
+    stream = planned(ETH, *tags, ("ipv4", {"src": down})).stream
+    assert [program.field for program in stream.fields] == ["vlan[1].id", "ipv4.src"]
+    assert stream.fields[1].op.increment.step == -2
+    assert stream.template.layers[3].ipv4.src == "10.0.0.9"
+
+
+@pytest.mark.parametrize(
+    ("rate", "fps"),
+    [
+        (one("pps", 5), 5.0), (one("bps", 672000), 1000.0), (one("kbps", 672), 1000.0), (one("mbps", 672), 1e6),
+        (one("gbps", 1), 1e9 / 672), (one("percentage", 50), 5e9 / 672),
+    ],
+)  # fmt: skip
+def test_bits_are_those_of_the_wire(rate, fps):
+    assert planned(rate=rate).rate_fps == pytest.approx(fps)
+
+
+def test_a_number_of_packets_is_exact_and_seconds_end_within_a_longer_trial():
+    counted = planned(duration=one("fixed_packets", {"packets": 1000}))
+    assert counted.stream.limit_frames == 1000 and counted.needs_s == pytest.approx(1.0005)
+    timed = planned(duration=one("fixed_seconds", {"seconds": 2}))
+    assert timed.within(2.0) == timed.stream
+    step = timed.within(5.0).shape.step
+    assert (step.after_s, step.to_share) == (2.0, 0.0)
+
+
+def test_bursts_leave_back_to_back_with_the_gap_between_them():
+    gap = {"bursts": 3, "packets": 10, "inter_burst_gap": one("microseconds", 100.0)}
+    found = planned(rate=one("percentage", 100), duration=one("burst", gap))
+    assert found.stream.shape.bursts.frames == 10 and found.stream.limit_frames == 30
+    assert found.rate_fps == pytest.approx(10 / (10 * 672e-10 + 1e-4))
+    assert "rate.percentage 100" in wrong(duration=one("burst", gap))[0]
+
+
+def test_sizes_are_lists_ranges_and_mixes():
+    assert planned(size=one("increment", {"start": 64, "end": 70, "step": 2})).stream.size.list[-1] == (70, 1)
+    assert planned(size=one("random", {"min": 64, "max": 128})).mean_bytes == 96
+    assert planned(size=one("weight_pairs", one("predefined", "imix"))).stream.size.list[0] == (64, 7)
+    pairs = [{"size": 64, "weight": 0.5}, {"size": 128, "weight": 0.25}]
+    assert planned(size=one("weight_pairs", one("custom", pairs))).stream.size.list == ((64, 2), (128, 1))
+
+
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ({"flow": []}, "flow: unknown field"),
+        ({"flows": [flow(colour=1)]}, "flows[0].colour: unknown field"),
+        ({"flows": [flow(ETH, ("mpls", {}))]}, "flows[0].packet[1].mpls: not supported"),
+        ({"flows": [flow(ETH, ("ipv4", {"options": [{"choice": "router_alert"}]}))]}, "packet[1].ipv4.options: not"),
+        ({"flows": [flow(ETH, ("ipv4", {"src": {"metric_tags": [{"name": "x"}]}}))]}, "ipv4.src.metric_tags: not"),
+        ({"flows": [flow(ETH, ("ipv4", {"src": one("value", "10.0.0")}))]}, "ipv4.src.value: expected an IPv4"),
+        ({"flows": [flow(ETH, ("tcp", {"window": one("values", [1, 2])}))]}, "tcp.window.values: not supported"),
+        ({"flows": [flow(ETH, IP, ("tcp", {}))]}, "flows[0].size: these headers and the signature"),
+        ({"flows": [flow(IP)]}, "flows[0].packet[0]: expected ethernet"),
+        ({"flows": [flow(size=one("fixed", 9000))]}, "flows[0].size: port a takes frames of at most 1518"),
+        ({"flows": [flow(metrics={"timestamps": True})]}, "flows[0].metrics.timestamps: True is not supported"),
+        ({"flows": [{"name": "f"}]}, "flows[0].tx_rx: is missing"),
+        ({"flows": [flow(tx_rx=one("port", {"tx_name": "c"}))]}, "tx_rx.port.tx_name: 'c' is no port"),
+        ({"flows": [flow(tx_rx=one("device", {"tx_names": ["x"], "rx_names": ["y"]}))]}, "'x' is no device"),
+        ({"flows": [flow(rate={"choice": "pps", "bps": 1000})]}, "flows[0].rate: only pps may be given"),
+        ({"flows": [flow(rate={"pps": True})]}, "flows[0].rate.pps: expected an integer"),
+        ({"lags": [{}]}, "lags: not supported"),
+        ([], "body: expected an object"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_its_path(body, place):
+    lines = read(body)[1]
+    assert any(place in line for line in lines), lines
+
+
+def device(name, port, mac, address, gateway, **more):
+    ip = {"name": f"{name}.ip", "address": address, "gateway": gateway, **more}
+    ethernet = {"name": f"{name}.eth", "connection": one("port_name", port), "mac": mac, "ipv4_addresses": [ip]}
+    return {"name": name, "ethernets": [ethernet]}
+
+
+def test_a_flow_between_devices_takes_their_addresses_and_the_gateways_mac():
+    devices = [
+        device("d", "a", "02:00:00:00:01:01", "10.0.0.1", "10.0.0.254", gateway_mac=one("value", "02:00:00:00:00:fe")),
+        device("e", "b", "02:00:00:00:01:02", "10.0.1.1", "10.0.1.254"),
+    ]
+    ends = one("device", {"mode": "one_to_one", "tx_names": ["d.ip"], "rx_names": ["e"]})
+    config = {"devices": devices, "flows": [flow(ETH, ("ipv4", {}), ("udp", {}), tx_rx=ends)]}
+    found, lines = read(config)
+    assert lines == []
+    ethernet, ip = (found[0].stream.template.layers[k] for k in (0, 1))
+    assert (ethernet.ethernet.src, ethernet.ethernet.dst) == ("02:00:00:00:01:01", "02:00:00:00:00:fe")
+    assert (ip.ipv4.src, ip.ipv4.dst) == ("10.0.0.1", "10.0.1.1")
+    del devices[0]["ethernets"][0]["ipv4_addresses"][0]["gateway_mac"]
+    assert "the gateway did not answer" in read(config)[1][0]
+    devices[1]["ethernets"][0]["ipv4_addresses"][0]["address"] = "10.0.0.254"
+    assert read(config)[0][0].stream.template.layers[0].ethernet.dst == "02:00:00:00:01:02"
+
+
+def test_an_arp_reply_is_found_in_a_capture_behind_a_tag():
+    reply = bytes(12) + bytes.fromhex("81000005080600010800060400020200000000fe0a0000fe") + bytes(28)
+    padded = reply + bytes(-len(reply) % 4)
+    length = 32 + len(padded)
+    block = b"".join(n.to_bytes(4, "little") for n in (6, length, 0, 0, 0, len(reply), len(reply))) + padded
+    block += length.to_bytes(4, "little")
+    assert resolve.answered(block) == {0x0A0000FE: 0x0200000000FE}
+    assert resolve.answered(block[:40]) == {}
+
+
+def test_locations_name_backend_device_and_namespace():
+    found = allowed(["veth0@ns1", "localhost:5555=af_xdp:eth0,queue=2", "dpdk:net_null0,no-rx=1"])
+    assert found == {
+        "veth0@ns1": Place("af_packet", "veth0", "ns1"),
+        "localhost:5555": Place("af_xdp", "eth0,queue=2", None),
+        "dpdk:net_null0,no-rx=1": Place("dpdk", "net_null0,no-rx=1", None),
+    }
+    for word in ("", "a=", "veth0@", "veth0@../x"):
+        with pytest.raises(InputError):
+            allowed([word])
+
+
+COVERED = {
+    "": ("Config", fields.CONFIG),
+    "control": ("ControlState", fields.CONTROL),
+    "metrics": ("MetricsRequest", fields.REQUEST),
+}  # fmt: skip
+
+
+def uncovered(name, kind, path=""):
+    """Fields of snappi's class, and of those below, that a table does not name."""
+    types = getattr(snappi.snappi, name)._TYPES
+    known = {**kind.options, **kind.always} if isinstance(kind, Choice) else kind.fields
+    for key, value in types.items():
+        if key == "choice":
+            continue
+        if key not in known:
+            yield f"{path}.{key}"
+            continue
+        inner, type_name = known[key], value.get("type")
+        inner = inner.kind if isinstance(inner, Many) else inner
+        type_name = type_name if isinstance(type_name, str) else getattr(type_name, "__name__", "")
+        type_name = type_name.removesuffix("Iter")
+        if isinstance(inner, Record | Choice) and hasattr(snappi.snappi, type_name):
+            yield from uncovered(type_name, inner, f"{path}.{key}")
+
+
+@pytest.mark.parametrize("which", COVERED)
+def test_every_field_that_snappi_knows_is_in_the_tables(which):
+    assert list(uncovered(*COVERED[which])) == []
+
+
+def test_the_table_of_conformance_is_that_of_the_code():
+    text = DOCS.read_text()
+    assert text[text.index(document.BEGIN) : text.index(document.END) + len(document.END)] == document.table()
+
+
+@pytest.fixture
+def client(tmp_path):
+    generator = Generator({"veth0": Place("af_packet", "no-such-port", None)}, 0, tmp_path)
+    yield TestClient(application(generator, 8443), base_url=HOME, raise_server_exceptions=False)
+    generator.close()
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"host": "evil.example"}, 421), ({"origin": "http://evil.example"}, 403), ({"origin": HOME}, 403),
+        ({"content-type": "text/plain"}, 415), ({}, 200),
+    ],
+)  # fmt: skip
+def test_only_programs_on_this_machine_are_answered(client, headers, status):
+    answer = client.post("/config", content=b"{}", headers={"content-type": "application/json", **headers})
+    assert answer.status_code == status
+    assert not any(name.startswith("access-control") for name in answer.headers)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"", b"{", b"[" * 100_000, b'{"a":1,"a":2}', b"\xff", b"NaN", b'{"ports": 1e999}', b"[]", b"null",
+        b'{"flows":' + b"[" * 80 + b"]" * 80 + b"}", b'{"ports":[{"name":"a","location":"veth1"}]}',
+    ],
+)  # fmt: skip
+def test_a_hostile_body_is_refused_with_the_models_error(client, body):
+    answer = client.post("/config", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert answer.json()["kind"] == "validation" and answer.json()["errors"]
+
+
+def test_a_body_that_is_too_large_is_refused(client):
+    body = b'"' + b"x" * LARGEST_BODY + b'"'
+    assert client.post("/config", content=body, headers={"content-type": "application/json"}).status_code == 413
+
+
+def test_a_port_that_cannot_be_opened_or_is_not_allowed_is_named(client):
+    def refused(location):
+        answer = client.post("/config", json={"ports": [{"name": "a", "location": location}]})
+        assert answer.status_code == 400
+        return answer.json()["errors"][0]
+
+    assert refused("veth9").startswith("ports[0].location: 'veth9' is not allowed, expected one of veth0")
+    assert refused("veth0").startswith("ports: engine: ")
+
+
+@pytest.mark.parametrize(("path", "method"), [("/config/append", "patch"), ("/monitor/capture", "post"), ("/x", "get")])
+def test_what_is_not_served_says_so(client, path, method):
+    answer = client.request(method, path)
+    assert answer.status_code in (404, 405) and path in answer.json()["errors"][0]
+
+
+def test_a_capture_or_a_pause_is_refused_by_name(client):
+    for body, place in (
+        ({"choice": "port", "port": one("capture", {"state": "start"})}, "port.capture: not supported"),
+        ({"choice": "traffic", "traffic": one("flow_transmit", {"state": "pause"})}, "flow_transmit.state: 'pause'"),
+    ):
+        assert place in client.post("/control/state", json=body).json()["errors"][0]
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+KNOWN = json.loads(json.dumps({"flows": [flow(ETH, IP, ("udp", {"src_port": one("values", [1, 2])}))], "devices": [
+    device("d", "a", "02:00:00:00:01:01", "10.0.0.1", "10.0.0.254")]}))  # fmt: skip
+
+
+def places(value, path=()):
+    yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one_of_it in inner:
+        yield from places(one_of_it, (*path, key))
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.sampled_from(sorted(places(KNOWN), key=str)), JSON)
+def test_whatever_stands_in_a_field_is_read_or_refused(path, value):
+    if not path:
+        body = value
+    else:
+        body = json.loads(json.dumps(KNOWN))
+        inner = body
+        for key in path[:-1]:
+            inner = inner[key]
+        inner[path[-1]] = value
+    found, lines = read(body)
+    assert found or lines or not (isinstance(body, dict) and body.get("flows"))
+
+
+def test_a_start_without_a_configuration_is_refused(tmp_path):
+    generator = Generator({}, 0, tmp_path)
+    with pytest.raises(RefusedError, match="has no flows"):
+        generator.transmit("start", [])
+    generator.transmit("stop", [])
+    generator.close()
+    assert threading.active_count() >= 1
