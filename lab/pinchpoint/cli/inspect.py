@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,12 +19,14 @@ from pinchpoint.dut import guested, registry
 from pinchpoint.dut.registry import device_of
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
+from pinchpoint.host.machines import standing_on
 from pinchpoint.model import units
 from pinchpoint.model.errors import BenchError, InputError, PinchpointError, RequirementError
-from pinchpoint.model.scenario import Factor, Sweep
+from pinchpoint.model.scenario import Factor, Remote, Sweep, is_destination
 from pinchpoint.store.folder import RunFolder
 
 MOST_LEVELS_SHOWN = 6
+LEASE_S = 60.0  # of a connection that builds nothing
 
 
 @click.command(short_help="Check scenario files without running them.")
@@ -92,12 +95,25 @@ def report(run_folder: Path) -> int:
     return 0
 
 
+def _at(address: str | None) -> AbstractContextManager[None]:
+    """Inside, that machine is at hand. Raises InputError if it is no destination."""
+    if address is None:
+        return standing_on(None)
+    if not is_destination(address):
+        raise InputError(
+            f"--host: expected a destination of ssh(1), found {address!r}", "USER@HOST, or a Host of ssh_config"
+        )
+    return standing_on(Remote(address, address, sudo=True, lease_s=LEASE_S))
+
+
 @click.command(short_help="What this machine can run, and how to fix the rest.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def doctor(as_json: bool) -> int:
+@click.option("--host", "address", metavar="HOST", help="Another machine, by the name that ssh(1) knows it by.")
+def doctor(as_json: bool, address: str | None) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here."""
-    guests = (replace(one, needed=False) for one in guested.probes())
-    probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
+    with _at(address):
+        guests = (replace(one, needed=False) for one in guested.probes()) if address is None else ()
+        probes = [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
     if as_json:
         click.echo(msgspec.json.encode(probes))
     else:
@@ -143,11 +159,13 @@ def _print_probes(probes: list[Probe]) -> None:
 
 
 @click.command(short_help="Remove what a killed run left behind.")
-def clean() -> int:
+@click.option("--host", "address", metavar="HOST", help="On another machine, by the name that ssh(1) knows it by.")
+def clean(address: str | None) -> int:
     """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
-    if os.geteuid() != 0:
+    if address is None and os.geteuid() != 0:
         raise RequirementError("only root can remove what a run left behind", "sudo pinchpoint clean")
-    removed, alive, failures = builder.clean()
+    with _at(address):
+        removed, alive, failures = builder.clean()
     for line in removed:
         click.echo(f"removed {line}")
     for bench in alive:

@@ -2,6 +2,7 @@
 
 from pinchpoint.bench import requirements
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.machines import standing_on
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
 
@@ -25,7 +26,16 @@ def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
 
 
 def require(scenario: Scenario) -> None:
-    """Raises RequirementError naming all that is missing, each with its remedy."""
+    """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
+    with standing_on(scenario.remote):
+        missing = _missing(scenario)
+    if missing:
+        where = f"on {scenario.remote.address}" if scenario.remote else "on this machine"
+        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
+        raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
+
+
+def _missing(scenario: Scenario) -> list[requirements.Probe]:
     hosts = (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.cpus, *hosts)
     least = 2 if scenario.ports or scenario.dut.polls else 1  # whether anything polls: an engine with ports, a device
@@ -35,7 +45,4 @@ def require(scenario: Scenario) -> None:
         requirements.cpus(cpus, least),
         *requirements.queues(scenario),
     )
-    missing = [probe for probe in probes if not probe.ok]
-    if missing:
-        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
-        raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")
+    return [probe for probe in probes if not probe.ok]

@@ -3,7 +3,6 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
-import contextlib
 import os
 import selectors
 import shutil
@@ -24,8 +23,17 @@ from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
+from pinchpoint.host.local import at_hand
 from pinchpoint.host.priority import session_preferred
-from pinchpoint.model.errors import EngineError, LinkDownError, NoHugepagesError, PinchpointError, RequirementError
+from pinchpoint.host.ssh import Ssh
+from pinchpoint.model.errors import (
+    EngineError,
+    HostLostError,
+    LinkDownError,
+    NoHugepagesError,
+    PinchpointError,
+    RequirementError,
+)
 from pinchpoint.model.trial import Sample
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
@@ -48,12 +56,13 @@ _Answer = TypeVar("_Answer")
 
 
 def find_engine() -> str:
-    """The engine installed beside this Python, else the one on PATH."""
+    """The engine installed beside this Python, else the one on PATH; where another host is at hand, the same there."""
     beside = Path(sys.executable).parent / "pinchpoint-engine"
     found = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
     if found is None:
         raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
-    return found
+    host = at_hand()
+    return host.engine(found) if isinstance(host, Ssh) else found
 
 
 def _pass_over(sample: Progress) -> None:
@@ -73,6 +82,7 @@ class EngineProcess:
         log: Path | None = None,
     ) -> None:
         """`log` takes the engine's stderr; `environment` is added to this process's own."""
+        self._host = at_hand()
         self._command = list(command) if command else [find_engine()]
         self._environment = dict(environment or {})
         self._log_path = log
@@ -131,13 +141,16 @@ class EngineProcess:
 
     def _start(self) -> None:
         log = self._log_path.open("ab") if self._log_path else None
+        command, environment = self._command, self._environment
+        if isinstance(self._host, Ssh):
+            command, environment = self._host.reached(command, environment), {}
         try:
             self._process = subprocess.Popen(
-                self._command,
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log if log else subprocess.DEVNULL,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **environment},
                 bufsize=0,
                 # Ctrl-C reaches the lab, which then stops the trial in order. A session of its own would weigh no more
                 # than the lab's with all that the user runs there (sched(7), autogroup).
@@ -220,7 +233,9 @@ class EngineProcess:
         del self._buffer[: end + 1]
         return line
 
-    def _died(self) -> EngineError:
+    def _died(self) -> PinchpointError:
+        if isinstance(self._host, Ssh) and self._host.is_lost():
+            return HostLostError(f"{self._host.name} was lost while its engine ran", f"ssh {self._host.name} true")
         assert self._process is not None
         try:
             code = self._process.wait(timeout=1.0)
@@ -287,9 +302,9 @@ class ProcessInstrument(EngineProcess):
         """End the engine. What a trial without a result may have left stopped is continued."""
         super().close()
         held, self._held = self._held, ()
-        for pid in held:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGCONT)
+        if held:
+            with suppress(PermissionError, HostLostError):
+                self._host.signal(held, signal.SIGCONT)
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""

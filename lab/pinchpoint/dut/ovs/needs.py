@@ -12,6 +12,7 @@ from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
 from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
 from pinchpoint.dut.ovs.tc import MODULES
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.scenario import Scenario
 
 _PACKAGES = {
@@ -57,8 +58,9 @@ def probes() -> Iterator[Probe]:
 def program(datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(VSWITCHD[datapath])
-    detail = str(path) if path.exists() else f"{path}: not installed"
-    return Probe(path.name, path.exists(), detail, f"apt-get install {path.parent.name}")
+    there = LOCAL.exists(str(path))
+    detail = str(path) if there else f"{path}: not installed"
+    return Probe(path.name, there, detail, f"apt-get install {path.parent.name}")
 
 
 def _own_program(path: str, datapath: Datapath) -> Probe:
