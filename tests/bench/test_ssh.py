@@ -9,7 +9,7 @@ import signal
 import time
 
 import pytest
-from bench_tools import run, start, wait_for
+from bench_tools import run, start, trials_in, wait_for
 from ssh_tools import far_machine
 
 LEASE_S = 5
@@ -81,7 +81,7 @@ def test_a_rate_is_found_on_another_machine_behind_a_slow_link(far, scenario, tm
 @pytest.mark.usefixtures("nothing_left")
 def test_a_bench_whose_lab_is_killed_is_undone_there(far, scenario, tmp_path):
     lab = start("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
-    wait_for(lambda: list((tmp_path / "runs").glob("*/trials.jsonl")), "a trial")
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
     assert far.holds()
     other = run("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
     assert other.returncode == 3, other.stderr
@@ -94,7 +94,7 @@ def test_a_bench_whose_lab_is_killed_is_undone_there(far, scenario, tmp_path):
 @pytest.mark.usefixtures("nothing_left")
 def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_path):
     lab = start("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
-    wait_for(lambda: list((tmp_path / "runs").glob("*/trials.jsonl")), "a trial")
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
     for pid in (lab.pid, *far.agents()):
         os.kill(pid, signal.SIGKILL)
     lab.wait()
@@ -109,7 +109,7 @@ def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_
 def test_a_run_goes_on_after_its_link_was_cut_for_longer_than_the_lease(far, scenario, tmp_path):
     trials = tmp_path / "runs"
     lab = start("run", scenario(1), "--out", trials, env=far.environment)
-    wait_for(lambda: list(trials.glob("*/trials.jsonl")), "a trial")
+    wait_for(lambda: trials_in(trials), "a trial")
     far.link("down")
     wait_for(lambda: far.holds() == [], "the lease's end", timeout_s=LEASE_S + 20)
     assert lab.poll() is None, lab.communicate()
