@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 
+from pinchpoint.host import numa
 from pinchpoint.host.local import OWN, on
-from pinchpoint.host.numa import Topology, read_topology
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.scenario import Remote
 
@@ -32,9 +32,9 @@ def standing_on(remote: Remote | None) -> Iterator[None]:
         yield
 
 
-def topology_of(remote: Remote | None) -> Topology | None:
+def topology_of(remote: Remote | None) -> numa.Topology | None:
     """The NUMA nodes of the host; None of one that is not connected, so that nobody is kept waiting."""
     if remote is None:
-        return read_topology(OWN)
+        return numa.read_topology(OWN)
     host = machine(remote)
-    return read_topology(host) if host.is_started else None
+    return numa.read_topology(host) if host.is_started else None
