@@ -104,7 +104,7 @@ class Ssh(AskedHost):
             self._begin()
             self._check(self._ask("identity", {"lease_s": self._lease_s}))
             if self._lock:
-                self.hold_machine(*self._lock)
+                self._hold_again(*self._lock)
         except BaseException:
             self.close()
             raise
@@ -115,6 +115,13 @@ class Ssh(AskedHost):
         """Hold the lock of the machine until `close`, also over lost connections. Raises BlockingIOError."""
         self.hold(path, holder, self._token)
         self._lock = path, holder
+
+    def _hold_again(self, path: str, holder: str) -> None:
+        try:
+            self.hold_machine(path, holder)
+        except BlockingIOError as error:
+            told = f"another run has become active there meanwhile: {error.strerror}"
+            raise self._needs(told, "wait until it ends, then --resume RUN") from None
 
     def is_lost(self) -> bool:
         """Whether it does not answer now."""
