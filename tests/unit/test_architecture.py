@@ -56,7 +56,7 @@ MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function
 MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
-STARTS_PROCESSES = {"host/local.py", "host/many.py", "host/facts.py", "engine/process.py"}
+STARTS_PROCESSES = {"host/local.py", "host/ssh.py", "host/many.py", "host/facts.py", "engine/process.py"}
 
 
 parsed = cache(ast.parse)

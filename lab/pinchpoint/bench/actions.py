@@ -235,7 +235,7 @@ def _(resource: r.Inside, host: Host) -> None:
 def _(resource: r.Daemon, host: Host) -> None:
     environment = (*resource.environment, (ENVIRONMENT_MARK, resource.bench_id))
     try:
-        with numa.memory_on(resource.memory_nodes), session_as_new():
+        with numa.memory_on(resource.memory_nodes, host), session_as_new():
             host.run(resource.argv, resource.netns, environment, resource.cpus)
     except CommandFailed as error:
         raise BenchError(f"{resource.name} did not start: {error.output}\n{_tail(resource.log, host)}") from error

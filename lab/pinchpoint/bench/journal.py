@@ -3,20 +3,23 @@
 One file per bench, `/run/pinchpoint/<id>.journal`, JSON lines. /run is a tmpfs: after
 a power loss the file is gone, and so is everything that it could have named. The
 owner holds a lock on the file, so that `clean` can tell a dead run from a live one.
-Beside the journals stands `run.lock`: a machine has one run at a time.
+Beside the journals stands `run.lock`: a machine has one run at a time. All of it is on the
+host on which the bench stands, so that it can be undone there without the lab.
 """
 
 import errno
-import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
 from pinchpoint.bench.resource import AnyResource
+from pinchpoint.host.interface import Kept
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError, RequirementError
 
 STATE_DIRECTORY = Path("/run/pinchpoint")
@@ -51,11 +54,11 @@ class Foreign(msgspec.Struct, frozen=True):
 
 
 class Journal:
-    """The open journal of one bench."""
+    """The open journal of one bench, on the host that is at hand."""
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    def __init__(self, path: Path, file: Kept) -> None:
         self.path = path
-        self._file = os.fdopen(descriptor, "ab", buffering=0)
+        self._file = file
 
     @property
     def bench_id(self) -> str:
@@ -67,18 +70,7 @@ class Journal:
         """A new journal, locked by this process. Raises RequirementError if it cannot be written."""
         path, new = directory / f"{bench_id}.journal", directory / f"{bench_id}{_NEW}"
         with _requiring(directory):
-            directory.mkdir(mode=0o700, exist_ok=True)
-            descriptor = os.open(new, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                # Unlike rename(2), link(2) fails if the name is taken.
-                os.link(new, path)
-            except BaseException:
-                os.close(descriptor)
-                raise
-            finally:
-                new.unlink(missing_ok=True)
-        return cls(path, descriptor)
+            return cls(path, LOCAL.start_file(str(path), str(new)))
 
     @classmethod
     def take_over(cls, path: Path) -> "Journal | None":
@@ -87,33 +79,13 @@ class Journal:
         A torn last line is cut off, so that what is recorded next stands on a line of its own.
         Raises FileNotFoundError if the owner has finished meanwhile, OSError if it cannot be written.
         """
-        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if os.fstat(descriptor).st_nlink == 0:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), str(path))
-            os.ftruncate(descriptor, path.read_bytes().rfind(b"\n") + 1)
-        except BlockingIOError:
-            os.close(descriptor)
-            return None
-        except BaseException:
-            os.close(descriptor)
-            raise
-        return cls(path, descriptor)
+        file = LOCAL.take_file(str(path))
+        return None if file is None else cls(path, file)
 
     def record(self, op: Literal["create", "removed"], resource: AnyResource) -> None:
         """Write one entry through to the file: whole, or not at all and BenchError is raised."""
-        line = msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n"
-        descriptor = self._file.fileno()
         try:
-            end = os.fstat(descriptor).st_size
-            try:
-                while line:  # a disk that fills up takes a part first
-                    line = line[os.write(descriptor, line) :]
-                os.fsync(descriptor)
-            except OSError:
-                os.ftruncate(descriptor, end)
-                raise
+            self._file.append(msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n")
         except OSError as error:
             raise BenchError(f"{self.path}: cannot write: {error.strerror}", _hint(error, self.path.parent)) from error
 
@@ -139,11 +111,9 @@ class Journal:
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""
         try:
-            self.path.unlink(missing_ok=True)
+            self._file.remove()
         except OSError as error:
             raise BenchError(f"{self.path}: cannot delete: {error.strerror}", "pinchpoint clean") from error
-        finally:
-            self._file.close()
 
     def leave(self) -> None:
         """Give up the lock and keep the file, for `pinchpoint clean`."""
@@ -153,7 +123,7 @@ class Journal:
 def read(path: Path) -> Iterator[Entry | Foreign]:
     """The entries of a journal; a torn last line is an action that never began. Raises BenchError."""
     try:
-        lines = path.read_bytes().split(b"\n")
+        lines = LOCAL.read_bytes(str(path)).split(b"\n")
     except OSError as error:
         raise BenchError(f"{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
@@ -177,40 +147,55 @@ def _entry(line: bytes) -> Entry | Foreign:
 def journals(directory: Path = STATE_DIRECTORY) -> tuple[Path, ...]:
     """All journals on this machine, oldest first; one that ends while they are listed may be missing."""
     found: list[tuple[float, Path]] = []
-    for path in directory.glob("*.journal"):
+    for path in _ending_in(".journal", directory):
         with suppress(FileNotFoundError):
-            found.append((path.stat().st_mtime, path))
+            found.append((LOCAL.modified_s(str(path)), path))
     return tuple(path for _, path in sorted(found))
 
 
 def remove_unborn(directory: Path = STATE_DIRECTORY) -> None:
     """Delete the files of owners that died before their journal had its name; they built nothing."""
-    for path in directory.glob(f"*{_NEW}"):
+    for path in _ending_in(_NEW, directory):
         with suppress(OSError):
             if journal := Journal.take_over(path):
                 journal.finish()
 
 
+def _ending_in(suffix: str, directory: Path) -> list[Path]:
+    try:
+        names = LOCAL.names(str(directory))
+    except FileNotFoundError:
+        return []
+    return [directory / name for name in sorted(names) if name.endswith(suffix)]
+
+
 @contextmanager
 def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
-    """Inside, no other run is active on this machine. Raises RequirementError if one does.
+    """Inside, no other run is active on the machine at hand. Raises RequirementError naming the holder if one is.
 
     The lock ends with its holder, however that ends; its file stays.
     """
-    path = directory / "run.lock"
     with _requiring(directory):
-        directory.mkdir(mode=0o700, exist_ok=True)
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            held = LOCAL.hold(str(directory / "run.lock"), holder(), "")
         except BlockingIOError as error:
-            raise RequirementError(
-                "another run is active on this machine", "wait until it ends; if it was killed, run `pinchpoint clean`"
-            ) from error
+            raise busy(error) from error
+    try:
         yield
     finally:
-        os.close(descriptor)
+        held.close()
+
+
+def holder() -> str:
+    """How the lock's file names this run, e.g. `process 4711 on lab1, since 2026-11-23 14:05 UTC`."""
+    return f"process {os.getpid()} on {os.uname().nodename}, since {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def busy(error: BlockingIOError) -> RequirementError:
+    """What to say of a machine that another run holds."""
+    where = f"on {LOCAL.name}" if LOCAL.name else "on this machine"
+    hint = "wait until it ends; if it was killed, run `pinchpoint clean`"
+    return RequirementError(f"another run is active {where}: {error.strerror}", hint)
 
 
 @contextmanager

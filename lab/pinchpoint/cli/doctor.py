@@ -11,6 +11,7 @@ from rich.table import Table
 
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
+from pinchpoint.cli.hosts import at, host_option
 from pinchpoint.cli.mending import Step, carry_out, services_stay, steps
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guested, registry
@@ -38,7 +39,8 @@ _REMEDIES = {"dpdk": Remedy(packages=process.LIBRARIES)}  # of a backend: its li
 )
 @click.option("--yes", is_flag=True, help="With --fix: do not ask.")
 @click.option("--json", "as_json", is_flag=True, help="For machines.")
-def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool) -> int:
+@host_option
+def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, address: str | None) -> int:
     """Probe everything a run needs. Exit code 3 if the quickstart cannot run here.
 
     With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
@@ -47,7 +49,14 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
         raise InputError("--all, --hugepages and --yes say how to fix", "pinchpoint doctor --fix")
     if fix and as_json:
         raise InputError("--fix talks to people", "leave out --json, then ask again: pinchpoint doctor --json")
-    probes = _probes()
+    if fix and address:
+        raise InputError("--fix changes only the machine that it runs on", f"ssh -t {address} pinchpoint doctor --fix")
+    with at(address):
+        return _look(fix, everything, hugepages, yes, as_json, away=address is not None)
+
+
+def _look(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json: bool, *, away: bool) -> int:
+    probes = _probes(away)
     if as_json:
         click.echo(msgspec.json.encode(probes))
         return _code(probes)
@@ -55,13 +64,13 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
     wanted = steps(probes, everything, hugepages, pool(LOCAL)[0])
     if fix:
         return _fix(probes, wanted, yes)
-    if wanted:
+    if wanted and not away:
         click.echo(f"\npinchpoint doctor --fix provides what is missing: {_words(wanted)}; it asks first")
     return _code(probes)
 
 
-def _probes() -> list[Probe]:
-    guests = (replace(one, needed=False) for one in guested.probes())
+def _probes(away: bool = False) -> list[Probe]:
+    guests = () if away else (replace(one, needed=False) for one in guested.probes())
     return [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from pinchpoint.bench import builder
 from pinchpoint.cli import program
+from pinchpoint.cli.hosts import at, host_option
 from pinchpoint.cli.run import print_stored, write_report
 from pinchpoint.dut.registry import device_of
 from pinchpoint.model import units
@@ -105,11 +106,13 @@ def report(run_folder: Path, form: str | None) -> int:
 
 
 @click.command(short_help="Remove what a killed run left behind.")
-def clean() -> int:
+@host_option
+def clean(address: str | None) -> int:
     """Remove every namespace, link, process, folder and hugepage that a journal of a dead run names."""
-    if os.geteuid() != 0:
+    if address is None and os.geteuid() != 0:
         raise RequirementError("only root can remove what a run left behind", "sudo pinchpoint clean")
-    removed, alive, failures = builder.clean()
+    with at(address):
+        removed, alive, failures = builder.clean()
     for line in removed:
         click.echo(f"removed {line}")
     for bench in alive:

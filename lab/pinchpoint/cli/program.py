@@ -6,8 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
-from pinchpoint.dut.placement import alike
-from pinchpoint.host import numa
+from pinchpoint.dut.placement import alike_there
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model import units as words
 from pinchpoint.model.comparison import ComparisonRequest
@@ -62,7 +61,7 @@ class Program:
     @property
     def expected_s(self) -> float:
         """About how long the run takes on this machine without a budget."""
-        needless = alike(self.units, numa.read_topology(LOCAL))
+        needless = alike_there(self.units)
         return Forecast().left_s(unit for unit in self.units if unit.name not in needless)
 
     def repeated(self, repeats: int | None) -> "Program":

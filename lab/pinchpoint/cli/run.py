@@ -13,7 +13,6 @@ from typing import Any
 import click
 import msgspec
 
-from pinchpoint.bench.journal import machine_lock
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.cli import program
 from pinchpoint.cli.compared import gate_of, show_comparison
@@ -24,6 +23,7 @@ from pinchpoint.cli.terminal import print_result
 from pinchpoint.dut import requirements
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine import process
+from pinchpoint.host.machines import standing_on
 from pinchpoint.measure.standing import Stoppable
 from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model import units as words
@@ -32,6 +32,7 @@ from pinchpoint.model.errors import BenchError, InputError, PinchpointError, Req
 from pinchpoint.model.result import Outcome
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.report import render_comparison, render_html, render_markdown
+from pinchpoint.run.away import held, surviving
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.compared import comparison_of
 from pinchpoint.run.duet_run import run_duet
@@ -144,7 +145,7 @@ def conducted(wanted: Program, how: How) -> tuple[RunFolder, Interrupted | None]
         _print_plans(wanted.units, wanted.comparison)
         return None
     require_any(wanted)
-    with machine_lock():
+    with held(wanted.units):
         folder = RunFolder.create(how.out, wanted.name)
         plain = [to_plain(unit) for unit in wanted.units]
         folder.write_info(
@@ -188,7 +189,7 @@ def resumed(how: How) -> int:
     if not info.sweeps:
         for unit in units:
             requirements.require(unit)
-    with machine_lock(), owned(folder.path):
+    with held(units), owned(folder.path):
         interrupted = _measure(units, folder, how)
     return _show(folder, interrupted, how)
 
@@ -265,7 +266,8 @@ def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None
         if unit.point.repeat == 1:
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             try:
-                click.echo("\n".join(describe(plan((), prepare(unit).resources))))
+                with standing_on(unit.remote):
+                    click.echo("\n".join(describe(plan((), prepare(unit).resources))))
             except RequirementError as error:
                 click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 
@@ -279,7 +281,7 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrup
             if comparison is not None and comparison.method is Method.DUET:
                 run_duet(units, folder, listener, remember)
                 return None
-            run_one = functools.partial(run_scenario, ceiling_test=test)
+            run_one = surviving(functools.partial(run_scenario, ceiling_test=test))
             with References(
                 units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
             ) as references:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pinchpoint.dut.device import Device
 from pinchpoint.dut.guested import in_guest
+from pinchpoint.dut.hosted import on_host
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario
 
@@ -42,8 +43,8 @@ def default() -> str:
 
 
 def device_of(scenario: Scenario) -> Device:
-    """The device of the scenario's kind, in a guest where the scenario has one."""
-    return in_guest(device(scenario.dut.kind), scenario)
+    """The device of the scenario's kind, in a guest or on a host where the scenario has one."""
+    return on_host(in_guest(device(scenario.dut.kind), scenario), scenario)
 
 
 @cache

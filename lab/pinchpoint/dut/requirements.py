@@ -3,6 +3,7 @@
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
 from pinchpoint.dut.registry import device_of
+from pinchpoint.host.machines import standing_on
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
 
@@ -25,8 +26,21 @@ def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
     return RequirementError(f"not enough memory for both benches at once: {found.detail}", found.hint)
 
 
+def require(scenario: Scenario) -> None:
+    """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
+    if missing := lacking(scenario):
+        where = f"on {scenario.remote.address}" if scenario.remote else "on this machine"
+        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
+        raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
+
+
 def lacking(scenario: Scenario) -> list[Probe]:
-    """All that this machine lacks for a scenario."""
+    """All that the host of its bench lacks for a scenario."""
+    with standing_on(scenario.remote):
+        return _lacking(scenario)
+
+
+def _lacking(scenario: Scenario) -> list[Probe]:
     hosts = (cpu for host in scenario.hosts for cpu in host.cpus)
     cpus = (*scenario.engine.cpus, *scenario.dut.cpus, *hosts)
     least = 2 if scenario.ports or scenario.dut.polls else 1  # whether anything polls: an engine with ports, a device
@@ -37,10 +51,3 @@ def lacking(scenario: Scenario) -> list[Probe]:
         *requirements.queues(scenario),
     )
     return [probe for probe in probes if not probe.ok]
-
-
-def require(scenario: Scenario) -> None:
-    """Raises RequirementError naming all that is missing, each with its remedy."""
-    if missing := lacking(scenario):
-        lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
-        raise RequirementError(f"{scenario.path} cannot run on this machine:{lines}")

@@ -3,7 +3,6 @@
 The child ends when its stdin does, so a lab that is killed leaves no engine behind.
 """
 
-import contextlib
 import os
 import selectors
 import shutil
@@ -24,9 +23,13 @@ from pinchpoint.engine.instrument import Step as LoadStep
 from pinchpoint.engine.results import engine_result
 from pinchpoint.engine.sockets import SocketsSample
 from pinchpoint.engine.streams import Shape, Step, StreamRequest, stream_request
+from pinchpoint.host.interface import CommandFailed, Host
+from pinchpoint.host.local import at_hand
 from pinchpoint.host.priority import session_preferred
+from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.errors import (
     EngineError,
+    HostLostError,
     LinkDownError,
     NoHugepagesError,
     NoLibrariesError,
@@ -56,21 +59,22 @@ _Answer = TypeVar("_Answer")
 
 
 def find_engine() -> str:
-    """The engine installed beside this Python, else the one on PATH."""
+    """The engine installed beside this Python, else the one on PATH; where another host is at hand, the same there."""
     beside = Path(sys.executable).parent / "pinchpoint-engine"
     found = str(beside) if beside.exists() else shutil.which("pinchpoint-engine")
     if found is None:
         raise RequirementError("pinchpoint-engine: not installed", "pip install pinchpoint, or `make` in a checkout")
-    return found
+    host = at_hand()
+    return host.engine(found) if isinstance(host, Ssh) else found
 
 
-def no_libraries(program: str) -> NoLibrariesError:
+def no_libraries(host: Host, program: str) -> NoLibrariesError:
     """What ld.so(8) says of a program that it cannot load, and what provides the library."""
     said = ""
-    with suppress(OSError, subprocess.TimeoutExpired):
-        words = [program, "--version"]
-        asked = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=GRACE_S, check=False)
-        said = asked.stderr.strip().partition("\n")[0].rpartition("shared libraries: ")[2]
+    try:
+        host.run([program, "--version"], timeout_s=GRACE_S)
+    except CommandFailed as error:
+        said = error.output.partition("\n")[0].rpartition("shared libraries: ")[2]
     message = f"the engine's libraries cannot be loaded: {said}" if said else "the engine's libraries cannot be loaded"
     provided = f"apt-get install {' '.join(LIBRARIES)} (Debian 12, DPDK 22.11)"
     return NoLibrariesError(message, f"{provided}; or build the wheel on this system: pip install .")
@@ -93,6 +97,7 @@ class EngineProcess:
         log: Path | None = None,
     ) -> None:
         """`log` takes the engine's stderr; `environment` is added to this process's own."""
+        self._host = at_hand()
         self._command = list(command) if command else [find_engine()]
         self._environment = dict(environment or {})
         self._log_path = log
@@ -151,13 +156,16 @@ class EngineProcess:
 
     def _start(self) -> None:
         log = self._log_path.open("ab") if self._log_path else None
+        command, environment = self._command, self._environment
+        if isinstance(self._host, Ssh):
+            command, environment = self._host.reached(command, environment), {}
         try:
             self._process = subprocess.Popen(
-                self._command,
+                command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log if log else subprocess.DEVNULL,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **environment},
                 bufsize=0,
                 # Ctrl-C reaches the lab, which then stops the trial in order. A session of its own would weigh no more
                 # than the lab's with all that the user runs there (sched(7), autogroup).
@@ -241,13 +249,15 @@ class EngineProcess:
         return line
 
     def _died(self) -> PinchpointError:
+        if isinstance(self._host, Ssh) and self._host.is_lost():
+            return HostLostError(f"{self._host.name} was lost while its engine ran", f"ssh {self._host.name} true")
         assert self._process is not None
         try:
             code = self._process.wait(timeout=1.0)
         except subprocess.TimeoutExpired:
             return EngineError("the engine closed its output but did not exit")
         if code == LOADER_FAILED:
-            return no_libraries(self._command[0])
+            return no_libraries(self._host, self._command[0])
         how = f"was killed by signal {-code}" if code < 0 else f"exited with code {code}"
         return EngineError(f"the engine {how}", "see engine.log in the run folder")
 
@@ -309,9 +319,9 @@ class ProcessInstrument(EngineProcess):
         """End the engine. What a trial without a result may have left stopped is continued."""
         super().close()
         held, self._held = self._held, ()
-        for pid in held:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, signal.SIGCONT)
+        if held:
+            with suppress(PermissionError, HostLostError):
+                self._host.signal(held, signal.SIGCONT)
 
     def transmit(self, message: protocol.Run, heard: Callable[[Progress], None] = _pass_over) -> protocol.Result:
         """One trial put together by the caller, for streams that no scenario has; `heard` gets its samples."""

@@ -1,38 +1,40 @@
-"""What the local machine is: recorded with every run, since no number means anything without it."""
+"""What a machine is: recorded with every run, since no number means anything without it."""
 
-import os
 import platform
+import re
+import shlex
 import shutil
 import subprocess
 from importlib import metadata
-from pathlib import Path
 
 from pinchpoint import __version__
 from pinchpoint.host.interface import PROC
+from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import NODES
 
 _TOOLS = {"iproute2": ("ip", "-V")}
 
 
 def host_facts() -> dict[str, str]:
-    """Processor, cores, memory, kernel; values for people."""
+    """Processor, cores, memory, kernel of the host at hand; values for people."""
     cpu = _first_value(f"{PROC}/cpuinfo", "model name")
     flags = _first_value(f"{PROC}/cpuinfo", "flags").split()
+    nodes = LOCAL.names(NODES) if LOCAL.exists(NODES) else []
     return {
         "processor": cpu or platform.processor(),
-        "cpus": ", ".join(map(str, sorted(os.sched_getaffinity(0)))),
+        "cpus": ", ".join(map(str, sorted(LOCAL.cpus()))),
         "virtual machine": "yes" if "hypervisor" in flags else "no",
         "memory": f"{int((_first_value(f'{PROC}/meminfo', 'MemTotal') or '0').split()[0]) / 2**20:.1f} GiB",
-        "kernel": platform.release(),
+        "kernel": LOCAL.release(),
         "system": _os_name(),
-        "numa nodes": str(len(list(Path(NODES).glob("node[0-9]*"))) or 1),
+        "numa nodes": str(sum(re.fullmatch("node[0-9]+", name) is not None for name in nodes) or 1),
         "kernel options": _read(f"{PROC}/cmdline"),
     }
 
 
-def modules_folder() -> Path:
+def modules_folder() -> str:
     """Where the modules of the running kernel are."""
-    return Path("/lib/modules", platform.release())
+    return f"/lib/modules/{LOCAL.release()}"
 
 
 def versions() -> dict[str, str]:
@@ -64,18 +66,16 @@ def _first_value(path: str, key: str) -> str:
 
 
 def _os_name() -> str:
-    return _first_os_release().get("PRETTY_NAME", platform.system())
-
-
-def _first_os_release() -> dict[str, str]:
-    try:
-        return platform.freedesktop_os_release()
-    except OSError:
-        return {}
+    """os-release(5)."""
+    for path in ("/etc/os-release", "/usr/lib/os-release"):
+        for line in _read(path).splitlines():
+            if line.startswith("PRETTY_NAME="):
+                return "".join(shlex.split(line.partition("=")[2]))
+    return platform.system()
 
 
 def _read(path: str) -> str:
     try:
-        return Path(path).read_text(errors="replace").strip()
+        return LOCAL.read(path).strip()
     except OSError:
         return ""

@@ -6,21 +6,19 @@ import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final
 
-from pinchpoint.host.guest_line import Line, LineError, numbers, to_bytes, to_text, words
-from pinchpoint.host.interface import COMMAND_TIMEOUT_S, Connection, Environment
+from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
+from pinchpoint.host.guest_line import Line, LineError
+from pinchpoint.host.interface import Environment
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import BenchError, DutError
 
-_T = TypeVar("_T")
 NAME: Final = "guest"
 MODPROBE: Final = "/run/guest/modprobe"  # of a guest: loads its kernel's modules; guest_init.sh makes it
 LINE: Final = "{line}"  # in a guest's command: the file descriptor of its end of the line
 # When the first process of a namespace ends, however that ends, the kernel ends the rest.
 OWN_NAMESPACE: Final = ("unshare", "--pid", "--fork", "--kill-child")
-ANSWER_TIMEOUT_S = 60.0  # of a guest whose one CPU may be busy with frames
 _LOOK_S = 0.1  # how often a guest that boots is looked at
 _MOST_PRINTED = 12  # lines
 
@@ -41,7 +39,7 @@ def has_module(modules: Path, name: str) -> bool:
     return any(modules.rglob(f"{name}.ko*")) or any(f"/{name}.ko" in text for text in built_in)
 
 
-class Guest:
+class Guest(AskedHost):
     """A guest kernel; before `start` and after `close` it answers nothing."""
 
     name = NAME
@@ -83,102 +81,11 @@ class Guest:
             self._line.close()
             self._line = None
 
-    def run(
-        self,
-        argv: Sequence[str],
-        netns: str | None = None,
-        environment: Environment = (),
-        cpus: Sequence[int] | None = None,
-        timeout_s: float = COMMAND_TIMEOUT_S,
-    ) -> str:
-        """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
-        given = {"argv": list(argv), "netns": netns, "environment": list(environment), "timeout_s": timeout_s}
-        pinned = {"cpus": None if cpus is None else list(cpus)}
-        return str(self._ask("run", {**given, **pinned}, timeout_s + ANSWER_TIMEOUT_S))
-
-    def read_bytes(self, path: str, offset: int = 0) -> bytes:
-        """A file from `offset` to its end. Raises OSError."""
-        return self._bytes("read_bytes", {"path": path, "offset": offset})
-
-    def read(self, path: str) -> str:
-        """A file as text; bytes that are not UTF-8 are replaced. Raises OSError."""
-        return str(self._ask("read", {"path": path}))
-
-    def size(self, path: str) -> int:
-        """Bytes of a file. Raises OSError."""
-        return int(self._ask("size", {"path": path}))
-
-    def write(self, path: str, text: str) -> None:
-        """Replace what a file holds. Raises OSError."""
-        self._ask("write", {"path": path, "text": text})
-
-    def names(self, folder: str) -> list[str]:
-        """What a folder holds. Raises OSError."""
-        return self._checked(words, self._ask("names", {"folder": folder}))
-
-    def exists(self, path: str) -> bool:
-        """Whether there is such a file or folder."""
-        return bool(self._ask("exists", {"path": path}))
-
-    def make_folder(self, path: str) -> None:
-        """Make a folder that only its owner may enter, with its parents. Raises OSError, also where it exists."""
-        self._ask("make_folder", {"path": path})
-
-    def remove_folder(self, path: str) -> None:
-        """Remove a folder with all that it holds; one that is absent is no error. Raises OSError."""
-        self._ask("remove_folder", {"path": path})
-
-    def spawn(self, argv: Sequence[str], environment: Environment, output: str, errors: str) -> int:
-        """Start a process of a session of its own; both files are appended to. Returns its id.
-
-        Raises RequirementError if there is no such program.
-        """
-        given = {"argv": list(argv), "environment": list(environment), "output": output, "errors": errors}
-        return int(self._ask("spawn", given))
-
-    def ended(self, pid: int) -> bool:
-        """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
-        return bool(self._ask("ended", {"pid": pid}))
-
-    def signal(self, pids: Sequence[int], number: int) -> list[int]:
-        """Send a signal to each. Returns those that are gone."""
-        return self._checked(numbers, self._ask("signal", {"pids": list(pids), "number": int(number)}))
-
-    def connect(self, path: str, *, packets: bool = False) -> Connection:
-        """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
-        return _Connection(self, int(self._ask("connect", {"path": path, "packets": packets})))
-
-    def which(self, program: str) -> str | None:
-        """Where a program is found."""
-        found = self._ask("which", {"program": program})
-        return None if found is None else str(found)
-
-    def cpus(self) -> frozenset[int]:
-        """CPUs that may be used."""
-        return frozenset(self._checked(numbers, self._ask("cpus", {})))
-
-    def release(self) -> str:
-        """The kernel's release (uname(2))."""
-        return str(self._ask("release", {}))
-
-    def ticks_per_s(self) -> int:
-        """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
-        return int(self._ask("ticks_per_s", {}))
-
-    def _bytes(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
-        return self._checked(to_bytes, self._ask(call, given, timeout_s))
-
     def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         if self._line is None:
             raise DutError(f"{call}: the guest does not run")
         try:
             return self._line.ask(call, given, timeout_s)
-        except LineError as error:
-            raise self._lost(error) from None
-
-    def _checked(self, reader: Callable[[object], _T], value: object) -> _T:
-        try:
-            return reader(value)
         except LineError as error:
             raise self._lost(error) from None
 
@@ -194,43 +101,3 @@ class Guest:
         plain = ("".join(filter(str.isprintable, line)).strip() for line in printed)
         lines = [line for line in plain if line][-_MOST_PRINTED:]
         return "".join(f"\n  | {line}" for line in lines) or "; it printed nothing"
-
-
-class _Connection:
-    """A connection that the agent holds."""
-
-    def __init__(self, guest: Guest, number: int) -> None:
-        self._guest, self._number = guest, number
-        self._timeout_s: float | None = ANSWER_TIMEOUT_S
-        self._is_open = True
-
-    def sendall(self, data: bytes, /) -> None:
-        """Send all. Raises OSError."""
-        self._guest._ask("send", {"connection": self._number, "data": to_text(data)})
-
-    def recv(self, most: int, /) -> bytes:
-        """What has arrived, at most `most` bytes; none: the other end is closed. Raises OSError, TimeoutError."""
-        given = {"connection": self._number, "most": most, "timeout_s": self._timeout_s}
-        longest_s = ANSWER_TIMEOUT_S + (ANSWER_TIMEOUT_S if self._timeout_s is None else self._timeout_s)
-        return self._guest._bytes("receive", given, longest_s)
-
-    def settimeout(self, seconds: float | None, /) -> None:
-        """How long `recv` may wait; None: as long as for any answer."""
-        self._timeout_s = seconds
-
-    def close(self) -> None:
-        """Close it; one whose guest has gone is no error."""
-        if self._is_open and self._guest.is_started:
-            self._is_open = False
-            try:
-                self._guest._ask("close", {"connection": self._number})
-            except DutError:
-                return
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None, /
-    ) -> None:
-        self.close()

@@ -12,12 +12,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from pinchpoint.host.guest_line import CREDIT, PIECE, READY, LineError, answer, refusal, to_bytes, to_text
-from pinchpoint.host.interface import Connection, Host
+from pinchpoint.host.interface import Connection, Host, Kept
 from pinchpoint.host.local import LOCAL
 
 _AS_THEY_ARE = (
     *("run", "read", "size", "write", "names", "exists", "make_folder", "remove_folder"),
     *("spawn", "ended", "signal", "which", "release", "ticks_per_s"),
+    *("remove_file", "modified_s", "keep_to", "bind_memory"),
 )
 
 
@@ -27,6 +28,7 @@ class Agent:
     def __init__(self, host: Host = LOCAL) -> None:
         self._host = host
         self._connections: dict[int, Connection] = {}
+        self._files: dict[int, Kept] = {}
         self._calls: Mapping[str, Callable[..., Any]] = {
             **{name: getattr(host, name) for name in _AS_THEY_ARE},
             "read_bytes": lambda path, offset: to_text(host.read_bytes(path, offset)),
@@ -35,7 +37,18 @@ class Agent:
             "send": lambda connection, data: self._connections[connection].sendall(to_bytes(data)),
             "receive": self._receive,
             "close": lambda connection: self._connections.pop(connection).close(),
+            "start_file": lambda path, unborn: self._keep(host.start_file(path, unborn)),
+            "take_file": lambda path: self._keep(host.take_file(path)),
+            "hold": lambda path, holder, token: self._keep(host.hold(path, holder, token)),
+            "append": lambda file, data: self._files[file].append(to_bytes(data)),
+            "remove": lambda file: self._files.pop(file).remove(),
+            "leave": lambda file: self._files.pop(file).close(),
+            **self.more(),
         }
+
+    def more(self) -> Mapping[str, Callable[..., Any]]:
+        """Calls that only some agents answer."""
+        return {}
 
     def answer(self, line: bytes) -> bytes:
         """The answer to one request; of a line that is none, an error without a number."""
@@ -48,6 +61,13 @@ class Agent:
             return answer(number, call(**given))
         except Exception as error:  # whatever it is, the lab has to hear of it
             return refusal(number, error)
+
+    def _keep(self, file: Kept | None) -> int | None:
+        if file is None:
+            return None
+        number = max(self._files, default=0) + 1
+        self._files[number] = file
+        return number
 
     def _connect(self, path: str, packets: bool) -> int:
         number = max(self._connections, default=0) + 1

@@ -1,4 +1,4 @@
-"""The line between the lab and the agent of a guest: one JSON object a line, one request at a time.
+"""The line between the lab and the agent of another host: one JSON object a line, one request at a time.
 
     request  {"id": 7, "call": "read_bytes", "with": {"path": "/proc/stat", "offset": 0}}
     answer   {"id": 7, "value": "Y3B1..."}  or  {"id": 7, "error": {"kind": "os", "number": 2, ...}}
@@ -6,6 +6,7 @@
 
 Bytes are base64. A request longer than PIECE goes out piece by piece, each after the credit for the one before it: a
 terminal that is full holds back its sender, and the serial line of user-mode Linux was seen not to wake up from that.
+Over a carrier that does wake up, such as ssh, a request goes out whole.
 """
 
 import base64
@@ -25,7 +26,7 @@ CREDIT: Final = b"+"
 PIECE: Final = 2048  # bytes; a terminal in raw mode holds 4096 (n_tty.c, N_TTY_BUF_SIZE)
 LONGEST: Final = 512 * 1024 * 1024  # bytes of one line: a dump of a million datapath flows, in base64
 _CHUNK: Final = 1 << 20
-_ENDED: Final = "the guest has ended"
+_ENDED: Final = "the other end has closed"
 _SHOWN: Final = 60  # bytes of a wrong line that are shown
 
 
@@ -98,15 +99,16 @@ def _raised(told: object) -> Exception:
                 return TimeoutError(text)  # of a socket; it has no number
             return OSError(number, text, path) if path else OSError(number, text)
         case {"kind": "other", "text": str() as text}:
-            return BenchError(f"the guest's agent failed: {text}")
+            return BenchError(f"the agent failed: {text}")
     return LineError(f"expected an error of a known kind, found {str(told)[:_SHOWN]}")
 
 
 class Line:
     """The lab's end. One that was interrupted within a request is not used again: what comes next would be its rest."""
 
-    def __init__(self, connection: socket.socket) -> None:
-        self._connection = connection
+    def __init__(self, connection: socket.socket, piece: int = PIECE) -> None:
+        """`piece`: bytes of a request that go out before the agent credits them."""
+        self._connection, self._piece = connection, piece
         self._received = bytearray()  # what follows the last line
         self._number = 0
         self._usable = True
@@ -133,18 +135,23 @@ class Line:
             self._usable = True
             return value_of(line, self._number)
 
+    @property
+    def is_usable(self) -> bool:
+        """Whether nothing is known that ended it. Of one that is being asked, what it was before."""
+        return self._usable or self._turn.locked()
+
     def close(self) -> None:
-        """Close it; the guest stays."""
+        """Close it; the other host stays."""
         self._connection.close()
         self._usable = False
 
     def _exchange(self, data: bytes, deadline: float) -> bytes:
         try:
-            for start in range(0, len(data), PIECE):
+            for start in range(0, len(data), self._piece):
                 if start and (line := self._hear(deadline)) != CREDIT:
                     raise LineError(f"expected {CREDIT!r}, found {line[:_SHOWN]!r}")
                 self._wait_until(deadline)
-                self._connection.sendall(data[start : start + PIECE])
+                self._connection.sendall(data[start : start + self._piece])
             return self._hear(deadline)
         except TimeoutError:
             raise LineError("no answer in time") from None

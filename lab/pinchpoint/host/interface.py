@@ -47,6 +47,19 @@ class Connection(Protocol):
     ) -> None: ...
 
 
+class Kept(Protocol):
+    """A file that is locked for as long as its owner lives, so that others can tell a dead one."""
+
+    def append(self, data: bytes, /) -> None:
+        """Write all of it through to the disk, or nothing. Raises OSError."""
+
+    def remove(self) -> None:
+        """Delete the file and give up the lock. Raises OSError."""
+
+    def close(self) -> None:
+        """Give up the lock and leave the file."""
+
+
 class Host(Protocol):
     """A machine, or a kernel of its own on one."""
 
@@ -114,6 +127,30 @@ class Host(Protocol):
 
     def ticks_per_s(self) -> int:
         """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
+
+    def start_file(self, path: str, unborn: str) -> Kept:
+        """A new file, which has the name `unborn` until it is locked. Raises OSError."""
+
+    def take_file(self, path: str) -> Kept | None:
+        """A dead owner's file, locked, a torn last line cut off; None while its owner lives. Raises OSError."""
+
+    def hold(self, path: str, holder: str, token: str) -> Kept:
+        """A lock in the name of `holder`; who has the same token gives it up. Raises BlockingIOError naming the holder.
+
+        Its file stays.
+        """
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file; one that is absent is no error. Raises OSError."""
+
+    def modified_s(self, path: str) -> float:
+        """When a file was last written, seconds since 1970. Raises OSError."""
+
+    def keep_to(self, cpus: Sequence[int]) -> None:
+        """Run on these CPUs from now on, with all that is started. Raises OSError."""
+
+    def bind_memory(self, nodes: Sequence[int]) -> None:
+        """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
 
 
 def shell_line(argv: Sequence[str], netns: str | None, cpus: Sequence[int] | None) -> str:

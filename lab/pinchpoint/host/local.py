@@ -1,15 +1,18 @@
-"""The machine on which the lab runs."""
+"""The machine on which the lab runs, and the one at hand: another host for as long as its bench is dealt with."""
 
 import os
 import shutil
 import socket
 import subprocess
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
-from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Host, prefix
+from pinchpoint.host import numa
+from pinchpoint.host.interface import COMMAND_TIMEOUT_S, CommandFailed, Connection, Environment, Host, Kept, prefix
+from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import RequirementError
 
@@ -155,12 +158,68 @@ class Local:
         """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
         return os.sysconf("SC_CLK_TCK")
 
+    def start_file(self, path: str, unborn: str) -> Kept:
+        """A new file, which has the name `unborn` until it is locked. Raises OSError."""
+        return LockedFile.start(path, unborn)
+
+    def take_file(self, path: str) -> Kept | None:
+        """A dead owner's file, locked, a torn last line cut off; None while its owner lives. Raises OSError."""
+        return LockedFile.take(path)
+
+    def hold(self, path: str, holder: str, token: str) -> Kept:
+        """A lock in the name of `holder`. Raises BlockingIOError naming the holder."""
+        return LockedFile.hold(path, holder, token)
+
+    def remove_file(self, path: str) -> None:
+        """Remove a file; one that is absent is no error. Raises OSError."""
+        Path(path).unlink(missing_ok=True)
+
+    def modified_s(self, path: str) -> float:
+        """When a file was last written, seconds since 1970. Raises OSError."""
+        return Path(path).stat().st_mtime
+
+    def keep_to(self, cpus: Sequence[int]) -> None:
+        """Run on these CPUs from now on, with all that is started. Raises OSError."""
+        os.sched_setaffinity(0, cpus)
+
+    def bind_memory(self, nodes: Sequence[int]) -> None:
+        """Start what follows with its memory on these NUMA nodes; none: on any. Raises RequirementError."""
+        numa.bind_memory(nodes)
+
 
 def _not_installed(program: str) -> RequirementError:
     return RequirementError(f"{program}: not installed", "pinchpoint doctor")
 
 
-LOCAL: Final[Host] = Local()
+OWN: Final[Host] = Local()
+"""The machine on which the lab runs, whatever is at hand."""
+_AT_HAND: Final[ContextVar[Host]] = ContextVar("the host at hand", default=OWN)
+
+
+class _AtHand:
+    """Whichever host is at hand when it is asked."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_AT_HAND.get(), name)
+
+
+LOCAL: Final = cast(Host, _AtHand())
+"""The host at hand: inside `on`, that one; otherwise the machine on which the lab runs."""
+
+
+def at_hand() -> Host:
+    """The host at hand itself, to be kept beyond this context."""
+    return _AT_HAND.get()
+
+
+@contextmanager
+def on(host: Host) -> Iterator[None]:
+    """Inside, in this thread, `LOCAL` is that host: the bench that is dealt with stands there (decision 0070)."""
+    token = _AT_HAND.set(host)
+    try:
+        yield
+    finally:
+        _AT_HAND.reset(token)
 
 
 def exit_code(pid: int) -> int | None:

@@ -75,8 +75,10 @@ def read_topology(host: Host, folder: str = NODES, usable: Collection[int] | Non
 
 
 @contextmanager
-def memory_on(nodes: Collection[int] | None) -> Iterator[None]:
+def memory_on(nodes: Collection[int] | None, host: Host | None = None) -> Iterator[None]:
     """Inside, this thread and the processes that it starts take memory from `nodes` alone; None changes nothing.
+
+    `host`: what is asked of that host inside does so instead.
 
     A policy is inherited over fork and exec (set_mempolicy(2)), so no launcher is needed, and ends with
     the process. Raises RequirementError if the kernel refuses, e.g. a node that does not exist.
@@ -84,12 +86,22 @@ def memory_on(nodes: Collection[int] | None) -> Iterator[None]:
     if nodes is None:
         yield
         return
+    if host is not None and host.name:
+        host.bind_memory(sorted(nodes))
+        yield
+        host.bind_memory(())
+        return
     before = _policy()
     _set_policy(_MPOL_BIND, nodes)
     try:
         yield
     finally:
         _set_policy(*before)
+
+
+def bind_memory(nodes: Collection[int]) -> None:
+    """The same from now on; no nodes: the default policy."""
+    _set_policy(_MPOL_BIND if nodes else _MPOL_DEFAULT, nodes)
 
 
 def _policy() -> tuple[int, tuple[int, ...]]:

@@ -5,23 +5,26 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 
 from pinchpoint.host.interface import PROC, Host
-from pinchpoint.host.local import LOCAL
+from pinchpoint.host.local import OWN, at_hand
+from pinchpoint.model.errors import PinchpointError
 
 HIGHEST = -20  # nice(2)
 
 
 @contextmanager
 def kept_off(cpus: Collection[int]) -> Iterator[None]:
-    """Inside, this process and those it starts do not run on `cpus`, if there are others.
+    """Inside, who reads counters on the host at hand does not run on `cpus`, if there are others, nor what it starts.
 
     Where a PMD polls, a reader of its counters would take the core from it.
     """
-    before = os.sched_getaffinity(0)
-    os.sched_setaffinity(0, before - set(cpus) or before)
+    host = at_hand()
+    before = host.cpus()
+    host.keep_to(sorted(before - set(cpus) or before))
     try:
         yield
     finally:
-        os.sched_setaffinity(0, before)
+        with suppress(PinchpointError):  # of a host that is lost: what failed first is what counts
+            host.keep_to(sorted(before))
 
 
 @contextmanager
@@ -52,7 +55,7 @@ def session_preferred() -> Iterator[None]:
     of this process is enough.
     """
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    if busy_beside(LOCAL, os.getsid(0), nice):
+    if busy_beside(OWN, os.getsid(0), nice):
         yield
         return
     with _session_at(nice):
@@ -97,15 +100,15 @@ def session_nice(host: Host, pid: int) -> int | None:
 
 @contextmanager
 def _session_at(nice: int) -> Iterator[None]:
-    before = session_nice(LOCAL, os.getpid())
+    before = session_nice(OWN, os.getpid())
     if before is None:
         yield
         return
-    _set_session(LOCAL, os.getpid(), nice)
+    _set_session(OWN, os.getpid(), nice)
     try:
         yield
     finally:
-        _set_session(LOCAL, os.getpid(), before)
+        _set_session(OWN, os.getpid(), before)
 
 
 def _set_session(host: Host, pid: int, nice: int) -> None:

@@ -49,7 +49,10 @@ class Key:
 
 @dataclass(frozen=True)
 class Table:
-    """One table, or (at_most > 0) an array of tables with up to that many elements."""
+    """One table; an array of tables with up to `at_most` elements; or, if it is named, one for each name in the file.
+
+    A named table and an array may have the same name, of which a file then has either.
+    """
 
     name: str  # dotted; empty for the top of the file
     doc: str
@@ -59,10 +62,13 @@ class Table:
     also: tuple[str, ...] = ()  # measures that read it where the file has it, and otherwise do without
     is_open: bool = False  # may hold other keys, which are judged elsewhere
     removed: Mapping[str, str] = field(default_factory=dict)  # keys of earlier releases -> what to write instead
+    is_named: bool = False  # [name.NAME], NAME as the file likes
 
     @property
     def header(self) -> str:
         """As it stands in the file."""
+        if self.is_named:
+            return f"[{self.name}.NAME]"
         return f"[[{self.name}]]" if self.at_most else f"[{self.name}]"
 
     @property

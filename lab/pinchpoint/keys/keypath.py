@@ -38,9 +38,12 @@ def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
     """
     arrays = {table.name for table in tables if table.at_most}
     for table in tables:
-        shape = _shape(table.name, arrays)
+        shape = (table.name, "NAME") if table.is_named else _shape(table.name, arrays)
         here, rest = path[: len(shape)], path[len(shape) :]
-        if len(here) < len(shape) or not all(_fits(part, want) for part, want in zip(here, shape, strict=True)):
+        fits = all(_fits(part, want) for part, want in zip(here, shape, strict=False))
+        if table.is_named:
+            fits = here[:1] == shape[:1] and isinstance(here[-1], str)
+        if len(here) < len(shape) or not fits:
             continue
         for key in table.keys:
             if rest[:1] == (key.name,) and (len(rest) == 1 or (len(rest) == 2 and key.name == "other_config")):
@@ -51,7 +54,9 @@ def key_at(path: Path, tables: Sequence[Table]) -> tuple[Table, Key] | None:
 def nearest(text: str, tables: Sequence[Table]) -> str:
     """The most likely path meant; empty if none is near."""
     arrays = {table.name for table in tables if table.at_most}
-    known = [dotted((*_shape(table.name, arrays), key.name)) for table in tables for key in table.keys]
+    known = [
+        dotted((*_shape(table.name, arrays), key.name)) for table in tables if not table.is_named for key in table.keys
+    ]
     return next(iter(get_close_matches(text[:LONGEST_PATH], known, 1)), "")
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from ipaddress import AddressValueError, IPv4Address
 from typing import Any
 
-from pinchpoint.model.scenario import Range
+from pinchpoint.model.scenario import Range, is_destination
 
 
 class MismatchError(Exception):
@@ -32,6 +32,7 @@ MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
+_MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
 
@@ -186,6 +187,26 @@ def port_name() -> Kind:
         return str(value)
 
     return Kind("1 to 10 letters, digits or -, the first one a letter", read)
+
+
+def machine_name() -> Kind:
+    """The name of a host among those of the file."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _MACHINE_NAME.fullmatch(value) is not None)
+        return str(value)
+
+    return Kind("the NAME of a [host.NAME]", read)
+
+
+def destination() -> Kind:
+    """A destination of ssh(1); one that begins with - would be an option."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and is_destination(value))
+        return str(value)
+
+    return Kind("HOST, USER@HOST or ssh://[USER@]HOST[:PORT]", read)
 
 
 def bridge_name(*others: str) -> Kind:

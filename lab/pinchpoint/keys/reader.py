@@ -1,5 +1,6 @@
 """Reads tables by the table of keys: every value by its kind, problems and defaults noted."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,6 +10,7 @@ from pinchpoint.keys.kinds import MismatchError
 from pinchpoint.keys.lexical import Path
 from pinchpoint.keys.source import Source, dotted
 
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 Values = dict[str, Any]
 """The values of one table by model field; a field whose value was refused is absent."""
 
@@ -35,7 +37,7 @@ class Reader:
         self._elsewhere = dict(reversed(named))
 
     def refuse_unknown_keys(self) -> None:
-        for table in self.tables:
+        for table in filter(self._may_be_there, self.tables):
             for path, found in _tables(self.source.data, table):
                 known = self._known(table)
                 for name in found:
@@ -60,11 +62,33 @@ class Reader:
 
     def array(self, table: Table) -> list[Element]:
         """Each element of an array of tables; one that the file lacks is empty."""
+        if not self._may_be_there(table):
+            return []
         return [
             Element(at, self._values(table, found, at))
             for path, array in _arrays(self.source.data, _path(table.name))
             for at, found in self._elements(table, path, array)
         ]
+
+    def named(self, table: Table) -> dict[str, Values]:
+        """The values of each table of that name, by its own name."""
+        found = lookup(self.source.data, (table.name,))
+        values: dict[str, Values] = {}
+        for name, one in found.items() if isinstance(found, dict) else ():
+            at = (table.name, name)
+            if not _NAME.fullmatch(name):
+                self.source.problem(at, "expected a name of 1 to 32 letters, digits, - or _")
+            elif isinstance(one, dict):
+                values[name] = self._values(table, one, at)
+            else:
+                self.source.mismatch(at, f"a table {table.header}", one)
+        return values
+
+    def _may_be_there(self, table: Table) -> bool:
+        """Whether a table may be what the file has under its name: not an array where named tables are."""
+        is_shared = any(other.is_named and other.name == table.name for other in self.tables)
+        is_table = isinstance(lookup(self.source.data, _path(table.name)), dict)
+        return not is_shared or is_table == table.is_named
 
     def _elements(self, table: Table, path: Path, found: object) -> Iterator[tuple[Path, dict[str, Any]]]:
         if not isinstance(found, list) or not all(isinstance(element, dict) for element in found):
@@ -137,7 +161,9 @@ def _tables(data: Mapping[str, Any], table: Table) -> Iterator[tuple[Path, Mappi
         yield (), data
         return
     for path, found in _arrays(data, _path(table.name)):
-        if isinstance(found, dict):
+        if table.is_named:
+            yield from (((*path, name), one) for name, one in found.items() if isinstance(one, dict))
+        elif isinstance(found, dict):
             yield path, found
         elif isinstance(found, list):
             yield from (((*path, place), item) for place, item in enumerate(found) if isinstance(item, dict))

@@ -52,6 +52,10 @@ class UnreachableError(BenchError):
     """Two ends of the bench do not reach each other."""
 
 
+class HostLostError(BenchError):
+    """The host on which the bench stands does not answer."""
+
+
 class EngineError(PinchpointError):
     """The traffic engine failed, died, or broke the protocol."""
 

@@ -1,5 +1,6 @@
 """What the user asked for: one scenario with every default filled in."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -147,6 +148,24 @@ class Guest:
 
     kernel: str  # "uml", "qemu": host/guest_kernels.py
     memory_mb: int
+
+
+_DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")
+
+
+def is_destination(text: str) -> bool:
+    """Whether a text can be a destination of ssh(1): HOST, USER@HOST or a URI. One that begins with - is an option."""
+    return _DESTINATION.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Remote:
+    """Another machine, on which the bench stands: device and engine."""
+
+    name: str  # in the scenario
+    address: str  # a destination of ssh(1)
+    sudo: bool  # whether root is reached by it where the user is not root
+    lease_s: float  # without the lab, after which the bench is undone there
 
 
 @dataclass(frozen=True)
@@ -300,6 +319,7 @@ class Scenario:
     validity: Validity
     point: Point
     guest: Guest | None = None  # None: the device runs on this machine's own kernel
+    remote: Remote | None = None  # None: the bench stands on this machine
     service: Service | None = None  # what a balancer does; None: the measure sends no connections
     established: Established | None = None  # connections on which the streams are sent; None: streams of their own
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, Self
 
+from pinchpoint.host.guest import NAME as GUEST
 from pinchpoint.host.interface import Host
 
 
 def origin(host: Host) -> str:
-    """How names of what was read on a host begin, where every machine has the same: `host` on the lab's own."""
-    return host.name or "host"
+    """How names of what was read on a host begin, where every machine has the same: `host` on the engine's."""
+    return host.name if host.name == GUEST else "host"
 
 
 class Listing(Protocol):

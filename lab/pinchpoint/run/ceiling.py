@@ -148,12 +148,13 @@ def _ceiling(mode: _Mode, key: str, measured: datetime) -> Ceiling:
 def key_of(scenario: Scenario, engine_version: str) -> str:
     """What the generator's ceiling depends on, in words: two scenarios with the same key have the same one."""
     machine, backends = facts.host_facts(), _backends(scenario)
+    where = f", on {scenario.remote.address}" if scenario.remote else ""
     ports = ", ".join(f"{port.name} {port.ring} x {port.queues}" for port in scenario.ports)
     parts = (
         f"{backends} towards {scenario.dut.kind} {scenario.dut.io}: {ports}",
         "streams " + ", ".join(_stream(stream) for stream in scenario.streams),
         f"engine CPUs {', '.join(map(str, scenario.engine.cpus))}, device CPU {scenario.dut.cpus[0]}",
-        f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}",
+        f"engine {engine_version}, {machine['processor']}, kernel {machine['kernel']}{where}",
     )
     return "; ".join(parts)
 

@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from pinchpoint.dut import requirements
-from pinchpoint.dut.placement import alike
-from pinchpoint.host import facts, numa
-from pinchpoint.host.local import LOCAL
+from pinchpoint.dut.placement import alike_there
+from pinchpoint.host import facts
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Recorded, Stoppable, Undoable
 from pinchpoint.model.comparison import ComparisonRequest
@@ -109,7 +108,7 @@ class _Run:
         self._context = context
         self._run_one = run_one
         self._require = require
-        self._alike = alike(units, numa.read_topology(LOCAL))
+        self._alike = alike_there(units)
         self._done = {found.scenario: found for found in so_far(context.folder).scenarios if _final(found)}
         self._files = Growing(context.folder, units, self._done, now_s)
         self._budget = _budget(units, self._files.info)

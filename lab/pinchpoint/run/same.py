@@ -8,6 +8,7 @@ from pinchpoint.model.result import RunInfo
 
 # Tools that neither send, forward nor search change no figure; nor does a MiB of memory.
 _VERSIONS = ("pinchpoint", "MLRsearch")
+_NAMED = ("engine", "switch ", "host ")  # facts: the engine's version, each switch's program, each other host
 _NOT_COMPARED = ("memory",)
 HINT = "start a new run: what is measured here cannot be put together with what was"
 
@@ -30,5 +31,5 @@ def require_same_programs(run_id: str, begun_with: Mapping[str, str], found: Map
     """Compare what engine and switch say of themselves with what the run's record has. Raises DifferentError."""
     for key, now in found.items():
         before = begun_with.get(key, now)
-        if before != now and (key == "engine" or key.startswith("switch ")):
+        if before != now and key.startswith(_NAMED):
             raise DifferentError(f"{run_id} was begun with another program: {key}: {before} then, {now} now", HINT)

@@ -8,6 +8,8 @@ from dataclasses import replace
 from pinchpoint.bench.plan import describe, plan
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
+from pinchpoint.host import facts
+from pinchpoint.host.machines import standing_on
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -15,7 +17,7 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import Remote, Scenario
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.ceiling import CeilingTest
 
@@ -38,7 +40,33 @@ def run_scenario(
     measures as soon as there is something, so that a signal handler can stop it. With a
     `ceiling_test`, rates are compared with the generator's own ceiling. `measure` replaces the scenario's own.
     """
+    with standing_on(scenario.remote):
+        return _run(
+            scenario,
+            record,
+            listener,
+            recorded,
+            on_stoppable,
+            ceiling_test,
+            planned,
+            measure or measure_of(scenario).run,
+        )
+
+
+def _run(
+    scenario: Scenario,
+    record: Record,
+    listener: Listener,
+    recorded: Recorded,
+    on_stoppable: Callable[[Stoppable], None],
+    ceiling_test: CeilingTest | None,
+    planned: Callable[[Scenario], Setup],
+    measure: Callable[[Standing], ScenarioResult],
+) -> ScenarioResult:
+    """The same, on the host at hand."""
     began = time.monotonic()
+    if scenario.remote:
+        record.note_facts(_host_facts(scenario.remote))
     engine = [find_engine()]  # before anything is built
     setup = planned(scenario)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
@@ -51,7 +79,7 @@ def run_scenario(
         bench = Standing(setup, live, engine, record, listener, began, recorded, on_stoppable, ceilings)
         try:
             settings = live.settings()
-            result = replace((measure or measure_of(scenario).run)(bench), settings=settings)
+            result = replace(measure(bench), settings=settings)
             _attach_dumps(bench)
         except PinchpointError:
             _attach_log(bench)
@@ -64,6 +92,13 @@ def run_scenario(
         result = replace(result, warnings=(*result.warnings, no_ceiling))
     listener.scenario_ends(result)
     return result
+
+
+def _host_facts(remote: Remote) -> dict[str, str]:
+    """What the other machine is, for the record: `run.json` has the lab's own."""
+    shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
+    found = facts.host_facts()
+    return {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {found[key]}" for key in shown)))}
 
 
 def ceilings_of(

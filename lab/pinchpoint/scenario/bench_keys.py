@@ -6,7 +6,7 @@ from pinchpoint.dut import guested, registry
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
-from pinchpoint.keys.key import Key, Table, Unset
+from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.model.scenario import PACKED, SPLIT
 
 
@@ -75,6 +75,27 @@ HOST = Table(
         Key("cpus", kinds.cpus(), "Where its workload runs."),
     ),
     at_most=256,
+)
+
+MACHINE = Table(
+    "host",
+    "Another machine; `runs_on` puts the bench there, device and engine. It is reached by OpenSSH's client with your "
+    "own configuration, keys and jump hosts; nothing is installed there but the engine's file. A file "
+    "that has [[host]], an end of a socket workload, cannot have it.",
+    (
+        Key("kind", kinds.word("ssh"), 'How it is reached. "ssh": OpenSSH\'s client, without questions.', "ssh"),
+        Key(
+            "address", kinds.destination(), "As for ssh(1): HOST, USER@HOST, or a Host of ssh_config.", Computed("NAME")
+        ),
+        Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
+        Key(
+            "lease_s",
+            kinds.number(5, 3600),
+            "Seconds. When the host has not heard of the lab for so long, it ends the engine and undoes the bench.",
+            60,
+        ),
+    ),
+    is_named=True,
 )
 
 GUEST = Table(

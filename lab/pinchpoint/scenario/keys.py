@@ -6,12 +6,12 @@ from functools import cache
 from pinchpoint.dut import registry
 from pinchpoint.dut.registry import device
 from pinchpoint.keys import kinds
-from pinchpoint.keys.key import Computed, Key, Table
+from pinchpoint.keys.key import Computed, Key, Table, Unset
 from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.model.scenario import Scenario
 from pinchpoint.scenario import bench_keys, sweep_keys
-from pinchpoint.scenario.bench_keys import ENGINE, GUEST
+from pinchpoint.scenario.bench_keys import ENGINE, GUEST, MACHINE
 from pinchpoint.scenario.measure_keys import SEARCH, STREAM, VALIDITY
 from pinchpoint.scenario.service_keys import BACKEND, ESTABLISHED, SERVICE
 
@@ -32,6 +32,12 @@ TOP = Table(
             'Where the two ends of the traffic run: "any": on the CPUs named here; "same": both on one NUMA node; '
             '"different": on two. Between hosts, the switch and the relay are on the server\'s node.',
             "any",
+        ),
+        Key(
+            "runs_on",
+            kinds.machine_name(),
+            "The host on which the bench stands: device and engine. CPUs, nodes and programs are that host's.",
+            Unset("this machine"),
         ),
     ),
 )
@@ -62,6 +68,7 @@ def of_kind(kind: str) -> Tables:
         SERVICE,
         BACKEND,
         ESTABLISHED,
+        MACHINE,
         GUEST,
         ENGINE,
         STREAM,

@@ -1,9 +1,10 @@
 """From a scenario file to the model: every key read by its kind, then the checks across keys."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import guested, registry
+from pinchpoint.dut import guested, hosted, registry
 from pinchpoint.dut.device import Given, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -24,6 +25,7 @@ from pinchpoint.model.scenario import (
     Validity,
 )
 from pinchpoint.scenario import checks, keys, service_keys
+from pinchpoint.scenario.bench_keys import MACHINE
 from pinchpoint.scenario.measure_keys import SEARCH
 
 
@@ -78,11 +80,14 @@ def scenario_of(source: Source) -> Scenario | None:
     given = Given(asked, dut, arrays["port"], arrays["host"], arrays, tables)
     made = device.read(given, source)
     guested.check(given, source, device)
+    machines = reader.named(MACHINE)
+    hosted.check(given, source, machines)
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
     given_measure = tables[measure.table(device.keys).name]
-    return _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
+    found = _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
+    return replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:

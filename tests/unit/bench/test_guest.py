@@ -176,7 +176,7 @@ def test_a_line_that_never_ends_is_refused(monkeypatch):
 
 
 def test_a_truncated_answer_is_refused():
-    with answering(b'{"id": 1, "value": tr') as guest, pytest.raises(DutError, match="the guest has ended"):
+    with answering(b'{"id": 1, "value": tr') as guest, pytest.raises(DutError, match="the other end has closed"):
         guest.exists("/")
 
 
@@ -259,7 +259,7 @@ def test_its_end_of_the_line_is_no_others(tmp_path):
     guest = Guest()
     pid = guest.start(["bash", "-c", f"echo {READY.decode()} >&{LINE}; exec sleep 0.1"], (), str(tmp_path / "log"))
     guest.await_ready(lambda: False, SOON_S)
-    with pytest.raises(DutError, match="the guest has ended"):
+    with pytest.raises(DutError, match="the other end has closed"):
         guest.exists("/")
     guest.close()
     os.waitpid(pid, 0)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from pinchpoint.bench import journal as journal_module
 from pinchpoint.bench.builder import Builder, clean
 from pinchpoint.bench.journal import Journal, journals, machine_lock, read
 from pinchpoint.bench.resource import Command, RunDirectory, TextFile
+from pinchpoint.host import locked
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.model.errors import BenchError, RequirementError
 
@@ -102,7 +102,7 @@ def test_a_state_folder_that_takes_no_file_is_a_requirement_in_the_systems_words
     def refuse(path, *_):
         raise OSError(code, os.strerror(code), str(path))
 
-    monkeypatch.setattr(journal_module.os, "open", refuse)
+    monkeypatch.setattr(locked.os, "open", refuse)
     with pytest.raises(RequirementError, match=os.strerror(code)) as caught:
         Journal.start("b1", tmp_path)
     assert caught.value.hint
@@ -125,7 +125,7 @@ def test_nobody_sees_a_journal_before_its_owner_holds_the_lock(tmp_path, monkeyp
         fcntl_flock(descriptor, how)
 
     fcntl_flock = fcntl.flock
-    monkeypatch.setattr(journal_module.fcntl, "flock", look_then_lock)
+    monkeypatch.setattr(locked.fcntl, "flock", look_then_lock)
     Journal.start("b1", tmp_path)
     assert seen == [()]
     assert [path.name for path in tmp_path.iterdir()] == ["b1.journal"]
@@ -154,13 +154,13 @@ def test_an_entry_that_finds_no_space_is_not_there_at_all(tmp_path, monkeypatch)
     write = os.write
 
     def no_space(descriptor, line):
-        monkeypatch.setattr(journal_module.os, "write", full)
+        monkeypatch.setattr(locked.os, "write", full)
         return write(descriptor, line[:5])
 
     def full(_descriptor, _line):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(journal_module.os, "write", no_space)
+    monkeypatch.setattr(locked.os, "write", no_space)
     with pytest.raises(BenchError, match="No space left"):
         journal.record("create", RunDirectory("/x/2"))
     monkeypatch.undo()

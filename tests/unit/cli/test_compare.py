@@ -52,7 +52,7 @@ def lab(monkeypatch):
 
     monkeypatch.setattr(command, "run_all", here)
     monkeypatch.setattr(command, "require_any", lambda _: None)
-    monkeypatch.setattr(command, "machine_lock", nullcontext)
+    monkeypatch.setattr(command, "held", nullcontext)
     return made
 
 

@@ -1,7 +1,6 @@
 """How runs end and go on at the command line, without a bench."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from sweeps import factor, measured, sweep
@@ -37,7 +36,7 @@ def resume(folder, monkeypatch, outcomes):
         return run_all(wanted, folder, listener, remember, run_one, lambda _: None)
 
     monkeypatch.setattr(command, "run_all", run_here)
-    monkeypatch.setattr(command, "machine_lock", partial(machine_lock, folder.path))  # a real run may be going on
+    monkeypatch.setattr(command, "held", lambda _: machine_lock(folder.path))  # a real run may be going on
     return main(["run", "--quiet", "--resume", str(folder.path)])
 
 

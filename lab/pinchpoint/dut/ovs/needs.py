@@ -13,6 +13,7 @@ from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
 from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.dut.starter import Starter
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.scenario import Scenario
 
 _PACKAGES = {
@@ -84,8 +85,9 @@ def starters() -> Iterator[Starter]:
 def program(datapath: Datapath) -> Probe:
     """Whether the datapath's switch is installed."""
     path = Path(VSWITCHD[datapath])
-    detail = str(path) if path.exists() else f"{path}: not installed"
-    return packaged(path.name, path.exists(), detail, path.parent.name)
+    there = LOCAL.exists(str(path))
+    detail = str(path) if there else f"{path}: not installed"
+    return packaged(path.name, there, detail, path.parent.name)
 
 
 def _own_program(path: str, datapath: Datapath) -> Probe:

@@ -1,7 +1,5 @@
 """The switch's own program: what it says of itself, and its hash, which distinguishes two builds of one version."""
 
-import hashlib
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,8 +22,8 @@ def told_version(path: str) -> str:
 
 def what_is_wrong(path: str, datapath: Datapath) -> str:
     """Why a build of one's own cannot be the switch of this datapath; empty if it can."""
-    if not os.access(path, os.X_OK) or not Path(path).is_file():
-        return "not executable" if Path(path).exists() else "no such file"
+    if LOCAL.which(path) is None:
+        return "not executable" if LOCAL.exists(path) else "no such file"
     if not Path(path).name.startswith(_NAME):
         return f"its name does not begin with {_NAME}, by which its threads are found"
     try:
@@ -44,5 +42,5 @@ def program_facts(scenario: Scenario) -> Mapping[str, str]:
     path = program(scenario)
     own = spec(scenario).vswitchd is not None
     name = f"switch {path} program" if own else f"switch program for {spec(scenario).datapath}"
-    digest = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    digest = LOCAL.run(["sha256sum", path]).split()[0]
     return {name: f"{path}: {told_version(path)}, sha256 {digest}"}

@@ -1,0 +1,81 @@
+"""A bench on another machine: which scenarios can have one, and what its device then cannot do."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, cast
+
+from pinchpoint.bench.requirements import Probe
+from pinchpoint.dut.device import Device, Freezing, Given
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.host.local import LOCAL
+from pinchpoint.keys.reader import Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import Batch, Between, Change, Relative, Remote, Scenario
+
+_MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
+
+
+def check(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
+    """Whether the file puts its bench on a host that it names, and can; problems are noted in `source`."""
+    name = given.tables[""].get("runs_on")
+    if not name:
+        return
+    if name not in machines and "host" in given.arrays and given.hosts:
+        source.problem(
+            ("runs_on",), "expected no [[host]] where there is runs_on: sockets of other machines come later"
+        )
+    elif name not in machines:
+        known = ", ".join(machines) or "none"
+        source.problem(("runs_on",), f'expected the NAME of a [host.NAME], found "{name}"; this file has {known}')
+    if given.tables["guest"].get("kernel"):
+        source.problem(
+            ("guest",), "expected no [guest] where there is runs_on: a guest's line ends on the lab's machine"
+        )
+    if given.measure and issubclass(given.measure, Batch | Between | Change):
+        told = "expected a measure that sends frames or connections and changes nothing where there is runs_on"
+        source.problem(("measure",), told)
+
+
+def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None:
+    """The host that a checked file names; None: this machine."""
+    if not name:
+        return None
+    values = machines[name]
+    return Remote(name, values.get("address", name), values["sudo"], values["lease_s"])
+
+
+def on_host(device: Device, scenario: Scenario) -> Device:
+    """The device as it is on the scenario's host."""
+    return device if scenario.remote is None else cast(Device, _HostedDevice(device))
+
+
+class _HostedDevice:
+    """A kind of device on another machine; what is not said here is as the kind says it."""
+
+    def __init__(self, device: Device) -> None:
+        self._device = device
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._device, name)
+
+    def needs(self, scenario: Scenario) -> Iterator[Probe]:
+        """The engine's libraries, and what the device needs."""
+        if scenario.point.relative is not Relative.NO:
+            detail = "its reference would have to stand at the same time, which is done on the lab's own machine only"
+            yield Probe("relative points", False, detail, "leave out sweep.relative and --confirm")
+        yield _engine()
+        yield from self._device.needs(scenario)
+
+    def freezing(self, scenario: Scenario) -> Freezing:
+        """Not at all: its engine is told of the lab's own processes."""
+        return Freezing(why_not="a device on another host is not frozen")
+
+
+def _engine() -> Probe:
+    """Whether the engine's file runs on the host at hand."""
+    engine = find_engine()
+    try:
+        detail = LOCAL.run([engine, "--version"]).strip()
+    except CommandFailed as error:
+        return Probe("pinchpoint-engine", False, error.output, _MISSING)
+    return Probe("pinchpoint-engine", True, f"{engine}: {detail}")

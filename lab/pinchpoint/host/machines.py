@@ -1,0 +1,40 @@
+"""The hosts that scenarios name, each connected once for as long as the lab runs."""
+
+import atexit
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from pinchpoint.host import numa
+from pinchpoint.host.local import OWN, on
+from pinchpoint.host.ssh import Ssh
+from pinchpoint.model.scenario import Remote
+
+
+@cache
+def machine(remote: Remote) -> Ssh:
+    """The host, connected or not; the same for each who asks."""
+    found = Ssh(remote.address, remote.sudo, remote.lease_s)
+    atexit.register(found.close)
+    return found
+
+
+@contextmanager
+def standing_on(remote: Remote | None) -> Iterator[None]:
+    """Inside, the host is at hand on which the bench stands; None: this machine. Raises RequirementError."""
+    if remote is None:
+        with on(OWN):
+            yield
+        return
+    host = machine(remote)
+    host.open()
+    with on(host):
+        yield
+
+
+def topology_of(remote: Remote | None) -> numa.Topology | None:
+    """The NUMA nodes of the host; None of one that is not connected, so that nobody is kept waiting."""
+    if remote is None:
+        return numa.read_topology(OWN)
+    host = machine(remote)
+    return numa.read_topology(host) if host.is_started else None

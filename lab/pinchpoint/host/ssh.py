@@ -1,0 +1,285 @@
+"""A host reached by OpenSSH's client, with the user's own configuration, keys and jump hosts.
+
+One connection carries everything: the line to an agent that is sent when it begins (`ssh_boot`, `ssh_agent`), and a
+channel for each engine. Nothing is installed there but the engine's file, and no port is opened.
+Options: ssh(1), ssh_config(5).
+"""
+
+import hashlib
+import os
+import platform
+import re
+import secrets
+import shlex
+import socket
+import subprocess
+import tempfile
+import threading
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib import resources
+from json import dumps
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, to_text
+from pinchpoint.host.signals import signals_later
+from pinchpoint.model.errors import HostLostError, PinchpointError, RequirementError
+
+PROGRAM: Final = "ssh"
+CACHE: Final = "/var/cache/pinchpoint"  # on the host: the engine's file, in a folder named after its hash
+_BEGIN_TIMEOUT_S = 60.0  # to connect, through jump hosts, and start the agent
+_PUT_TIMEOUT_S = 600.0  # for the engine's file over a slow link
+_CLOSE_TIMEOUT_S = 5.0
+_REFUSED_TIMEOUT_S = 2.0
+_PINGS = 5  # in the time of a lease
+_ALIVE_MISSED = 3  # ServerAliveCountMax: with three messages in half of a lease, the lab knows of a cut before the host
+_MOST_SAID = 6  # lines of ssh's own words
+_SSH_FAILED = 255
+_SENT = (
+    *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors", "pinchpoint.host.__init__"),
+    *("pinchpoint.host.interface", "pinchpoint.host.signals", "pinchpoint.host.numa", "pinchpoint.host.locked"),
+    *("pinchpoint.host.local", "pinchpoint.host.processes", "pinchpoint.host.hugepages", "pinchpoint.host.lease"),
+    *("pinchpoint.host.guest_line", "pinchpoint.host.guest_agent", "pinchpoint.host.ssh_agent"),
+)
+# Of each line, what ends with a status of its own is a requirement; $@ is the command.
+_AS_USER = "command -v python3 >/dev/null 2>&1 || exit 97; "
+_AS_ROOT = 'if [ "$(id -u)" = 0 ]; then exec "$@"; fi; '
+_BY_SUDO = 'sudo -n true 2>/dev/null || exit 98; exec sudo -n "$@"'
+_ITSELF = 'exec "$@"'
+_ENGINE = 'echo -20 2>/dev/null >/proc/self/autogroup; exec nice -n -20 env "$@"'
+_LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scripts above
+    96: ("its python3 is older than 3.11", "ssh {host} python3 --version; install a newer one there"),
+    97: ("it has no python3", "ssh -t {host} sudo apt-get install python3"),
+    98: (
+        "the user is not root, and sudo wants a password or is not installed",
+        "ssh -t {host} 'echo \"$USER ALL=(root) NOPASSWD: ALL\" | sudo tee /etc/sudoers.d/pinchpoint'; or log in as "
+        "root",
+    ),
+}
+_REFUSALS: Final = (  # by ssh's own words, which only choose the hint
+    (
+        re.compile(r"host key|HOST IDENTIFICATION", re.IGNORECASE),
+        (
+            "its host key is not one that ssh knows",
+            "ssh {host}; compare the key that it shows with the host's own, say yes",
+        ),
+    ),
+    (
+        re.compile("Permission denied"),
+        ("it accepts no key without a question", "ssh-copy-id {host}; ssh-add, if the key has a passphrase"),
+    ),
+)
+
+
+class Ssh(AskedHost):
+    """A host by the name that ssh knows it by. It is connected by `open`, and anew by another one once it is lost."""
+
+    def __init__(self, address: str, sudo: bool = True, lease_s: float = 60.0, program: str = PROGRAM) -> None:
+        """`address` is a destination of ssh(1); `sudo`: become root by it where the user is not."""
+        self.name = address
+        self._sudo, self._lease_s, self._program = sudo, lease_s, program
+        self._line: Line | None = None
+        self._ssh: subprocess.Popen[bytes] | None = None
+        self._said: IO[bytes] | None = None
+        self._sockets: tempfile.TemporaryDirectory[str] | None = None
+        self._engines: dict[str, str] = {}
+        self._over = threading.Event()
+        self._token = secrets.token_hex(8)
+        self._lock: tuple[str, str] | None = None
+
+    @property
+    def is_started(self) -> bool:
+        """Whether it answers, as far as is known."""
+        return self._line is not None and self._line.is_usable and self._ssh is not None and self._ssh.poll() is None
+
+    def open(self) -> None:
+        """Connect, unless it is connected. Raises RequirementError with what mends it, HostLostError."""
+        if self.is_started:
+            return
+        self.close()
+        try:
+            self._begin()
+            self._check(self._ask("identity", {"lease_s": self._lease_s}))
+            if self._lock:
+                self._hold_again(*self._lock)
+        except BaseException:
+            self.close()
+            raise
+        self._over = threading.Event()
+        threading.Thread(target=self._ping, args=(self._over,), name=f"lease of {self.name}", daemon=True).start()
+
+    def hold_machine(self, path: str, holder: str) -> None:
+        """Hold the lock of the machine until `close`, also over lost connections. Raises BlockingIOError."""
+        self.hold(path, holder, self._token)
+        self._lock = path, holder
+
+    def _hold_again(self, path: str, holder: str) -> None:
+        try:
+            self.hold_machine(path, holder)
+        except BlockingIOError as error:
+            told = f"another run has become active there meanwhile: {error.strerror}"
+            raise self._needs(told, "wait until it ends, then --resume RUN") from None
+
+    def is_lost(self) -> bool:
+        """Whether it does not answer now."""
+        try:
+            self._ask("ping", {})
+        except PinchpointError:
+            return True
+        return False
+
+    def close(self) -> None:
+        """End the connection. The agent undoes what it still holds."""
+        self._over.set()
+        line, self._line = self._line, None
+        if line is not None:
+            line.close()
+        ssh, self._ssh = self._ssh, None
+        if ssh is not None:
+            try:
+                ssh.wait(_CLOSE_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                ssh.kill()
+                ssh.wait()
+        if self._said is not None:
+            self._said.close()
+            self._said = None
+        if self._sockets is not None:
+            self._sockets.cleanup()
+            self._sockets = None
+
+    def engine(self, path: str) -> str:
+        """Where the engine of this machine's `path` is found on the host, once its hash has been compared.
+
+        Raises RequirementError for another architecture.
+        """
+        if path not in self._engines:
+            data = Path(path).read_bytes()
+            digest = hashlib.sha256(data).hexdigest()
+            there = f"{CACHE}/{digest[:16]}/{Path(path).name}"
+            if self._ask("sha256", {"path": there}) != digest:
+                given = {"path": there, "data": to_text(zlib.compress(data, 6)), "mode": 0o755}
+                self._ask("put", given, _PUT_TIMEOUT_S)
+                if self._ask("sha256", {"path": there}) != digest:
+                    raise self._needs(f"{there} is not what was sent", f"ssh {self.name} df {CACHE}")
+            self._engines[path] = there
+        return self._engines[path]
+
+    def reached(self, argv: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        """The command of this machine that runs a command there, its standard streams included."""
+        words = [f"{name}={value}" for name, value in environment.items()]
+        return self._command(["-o", "ControlMaster=no"], ["sh", "-c", _ENGINE, "engine", *words, *argv])
+
+    def _command(self, options: Sequence[str], argv: Sequence[str]) -> list[str]:
+        assert self._sockets is not None, "open"
+        alive_s = max(1, int(self._lease_s / 2 / _ALIVE_MISSED))
+        given = {
+            "BatchMode": "yes",
+            "ControlPath": f"{self._sockets.name}/c",
+            "ControlPersist": "no",
+            "ConnectTimeout": str(int(_BEGIN_TIMEOUT_S / 4)),
+            "ServerAliveInterval": str(alive_s),
+            "ServerAliveCountMax": str(_ALIVE_MISSED),
+            "ClearAllForwardings": "yes",
+            "ForwardAgent": "no",
+            "ForwardX11": "no",
+            "PermitLocalCommand": "no",
+            "RemoteCommand": "none",
+            "RequestTTY": "no",
+            "EscapeChar": "none",
+        }
+        settings = [word for name, value in given.items() for word in ("-o", f"{name}={value}")]
+        script = _AS_USER + _AS_ROOT + (_BY_SUDO if self._sudo else _ITSELF)
+        return [self._program, *options, *settings, "--", self.name, shlex.join(["sh", "-c", script, "sh", *argv])]
+
+    def _begin(self) -> None:
+        self._sockets = tempfile.TemporaryDirectory(prefix="pinchpoint-ssh-", ignore_cleanup_errors=True)
+        self._said = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
+        boot = _text("pinchpoint.host.ssh_boot")
+        command = self._command(["-o", "ControlMaster=yes"], ["python3", "-S", "-s", "-c", boot])
+        ours, theirs = socket.socketpair()
+        try:
+            with theirs, signals_later():
+                self._ssh = subprocess.Popen(
+                    command, stdin=theirs.fileno(), stdout=theirs.fileno(), stderr=self._said, process_group=0
+                )
+        except FileNotFoundError:
+            ours.close()
+            raise RequirementError(f"{self._program}: not installed", "apt-get install openssh-client") from None
+        self._line = Line(ours, LONGEST)
+        sent = dumps({"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}).encode()
+        ours.settimeout(_BEGIN_TIMEOUT_S)
+        try:
+            ours.sendall(b"%d\n" % len(sent) + sent)
+            if self._line.await_ready(_BEGIN_TIMEOUT_S):
+                return
+            raise self._needs(f"no answer within {_BEGIN_TIMEOUT_S:g} s{self._printed()}", f"ssh {self.name}")
+        except (LineError, OSError) as error:
+            raise self._refused(error) from None
+
+    def _refused(self, error: LineError | OSError) -> RequirementError:
+        """Why the agent did not start, by the status with which ssh ended."""
+        assert self._ssh is not None
+        with suppress(subprocess.TimeoutExpired):
+            self._ssh.wait(_REFUSED_TIMEOUT_S)
+        said, code = self._printed(), self._ssh.poll()
+        if code is None:
+            return self._needs(
+                f"the agent did not start: {error}{said}", f"ssh {self.name} true, which must print nothing"
+            )
+        if code in _LACKING:
+            what, hint = _LACKING[code]
+            return self._needs(what, hint.format(host=self.name))
+        for words, (what, hint) in _REFUSALS if code == _SSH_FAILED else ():
+            if words.search(said):
+                return self._needs(f"{what}{said}", hint.format(host=self.name))
+        return self._needs(f"ssh ended with status {code}{said}", f"ssh {self.name} true")
+
+    def _check(self, found: Mapping[str, object]) -> None:
+        """Whether a bench can be built there by this lab's engine."""
+        if found.get("uid") != 0:
+            hint = "log in as root, or leave sudo at its default, true"
+            raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
+        if (there := found.get("machine")) != (here := platform.machine()):
+            hint = f"use a host of {here}, or a lab of {there}"
+            raise self._needs(f"it is {there}, and this lab's engine is for {here}", hint)
+
+    def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
+        line = self._line
+        if line is None:
+            raise HostLostError(f"{call}: {self.name} is not connected")
+        try:
+            with signals_later():  # a request that is cut short would end the line, and with it the bench
+                return line.ask(call, given, timeout_s)
+        except LineError as error:
+            raise self._lost(error) from None
+
+    def _lost(self, error: LineError) -> HostLostError:
+        return HostLostError(f"{self.name} does not answer: {error}{self._printed()}", f"ssh {self.name} true")
+
+    def _needs(self, what: str, hint: str) -> RequirementError:
+        return RequirementError(f"{self.name}: {what}", hint)
+
+    def _printed(self) -> str:
+        """What ssh said last, to be appended to an error."""
+        if self._said is None:
+            return ""
+        size = os.fstat(self._said.fileno()).st_size
+        found = os.pread(self._said.fileno(), 4096, max(0, size - 4096)).decode(errors="replace")
+        lines = ["".join(filter(str.isprintable, line)) for line in found.splitlines()]
+        return "".join(f"\n  | {line}" for line in lines[-_MOST_SAID:] if line.strip())
+
+    def _ping(self, over: threading.Event) -> None:
+        """Renew the lease while nothing else is asked."""
+        while not over.wait(self._lease_s / _PINGS):
+            with suppress(PinchpointError, OSError):  # the next request says that it is lost
+                self._ask("ping", {})
+
+
+def _text(module: str) -> str:
+    """A module's own text."""
+    package, _, name = module.rpartition(".")
+    return resources.files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")

@@ -1,0 +1,124 @@
+"""Runs whose benches stand on other hosts: the hosts are held, and a lost connection costs a unit's time, no more."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+
+from pinchpoint.bench.builder import clean
+from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock
+from pinchpoint.host.machines import machine, standing_on
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.model.errors import HostLostError, PinchpointError
+from pinchpoint.model.measurement import Measurement
+from pinchpoint.model.result import ScenarioResult
+from pinchpoint.model.scenario import Remote, Scenario
+from pinchpoint.model.trial import Trial
+
+RunOne = Callable[..., ScenarioResult]
+Sleep = Callable[[float], None]
+RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
+MOST_LOSSES = 3  # of a host within one unit
+
+
+@contextmanager
+def held(units: Sequence[Scenario]) -> Iterator[None]:
+    """Inside, no other run is active on any machine on which a bench of these will stand.
+
+    Raises RequirementError naming who holds one, or what a host lacks.
+    """
+    with ExitStack() as stack:
+        for remote in dict.fromkeys(unit.remote for unit in units):
+            if remote is None:
+                stack.enter_context(machine_lock())
+            else:
+                _hold(remote)
+        yield
+
+
+def _hold(remote: Remote) -> None:
+    with standing_on(remote):
+        try:
+            machine(remote).hold_machine(f"{STATE_DIRECTORY}/run.lock", holder())
+        except BlockingIOError as error:
+            raise busy(error) from error
+
+
+def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
+    """The same, begun anew once a lost host is back; trials that have ended are not made again.
+
+    Raises HostLostError if it does not come back in time, or is lost again and again.
+    """
+
+    def run(
+        unit: Scenario, record: Record, listener: Listener, recorded: Recorded, *arguments: object, **named: object
+    ) -> ScenarioResult:
+        if unit.remote is None:
+            return run_one(unit, record, listener, recorded, *arguments, **named)
+        kept = _Kept(record, recorded)
+        for _ in range(MOST_LOSSES - 1):
+            try:
+                return run_one(unit, kept.record, listener, kept.recorded, *arguments, **named)
+            except PinchpointError as error:
+                if not machine(unit.remote).is_lost():
+                    raise
+                _await(unit.remote, error, sleep)
+        return run_one(unit, kept.record, listener, kept.recorded, *arguments, **named)
+
+    return run
+
+
+def _await(remote: Remote, lost: PinchpointError, sleep: Sleep) -> None:
+    """Connect anew, and undo what stands there without a lab. Raises HostLostError if it does not answer in time."""
+    last: PinchpointError = lost
+    for wait_s in RETRIES_S:
+        sleep(wait_s)
+        try:
+            with standing_on(remote):
+                failures = clean().failures
+            if failures:
+                raise HostLostError(
+                    f"{remote.address}: not removed: {'; '.join(failures)}", clean_command(remote.address)
+                )
+            return
+        except PinchpointError as error:
+            last = error
+    waited_s = sum(RETRIES_S)
+    told = f"{remote.address} was lost and has not come back within {waited_s:g} s; last: {last.message}"
+    raise HostLostError(told, clean_command(remote.address)) from lost
+
+
+def clean_command(address: str) -> str:
+    """What undoes there what is left."""
+    return f"pinchpoint clean --host {address}"
+
+
+class _Kept:
+    """What attempts at a unit have found so far."""
+
+    def __init__(self, record: Record, recorded: Recorded) -> None:
+        self._given, self._recorded = record, recorded
+        self._trials: list[Trial] = []
+        self._measurements: list[Measurement] = []
+        self._ceilings = recorded.ceilings
+
+    @property
+    def record(self) -> Record:
+        """The run's own, listened to."""
+
+        def keep(trial: Trial) -> None:
+            self._given.keep(trial)
+            self._trials.append(trial)
+
+        def keep_measurement(one: Measurement) -> None:
+            self._given.keep_measurement(one)
+            self._measurements.append(one)
+
+        return replace(self._given, keep=keep, keep_measurement=keep_measurement)
+
+    @property
+    def recorded(self) -> Recorded:
+        """As a resumed run would find it."""
+        found = (*self._recorded.trials, *self._trials), (*self._recorded.measurements, *self._measurements)
+        return replace(self._recorded, trials=found[0], measurements=found[1])

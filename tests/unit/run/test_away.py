@@ -1,0 +1,120 @@
+"""A unit whose host is lost: begun anew when it is back, with what was measured before."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.model.errors import BenchError, EngineError, HostLostError
+from pinchpoint.model.scenario import Remote
+from pinchpoint.run import away
+
+FAR = Remote("far", "far", sudo=True, lease_s=60)
+
+
+class FarHost:
+    """Lost or not; what `standing_on` connects to."""
+
+    def __init__(self):
+        self.lost, self.refusals, self.cleaned = False, 0, 0
+
+    def is_lost(self):
+        return self.lost
+
+    def open(self):
+        if self.refusals:
+            self.refusals -= 1
+            raise HostLostError("far does not answer")
+        self.lost = False
+
+
+@pytest.fixture
+def host(monkeypatch):
+    found = FarHost()
+
+    class At:
+        def __init__(self, remote):
+            found.open()
+
+        def __enter__(self):
+            return None
+
+        def __exit__(self, *_):
+            return None
+
+    def clean():
+        found.cleaned += 1
+        return SimpleNamespace(failures=())
+
+    monkeypatch.setattr(away, "machine", lambda remote: found)
+    monkeypatch.setattr(away, "standing_on", At)
+    monkeypatch.setattr(away, "clean", clean)
+    return found
+
+
+def record(kept):
+    nothing = lambda *_: None  # noqa: E731
+    return Record(kept.append, nothing, nothing, nothing, nothing, None)
+
+
+def attempt(outcomes, unit=None, sleep=lambda seconds: None):
+    """Run attempts that keep a trial each and then do as `outcomes` say; returns what each was given, and all kept."""
+    seen, kept = [], []
+
+    def run_one(unit, record, listener, recorded):
+        seen.append(tuple(recorded.trials))
+        record.keep(f"trial {len(seen)}")
+        return outcomes[len(seen) - 1]()
+
+    unit = unit or SimpleNamespace(remote=FAR)
+    found = away.surviving(run_one, sleep)(unit, record(kept), None, Recorded(("before",)))
+    return found, seen, kept
+
+
+def lose(host, error=HostLostError):
+    def lost():
+        host.lost = True
+        raise error("gone")
+
+    return lost
+
+
+def test_a_unit_is_begun_anew_with_the_trials_of_before(host):
+    found, seen, kept = attempt([lose(host), lambda: "result"])
+    assert found == "result"
+    assert seen == [("before",), ("before", "trial 1")]
+    assert kept == ["trial 1", "trial 2"], "each is stored once"
+    assert host.cleaned == 1, "what stands there without a lab is undone first"
+
+
+def test_an_engine_that_dies_with_its_host_is_a_lost_host(host):
+    found, _, _ = attempt([lose(host, EngineError), lambda: "result"])
+    assert found == "result"
+
+
+def test_an_error_of_a_host_that_answers_is_raised_at_once(host):
+    def fail():
+        raise EngineError("the engine died")
+
+    with pytest.raises(EngineError):
+        attempt([fail])
+
+
+def test_a_unit_of_this_machine_is_never_begun_anew(host):
+    with pytest.raises(BenchError):
+        attempt([lose(host)], SimpleNamespace(remote=None))
+
+
+def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):
+    waited = []
+    host.refusals = 1000
+    with pytest.raises(HostLostError, match="has not come back within 300 s") as caught:
+        attempt([lose(host)], sleep=waited.append)
+    assert caught.value.hint == "pinchpoint clean --host far"
+    assert waited == sorted(waited)
+    assert sum(waited) == 300
+
+
+def test_a_host_that_is_lost_again_and_again_ends_its_unit(host):
+    with pytest.raises(HostLostError, match="gone"):
+        attempt([lose(host)] * away.MOST_LOSSES)
