@@ -58,6 +58,9 @@ def _at_least(one: Branch) -> str:
 
 
 def _tried(tried: Tried) -> str:
+    if tried.pairs and tried.ratio is not None:
+        how = f"better x {tried.ratio:.3g} in the median of {units.counted(tried.pairs, 'pair')} of trials in turns"
+        return f"With {tried.experiment.words}: {tried.figure} {how}"
     if tried.ratio is None or tried.low is None:
         return f"With {tried.experiment.words}: no ratio ({tried.reason})"
     if tried.high is None:  # the engine could not overload the changed bench
