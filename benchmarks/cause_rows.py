@@ -62,7 +62,7 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
     began = time.monotonic()
     with plant.beside():
         done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    if done.returncode not in (0, 1, 4):  # a counter-experiment that failed leaves the verdict
+    if done.returncode not in (0, 4) or "Traceback" in done.stderr:  # a failed counter-experiment leaves the verdict
         raise PinchpointError(f"pinchpoint {verb} {path.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     (run,) = (folder / path.stem).iterdir()
     result = RunFolder.open(run).read_result()
@@ -81,6 +81,12 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
         plant.also,
         verb == "explain",
     )
+
+
+def line(row: Row) -> str:
+    """What was said of one plant."""
+    tried = f" | confirmed: {', '.join(row.confirmed) or '-'} in {row.seconds:.0f} s" if row.was_tried else ""
+    return f"{row.plant}: {', '.join(row.named) or '-'}{tried} | {row.verdict[:120]}"
 
 
 def show(found: list[Row]) -> None:
@@ -139,9 +145,7 @@ def main() -> int:
             for plant in shuffled.sample(plants, len(plants)):
                 row = measured(plant, Path(place), asked.traffic, asked.confirm)
                 found.append(row)
-                print(
-                    f"{number + 1} {plant.name}: {', '.join(row.named) or '-'} | {row.verdict[:160]}", file=sys.stderr
-                )
+                print(f"{number + 1} {line(row)}", file=sys.stderr, flush=True)
     if asked.json:
         print(json.dumps([asdict(row) for row in found]))
     else:

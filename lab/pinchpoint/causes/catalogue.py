@@ -10,6 +10,9 @@ from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
 
 SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
+# A thread that hosts keep from its core, or whose frames come in bursts, loses some while its busy share is lower: what
+# it does for each frame then limits it as well.
+MOSTLY_BUSY: Final = Is(Sign.BUSY, at_least=0.8)
 HEADROOM: Final = Is(Sign.BUSY, below=0.95)
 NOTABLE: Final = 0.1  # of the losses, or of a thread's time: what explains less is not suspected
 MOST: Final = 0.5
@@ -105,6 +108,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         "raise dut.conntrack_limit, or shorten the time-outs of connections",
         Experiment.LARGE_TRACKING_LIMIT,
         "every connection finds a place, and the rate changes",
+        slows=False,
     ),
     Cause(
         "flow-limit",
@@ -152,7 +156,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "recirculation",
         "more than one pass through the datapath, as connection tracking needs",
-        (SATURATED, Is(Sign.PASSES, at_least=1.1)),
+        (MOSTLY_BUSY, Is(Sign.PASSES, at_least=1.1)),
         excess_of(Sign.PASSES),
         "track only what must be tracked, and give established connections a rule of their own",
         Experiment.NO_TRACKING,
@@ -161,7 +165,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "masks",
         "many masks: the classifier searches subtable after subtable",
-        (SATURATED, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
+        (MOSTLY_BUSY, Is(Sign.SUBTABLES, at_least=2.0), Is(Sign.WILDCARD_SHARE, at_least=NOTABLE)),
         product(share_of(Sign.WILDCARD_SHARE), excess_of(Sign.SUBTABLES)),
         "let rules match the same fields with the same masks, or keep flows in a cache (dut.smc = true)",
         Experiment.FEW_FLOWS,
@@ -170,7 +174,7 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
     Cause(
         "many-flows",
         "more five-tuples than the caches hold",
-        (SATURATED, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
+        (MOSTLY_BUSY, Is(Sign.WILDCARD_SHARE, at_least=MOST), Is(Sign.SUBTABLES, below=2.0)),
         product(share_of(Sign.WILDCARD_SHARE), lambda signs: 0.5),  # a hit of either cache costs the rest of the work
         "try dut.smc = true, or dut.emc_insert_inv_prob = 0, which saves the vain insertions",
         Experiment.FEW_FLOWS,

@@ -9,9 +9,12 @@ from pinchpoint.model import units
 _HEAD = f"""# Causes
 
 Every verdict names the causes whose signature fits the trials that lost frames near the limit, the one that explains
-most first. That makes a cause *likely*. `pinchpoint explain` changes the bench in one respect and measures it beside
-the unchanged bench in alternating slices. A cause is *confirmed* if the rate changes as the cause predicts, *excluded*
-if it does not, and *undecided* if the interval holds both answers.
+most first. That makes a cause *likely*. `pinchpoint explain` changes the bench in one respect and puts it beside the
+unchanged bench. Both are measured in turns by short trials, A B, B A, until it is certain what the change does, with an
+error of 5 % at most however often one looks (decision 0065), and for 25 s at most. A cause is *confirmed* if that is
+what it predicts: the rate rises, a packet costs fewer cycles, fewer frames are lost at the same load, or the counter of
+drops vanishes and the frames are carried. It is *excluded* if the rate, the losses or the counter stay, and
+*undecided* otherwise. Alternating slices then say by how much the rate changes.
 
 A cause that would explain less than {units.share(NOTABLE)} of the losses, or of the forwarding thread's time, is not
 named. An observation that could not be made fulfils no condition. This page is made from the rows in

@@ -3,9 +3,12 @@
 import math
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.causes.catalogue import OWN_SPEED
+from pinchpoint.causes.catalogue import OWN_SPEED, by_name
+from pinchpoint.causes.signature import Cause
 from pinchpoint.model.causes import (
+    CYCLES,
     FORWARDED,
+    LOSS,
     NDR,
     Branch,
     CostOfAPass,
@@ -14,6 +17,7 @@ from pinchpoint.model.causes import (
     Standing,
     Suspicion,
     Tried,
+    Turns,
 )
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.measurement import Metric
@@ -21,6 +25,10 @@ from pinchpoint.model.result import Outcome, Rate, RateStatus, ScenarioResult
 from pinchpoint.model.study import Bound
 
 EFFECT = 0.05  # by which a rate must change for a cause to be seen: half of what makes it suspected
+SEEN = 0.001  # of the offered frames: fewer drops speak for nothing when they are gone
+GONE = 0.1  # of the drops before, at most: the rest of them
+OF_LOSSES = frozenset({Experiment.LARGE_RING, Experiment.SHORT_FRAMES})
+"""Experiments about what is lost below the capacity."""
 
 Done = Mapping[Experiment, ScenarioResult]
 
@@ -55,11 +63,23 @@ def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Bran
 
 
 def _tried(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult) -> Tried:
-    """The ratio of what a slice forwards, where slices were measured and the experiment is about that; else of NDRs."""
+    """The ratio of what a slice forwards, where there is one; else of trials in turns; else of NDRs."""
     ratio = next((one for one in found.metrics if one.name == RELATIVE), None)
-    if kind in (Experiment.LARGE_RING, Experiment.SHORT_FRAMES) or ratio is None or ratio.bound is Bound.REFUSED:
-        return _of_rates(kind, unchanged, found, ratio)
-    return Tried(kind, found.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
+    is_refused = ratio is None or ratio.bound is Bound.REFUSED or found.reference == found.scenario
+    if ratio is not None and not is_refused and kind not in OF_LOSSES:
+        return Tried(kind, found.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
+    if found.turns is not None:
+        return _of_turns(kind, found.scenario, found.turns, ratio.note if ratio is not None else "")
+    return _of_rates(kind, unchanged, found, ratio)
+
+
+def _of_turns(kind: Experiment, scenario: str, turns: Turns, why: str) -> Tried:
+    """The figure that is certain; a ratio without an interval, since the evidence is of its direction alone."""
+    figures = {LOSS: turns.loss} if kind in OF_LOSSES else {FORWARDED: turns.rate, CYCLES: turns.cycles}
+    certain = (name for name, one in figures.items() if one.is_better or one.is_no_better)
+    name = next(certain, next(iter(figures)))
+    reason = why or "too few pairs of trials show the figure" if figures[name].gain is None else ""
+    return Tried(kind, scenario, name, figures[name].gain, None, None, reason, figures[name].pairs)
 
 
 def _of_rates(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult, slices: Metric | None) -> Tried:
@@ -84,17 +104,57 @@ def _ndr(result: ScenarioResult) -> Rate | None:
 
 
 def _judged(suspicion: Suspicion, tried: Tried, unchanged: ScenarioResult, found: ScenarioResult) -> Standing:
+    if found.turns is not None and (standing := _by_counters(suspicion, found.turns)) is not None:
+        return standing
     before, after = _ndr(unchanged), _ndr(found)
     if before is not None and before.status is RateStatus.LOSES_ALWAYS and after is not None and tried.figure == NDR:
         return Standing.CONFIRMED if after.quoted_fps is not None else Standing.EXCLUDED
-    if tried.low is None:
-        return Standing.UNDECIDED
+    by_turns = _by_turns(suspicion, tried.experiment, found.turns) if found.turns else Standing.UNDECIDED
+    if tried.low is None or by_turns is not Standing.UNDECIDED:
+        return by_turns
     high = math.inf if tried.high is None else tried.high  # a bound: the engine could not overload the changed bench
     same = tried.experiment.streams * (1 + EFFECT)
     rises, is_same = tried.low > same, high < same
     if suspicion.cause == OWN_SPEED.name:
         rises, is_same = high < 1 + 2 * EFFECT, tried.low > 1 + 2 * EFFECT
     return Standing.CONFIRMED if rises else Standing.EXCLUDED if is_same else Standing.UNDECIDED
+
+
+def _by_counters(suspicion: Suspicion, turns: Turns) -> Standing | None:
+    """Of a cause that drops frames: its counter vanished, and what it counted is carried. None: it drops none."""
+    kinds = _row(suspicion).drops
+    before, after = (sum(each.get(kind, 0.0) for kind in kinds) for each in (turns.dropped_before, turns.dropped_after))
+    if before < SEEN:
+        return None
+    is_gone = after <= GONE * before
+    if not is_gone:
+        return Standing.EXCLUDED if after >= before else Standing.UNDECIDED
+    return Standing.UNDECIDED if turns.rate.is_worse else Standing.CONFIRMED
+
+
+def _by_turns(suspicion: Suspicion, kind: Experiment, turns: Turns) -> Standing:
+    """By the figure that the cause is about, where the evidence is certain."""
+    row = _row(suspicion)
+    if kind in OF_LOSSES:
+        return _standing(turns.loss.is_better, turns.loss.is_no_better)
+    if row is OWN_SPEED:
+        return _standing(turns.rate.is_no_better, turns.rate.is_better or turns.cycles.is_better)
+    if not row.slows:
+        differs = turns.rate.is_better or turns.rate.is_worse or turns.cycles.is_better or turns.cycles.is_worse
+        return _standing(differs and row.fits(turns.before) and not row.fits(turns.after), False)
+    return _standing(turns.rate.is_better or turns.cycles.is_better, turns.rate.is_no_better)
+
+
+def _standing(came_true: bool, did_not: bool) -> Standing:
+    return Standing.CONFIRMED if came_true else Standing.EXCLUDED if did_not else Standing.UNDECIDED
+
+
+def _row(suspicion: Suspicion) -> Cause:
+    """Its row; one that this version does not know predicts that the rate rises."""
+    try:
+        return by_name(suspicion.cause)
+    except KeyError:
+        return Cause(suspicion.cause, suspicion.title, (), lambda signs: 0.0, suspicion.mend, suspicion.experiment)
 
 
 def _cost_of_a_pass(unchanged: ScenarioResult, branches: Sequence[Branch]) -> CostOfAPass | None:

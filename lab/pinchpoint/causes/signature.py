@@ -1,7 +1,8 @@
 """The parts of a cause's row: conditions on what was observed, and how much the cause would explain. Pure data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Experiment, Sign, Signs
@@ -137,10 +138,30 @@ class Cause:
     mend: str  # what the user can do
     experiment: Experiment | None = None
     expects: str = ""  # what the experiment does if this is the cause
+    slows: bool = True  # False: without the cause the rate may fall as well as rise
+
+    @property
+    def drops(self) -> frozenset[DropKind]:
+        """The kinds of drops that only this cause has: those of full rings have many."""
+        lost = (kind for one in self.signature for kind in _kinds(one))
+        return frozenset(lost) - RINGS
 
     def fits(self, signs: Signs) -> bool:
         """Whether the signature does."""
         return all(condition.holds(signs) for condition in self.signature)
+
+
+RINGS: Final = frozenset(
+    {DropKind.RECEIVE_RING, DropKind.KERNEL_QUEUE, DropKind.TRANSMIT_RING, DropKind.BUFFERS, DropKind.OTHER}
+)
+
+
+def _kinds(one: Condition) -> Iterator[DropKind]:
+    if isinstance(one, Lost):
+        yield from one.kinds
+    elif isinstance(one, Any):
+        for each in one.of:
+            yield from _kinds(each)
 
 
 def _either(kinds: tuple[DropKind, ...]) -> str:

@@ -71,8 +71,8 @@ def explain(
     """Say why the rate of SCENARIO, or of the scenario of a RUN, is what it is.
 
     The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
-    changed in one respect and measured beside the unchanged one, in alternating slices. A cause is confirmed if the
-    rate changes as the cause predicts, and excluded if it does not. A RUN that explains already is only shown.
+    changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
+    true, and excluded if it does not. A RUN that explains already is only shown.
     """
     how = How(out, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:

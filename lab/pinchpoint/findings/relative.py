@@ -44,11 +44,12 @@ def not_overloaded(most_fps: float | None) -> Metric:
     return Metric(RELATIVE, UNIT, 0.0, note=f"the engine cannot overload it{most}", bound=Bound.REFUSED)
 
 
-def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metric, ...]:
+def relative_metrics(stretches: Sequence[Stretch], reference: str, needs_interval: bool = False) -> tuple[Metric, ...]:
     """The ratio of B, a point, to A, its reference, and what the point forwarded; with a note where there is no ratio.
 
     What slices measure is the rate forwarded under overload, so that this is what the ratio is of. Where the engine
     could overload the reference but not the point, it is a bound: the point forwards as much at least.
+    `needs_interval`: there is no ratio either where too few slices could be used for an interval.
     """
     measured = counted(stretches)
     if not any(one.slices for one in measured):
@@ -58,6 +59,8 @@ def relative_metrics(stretches: Sequence[Stretch], reference: str) -> tuple[Metr
     found = compare_slices(stretches, carried="B" if is_bound else "")
     if refused := why["A"] or why_refused(found.summary):
         return (Metric(RELATIVE, UNIT, 0.0, note=refused, bound=Bound.REFUSED),)
+    if needs_interval and found.difference is not None and found.difference.confidence is None:
+        return (Metric(RELATIVE, UNIT, 0.0, note=interval_of(found), bound=Bound.REFUSED),)
     ratio = _ratio(found, measured)
     assert ratio is not None  # else every slice was discarded, which has a reason
     note = f"{interval_of(found)}, widened by {units.share(abs(ratio.thaw_cost))} for what a thaw costs"
@@ -123,7 +126,8 @@ def _not_overloaded(measured: Sequence[Stretch], side: str, reference: str) -> s
     if share <= MOST_NOT_OVERLOADED:
         return ""
     name = f"its reference {reference}" if side == "A" else "it"
-    rates = [one.offered / one.length_s for stretch in measured for one in stretch.slices if one.side == side]
+    own = (one for stretch in measured for one in stretch.slices if one.side == side and one.length_s)
+    rates = [one.offered / one.length_s for one in own]
     return (
         f"the engine could not overload {name}, which forwarded all that was offered "
         f"({units.fps(median(rates))}) in {units.share(share)} of its slices"

@@ -140,7 +140,35 @@ class Standing(StrEnum):
 
 
 FORWARDED, NDR = "forwarded rate", "NDR"
+CYCLES, LOSS = "packets for each cycle of the forwarding thread", "loss"
 """What a counter-experiment compares."""
+
+
+@dataclass(frozen=True)
+class Turned:
+    """One figure of trials in turns, of the changed bench against the unchanged one."""
+
+    gain: float | None  # by what factor the changed bench does better: median over the pairs; None: no pair shows it
+    pairs: int  # that show the figure
+    better_in: int  # of them, by more than the least effect
+    is_better: bool  # surely, by more than that
+    is_no_better: bool
+    is_worse: bool
+
+
+@dataclass(frozen=True)
+class Turns:
+    """What trials of both benches in turns show, each with its whole account."""
+
+    load_fps: float
+    pairs: int
+    rate: Turned  # frames carried a second; an unchanged bench that carried all that was offered shows no gain
+    cycles: Turned  # packets for each cycle of a forwarding thread that was busy
+    loss: Turned  # of the offered frames
+    before: Signs  # of the unchanged bench
+    after: Signs
+    dropped_before: Mapping[DropKind, float]  # shares of the offered frames
+    dropped_after: Mapping[DropKind, float]
 
 
 @dataclass(frozen=True)
@@ -154,6 +182,7 @@ class Tried:
     low: float | None
     high: float | None
     reason: str = ""  # why there is no ratio
+    pairs: int = 0  # of trials in turns that the ratio is the median of; 0: slices or searches were compared
 
     @property
     def is_of_time(self) -> bool:

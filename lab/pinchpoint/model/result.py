@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from pinchpoint.model.causes import Explanation, Suspicion
+from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadTruth
@@ -242,6 +242,7 @@ class ScenarioResult:
     offload: OffloadTruth | None = None  # near the NDR; None: no flow is said to be offloaded, or it was not read
     other_verdicts: tuple[Verdict, ...] = ()  # of `rates` after the first, in their order; empty: they were not judged
     reference: str = ""  # the scenario that the relative rate is a multiple of, maybe this one; empty: no such rate
+    turns: Turns | None = None  # of a counter-experiment: trials in turns with the unchanged bench
 
 
 @dataclass(frozen=True)

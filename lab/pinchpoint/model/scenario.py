@@ -288,6 +288,7 @@ class Relative(StrEnum):
     NO = "no"
     BESIDE = "beside"  # and each point's own rates
     ALONE = "alone"  # the reference's own rates, and of every other point the ratio only
+    TRIED = "tried"  # counter-experiments, by trials in turns with the one bench that is explained; no word of a sweep
 
 
 @dataclass(frozen=True)

@@ -74,11 +74,18 @@ def _at_least(one: Branch) -> str:
 
 
 def _tried(tried: Tried) -> str:
+    if tried.pairs and tried.ratio is not None:
+        how = f"better x {_shown(tried.ratio)} in the median of {units.counted(tried.pairs, 'pair')} of trials in turns"
+        return f"With {tried.experiment.words}: {tried.figure} {how}"
     if tried.ratio is None or tried.low is None:
         return f"With {tried.experiment.words}: no ratio ({tried.reason})"
     if tried.high is None:  # the engine could not overload the changed bench
         return f"With {tried.experiment.words}: {tried.figure} at least x {tried.low:.3g}"
     return f"With {tried.experiment.words}: {tried.figure} x {tried.ratio:.3g} [{tried.low:.3g} .. {tried.high:.3g}]"
+
+
+def _shown(gain: float) -> str:
+    return f"{gain:,.0f}" if gain >= 100 else f"{gain:.3g}"
 
 
 def _costs(found: Explanation) -> Iterator[str]:

@@ -6,6 +6,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
+from pinchpoint.causes.explained import OF_LOSSES
 from pinchpoint.dut.registry import device_of
 from pinchpoint.dut.setup import prepare
 from pinchpoint.engine.process import find_engine
@@ -15,7 +16,7 @@ from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.run import measure_rates
 from pinchpoint.measure.standing import Record, Recorded, Standing
 from pinchpoint.measure.summary import Found, result_of
-from pinchpoint.measure.trial import Measurer
+from pinchpoint.model.causes import Turns
 from pinchpoint.model.duet import Stretch
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import ScenarioResult
@@ -23,12 +24,13 @@ from pinchpoint.model.scenario import Relative, Scenario
 from pinchpoint.model.trial import Trial, TrialValidity
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.duet import measure_duet
-from pinchpoint.run.together import frozen, thawed
+from pinchpoint.run.explaining import experiment_of
+from pinchpoint.run.together import Pair, frozen, thawed
+from pinchpoint.run.turns import measure_turns, overload
 from pinchpoint.stats.metrics import Own, of_trial
 
 MOST_S = 60.0  # of slices of one point, however few of them could be used and however wide its interval is then
-OVERLOAD = "overload"
-OVERLOAD_S = 0.5
+EXPLAINED_S = 15.0  # of slices of a counter-experiment, whose trials in turns have decided before
 
 RunOne = Callable[..., ScenarioResult]
 
@@ -78,41 +80,61 @@ class ReferenceBench:
         return replace(found, reference=self.scenario.name)
 
     def _measure(self, bench: Standing, stretches: list[Stretch], keep: Callable[[Stretch], None]) -> ScenarioResult:
-        began = time.monotonic()
+        if bench.scenario.point.relative is Relative.TRIED:
+            return self._tried(bench, stretches, keep)
+        began, trials = time.monotonic(), list[Trial]()
         alone = bench.scenario.point.relative is Relative.ALONE
         searched = None if alone else measure_rates(bench)
-        trials = list[Trial]()
 
-        def overloaded(measurer: Measurer) -> None:
-            if not alone:  # its search has shown the same
-                return
-            measurer.trial(OVERLOAD, OVERLOAD_S, bench.scenario.search.max_load_fps)
-            trials.extend(measurer.trials)
+        def overloaded(pair: Pair) -> None:
+            if alone:  # else its search has shown the same
+                trials.append(overload(pair))
 
+        warnings = self._duet(bench, MOST_S, stretches, keep, overloaded)
+        metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
+        if searched is None:
+            metrics += _explaining(trials, device_of(bench.scenario).metrics)
+            return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+        return replace(
+            searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
+        )
+
+    def _tried(self, bench: Standing, stretches: list[Stretch], keep: Callable[[Stretch], None]) -> ScenarioResult:
+        """A counter-experiment: trials in turns until they are certain, then slices where those say how much."""
+        began, trials, turns = time.monotonic(), list[Trial](), list[Turns]()
+        is_below = experiment_of(bench.scenario) in OF_LOSSES
+
+        def in_turns(pair: Pair) -> None:
+            turns.append(measure_turns(pair, is_below, trials))
+
+        warnings = self._duet(bench, 0.0 if is_below else EXPLAINED_S, stretches, keep, in_turns)
+        metrics = () if is_below else relative_metrics(stretches, self.scenario.name, needs_interval=True)
+        metrics += _explaining(trials, device_of(bench.scenario).metrics)
+        wall_s = time.monotonic() - began
+        found = result_of(bench.scenario, trials, Found(metrics, warnings), wall_s)
+        return replace(found, turns=turns[-1])
+
+    def _duet(
+        self,
+        bench: Standing,
+        length_s: float,
+        stretches: list[Stretch],
+        keep: Callable[[Stretch], None],
+        first: Callable[[Pair], None] = lambda _: None,
+    ) -> tuple[str, ...]:
         def kept(one: Stretch) -> None:
             name = bench.scenario.name
             named = replace(one, scenario=name, id=f"{name}-{one.id}")
             stretches.append(named)
             keep(named)
 
-        first = replace(self._standing, on_stoppable=bench.on_stoppable)
+        standing = replace(self._standing, on_stoppable=bench.on_stoppable)
         with thawed(self._standing.setup):
-            warnings = measure_duet(first, bench, MOST_S, kept, tuple(stretches), is_enough, overloaded)
-        metrics, wall_s = relative_metrics(stretches, self.scenario.name), time.monotonic() - began
-        if searched is None:
-            metrics += _explaining(trials, device_of(bench.scenario).metrics)
-            return result_of(bench.scenario, trials, Found(metrics, warnings), wall_s, _overloaded(trials))
-        return replace(
-            searched, metrics=(*metrics, *searched.metrics), warnings=(*searched.warnings, *warnings), wall_s=wall_s
-        )
+            return measure_duet(standing, bench, length_s, kept, tuple(stretches), is_enough, first)
 
 
 def _explaining(trials: Sequence[Trial], own: Own) -> tuple[Metric, ...]:
-    """Cycles, lookups and tables of the overloaded trial: of the point alone, since slices do not measure them."""
-    seen = _overloaded(trials)
+    """Cycles, lookups and tables of the last trial: of the point alone, since slices do not measure them."""
+    seen = [one for one in trials if one.validity is not TrialValidity.ABORTED]
     found = of_trial(seen[-1], own) if seen else ()
-    return tuple(replace(one, note="; ".join(filter(None, (one.note, "under overload")))) for one in found)
-
-
-def _overloaded(trials: Sequence[Trial]) -> list[Trial]:
-    return [one for one in trials if one.phase == OVERLOAD and one.validity is not TrialValidity.ABORTED]
+    return tuple(replace(one, note="; ".join(filter(None, (one.note, "in a short trial")))) for one in found)

@@ -46,18 +46,19 @@ def measure_duet(
     keep: Callable[[Stretch], None],
     recorded: Sequence[Stretch] = (),
     enough: Enough = lambda _: False,
-    of_b: Callable[[Measurer], None] = lambda _: None,
+    first: Callable[[Pair], None] = lambda _: None,
 ) -> tuple[str, ...]:
     """Slices of any two benches that stand, `length_s` at most; `keep` gets each stretch as it ends.
 
-    They end before that once all stretches are `enough`. `of_b` makes trials of B alone, A frozen, before the slices.
+    They end before that once all stretches are `enough`. `first` has the benches, warm, before the slices.
 
     A point of a sweep is compared with its group's reference the same way: the reference stands on, and the engine
     is opened for each pair of them (run/beside.py). Returns warnings. Raises what the engine and the
     switches raise, and Interrupted once a signal has ended a stretch.
     """
     with connected(a, b) as pair, kept_off(a.scenario.dut.cpus):
-        warnings = learn(pair, of_b)
+        warnings = learn(pair)
+        first(pair)
         duet = Duet(pair, keep, recorded, enough)
         a.on_stoppable(duet)
         a.listener.measurement_begins("slices", max(0.0, length_s - duet.measured_s))
@@ -97,7 +98,7 @@ class Duet:
 
         Raises Interrupted, EngineError or DutError, whatever is measured kept.
         """
-        if self.measured_s and self._enough(self.stretches):
+        if length_s <= 0 or (self.measured_s and self._enough(self.stretches)):
             return
         slicing = self._recorded() or self._calibrated()
         while (left_s := length_s - self.measured_s) > 4 * slicing.in_a_row * slicing.length_s:
@@ -235,18 +236,15 @@ def _cache_line_ns(found: EngineResult) -> float | None:
     return sum(known) / len(known) if known else None
 
 
-def learn(pair: Pair, of_b: Callable[[Measurer], None] = lambda _: None) -> tuple[str, ...]:
-    """Warm both benches up, each alone; `of_b` then has B's measurer. Returns warnings.
-
-    Raises what a trial raises.
-    """
+def learn(pair: Pair) -> tuple[str, ...]:
+    """Warm both benches up, each alone. Returns warnings. Raises what a trial raises."""
     for side in SIDES:
         bench = pair.benches[side]
         bench.record.note_facts({**pair.facts, **bench.live.ready()})
-    return tuple(filter(None, (_learn(pair, side, *([of_b] if side == SIDES[1] else ())) for side in SIDES)))
+    return tuple(filter(None, (_learn(pair, side) for side in SIDES)))
 
 
-def _learn(pair: Pair, side: str, *afterwards: Callable[[Measurer], None]) -> str:
+def _learn(pair: Pair, side: str) -> str:
     bench = pair.benches[side]
     with frozen(pair.other(side).setup):
         bracket = Bracket(collectors(bench.setup, bench.live))
@@ -256,6 +254,4 @@ def _learn(pair: Pair, side: str, *afterwards: Callable[[Measurer], None]) -> st
         bench.on_stoppable(measurer)
         bench.listener.phase(WARM_UP, 1)
         found = warm_up(bench.scenario, measurer)
-        for each in afterwards:
-            each(measurer)
     return f"{side}: {found}" if found else ""

@@ -10,25 +10,27 @@ from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Factor, Point, Relative, Scenario, Sweep
 from pinchpoint.run.duet_run import why_no_duet
-from pinchpoint.run.explaining import FACTOR, OF_THE_RATE, UNCHANGED
+from pinchpoint.run.explaining import FACTOR, UNCHANGED
 
 
 def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
     """The scenario and every counter-experiment on it as the points of one sweep. Raises InputError.
 
-    Each is measured beside the unchanged bench in alternating slices where that is possible, else by its own search.
+    Each is measured beside the unchanged bench, in turns, where that is possible, else by its own search.
     """
     if not isinstance(scenario.measure, Rates):
         message = f'{scenario.path}: measure = "{scenario.measure.kind}" has no rate to explain'
         raise InputError(message, 'use a scenario with measure = "rates"')
     changed = experiments(scenario, device_of(scenario).experiments(scenario), free_cpus)
-    reference = replace(scenario, point=_point(scenario, UNCHANGED, Relative.ALONE))
+    if (control := changed.pop(Experiment.PLAIN, None)) is not None:
+        changed[Experiment.PLAIN] = control  # last: what suspicions ask for has the first claim on the time
+    reference = replace(scenario, point=_point(scenario, UNCHANGED, Relative.TRIED))
     points = [
         replace(
             one,
             name=f"{scenario.name}.{kind.replace(' ', '-')}",
             title=f"{scenario.title}, with {kind.words}",
-            point=_point(scenario, str(kind), _relative(scenario, one, kind)),
+            point=_point(scenario, str(kind), _relative(scenario, one)),
         )
         for kind, one in changed.items()
     ]
@@ -41,7 +43,5 @@ def _point(scenario: Scenario, level: str, relative: Relative) -> Point:
     return Point(scenario.name, {FACTOR: level}, 1, relative, scenario.name)
 
 
-def _relative(scenario: Scenario, changed: Scenario, kind: Experiment) -> Relative:
-    if why_no_duet(scenario, changed):
-        return Relative.NO
-    return Relative.BESIDE if kind in OF_THE_RATE else Relative.ALONE
+def _relative(scenario: Scenario, changed: Scenario) -> Relative:
+    return Relative.NO if why_no_duet(scenario, changed) else Relative.TRIED

@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from pinchpoint.causes.explained import explanation
+from pinchpoint.causes.explained import OF_LOSSES, explanation
 from pinchpoint.model.causes import Experiment, Explanation
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario
 
 FACTOR = "experiment"
 UNCHANGED = "unchanged"
-OF_THE_RATE = frozenset({Experiment.LARGE_RING, Experiment.SHORT_FRAMES})
-"""Experiments that change what is lost below the capacity, so that the loss-free rates are compared."""
 
 
 def experiment_of(unit: Scenario) -> Experiment | None:
@@ -28,11 +26,32 @@ def left_out(unit: Scenario, units: Sequence[Scenario], done: Mapping[str, Scena
     found = done.get(reference.name)
     if found is None or found.outcome is not Outcome.MEASURED or found.verdict is None:
         return "the unchanged bench has no verdict"
-    wanted = {one.experiment for one in found.verdict.suspicions}
+    allowed = {experiment_of(one) for one in units if one.point.group == unit.point.group}
+    wanted = {one.experiment for one in found.verdict.suspicions} & allowed
     # The device's plain forwarding is the control of everything that its threads have no time for.
-    if tried in wanted or (tried is Experiment.PLAIN and wanted - OF_THE_RATE - {None}):
+    if tried in wanted or (tried is Experiment.PLAIN and wanted - OF_LOSSES - {None}):
         return ""
     return "no suspicion asks for it"
+
+
+def next_of(left: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> Scenario:
+    """Which of the units that are left is next: of counter-experiments the one that the likeliest cause asks for."""
+    unchanged = done.get(left[0].point.reference)
+    if unchanged is None or unchanged.verdict is None:
+        return left[0]
+    wanted = [one.experiment for one in unchanged.verdict.suspicions]
+    own = [one for one in left if one.point.group == left[0].point.group]
+    return min(own, key=lambda one: _place(wanted, experiment_of(one)))
+
+
+def _place(wanted: Sequence[Experiment | None], tried: Experiment | None) -> int:
+    return wanted.index(tried) if tried in wanted else len(wanted)
+
+
+def is_first(unit: Scenario, done: Mapping[str, ScenarioResult]) -> bool:
+    """Whether no counter-experiment of its group is measured yet: an explanation begins one while there is any time."""
+    names = [name for name, one in done.items() if one.group == unit.point.group and one.outcome is Outcome.MEASURED]
+    return names == [unit.point.reference]
 
 
 def explained(units: Sequence[Scenario], done: Mapping[str, ScenarioResult]) -> tuple[Explanation, ...]:

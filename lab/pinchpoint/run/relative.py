@@ -97,6 +97,8 @@ class References:
             self._drop()
             return self._run_one(unit, *arguments)
         reference = self._reference.get(unit.point.group)
+        if reference is None and unit.point.relative is Relative.TRIED:  # compared with this one, and with no other
+            reference = self._by_name.get(unit.point.reference)
         if reference is None or reference.point.levels == unit.point.levels:
             return self._as_reference(unit, reference, arguments)
         why = self._why_not_beside(reference, unit, listener, record)
@@ -105,7 +107,8 @@ class References:
             found = self._run_one(unit, *arguments)
             return replace(found, warnings=(*found.warnings, f"no relative rate: {why}"))
         assert self._standing is not None
-        runs = self._run_alone if unit.point.relative is Relative.ALONE else self._run_one
+        is_searched = unit.point.relative is Relative.BESIDE
+        runs = self._run_one if is_searched else self._run_alone
         mine = [one for one in self._stretches if one.scenario == unit.name]
 
         def keep(one: Stretch) -> None:
@@ -125,6 +128,8 @@ class References:
         """A point's result; or that of a new reference, where the engine cannot overload the old one but the point."""
         if _ratio_of(found):
             self._related.add(reference.name)
+        if unit.point.relative is Relative.TRIED:
+            return found
         if reference.name in self._related or not surely_not_overloaded(stretches, "A"):
             return found
         self._drop()

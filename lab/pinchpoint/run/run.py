@@ -137,9 +137,9 @@ class _Run:
             _by_scenario(self._context.folder.read_trials()),
             _by_scenario(self._context.folder.read_measurements()),
         )
-        for number, unit in enumerate(self._units, start=1):
-            if unit.name in self._done:
-                continue
+        while left := [unit for unit in self._units if unit.name not in self._done]:
+            unit = explaining.next_of(left, self._done) if self._files.info.explains else left[0]
+            number = 1 + len(self._units) - len(left)
             ceilings = self._files.info.ceilings.get(unit.name)
             recorded = Recorded(trials.pop(unit.name, ()), measurements.pop(unit.name, ()), ceilings)
             found = self._left_out(unit) or self._measured(unit, number, recorded)
@@ -158,7 +158,9 @@ class _Run:
             reason = explaining.left_out(unit, self._units, self._done)
         if not reason and self._budget is not None:
             spent_s = sum(found.wall_s for found in self._done.values())
-            reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
+            is_first = self._files.info.explains and explaining.is_first(unit, self._done)
+            if not (is_first and spent_s < (self._files.info.budget_s or 0.0)):
+                reason = self._budget.left_out(unit, self._done, spent_s, self._forecast)
         if not reason:
             return None
         found = unmeasured(unit, Outcome.SKIPPED, reason, 0.0)

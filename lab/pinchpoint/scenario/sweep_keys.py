@@ -25,7 +25,7 @@ SWEEP = Table(
         Key("seed", kinds.integer(0, 2**32 - 1), "Seed of the random order: the same seed gives the same order.", 1),
         Key(
             "relative",
-            kinds.word(*map(str, Relative)),
+            kinds.word(Relative.NO, Relative.BESIDE, Relative.ALONE),
             "Whether points are measured as ratios to the first point, which then stands beside each of the others: "
             'both are overloaded in alternating slices of some milliseconds. "beside": the ratio and the point\'s own '
             'rates; "alone": the own rates of the first point only. Needs the measure `rates`.',

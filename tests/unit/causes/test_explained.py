@@ -7,8 +7,9 @@ from trials import pmd
 
 from pinchpoint.causes.catalogue import OWN_SPEED, by_name
 from pinchpoint.causes.explained import explanation
-from pinchpoint.model.causes import Experiment, Standing, Suspicion
+from pinchpoint.model.causes import Experiment, Sign, Signs, Standing, Suspicion, Turned, Turns
 from pinchpoint.model.duet import RELATIVE
+from pinchpoint.model.hops import DropKind
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.study import Bound
@@ -152,3 +153,67 @@ def test_a_pass_costs_what_is_saved_without_it():
 
 def test_without_a_verdict_there_is_nothing_to_explain():
     assert explanation(replace(result(), verdict=None), {}) is None
+
+
+NOT_SEEN = Turned(None, 0, 0, False, False, False)
+BETTER = Turned(2.0, 8, 8, True, False, False)
+NO_BETTER = Turned(1.0, 8, 0, False, True, False)
+WORSE = Turned(0.5, 9, 0, False, True, True)
+
+
+NO_SIGNS = Signs()
+
+
+def in_turns(rate=NOT_SEEN, cycles=NOT_SEEN, loss=NOT_SEEN, before=NO_SIGNS, after=NO_SIGNS, drops=({}, {})):
+    made = Turns(1e6, 8, rate, cycles, loss, before, after, *drops)
+    return replace(result("x.tried"), turns=made)
+
+
+@pytest.mark.parametrize(
+    ("cause", "figures", "standing"),
+    [
+        ("recirculation", {"rate": BETTER}, Standing.CONFIRMED),
+        ("recirculation", {"cycles": BETTER}, Standing.CONFIRMED),  # the generator was the limit of the rate
+        ("recirculation", {"rate": NO_BETTER}, Standing.EXCLUDED),
+        ("recirculation", {}, Standing.UNDECIDED),
+        ("recirculation", {"loss": BETTER}, Standing.UNDECIDED),
+        ("small-ring", {"loss": BETTER}, Standing.CONFIRMED),
+        ("small-ring", {"loss": NO_BETTER}, Standing.EXCLUDED),
+        ("small-ring", {"rate": BETTER}, Standing.UNDECIDED),
+        ("own-speed", {"rate": NO_BETTER}, Standing.CONFIRMED),
+        ("own-speed", {"rate": BETTER}, Standing.EXCLUDED),
+    ],
+)
+def test_trials_in_turns_are_judged_by_the_figure_that_the_cause_is_about(cause, figures, standing):
+    assert standing_of(cause, in_turns(**figures)).standing is standing
+
+
+@pytest.mark.parametrize(
+    ("after", "rate", "standing"),
+    [
+        (0.0, NOT_SEEN, Standing.CONFIRMED),
+        (0.25, NOT_SEEN, Standing.EXCLUDED),
+        (0.1, NOT_SEEN, Standing.UNDECIDED),
+        (0.0, WORSE, Standing.UNDECIDED),  # what was dropped there is lost elsewhere
+    ],
+)
+def test_a_counter_of_drops_that_vanishes_is_the_proof(after, rate, standing):
+    drops = ({DropKind.RULE: 0.25}, {DropKind.RULE: after})
+    assert standing_of("rule-drop", in_turns(rate=rate, drops=drops)).standing is standing
+
+
+def test_a_full_table_is_confirmed_by_a_rate_that_falls_once_it_has_room():
+    full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
+    found = in_turns(rate=WORSE, before=full, after=roomy)
+    assert standing_of("tracking-limit", found).standing is Standing.CONFIRMED
+    still_full = in_turns(rate=WORSE, before=full, after=full)
+    assert standing_of("tracking-limit", still_full).standing is Standing.UNDECIDED
+
+
+def test_a_bench_that_is_its_own_reference_has_no_ratio():
+    own = replace(ratio(1.0, 1.0, 1.0), reference="x.tried")
+    assert standing_of("recirculation", own).standing is Standing.UNDECIDED
+
+
+def test_a_gain_in_turns_says_what_the_cause_explains():
+    assert standing_of("recirculation", in_turns(rate=BETTER)).explains == 0.5

@@ -11,7 +11,7 @@ from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Limit, Outcome, Verdict
 from pinchpoint.model.scenario import Relative
 from pinchpoint.run.experiments import sweep_of
-from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, left_out
+from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, is_first, left_out, next_of
 from pinchpoint.run.run import unmeasured
 from pinchpoint.scenario.plain import from_plain, to_plain
 
@@ -37,10 +37,10 @@ def test_the_unchanged_bench_comes_first_and_each_other_is_changed_in_one_respec
     assert all(one.point.reference == first.name for one in others)
 
 
-def test_slices_compare_what_is_forwarded_and_a_search_what_is_lost_below():
-    by_kind = {experiment_of(one): one.point.relative for one in points()}
-    assert by_kind[Experiment.PLAIN] is Relative.ALONE
-    assert by_kind[Experiment.LARGE_RING] is Relative.BESIDE
+def test_every_experiment_stands_beside_the_unchanged_bench_and_the_control_comes_last():
+    others = points()[1:]
+    assert {one.point.relative for one in others} == {Relative.TRIED}
+    assert experiment_of(others[-1]) is Experiment.PLAIN
 
 
 def test_a_device_that_cannot_be_frozen_is_searched_in_turns():
@@ -99,3 +99,21 @@ def test_each_scenario_of_a_run_has_an_explanation_of_its_own():
     units = (*points(), *other)
     done = {unit.name: found(unit, Experiment.LARGE_RING) for unit in (units[0], other[0])}
     assert [one.scenario for one in explained(units, done)] == [units[0].name, "other"]
+
+
+def test_the_likeliest_cause_is_tried_first():
+    first, *others = points()
+    done = {first.name: found(first, None, Experiment.LARGE_RING, Experiment.NO_TRACKING)}
+    tried = experiment_of(next_of(others, done))
+    assert tried is Experiment.LARGE_RING
+    left = [one for one in others if experiment_of(one) is not tried]
+    assert experiment_of(next_of(left, done)) is Experiment.NO_TRACKING
+    assert next_of((first, *others), {}) is first
+
+
+def test_the_first_experiment_is_begun_while_there_is_any_time():
+    first, one, other = points()[:3]
+    done = {first.name: found(first, Experiment.LARGE_RING)}
+    assert is_first(one, done)
+    assert not is_first(other, {**done, one.name: found(one)})
+    assert not is_first(first, {})

@@ -1,0 +1,52 @@
+"""What trials of two benches in turns say: evidence that may be looked at after every pair; pure.
+
+A pair is one trial of each bench, close in time. Whatever the host does meets both alike, so that without an effect
+either bench is as likely to come out ahead. The evidence is the wealth of a gambler who bets on pairs that show the
+effect, with the share of such pairs unknown: P(win) uniform between 1/2 and 1. Without the effect that wealth is a
+supermartingale, and it ever reaches 1 / alpha with a probability of at most alpha, however often one looks (Ville 1939;
+Shafer, "Testing by betting", 2021). So pairs are measured until it does, without a correction for looking.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from pinchpoint.model.causes import Turned
+
+CERTAIN = 40.0  # of the wealth: an error of 2.5 %, as two figures may confirm one cause
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By what factor B does better than A in one pair."""
+
+    value: float  # above 1: B does better
+    is_at_least: bool = True  # A could do no better than it did, so that a gain is at least this
+    is_at_most: bool = True  # B could do no better than it did
+
+
+def wealth(wins: int, losses: int) -> float:
+    """What is left of a stake of 1 after so many pairs; the order of wins and losses does not matter.
+
+    The integral of (2p)^wins (2 - 2p)^losses over p from 1/2 to 1, times 2, by the binomial distribution.
+    """
+    pairs = wins + losses
+    return sum(math.comb(pairs + 1, won) for won in range(wins + 1)) / ((pairs + 1) * math.comb(pairs, wins))
+
+
+def turned(gains: Sequence[Gain], needed: float) -> Turned:
+    """Evidence that B does better by more than the factor `needed`, that it does not, and that it does worse by it.
+
+    A gain that is not known to be large counts against a large one, and so does the reverse.
+    """
+    better = sum(one.is_at_least and one.value > needed for one in gains)
+    no_better = sum(one.is_at_most and one.value < needed for one in gains)
+    worse = sum(one.is_at_most and one.value < 1 / needed for one in gains)
+    number = len(gains)
+    return Turned(
+        median(one.value for one in gains) if gains else None,
+        number,
+        better,
+        *(wealth(won, number - won) >= CERTAIN for won in (better, no_better, worse)),
+    )

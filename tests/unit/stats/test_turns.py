@@ -1,0 +1,60 @@
+"""Evidence from pairs of trials that may be looked at after each of them."""
+
+import random
+from math import comb
+
+import pytest
+
+from pinchpoint.stats.turns import CERTAIN, Gain, turned, wealth
+
+
+def test_wealth_is_the_mixture_of_bets_between_a_half_and_one():
+    steps = 20000
+    shares = [0.5 + (i + 0.5) / (2 * steps) for i in range(steps)]
+    integral = sum((2 * p) ** 7 * (2 - 2 * p) ** 2 for p in shares) / steps
+    assert wealth(7, 2) == pytest.approx(integral, rel=1e-6)
+    assert wealth(0, 0) == 1.0
+
+
+def test_without_an_effect_the_expected_wealth_is_that_of_the_next_look_too():
+    for pairs in (1, 5, 12):
+        expected = sum(comb(pairs, won) * wealth(won, pairs - won) for won in range(pairs + 1)) / 2**pairs
+        assert expected == pytest.approx(1.0)
+
+
+def test_looking_after_every_pair_errs_no_more_often_than_promised():
+    source, wrong = random.Random(1), 0
+    for _ in range(2000):
+        won = 0
+        for made in range(1, 41):
+            won += source.random() < 0.5
+            if wealth(won, made - won) >= CERTAIN:
+                wrong += 1
+                break
+    assert wrong <= 2000 / CERTAIN
+
+
+def test_eight_pairs_that_agree_are_certain_and_seven_are_not():
+    assert turned([Gain(2.0)] * 8, 1.05).is_better
+    assert not turned([Gain(2.0)] * 7, 1.05).is_better
+
+
+def test_a_gain_that_is_not_known_to_be_large_never_confirms():
+    found = turned([Gain(2.0, is_at_least=False)] * 40, 1.05)
+    assert not found.is_better
+    assert found.gain == 2.0
+
+
+def test_a_gain_that_may_be_larger_never_excludes():
+    assert not turned([Gain(1.0, is_at_most=False)] * 40, 1.05).is_no_better
+    assert turned([Gain(1.0)] * 40, 1.05).is_no_better
+
+
+def test_doing_worse_is_more_than_doing_no_better():
+    assert turned([Gain(0.5)] * 10, 1.05).is_worse
+    assert not turned([Gain(1.0)] * 10, 1.05).is_worse
+
+
+def test_without_a_pair_nothing_is_known():
+    found = turned([], 1.05)
+    assert (found.gain, found.pairs, found.is_better, found.is_no_better) == (None, 0, False, False)
