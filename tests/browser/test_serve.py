@@ -179,12 +179,3 @@ def test_a_tag_is_given_found_and_taken_away_with_the_keyboard(browser: Browser,
     page.get_by_label("Remove the tag mine").press("Enter")
     expect(page.get_by_label("Remove the tag mine")).to_have_count(0)
     page.context.close()
-
-
-def test_a_ledger_has_its_picture_and_its_data(browser: Browser, served: Served) -> None:
-    page, _ = opened(browser, served, PAGES["trial"])
-    for what, ending in (("SVG", ".svg"), ("PNG", ".png"), ("CSV", ".csv")):
-        with page.expect_download() as made:
-            page.get_by_label(f"{what} of the ledger").click()
-        assert made.value.suggested_filename.endswith(ending) and made.value.path().stat().st_size > 100
-    page.context.close()
