@@ -189,6 +189,8 @@ def whole(least: int, most: int, note: str = "") -> Leaf:
     """An integer. JSON numbers without a fraction pass."""
 
     def convert(value: Any) -> int | None:
+        if isinstance(value, str) and len(value) <= 20 and value.isascii() and value.isdigit():
+            value = int(value)  # as clients write 64 bits (ProtoJSON)
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
             return None
         return int(value) if least <= value <= most and int(value) == value else None
