@@ -1,0 +1,136 @@
+"""Benches on another machine, by ssh: measured over a slow link, undone there without the lab, resumed after a cut.
+
+The other machine has interfaces, processes and a /run of its own, and shares this one's files and hugepages.
+"""
+
+import json
+import os
+import signal
+import time
+
+import pytest
+from bench_tools import run, start, trials_in, wait_for
+from ssh_tools import far_machine
+
+LEASE_S = 5
+SCENARIO = """
+runs_on = "far"
+[host.far]
+lease_s = {lease_s}
+[dut]
+kind = "bridge"
+cpus = [1]
+[[port]]
+name = "left"
+[[port]]
+name = "right"
+[engine]
+cpus = [0]
+[[stream]]
+from = "left"
+to = "right"
+[search]
+min_load_fps = 1000
+max_load_fps = 5000
+trial_duration_s = {trial_s}
+initial_trial_duration_s = {trial_s}
+duration_sum_s = {trial_s}
+preceding_targets = 1
+relative_width = 0.5
+max_repeats = 50
+loss_ratios = [0, 0.5]
+drain_s = 0.3
+[validity]
+gap_shortfall_ratio = 0.9
+[latency]
+duration_s = 0.2
+"""
+
+
+@pytest.fixture
+def far(tmp_path):
+    """Another machine; it holds nothing at the end of a test."""
+    folder = tmp_path / "far"
+    folder.mkdir()
+    with far_machine(folder) as found:
+        yield found
+        assert found.holds() == []
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    def write(trial_s=0.2):
+        path = tmp_path / "away.toml"
+        path.write_text(SCENARIO.format(lease_s=LEASE_S, trial_s=trial_s))
+        return path
+
+    return write
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_rate_is_found_on_another_machine_behind_a_slow_link(far, scenario, tmp_path):
+    far.delay(0.005)
+    done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=far.environment)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["scenarios"]
+    assert found["rates"][0]["fps"] >= 1000, found
+    (info,) = (tmp_path / "runs").glob("*/run.json")
+    assert "kernel" in json.loads(info.read_text())["versions"]["host far"]
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_bench_whose_lab_is_killed_is_undone_there(far, scenario, tmp_path):
+    lab = start("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
+    assert far.holds()
+    other = run("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
+    assert other.returncode == 3, other.stderr
+    assert f"process {lab.pid} on {os.uname().nodename}" in other.stderr, "who holds the machine"
+    lab.kill()
+    lab.wait()
+    wait_for(lambda: far.holds() == [], "the bench's end")
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_path):
+    lab = start("run", scenario(5), "--out", tmp_path / "runs", env=far.environment)
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
+    for pid in (lab.pid, *far.agents()):
+        os.kill(pid, signal.SIGKILL)
+    lab.wait()
+    assert far.holds()
+    done = run("clean", "--host", "far", env=far.environment)
+    assert done.returncode == 0, done.stderr
+    assert "removed" in done.stdout
+    assert far.holds() == []
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_run_goes_on_after_its_link_was_cut_for_longer_than_the_lease(far, scenario, tmp_path):
+    trials = tmp_path / "runs"
+    lab = start("run", scenario(1), "--out", trials, env=far.environment)
+    wait_for(lambda: trials_in(trials), "a trial")
+    far.link("down")
+    wait_for(lambda: far.holds() == [], "the lease's end", timeout_s=LEASE_S + 20)
+    assert lab.poll() is None, lab.communicate()
+    far.link("up")
+    said = lab.communicate(timeout=120)
+    assert lab.returncode == 0, said
+
+
+@pytest.mark.parametrize(
+    ("planted", "told"),
+    [
+        (lambda far: (far.folder / "known_hosts").write_text(""), "hint: ssh far; compare the key"),
+        (lambda far: (far.folder / "key.pub").write_text(""), "hint: ssh-copy-id far"),
+        (lambda far: far.link("down"), "hint: ssh far true"),
+    ],
+    ids=["unknown host key", "no key accepted", "no route"],
+)
+def test_what_ssh_refuses_is_told_with_what_mends_it(far, planted, told):
+    planted(far)
+    began = time.monotonic()
+    done = run("clean", "--host", "far", env=far.environment)
+    assert done.returncode == 3, done.stderr
+    assert told in done.stderr
+    assert time.monotonic() - began < 60
