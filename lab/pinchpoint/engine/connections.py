@@ -180,13 +180,13 @@ def command(
     `dpdk`: where the ports are DPDK's.
     """
     ring = str(dpdk.ring if dpdk else RING)
-    backends = [word for one in service.backends for word in ("--backend", f"{one.address}:{one.port}")]
+    backends = [word for one in service.backends for word in ("--backend", one.end)]
     ports = load.client_ports or service.client_ports
     return [
         *engine,
         "connect",
         *ends,
-        *("--to", f"{service.address}:{service.port}", "--clients", service.clients.as_ipv4(), *backends),
+        *("--to", service.end, "--clients", service.clients.as_addresses(), *backends),
         *(
             "--rate",
             str(max(1, round(load.rate_cps))),

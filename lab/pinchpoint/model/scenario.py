@@ -6,6 +6,8 @@ from enum import StrEnum
 from ipaddress import IPv4Address
 from typing import Final, Protocol, runtime_checkable
 
+from pinchpoint.model import addresses
+
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
 
@@ -20,7 +22,7 @@ class NumaPlacement(StrEnum):
 
 @dataclass(frozen=True)
 class Range:
-    """`count` consecutive values from `first`: addresses as IPv4, ports as numbers."""
+    """`count` consecutive values from `first`: addresses or ports as numbers (`pinchpoint.model.addresses`)."""
 
     first: int
     count: int
@@ -29,6 +31,11 @@ class Range:
     def last(self) -> int:
         """The last value of the range."""
         return self.first + self.count - 1
+
+    def as_addresses(self) -> str:
+        """The range as `A` or `A-B`, of either family."""
+        first, last = addresses.shown(self.first), addresses.shown(self.last)
+        return first if self.count == 1 else f"{first}-{last}"
 
     def as_ipv4(self) -> str:
         """The range as `a.b.c.d` or `a.b.c.d-e.f.g.h`."""
@@ -95,19 +102,39 @@ class Mode(StrEnum):
     DNAT = "dnat"  # the destination: backends see the client's
 
 
+class Family(StrEnum):
+    """Of which addresses the clients and the service are, and of which the backends."""
+
+    IPV4 = "IPv4"
+    IPV6 = "IPv6"
+    NAT64 = "NAT64"  # clients use IPv6, backends IPv4
+    NAT46 = "NAT46"  # the other way round
+
+    @classmethod
+    def of(cls, service: str, backend: str) -> "Family":
+        """By the address of the service and of a backend."""
+        words = {(False, False): cls.IPV4, (True, True): cls.IPV6, (True, False): cls.NAT64, (False, True): cls.NAT46}
+        return words[addresses.is_v6(service), addresses.is_v6(backend)]
+
+
 @dataclass(frozen=True)
 class Backend:
     """One real server."""
 
-    address: str  # IPv4
+    address: str
     port: int
+
+    @property
+    def end(self) -> str:
+        """Its address and port in one word."""
+        return addresses.end(self.address, self.port)
 
 
 @dataclass(frozen=True)
 class Service:
     """One virtual server and what is behind it."""
 
-    address: str  # IPv4
+    address: str
     port: int
     scheduler: Scheduler
     mode: Mode
@@ -127,7 +154,17 @@ class Service:
     def locals(self) -> tuple[str, ...]:
         """The addresses that backends see, one by one; none without full-NAT."""
         found = self.local
-        return tuple(str(IPv4Address(found.first + n)) for n in range(found.count)) if found else ()
+        return tuple(addresses.shown(found.first + n) for n in range(found.count)) if found else ()
+
+    @property
+    def end(self) -> str:
+        """Its address and port in one word."""
+        return addresses.end(self.address, self.port)
+
+    @property
+    def family(self) -> Family:
+        """Of its addresses and its backends'."""
+        return Family.of(self.address, self.backends[0].address if self.backends else self.address)
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,13 @@ def test_a_service_that_does_what_it_says_passes_every_check():
     assert len(list(checks(SERVICE, client()))) == 5
 
 
+def test_local_addresses_of_ipv6_are_known_by_their_numbers():
+    local = Range(0xFD000002 << 96 | 0xF0, 2)
+    seen = {one: Sources((Source(one, 300),), 0) for one in ("fd00:2::f1", "fd00:2::f2")}
+    assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f1"]) == []
+    assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f2"]) == ["expected source"]
+
+
 @pytest.mark.parametrize(
     ("changed", "what"),
     [

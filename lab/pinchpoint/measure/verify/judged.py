@@ -2,10 +2,10 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.engine.connections import Client
+from pinchpoint.model.addresses import number
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
 _POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients"}
@@ -91,7 +91,7 @@ def _source(service: Service, client: Client) -> Check:
     wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
     assert wanted is not None, "full-NAT has local addresses"
     seen, last = client.local.listed, wanted.first + wanted.count - 1
-    foreign = [one for one in seen if not wanted.first <= int(IPv4Address(one.address)) <= last]
+    foreign = [one for one in seen if not wanted.first <= number(one.address) <= last]
     found = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
     if foreign:
         found += f", and {', '.join(one.address for one in foreign[:3])}" + (" and others" if len(foreign) > 3 else "")
