@@ -121,12 +121,7 @@ def check(
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
         _check_programs(source, measure, service)
-    seen = set[tuple[str, int]]()
-    for one in arrays["backend"]:
-        end = (one.values.get("address", ""), one.values.get("port", 0))
-        if end in seen:
-            source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
-        seen.add(end)
+    _check_once(source, arrays["backend"])
 
 
 def check_pool(
@@ -167,6 +162,16 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
             able = [one for one in registry.kinds() if option in _options(registry.device(one).keys.services)]
             others = f"; it can be set for {', '.join(able)}" if able else ""
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
+
+
+def _check_once(source: Source, backends: Sequence[Element]) -> None:
+    """No two backends are the same."""
+    seen = set[tuple[str, int]]()
+    for one in backends:
+        end = (one.values.get("address", ""), one.values.get("port", 0))
+        if end in seen:
+            source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
+        seen.add(end)
 
 
 def _check_families(source: Source, device: Device, service: Values, backends: Sequence[Element]) -> None:
