@@ -100,6 +100,11 @@ class Mode(StrEnum):
 
     FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
     DNAT = "dnat"  # the destination: backends see the client's
+    DIRECT = "direct-return"  # the Ethernet address alone: backends answer the client past it
+
+
+NAT: Final = (Mode.FULL_NAT, Mode.DNAT)
+"""The modes in which answers take the way back through the device."""
 
 
 class Family(StrEnum):
@@ -128,6 +133,10 @@ class Backend:
     def end(self) -> str:
         """Its address and port in one word."""
         return addresses.end(self.address, self.port)
+
+
+DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
+"""Where the backend of a number is, with direct return: its frames have the service's address, so this tells it."""
 
 
 @dataclass(frozen=True)
@@ -165,6 +174,11 @@ class Service:
     def family(self) -> Family:
         """Of its addresses and its backends'."""
         return Family.of(self.address, self.backends[0].address if self.backends else self.address)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether backends answer the client past the device."""
+        return self.mode is Mode.DIRECT
 
 
 @dataclass(frozen=True)

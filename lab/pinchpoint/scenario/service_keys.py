@@ -44,7 +44,8 @@ SERVICE: Final = Table(
         Key(
             "mode",
             kinds.word(*Mode),
-            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s.',
+            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s; "direct-return": they see '
+            "the client's address and the service's, and answer the client past the device.",
             Mode.FULL_NAT.value,
         ),
         Key("clients", kinds.ip_range(), "Addresses that connections come from.", "10.0.1.1"),
@@ -121,6 +122,8 @@ def check(
     _check_families(source, device, service, arrays["backend"])
     if tables.get(measure, {}).get("programs"):
         _check_programs(source, measure, service)
+    if service.get("mode") == Mode.DIRECT:
+        _check_direct(source, measure, tables, arrays["backend"])
     _check_once(source, arrays["backend"])
 
 
@@ -198,8 +201,30 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
         source.mismatch(("service", "address"), expected, f"{front}, with a backend at {first}")
 
 
+def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], backends: Sequence[Element]) -> None:
+    """Frames keep their addresses and ports, so that an Ethernet address tells the backend."""
+    port, seen = tables["service"].get("port"), set[str]()
+    why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
+    for one in backends:
+        address, own = one.values.get("address", ""), one.values.get("port")
+        if None not in (port, own) and own != port:
+            source.mismatch((*one.at, "port"), f"{port}, the service's, with {why}", own)
+        if address in seen:
+            source.mismatch((*one.at, "address"), f"an address of its own with {why}", address)
+        seen.add(address)
+    if measure in THROUGH:
+        modes = " or ".join(f'"{one}"' for one in Mode if one is not Mode.DIRECT)
+        expected = (
+            f'{modes} with measure = "{measure}", whose frames are all for one Ethernet address behind the device'
+        )
+        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+
+
 def _check_programs(source: Source, measure: str, service: Values) -> None:
-    """Real servers have addresses of IPv4."""
+    """Real servers have addresses of IPv4, and their answers take the way back through the device."""
+    if service.get("mode") == Mode.DIRECT:
+        problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
+        source.problem((measure, "programs"), problem)
     if addresses.is_v6(service.get("address", "")):
         source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
 

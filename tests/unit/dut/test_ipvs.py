@@ -271,6 +271,12 @@ def test_a_service_of_ipv6_has_its_addresses_in_brackets():
     assert balancing.sysctls(V6)["net/ipv6/conf/all/forwarding"] == "1"
 
 
+def test_with_direct_return_backends_are_gateways():
+    service = replace(SERVICE, mode=Mode.DIRECT, local=None, backends=(Backend("10.1.0.1", 80),))
+    assert [words[-3] for words in balancing.commands(service)][-1] == "-g"
+    assert balancing.sysctls(service)["net/ipv4/vs/conntrack"] == "0"
+
+
 def test_connections_to_backends_of_ipv6_are_counted():
     line = "  -> [fd00:0002:0000:0000:0000:0000:0000:0001]:1F90      Masq    1      3          5"
     assert connections(line) == (3, 5)

@@ -60,6 +60,11 @@ V6 = [
     ('"10.1.0.1"', '"fd00:2::1"'),
     ('"10.1.0.2"', '"fd00:2::2"'),
 ]
+DIRECT = [
+    ('"nft"', '"reference"'),
+    ('local = "10.1.0.240-10.1.0.241"\n', ""),
+    ("port = 80\n", 'port = 80\nmode = "direct-return"\n'),
+]
 
 
 def test_a_service_of_ipv6_has_its_addresses_in_their_usual_form():
@@ -75,6 +80,12 @@ def test_a_proxy_takes_clients_of_one_family_to_backends_of_the_other():
     service = read(*V6[:2], ('"nft"', '"haproxy"')).service
     assert service is not None
     assert service.family is Family.NAT64
+
+
+def test_a_direct_return_has_backends_of_the_service_s_port():
+    service = read(*DIRECT, ("port = 8080\n", "")).service
+    assert service is not None
+    assert (service.is_direct, service.local) == (True, None)
 
 
 def test_a_service_has_defaults_that_name_its_ports():
@@ -108,6 +119,9 @@ def test_a_service_has_defaults_that_name_its_ports():
         ([*V6[:2], *V6[3:]], "addresses of the backends' family, as fd00:2::1"),
         ([('"10.0.0.100"', '"::1"')], "IPv6 address like"),
         ([("10.0.1.4", "fd00::4")], "the same of IPv6"),
+        (DIRECT, "80, the service's, with mode"),
+        ([*DIRECT, ("port = 8080\n", ""), ("10.1.0.2", "10.1.0.1")], "an address of its own with mode"),
+        ([*DIRECT[1:], ("port = 8080\n", "")], '"direct-return" is done by ipvs, reference'),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
         ([('"verify"', '"blocked"')], '"verify" or "burst" or "load"'),
         ([('"verify"', '"rates"'), *NO_BACKENDS], "expected at least 1 [[backend]], found none"),

@@ -14,6 +14,7 @@ from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 # Maglev hashing (net/netfilter/ipvs/ip_vs_mh.c) with the client's port: `sh` has 256 places, which two or four backends
 # divide evenly and three do not.
 _SCHEDULERS = {Scheduler.ROUND_ROBIN: ("rr",), Scheduler.HASH: ("mh", "-b", "mh-port")}
+_FORWARDING = {Mode.FULL_NAT: "-m", Mode.DNAT: "-m", Mode.DIRECT: "-g"}  # masquerading, gatewaying
 MODULES = {Scheduler.ROUND_ROBIN: "ip_vs_rr", Scheduler.HASH: "ip_vs_mh"}
 _ANY_PORT = Range(1024, 64_512)  # what source NAT takes without a range
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
@@ -50,7 +51,7 @@ def commands(service: Service) -> Iterator[tuple[str, ...]]:
     """The virtual server with its backends, in order."""
     yield ("ipvsadm", "-A", *virtual(service), "-s", *_SCHEDULERS[service.scheduler])
     for one in service.backends:
-        yield ("ipvsadm", "-a", *virtual(service), "-r", one.end, "-m", "-w", "1")
+        yield ("ipvsadm", "-a", *virtual(service), "-r", one.end, _FORWARDING[service.mode], "-w", "1")
 
 
 def timeout(service: Service) -> tuple[str, ...] | None:

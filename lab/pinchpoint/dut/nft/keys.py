@@ -9,7 +9,7 @@ from pinchpoint.dut.services import Option, Reconfiguration, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
-from pinchpoint.model.scenario import Family, Mode, Scheduler
+from pinchpoint.model.scenario import NAT, Family, Scheduler
 
 
 def _prefix() -> Kind:
@@ -59,6 +59,6 @@ KEYS: Final = Keys(
         ),
     ),
     services=Services(
-        tuple(Scheduler), tuple(Mode), _OPTIONS, changes=tuple(Reconfiguration), families=(Family.IPV4, Family.IPV6)
+        tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration), families=(Family.IPV4, Family.IPV6)
     ),
 )
