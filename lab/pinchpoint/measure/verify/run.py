@@ -117,12 +117,12 @@ def _measure(bench: Standing) -> Measurement:
     )
 
 
-def _entered(scenario: Scenario, service: Service, observed: Mapping[str, int]) -> int | None:
+def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
     """Frames that the device received from the backends' side; None where it counts none."""
     first = device_of(scenario).graph(scenario).places[0]
     names = [name.replace("{port}", service.server_port) for name in first.entered]
     known = [observed[name] for name in names if name in observed]
-    return sum(known) if known else None
+    return int(sum(known)) if known else None
 
 
 def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
