@@ -66,12 +66,9 @@ fn backend() -> (Ipv4Addr, u16) {
 }
 
 fn settings(seed: usize) -> Settings {
-    let spot = |(ip, port): (Ipv4Addr, u16)| Spot {
-        address: ip.to_bits(),
-        port,
-    };
+    let spot = |(ip, port): (Ipv4Addr, u16)| Spot::new(ip, port);
     let local = LocalEnds {
-        first: Ipv4Addr::new(10, 1, 0, 240),
+        first: Ipv4Addr::new(10, 1, 0, 240).into(),
         count: 2,
         port: 65_530,
         port_count: 1 + (seed % 6) as u32,

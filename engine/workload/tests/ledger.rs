@@ -103,20 +103,17 @@ fn connections(count: u64, rate: f64, now_ns: u64) -> Connections {
     let mac = Mac([2, 0, 0, 0, 0, 2]);
     Connections::new(
         Some(client),
-        Some((Server::new(&ends, mac, 64, 11), mac)),
+        Some(Server::new(&ends, mac, 64, 11)),
         2,
         now_ns,
     )
 }
 
 fn settings() -> Settings {
-    let spot = |(ip, port): (Ipv4Addr, u16)| Spot {
-        address: ip.to_bits(),
-        port,
-    };
+    let spot = |(ip, port): (Ipv4Addr, u16)| Spot::new(ip, port);
     Settings {
         local: Some(LocalEnds {
-            first: Ipv4Addr::new(10, 1, 0, 240),
+            first: Ipv4Addr::new(10, 1, 0, 240).into(),
             count: 16,
             port: 1025,
             port_count: 64_511,

@@ -21,7 +21,7 @@ from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key
 from pinchpoint.keys.source import Source
 from pinchpoint.model.hops import HopGraph
-from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
 from pinchpoint.model.trial import PmdLoad
 
 SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
@@ -60,7 +60,7 @@ ACTIONS = {
     RELOAD: "it loads its configuration again, while the processes before serve the connections that they have",
 }
 OPTIONS = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.ESTABLISHED_S)
-SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True)
+SERVICES = Services(tuple(Scheduler), (Mode.FULL_NAT,), OPTIONS, terminates=True, families=tuple(Family))
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,7 @@ def sysctls(scenario: Scenario) -> dict[str, str]:
     """Of the namespace, by name, that a bench sets."""
     backlog, ports = str(spec(scenario).backlog), served(scenario).local_ports
     found = {"net/core/somaxconn": backlog, "net/ipv4/tcp_max_syn_backlog": backlog}
+    found |= addresses.sysctls(served(scenario), forwards=False)
     return {**found, RANGE: f"{ports.first} {ports.last}"} if ports else found
 
 

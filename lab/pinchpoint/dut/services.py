@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Mode, Scheduler
+from pinchpoint.model.scenario import Family, Mode, Scheduler
 
 
 class Option(StrEnum):
@@ -36,6 +36,7 @@ class Services:
     options: tuple[Option, ...] = ()
     terminates: bool = False  # it ends each connection and opens one of its own: no frame passes through it
     in_turn_by_worker: bool = False  # with round-robin, each worker deals in a turn of its own
+    families: tuple[Family, ...] = (Family.IPV4,)
     changes: tuple[Reconfiguration, ...] = ()  # those that `Rebalanced` of its kind follows
 
 

@@ -13,7 +13,7 @@ from pinchpoint.observe.snapshot import Snapshot
 TIME_WAIT_S = 60.0
 """For which the side that closes first keeps a connection: TCP_TIMEWAIT_LEN of include/net/tcp.h, no setting."""
 
-_SNMP, _NETSTAT, _SOCKSTAT = (f"{PROC}/net/{name}" for name in ("snmp", "netstat", "sockstat"))
+_SNMP, _NETSTAT, _SOCKSTAT, _SOCKSTAT6 = (f"{PROC}/net/{name}" for name in ("snmp", "netstat", "sockstat", "sockstat6"))
 _COUNTED = (
     *("ActiveOpens", "PassiveOpens", "AttemptFails", "EstabResets", "RetransSegs", "OutRsts", "InCsumErrors"),
     *("ListenOverflows", "ListenDrops", "TCPReqQFullDrop", "TCPReqQFullDoCookies", "SyncookiesSent"),
@@ -68,8 +68,9 @@ class TcpStack:
         return sum(sockets.values())
 
     def _read(self) -> str:
-        """All three files; the namespace's are seen only from within."""
-        return self._host.run(["cat", _SNMP, _NETSTAT, _SOCKSTAT], self._netns)
+        """All files, the last where the kernel has IPv6; the namespace's are seen only from within."""
+        v6 = [_SOCKSTAT6] if self._host.exists(_SOCKSTAT6) else []
+        return self._host.run(["cat", _SNMP, _NETSTAT, _SOCKSTAT, *v6], self._netns)
 
 
 def tcp_counters(text: str) -> dict[str, int]:
@@ -84,10 +85,15 @@ def tcp_counters(text: str) -> dict[str, int]:
 
 
 def tcp_sockets(text: str) -> dict[str, int]:
-    """`TCP:` of /proc/net/sockstat: `inuse` and `tw`, the two that are of the namespace alone."""
+    """`TCP:` of /proc/net/sockstat, `TCP6:` of sockstat6: sums of `inuse` and `tw`, which are of the namespace alone.
+
+    Sockets of IPv6 in TIME-WAIT are among `tw` of the former; the latter has `inuse` only.
+    """
+    found: dict[str, int] = {}
     for line in text.splitlines():
         words = line.split()
-        if words[:1] == ["TCP:"]:
-            pairs = zip(words[1::2], words[2::2], strict=False)
-            return {name: int(value) for name, value in pairs if name in ("inuse", "tw") and value.isdecimal()}
-    return {}
+        if words[:1] in (["TCP:"], ["TCP6:"]):
+            for name, value in zip(words[1::2], words[2::2], strict=False):
+                if name in ("inuse", "tw") and value.isdecimal():
+                    found[name] = found.get(name, 0) + int(value)
+    return found

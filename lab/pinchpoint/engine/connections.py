@@ -7,7 +7,7 @@ import msgspec
 
 from pinchpoint.host.interface import CommandFailed, Environment, Host
 from pinchpoint.model.errors import EngineError
-from pinchpoint.model.scenario import Established, Range, Segment, Service, Stream
+from pinchpoint.model.scenario import DIRECT_MAC, Established, Range, Segment, Service, Stream
 
 SPARE_S = 30.0  # for the start of the engine, its links, and a host that is busy
 RING = 4096
@@ -137,6 +137,8 @@ class Others(msgspec.Struct, frozen=True):
     fragments: int
     wrong_checksums: int
     malformed: int
+    segments: int = 0  # of TCP, with right headers and checksums
+    answered: int = 0  # questions where an address is
 
 
 class Gaps(msgspec.Struct, frozen=True):
@@ -169,6 +171,7 @@ class Account(msgspec.Struct, frozen=True):
     busy_share: float = 0.0  # of the time, in turns that moved frames
     gaps: Gaps = Gaps()
     ports: tuple[PortCounts, ...] = ()
+    returned: int | None = None  # segments that backends gave to the client past the device; None: it is on their way
     next_hop: str | None = None  # the Ethernet address to which the client's frames went
 
 
@@ -180,13 +183,14 @@ def command(
     `dpdk`: where the ports are DPDK's.
     """
     ring = str(dpdk.ring if dpdk else RING)
-    backends = [word for one in service.backends for word in ("--backend", f"{one.address}:{one.port}")]
+    backends = [word for one in service.backends for word in ("--backend", one.end)]
     ports = load.client_ports or service.client_ports
     return [
         *engine,
         "connect",
         *ends,
-        *("--to", f"{service.address}:{service.port}", "--clients", service.clients.as_ipv4(), *backends),
+        *("--to", service.end, "--clients", service.clients.as_addresses(), *backends),
+        *(("--direct-return", "--server-mac", DIRECT_MAC.format(0)) if service.is_direct else ()),
         *(
             "--rate",
             str(max(1, round(load.rate_cps))),

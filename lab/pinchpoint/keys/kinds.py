@@ -7,9 +7,10 @@ its errors and docs/scenario.md say the same.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
+from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Any
 
+from pinchpoint.model import addresses
 from pinchpoint.model.scenario import Range, is_destination
 
 
@@ -30,6 +31,7 @@ LONGEST_RULE = 4096
 LONGEST_PATH = 1024
 MOST_ELEMENTS = 64
 HIGHEST_CPU = 4095
+_MOST_ADDRESSES = 1 << 32
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
@@ -290,6 +292,42 @@ def ipv4() -> Kind:
         return str(IPv4Address(ipv4_address(value)))
 
     return Kind('"a.b.c.d"', read)
+
+
+def ip_address(value: Any) -> int:
+    """An address of either family as a number. Raises MismatchError.
+
+    What IPv6 has below 2^48 is no address on a wire: unspecified, loopback, IPv4-mapped (RFC 4291 section 2.5).
+    """
+    check(isinstance(value, str) and "%" not in value)
+    if ":" not in value:
+        return ipv4_address(value)
+    try:
+        found = int(IPv6Address(value))
+    except AddressValueError:
+        raise MismatchError from None
+    check(found >> 48 != 0)
+    return found
+
+
+def ip() -> Kind:
+    """One IPv4 or IPv6 address, in its usual form."""
+    return Kind('"a.b.c.d" or an IPv6 address like "fd00::1"', lambda value: addresses.shown(ip_address(value)))
+
+
+def ip_range() -> Kind:
+    """One IPv4 or IPv6 address or a range of them."""
+
+    def read(value: Any) -> Range:
+        check(isinstance(value, str))
+        first, dash, last = value.partition("-")
+        check(not dash or addresses.is_v6(first) == addresses.is_v6(last))
+        low = ip_address(first)
+        found = _range(low, ip_address(last) if dash else low)
+        check(found.count <= _MOST_ADDRESSES)
+        return found
+
+    return Kind('"a.b.c.d", "a.b.c.d-e.f.g.h" or the same of IPv6, like "fd00::1-fd00::ff", at most 2^32 of them', read)
 
 
 def mac_address(value: str) -> int:

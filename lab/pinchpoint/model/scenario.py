@@ -7,6 +7,8 @@ from enum import StrEnum
 from ipaddress import IPv4Address
 from typing import Final, Protocol, runtime_checkable
 
+from pinchpoint.model import addresses
+
 MOST_PROBED: Final = 64
 """Pairs of cores that the engine probes around a trial at most (protocol/schema.json)."""
 
@@ -21,7 +23,7 @@ class NumaPlacement(StrEnum):
 
 @dataclass(frozen=True)
 class Range:
-    """`count` consecutive values from `first`: addresses as IPv4, ports as numbers."""
+    """`count` consecutive values from `first`: addresses or ports as numbers (`pinchpoint.model.addresses`)."""
 
     first: int
     count: int
@@ -30,6 +32,11 @@ class Range:
     def last(self) -> int:
         """The last value of the range."""
         return self.first + self.count - 1
+
+    def as_addresses(self) -> str:
+        """The range as `A` or `A-B`, of either family."""
+        first, last = addresses.shown(self.first), addresses.shown(self.last)
+        return first if self.count == 1 else f"{first}-{last}"
 
     def as_ipv4(self) -> str:
         """The range as `a.b.c.d` or `a.b.c.d-e.f.g.h`."""
@@ -94,21 +101,50 @@ class Mode(StrEnum):
 
     FULL_NAT = "full-nat"  # both addresses: backends see one of the balancer's
     DNAT = "dnat"  # the destination: backends see the client's
+    DIRECT = "direct-return"  # the Ethernet address alone: backends answer the client past it
+
+
+NAT: Final = (Mode.FULL_NAT, Mode.DNAT)
+"""The modes in which answers take the way back through the device."""
+
+
+class Family(StrEnum):
+    """Of which addresses the clients and the service are, and of which the backends."""
+
+    IPV4 = "IPv4"
+    IPV6 = "IPv6"
+    NAT64 = "NAT64"  # clients use IPv6, backends IPv4
+    NAT46 = "NAT46"  # the other way round
+
+    @classmethod
+    def of(cls, service: str, backend: str) -> "Family":
+        """By the address of the service and of a backend."""
+        words = {(False, False): cls.IPV4, (True, True): cls.IPV6, (True, False): cls.NAT64, (False, True): cls.NAT46}
+        return words[addresses.is_v6(service), addresses.is_v6(backend)]
 
 
 @dataclass(frozen=True)
 class Backend:
     """One real server."""
 
-    address: str  # IPv4
+    address: str
     port: int
+
+    @property
+    def end(self) -> str:
+        """Its address and port in one word."""
+        return addresses.end(self.address, self.port)
+
+
+DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
+"""Where the backend of a number is, with direct return: its frames have the service's address, so this tells it."""
 
 
 @dataclass(frozen=True)
 class Service:
     """One virtual server and what is behind it."""
 
-    address: str  # IPv4
+    address: str
     port: int
     scheduler: Scheduler
     mode: Mode
@@ -128,7 +164,22 @@ class Service:
     def locals(self) -> tuple[str, ...]:
         """The addresses that backends see, one by one; none without full-NAT."""
         found = self.local
-        return tuple(str(IPv4Address(found.first + n)) for n in range(found.count)) if found else ()
+        return tuple(addresses.shown(found.first + n) for n in range(found.count)) if found else ()
+
+    @property
+    def end(self) -> str:
+        """Its address and port in one word."""
+        return addresses.end(self.address, self.port)
+
+    @property
+    def family(self) -> Family:
+        """Of its addresses and its backends'."""
+        return Family.of(self.address, self.backends[0].address if self.backends else self.address)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether backends answer the client past the device."""
+        return self.mode is Mode.DIRECT
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """The keys that say what a balancer does, the same for every kind of device that can."""
 
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv4Address
 from typing import Final
 
 from pinchpoint.dut import registry
@@ -14,8 +13,9 @@ from pinchpoint.keys.source import Source
 from pinchpoint.measure import registry as measures
 from pinchpoint.measure.checks import needed
 from pinchpoint.measure.kind import MeasureKind
+from pinchpoint.model import addresses
 from pinchpoint.model.limits import too_few
-from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment, Service
+from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment, Service
 
 SERVED: Final = tuple(one.name for one in measures.measures() if one.is_served)
 """The measures that open connections to a service."""
@@ -33,7 +33,7 @@ SERVICE: Final = Table(
     "service",
     "What the device balances: one virtual server, the same words for every kind of device.",
     (
-        Key("address", kinds.ipv4(), "Address of the virtual server."),
+        Key("address", kinds.ip(), "Address of the virtual server."),
         Key("port", kinds.integer(1, 65535), "Its port."),
         Key(
             "scheduler",
@@ -44,10 +44,11 @@ SERVICE: Final = Table(
         Key(
             "mode",
             kinds.word(*Mode),
-            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s.',
+            '"full-nat": backends see an address of `local`; "dnat": they see the client\'s; "direct-return": they see '
+            "the client's address and the service's, and answer the client past the device.",
             Mode.FULL_NAT.value,
         ),
-        Key("clients", kinds.ipv4_range(), "Addresses that connections come from.", "10.0.1.1"),
+        Key("clients", kinds.ip_range(), "Addresses that connections come from.", "10.0.1.1"),
         Key(
             "client_ports",
             kinds.udp_range(),
@@ -55,7 +56,7 @@ SERVICE: Final = Table(
             "some again.",
             "1025-65535",
         ),
-        Key("local", kinds.ipv4_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
+        Key("local", kinds.ip_range(), "Addresses that backends see, with full-NAT.", Unset("none, as with dnat")),
         Key("local_ports", kinds.udp_range(), "Ports of each local address.", _OWN),
         Key("max_connections", kinds.integer(1, 100_000_000), "Places in the table of connections.", _OWN),
         Key("opening_s", _SECONDS, "How long it remembers a SYN that is not followed up, seconds.", _OWN),
@@ -89,7 +90,7 @@ BACKEND: Final = Table(
     "backend",
     "A server behind the balancer. They are numbered from 0 in this order.",
     (
-        Key("address", kinds.ipv4(), "Its IPv4 address."),
+        Key("address", kinds.ip(), "Its address, of the family of `service.local`."),
         Key("port", kinds.integer(1, 65535), "Its port.", 80),
     ),
     at_most=256,
@@ -115,15 +116,15 @@ def check(
     if is_full and service.get("local") is None:
         source.problem(("service", "local"), 'missing; mode = "full-nat" needs addresses that backends see')
     if not is_full and service.get("local") is not None:
-        source.problem(("service", "local"), f'expected none with mode = "{Mode.DNAT}"')
+        source.problem(("service", "local"), f'expected none with mode = "{service.get("mode")}"')
     if not is_full and service.get("local_ports") is not None:
-        source.problem(("service", "local_ports"), f'expected none with mode = "{Mode.DNAT}"')
-    seen = set[tuple[str, int]]()
-    for one in arrays["backend"]:
-        end = (one.values.get("address", ""), one.values.get("port", 0))
-        if end in seen:
-            source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
-        seen.add(end)
+        source.problem(("service", "local_ports"), f'expected none with mode = "{service.get("mode")}"')
+    _check_families(source, device, service, arrays["backend"])
+    if tables.get(measure, {}).get("programs"):
+        _check_programs(source, measure, service)
+    if service.get("mode") == Mode.DIRECT:
+        _check_direct(source, measure, tables, arrays["backend"])
+    _check_once(source, arrays["backend"])
 
 
 def check_pool(
@@ -166,6 +167,76 @@ def _check_can(source: Source, device: Device, service: Values) -> None:
             source.problem(("service", option), f"{device.kind} has no such setting{others}")
 
 
+def _check_once(source: Source, backends: Sequence[Element]) -> None:
+    """No two backends are the same."""
+    seen = set[tuple[str, int]]()
+    for one in backends:
+        end = (one.values.get("address", ""), one.values.get("port", 0))
+        if end in seen:
+            source.problem((*one.at, "address"), f'expected another address or port, found "{end[0]}:{end[1]}" again')
+        seen.add(end)
+
+
+def _check_families(source: Source, device: Device, service: Values, backends: Sequence[Element]) -> None:
+    """Clients are of the service's family, local addresses and backends of one, and the device translates between."""
+    front = service.get("address")
+    if front is None:
+        return
+    v6, clients, local = addresses.is_v6(front), service.get("clients"), service.get("local")
+    if clients and addresses.is_v6(addresses.shown(clients.first)) != v6:
+        source.mismatch(("service", "clients"), f"addresses of the family of service.address, {front}", _of(clients))
+    known = [one for one in backends if "address" in one.values]
+    if not known:
+        return
+    first = known[0].values["address"]
+    for one in known[1:]:
+        if addresses.is_v6(one.values["address"]) != addresses.is_v6(first):
+            source.mismatch((*one.at, "address"), f"an address of the family of {first}", one.values["address"])
+    if local and addresses.is_v6(addresses.shown(local.first)) != addresses.is_v6(first):
+        source.mismatch(("service", "local"), f"addresses of the backends' family, as {first}", _of(local))
+    family, can = Family.of(front, first), device.keys.services
+    if can and family not in can.families:
+        able = [one for one in registry.kinds() if family in _families(registry.device(one).keys.services)]
+        expected = f"{' or '.join(can.families)} of {device.kind}; {family} is done by {', '.join(able)}"
+        source.mismatch(("service", "address"), expected, f"{front}, with a backend at {first}")
+
+
+def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], backends: Sequence[Element]) -> None:
+    """Frames keep their addresses and ports, so that an Ethernet address tells the backend."""
+    port, seen = tables["service"].get("port"), set[str]()
+    why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
+    for one in backends:
+        address, own = one.values.get("address", ""), one.values.get("port")
+        if None not in (port, own) and own != port:
+            source.mismatch((*one.at, "port"), f"{port}, the service's, with {why}", own)
+        if address in seen:
+            source.mismatch((*one.at, "address"), f"an address of its own with {why}", address)
+        seen.add(address)
+    if measure in THROUGH:
+        modes = " or ".join(f'"{one}"' for one in Mode if one is not Mode.DIRECT)
+        expected = (
+            f'{modes} with measure = "{measure}", whose frames are all for one Ethernet address behind the device'
+        )
+        source.mismatch(("service", "mode"), expected, Mode.DIRECT.value)
+
+
+def _check_programs(source: Source, measure: str, service: Values) -> None:
+    """Real servers have addresses of IPv4, and their answers take the way back through the device."""
+    if service.get("mode") == Mode.DIRECT:
+        problem = f'expected false with mode = "{Mode.DIRECT}": real servers have no way to the client past the device'
+        source.problem((measure, "programs"), problem)
+    if addresses.is_v6(service.get("address", "")):
+        source.problem((measure, "programs"), "expected false with a service of IPv6: the engine verifies it")
+
+
+def _of(found: Range) -> str:
+    return found.as_addresses()
+
+
+def _families(can: Services | None) -> tuple[Family, ...]:
+    return can.families if can else ()
+
+
 def _check_standing(
     source: Source,
     device: Device,
@@ -179,6 +250,11 @@ def _check_standing(
         of_connections = " or ".join(f'"{one}"' for one in SERVED)
         source.mismatch(("measure",), f"{of_connections}: {why}", measure)
     needed(source, {"backend": 1}, arrays)
+    if addresses.is_v6(tables["service"].get("address", "")):
+        of_connections = " or ".join(f'"{one}"' for one in SERVED)
+        source.mismatch(
+            ("measure",), f"{of_connections} with a service of IPv6: the frames of others are IPv4", measure
+        )
     if arrays["stream"]:
         expected = "expected none with a [service]: its frames follow from [service] and [established]"
         source.problem(arrays["stream"][0].at, expected)
@@ -198,6 +274,8 @@ def streams(tables: Mapping[str, Values]) -> list[Element]:
     needs = {"address", "port", "clients", "client_ports", "client_port", "server_port"}
     if not (needs <= service.keys() and {"connections", "frame_bytes"} <= established.keys()):
         return []
+    if addresses.is_v6(service["address"]):  # refused
+        return []
     clients, ports, count = service["clients"], service["client_ports"], established["connections"]
     values: Values = {
         "tx_port": service["client_port"],
@@ -207,7 +285,7 @@ def streams(tables: Mapping[str, Values]) -> list[Element]:
         "eth_src": "02:00:00:00:00:01",
         "eth_dst": "02:00:00:00:00:02",  # until the device says where the service is
         "ipv4_src": clients,
-        "ipv4_dst": Range(int(IPv4Address(service["address"])), 1),
+        "ipv4_dst": Range(addresses.number(service["address"]), 1),
         "udp_src": Range(ports.first, min(ports.count, -(-count // clients.count))),
         "udp_dst": Range(service["port"], 1),
         "order": ("ipv4_src", "udp_src", "ipv4_dst", "udp_dst"),

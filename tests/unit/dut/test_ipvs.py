@@ -249,3 +249,34 @@ def test_a_flush_removes_the_virtual_server_until_its_connections_are_gone():
         *(" ".join(one) for one in balancing.commands(SERVICE)),
     ]
     assert table.tracked() == 12, "what is tracked beside its own table"
+
+
+V6 = replace(
+    SERVICE,
+    address="fd00::64",
+    local=Range(0xFD000002 << 96 | 0xF0, 2),
+    backends=(Backend("fd00:2::1", 8080),),
+)
+
+
+def test_a_service_of_ipv6_has_its_addresses_in_brackets():
+    assert list(balancing.commands(V6)) == [
+        ("ipvsadm", "-A", "-t", "[fd00::64]:80", "-s", "rr"),
+        ("ipvsadm", "-a", "-t", "[fd00::64]:80", "-r", "[fd00:2::1]:8080", "-m", "-w", "1"),
+    ]
+    rules = "\n".join(balancing.source_nat(V6))
+    assert "--vaddr fd00::64/128 --vport 80" in rules
+    assert "--to-source [fd00:2::f0]:1024-65535" in rules
+    assert balancing.restore(V6.family) == "ip6tables-legacy-restore"
+    assert balancing.sysctls(V6)["net/ipv6/conf/all/forwarding"] == "1"
+
+
+def test_with_direct_return_backends_are_gateways():
+    service = replace(SERVICE, mode=Mode.DIRECT, local=None, backends=(Backend("10.1.0.1", 80),))
+    assert [words[-3] for words in balancing.commands(service)][-1] == "-g"
+    assert balancing.sysctls(service)["net/ipv4/vs/conntrack"] == "0"
+
+
+def test_connections_to_backends_of_ipv6_are_counted():
+    line = "  -> [fd00:0002:0000:0000:0000:0000:0000:0001]:1F90      Masq    1      3          5"
+    assert connections(line) == (3, 5)

@@ -34,6 +34,42 @@ def test_full_nat_chooses_backends_and_local_addresses_in_turn():
     assert "snat to numgen inc mod 2 map { 0 : 10.1.0.240, 1 : 10.1.0.241 }" in text
 
 
+V6 = replace(
+    SERVICE,
+    address="fd00::64",
+    clients=Range(0xFD000001 << 96 | 0x10, 2),
+    local=Range(0xFD000002 << 96 | 0xF0, 2),
+    backends=(Backend("fd00:2::1", 8080), Backend("fd00:2::2", 80)),
+)
+
+
+def test_a_service_of_ipv6_has_a_table_of_its_family():
+    text = "\n".join(ruleset(V6))
+    assert text.startswith("table ip6 pinchpoint-service {")
+    assert (
+        "ip6 daddr fd00::64 tcp dport 80 counter dnat ip6 to numgen inc mod 2 "
+        "map { 0 : fd00:2::1 . 8080, 1 : fd00:2::2 . 80 }"
+    ) in text
+    assert "ct original ip6 daddr fd00::64 counter snat to numgen inc mod 2 map { 0 : fd00:2::f0" in text
+
+
+def test_addresses_of_ipv6_are_there_at_once_on_ports_that_use_it():
+    assert list(addresses.batch(V6)) == [
+        "address add fd00::64/128 nodad dev left",
+        "address add fd00:2::f0/128 nodad dev right",
+        "address add fd00:2::f1/128 nodad dev right",
+        "route add fd00:1::10/127 dev left",
+        "route add fd00:2::1/128 dev right src fd00:2::f0",
+        "route add fd00:2::2/128 dev right src fd00:2::f0",
+    ]
+    settings = addresses.sysctls(V6, forwards=True)
+    assert settings["net/ipv6/conf/all/forwarding"] == "1"
+    assert [settings[f"net/ipv6/conf/{port}/disable_ipv6"] for port in ("left", "right")] == ["0", "0"]
+    assert addresses.sysctls(SERVICE, forwards=True) == {}
+    nat64 = replace(SERVICE, address="fd00::64", clients=V6.clients)
+    assert {name.split("/")[3] for name in addresses.sysctls(nat64, forwards=False)} == {"left"}
+
+
 def test_a_hash_is_of_the_client_s_address_and_port():
     text = "\n".join(ruleset(replace(SERVICE, scheduler=Scheduler.HASH)))
     assert "dnat ip to jhash ip saddr . tcp sport mod 3" in text

@@ -301,6 +301,7 @@ def test_the_kernel_s_counters_and_sockets_are_read():
     found = tcp_counters(text)
     assert (found["PassiveOpens"], found["ListenOverflows"], found["TCPTimeWaitOverflow"]) == (30, 0, 0)
     assert tcp_sockets(text) == {"inuse": 1, "tw": 0}
+    assert tcp_sockets(f"{text}TCP6: inuse 3\nUDP6: inuse 9\n") == {"inuse": 4, "tw": 0}
     assert listening("LISTEN 0      4096   10.0.0.100:80 0.0.0.0:*\nLISTEN 0 512 x y\nESTAB 0 3 x y\n") == (4096, 512)
     assert offload("Features for left:\nrx-checksumming: on\ntx-checksumming: off\n\ttx-checksum: on\n") == "off"
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from pinchpoint.engine.connections import Client, Source, Sources, parse
-from pinchpoint.measure.verify.judged import checks, forgotten
+from pinchpoint.engine.connections import Account, Client, Others, Source, Sources, parse
+from pinchpoint.measure.verify.judged import checks, direct, forgotten
 from pinchpoint.model.errors import EngineError
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
@@ -38,6 +38,25 @@ def wrong(service=SERVICE, **changed):
 def test_a_service_that_does_what_it_says_passes_every_check():
     assert wrong() == []
     assert len(list(checks(SERVICE, client()))) == 5
+
+
+def test_local_addresses_of_ipv6_are_known_by_their_numbers():
+    local = Range(0xFD000002 << 96 | 0xF0, 2)
+    seen = {one: Sources((Source(one, 300),), 0) for one in ("fd00:2::f1", "fd00:2::f2")}
+    assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f1"]) == []
+    assert wrong(replace(SERVICE, local=local), local=seen["fd00:2::f2"]) == ["expected source"]
+
+
+@pytest.mark.parametrize(
+    ("through", "returned", "entered", "is_right"),
+    [(0, 900, 3, True), (0, 900, None, True), (1, 899, 3, False), (0, 900, 4, False), (0, 0, 0, False)],
+    ids=["past it", "not counted", "seen by the client", "seen by the device", "nothing returned"],
+)
+def test_a_direct_return_has_no_segment_of_a_backend_in_the_device(through, returned, entered, is_right):
+    others = (Others("a", 0, 0, 0, segments=through, answered=1), Others("b", 0, 0, 0, segments=1200, answered=3))
+    found = direct(Account(1.0, client(), others, returned=returned), entered)
+    assert found.is_right is is_right
+    assert f"{returned} segments reached the clients past the device, {through} through it" in found.found
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from pinchpoint.dut import registry
 from pinchpoint.dut.nft.device import DEVICE
 from pinchpoint.model.errors import InputError
-from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Segment
+from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Segment
 from pinchpoint.scenario import parse
 
 TEXT = """
@@ -53,6 +53,41 @@ def problem(*changes):
     return found.value.message
 
 
+V6 = [
+    ('"10.0.0.100"', '"fd00:0::64"'),
+    ('"10.0.1.1-10.0.1.4"', '"fd00:1::1-fd00:1::4"'),
+    ('"10.1.0.240-10.1.0.241"', '"fd00:2::f0-fd00:2::f1"'),
+    ('"10.1.0.1"', '"fd00:2::1"'),
+    ('"10.1.0.2"', '"fd00:2::2"'),
+]
+DIRECT = [
+    ('"nft"', '"reference"'),
+    ('local = "10.1.0.240-10.1.0.241"\n', ""),
+    ("port = 80\n", 'port = 80\nmode = "direct-return"\n'),
+]
+
+
+def test_a_service_of_ipv6_has_its_addresses_in_their_usual_form():
+    service = read(*V6).service
+    assert service is not None
+    assert (service.end, service.family) == ("[fd00::64]:80", Family.IPV6)
+    assert service.locals == ("fd00:2::f0", "fd00:2::f1")
+    assert service.clients.as_addresses() == "fd00:1::1-fd00:1::4"
+    assert [one.end for one in service.backends] == ["[fd00:2::1]:8080", "[fd00:2::2]:80"]
+
+
+def test_a_proxy_takes_clients_of_one_family_to_backends_of_the_other():
+    service = read(*V6[:2], ('"nft"', '"haproxy"')).service
+    assert service is not None
+    assert service.family is Family.NAT64
+
+
+def test_a_direct_return_has_backends_of_the_service_s_port():
+    service = read(*DIRECT, ("port = 8080\n", "")).service
+    assert service is not None
+    assert (service.is_direct, service.local) == (True, None)
+
+
 def test_a_service_has_defaults_that_name_its_ports():
     service = read().service
     assert service is not None
@@ -77,6 +112,16 @@ def test_a_service_has_defaults_that_name_its_ports():
             "which makes 40 places, each held for closed_s = 100; 300 connections at 200 per second need 300",
         ),
         ([('"nft"', '"bridge"')], "a device that balances ("),
+        ([*V6, ('"nft"', '"dpvs"')], "IPv4 of dpvs; IPv6 is done by "),
+        (V6[:2], "IPv4 or IPv6 of nft; NAT64 is done by envoy, haproxy, nginx"),
+        (V6[:1], "addresses of the family of service.address, fd00::64"),
+        (V6[:4], "an address of the family of fd00:2::1"),
+        ([*V6[:2], *V6[3:]], "addresses of the backends' family, as fd00:2::1"),
+        ([('"10.0.0.100"', '"::1"')], "IPv6 address like"),
+        ([("10.0.1.4", "fd00::4")], "the same of IPv6"),
+        (DIRECT, "80, the service's, with mode"),
+        ([*DIRECT, ("port = 8080\n", ""), ("10.1.0.2", "10.1.0.1")], "an address of its own with mode"),
+        ([*DIRECT[1:], ("port = 8080\n", "")], '"direct-return" is done by ipvs, reference'),
         ([('"10.0.0.100"', '"10.0.0"')], '"a.b.c.d"'),
         ([('"verify"', '"blocked"')], '"verify" or "burst" or "load"'),
         ([('"verify"', '"rates"'), *NO_BACKENDS], "expected at least 1 [[backend]], found none"),

@@ -9,7 +9,7 @@ use pinchpoint_workload::balancer::settings::{
     LocalEnds, MOST_BACKENDS, MOST_CONNECTIONS, MOST_LOCAL_ENDS, Scheduler, Settings, Timeouts,
     Wrongs,
 };
-use std::net::{IpAddr, SocketAddrV4};
+use std::net::SocketAddr;
 
 /// What stands behind the options of `balance --help`.
 const EXAMPLES: &str = "\
@@ -20,7 +20,8 @@ new connection, so that 50,000 a second are the limit:
         --new-connection-cost 20us --toa --until-eof --json
 
 The clients are behind the first port, the backends behind the second. Without --local the
-backends see the clients (destination NAT), whose replies must come back to it.
+backends see the clients (destination NAT), whose replies must come back to it; with --direct
+they see the service's address, too, and answer the clients past it. All addresses are of one family.
 Prints 'ready' once both links are up. SIGTERM and Ctrl-C end it: it prints its account
 and exits with 0. SIGUSR1, or a line 'counters' on stdin with --until-eof, prints the
 account so far; SIGUSR2, or a line 'flush', has it forget all connections.
@@ -41,14 +42,18 @@ pub struct BalanceArgs {
     pub standing: StandingArgs,
     /// The virtual server
     #[arg(long, value_name = "IP:PORT")]
-    pub service: SocketAddrV4,
+    pub service: SocketAddr,
     /// A backend; several are numbered from 0 on, in this order
     #[arg(long, value_name = "IP:PORT", required = true)]
-    pub backend: Vec<SocketAddrV4>,
+    pub backend: Vec<SocketAddr>,
     /// Addresses that backends see (full-NAT): one, a range A-B, or the hosts of a network A/N
     /// [default: none, destination NAT]
     #[arg(long, value_name = "IP", value_parser = ranges::addresses)]
     pub local: Option<Addresses>,
+    /// Leave addresses and ports as they are: backends are reached by their Ethernet addresses, and
+    /// answer the clients themselves (direct return)
+    #[arg(long, conflicts_with = "local")]
+    pub direct: bool,
     /// Ports of each local address: one or a range
     #[arg(long, value_name = "PORT", default_value = "1025-65535", value_parser = ranges::ports, requires = "local")]
     pub local_ports: Ports,
@@ -136,6 +141,7 @@ impl BalanceArgs {
             service: self.service.into(),
             backends: backends.iter().copied().map(Into::into).collect(),
             local: self.local_ends()?,
+            direct: self.direct,
             scheduler: match self.scheduler {
                 SchedulerArg::RoundRobin => Scheduler::RoundRobin,
                 SchedulerArg::Hash => Scheduler::Hash,
@@ -178,6 +184,16 @@ impl BalanceArgs {
                 "--backend {twice}: there are two; expected each once"
             ));
         }
+        if let Some(other) = backends
+            .iter()
+            .find(|one| one.is_ipv4() != self.service.is_ipv4())
+        {
+            let message = format!(
+                "--backend {other}: expected the family of --service {}",
+                self.service
+            );
+            return refused(message);
+        }
         let weights = &self.wrongs.weights;
         if !weights.is_empty() && (weights.len() != count || weights.iter().all(|&one| one == 0)) {
             return refused(format!(
@@ -197,12 +213,12 @@ impl BalanceArgs {
         let Some(local) = self.local else {
             return Ok(None);
         };
-        let IpAddr::V4(first) = local.first else {
+        if local.first.is_ipv4() != self.service.is_ipv4() {
             return Err(Failure::usage(format!(
-                "--local {}: expected IPv4 addresses",
-                local.first
+                "--local {}: expected the family of --service {}",
+                local.first, self.service
             )));
-        };
+        }
         let ends = local.count.saturating_mul(self.local_ports.count);
         let all = ends.saturating_mul(self.backend.len() as u64);
         if all > MOST_LOCAL_ENDS {
@@ -212,7 +228,7 @@ impl BalanceArgs {
             )));
         }
         Ok(Some(LocalEnds {
-            first,
+            first: local.first,
             count: local.count as u32,
             port: self.local_ports.first,
             port_count: self.local_ports.count as u32,

@@ -39,7 +39,12 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
         }));
     }
     let (mac, next_hop) = (args.mac, args.first_hop());
-    let servers = servers(&args.servers, args.sequence.map(|(_, servers)| servers))?;
+    let direct = direct(args)?;
+    let servers = servers(
+        &args.servers,
+        args.sequence.map(|(_, servers)| servers),
+        direct,
+    )?;
     let (to, samples) = channel();
     let (sampler, by_tuple) = (args.sample.map(|ns| Samples::new(ns, to)), args.by_tuple);
     let make = move |ports: &[WorkerPort], now_ns: u64| {
@@ -66,7 +71,7 @@ pub(super) fn connect(args: &ConnectArgs, out: &mut File) -> Result<u8, Failure>
 /// # Errors
 /// What is wrong with the command line, or which port could not be opened.
 pub(super) fn serve(args: &ServeArgs, out: &mut File) -> Result<u8, Failure> {
-    let servers = servers(&args.servers, None)?
+    let servers = servers(&args.servers, None, None)?
         .ok_or_else(|| Failure::usage("no backend: add --backend IP:PORT"))?;
     let make = move |ports: &[WorkerPort], now_ns: u64| {
         Connections::new(None, Some(servers(&ports[0])), ports.len(), now_ns)
@@ -95,12 +100,45 @@ fn run(
     )
 }
 
-/// What makes the servers and their Ethernet address of the first port that has them;
+/// With direct return, the service that backends answer for.
+///
+/// # Errors
+/// A backend that a device that changes no address cannot reach.
+fn direct(args: &ConnectArgs) -> Result<Option<End>, Failure> {
+    if !args.direct_return {
+        return Ok(None);
+    }
+    let backends = &args.servers.backend;
+    for (number, one) in backends.iter().enumerate() {
+        let twice = backends[..number]
+            .iter()
+            .any(|other| other.ip() == one.ip());
+        let expected = if one.port() != args.to.port() {
+            format!(
+                "port {}, which --direct-return leaves in place",
+                args.to.port()
+            )
+        } else if one.is_ipv4() != args.to.is_ipv4() {
+            format!("an address of the same family as --to {}", args.to)
+        } else if twice {
+            "each address once with --direct-return".to_owned()
+        } else {
+            continue;
+        };
+        return Err(Failure::usage(format!(
+            "--backend {one}: expected {expected}"
+        )));
+    }
+    Ok(Some(args.to.into()))
+}
+
+/// What makes the servers of the first port that has them;
 /// none if there are none.
 fn servers(
     args: &ServerArgs,
     first_seq: Option<u32>,
-) -> Result<Option<impl Fn(&WorkerPort) -> (Server, Mac) + use<>>, Failure> {
+    direct: Option<End>,
+) -> Result<Option<impl Fn(&WorkerPort) -> Server + use<>>, Failure> {
     let backends: Vec<End> = args.backend.iter().copied().map(End::from).collect();
     if let Some(twice) = (1..backends.len()).find(|&at| backends[..at].contains(&backends[at])) {
         let message = format!(
@@ -129,7 +167,7 @@ fn servers(
         // Sequence numbers shall differ from one start to the next, not be secret.
         let key = mix(u64::from(std::process::id()));
         let server = Server::new(&backends, own, answer_len, key).with_first_seq(first_seq);
-        (server.with_outages(down.clone()), own)
+        server.with_outages(down.clone()).with_direct(direct)
     };
     Ok((!args.backend.is_empty()).then_some(make))
 }

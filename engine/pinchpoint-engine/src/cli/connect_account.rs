@@ -30,6 +30,8 @@ pub(super) struct Told {
     next_hop: Option<String>,
     server: Option<ServerTold>,
     others: Vec<OthersTold>,
+    /// Segments that backends gave to the client past the device; null without --direct-return.
+    returned: Option<u64>,
 }
 
 #[derive(Debug, Serialize)]
@@ -126,6 +128,7 @@ struct OthersTold {
     fragments: u64,
     wrong_checksums: u64,
     answered: u64,
+    segments: u64,
 }
 
 impl Told {
@@ -137,6 +140,7 @@ impl Told {
             client: account.client.as_ref().map(ClientTold::new),
             next_hop: account.next_hop().map(|mac| mac.to_string()),
             server: account.server.as_ref().map(ServerTold::new),
+            returned: account.returned,
             others: others
                 .map(|(port, others)| OthersTold::new(&port.name, others))
                 .collect(),
@@ -148,6 +152,8 @@ impl Told {
             self.client.as_ref().map(|client| client.tables(paint)),
             self.server.as_ref().map(|server| server.table(paint)),
             Some(self.others(paint)),
+            self.returned
+                .map(|count| format!("segments past the device: {}\n", grouped(count))),
             Some(port_table(&self.ports, paint)),
             Some(format!("{}\n", self.ran.line())),
         ];
@@ -157,6 +163,7 @@ impl Told {
     fn others(&self, paint: Paint) -> String {
         let heading = [
             "port",
+            "segments",
             "neighbours answered",
             "fragments",
             "wrong checksum",
@@ -166,6 +173,7 @@ impl Told {
         let mut table = Table::new(&heading);
         for port in &self.others {
             let counts = [
+                port.segments,
                 port.answered,
                 port.fragments,
                 port.wrong_checksums,
@@ -435,6 +443,7 @@ impl OthersTold {
             fragments: others.fragments,
             wrong_checksums: others.checksum,
             answered: others.answered,
+            segments: others.segments,
         }
     }
 }

@@ -134,6 +134,11 @@ pub struct ConnectArgs {
     /// Count in samples how many connections stay with the backend that their tuple had before
     #[arg(long, requires = "sample")]
     pub by_tuple: bool,
+    /// The device leaves the address of --to in place, and backends answer the client past it: answers
+    /// are handed over within the engine. Backend number N is found by its own address, and is at the
+    /// N-th Ethernet address from --server-mac on
+    #[arg(long, requires = "backend")]
+    pub direct_return: bool,
     /// Ethernet address of the client [default: that of its port]
     #[arg(long, value_name = "MAC", value_parser = mac)]
     pub mac: Option<Mac>,

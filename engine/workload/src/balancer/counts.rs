@@ -13,7 +13,7 @@ pub struct Drops {
     pub fragments: u64,
     /// Time to live over.
     pub hop_limit: u64,
-    /// No TCP over IPv4, or not from or to the service.
+    /// No TCP over IP, or not from or to the service.
     pub other: u64,
     /// Longer than the other port carries.
     pub too_long: u64,
@@ -58,7 +58,7 @@ pub struct Counts {
     pub received: u64,
     /// Frames that the other port took.
     pub sent: u64,
-    /// ARP requests and replies that were for it.
+    /// ARP and neighbour discovery that was for it.
     pub consumed: u64,
     /// Frames that wait to be served, or for where to go.
     pub waiting: u64,

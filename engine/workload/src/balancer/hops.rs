@@ -1,16 +1,16 @@
-//! Where backends are: their Ethernet addresses, asked for by ARP.
+//! Where backends are: their Ethernet addresses, asked for by ARP or neighbour discovery.
 
 use super::settings::Spot;
 use pinchpoint_wire::ask;
 use pinchpoint_wire::ethernet::Mac;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 /// How long a question waits before it is repeated.
 const ASK_AGAIN_NS: u64 = 100_000_000;
 
 #[derive(Debug)]
 struct Hop {
-    address: Ipv4Addr,
+    address: IpAddr,
     mac: Option<Mac>,
     asked_ns: Option<u64>,
 }
@@ -58,7 +58,7 @@ impl Hops {
     /// Writes the next question that is due, from `own`; returns its bytes.
     pub(super) fn question(
         &mut self,
-        own: (Ipv4Addr, Mac),
+        own: (IpAddr, Mac),
         now_ns: u64,
         out: &mut [u8; ask::MAX_LEN],
     ) -> Option<usize> {
@@ -70,14 +70,14 @@ impl Hops {
         let mut hops = self.all.iter_mut();
         let hop = hops.find(|hop| hop.mac.is_none() && is_due(hop.asked_ns))?;
         hop.asked_ns = Some(now_ns);
-        ask::question(hop.address.into(), (own.0.into(), own.1), out)
+        ask::question(hop.address, own, out)
     }
 
     /// Takes what a frame tells; whether that is where a backend is.
     pub(super) fn told(&mut self, frame: &[u8]) -> bool {
         let mut is_told = false;
         for hop in &mut self.all {
-            if let Some(mac) = ask::told(frame, hop.address.into()) {
+            if let Some(mac) = ask::told(frame, hop.address) {
                 self.unknown -= usize::from(hop.mac.is_none());
                 hop.mac = Some(mac);
                 is_told = true;

@@ -1,8 +1,8 @@
-//! A balancer between clients and backends whose truth is known: TCP over IPv4, in full-NAT or
-//! destination NAT.
+//! A balancer between clients and backends whose truth is known: TCP over IPv4 or IPv6, in full-NAT,
+//! destination NAT or direct return.
 //!
-//! The first port is among the clients, the second among the backends. At both it answers ARP
-//! requests for its own addresses. Frames pass four places:
+//! The first port is among the clients, the second among the backends. At both it answers
+//! questions for its own addresses (ARP, neighbour discovery). Frames pass four places:
 //!
 //! | place | what happens |
 //! |---|---|
@@ -47,14 +47,15 @@ use hops::Hops;
 use nat::{Nat, Passed, Side};
 use pinchpoint_port::{Port, Uniform};
 use pinchpoint_wire::ethernet::{self, Mac};
-use pinchpoint_wire::{answer, ask};
+use pinchpoint_wire::{answer, ask, ipv4};
 use pinchpoint_worker::replies::Offer;
 use pinchpoint_worker::standing::Standing;
 use pinchpoint_worker::{Core, Replies, Step, Workload};
 use queue::{Held, Queue};
 use settings::Settings;
-use std::net::IpAddr;
 
+/// Of IPv6 behind an Ethernet header (RFC 8200 section 3).
+const NEXT_HEADER_AT: usize = ethernet::HEADER_LEN + 6;
 const CLIENTS: usize = 0;
 const SERVERS: usize = 1;
 /// Connections that are forgotten in a turn at most: the loop has other things to do.
@@ -125,9 +126,9 @@ impl Balancer {
         }
     }
 
-    /// An ARP request, or the reply to one that the device sent.
+    /// A question where an address is, or the answer to one that the device asked.
     #[inline(never)]
-    fn on_arp(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
+    fn on_neighbour(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
         let counts = &mut self.counts[port];
         if port == SERVERS && self.hops.told(frame) {
             counts.consumed += 1;
@@ -135,13 +136,13 @@ impl Balancer {
             return;
         }
         let own = self.nat.mac(port);
-        let Some(IpAddr::V4(asked)) = answer::target(frame) else {
+        let Some(asked) = answer::target(frame) else {
             counts.drops.other += 1;
             return;
         };
         let mut buffer = [0; answer::MAX_LEN];
         let is_own = self.nat.has(asked);
-        let len = answer::reply(frame, (asked.into(), own), &mut buffer).filter(|_| is_own);
+        let len = answer::reply(frame, (asked, own), &mut buffer).filter(|_| is_own);
         if let Some(len) = len {
             counts.consumed += 1;
             replies.push(port, len, |out| out.copy_from_slice(&buffer[..len]));
@@ -206,15 +207,24 @@ impl Balancer {
     }
 }
 
+/// ARP, or ICMPv6, of which neighbour discovery is a part.
 #[inline(always)]
-fn is_arp(frame: &[u8]) -> bool {
-    frame.get(12..14) == Some(&ethernet::ETHERTYPE_ARP.to_be_bytes())
+fn is_neighbour(frame: &[u8]) -> bool {
+    const ARP: [u8; 2] = ethernet::ETHERTYPE_ARP.to_be_bytes();
+    const IPV6: [u8; 2] = ethernet::ETHERTYPE_IPV6.to_be_bytes();
+    match frame.get(12..14) {
+        Some(ethertype) if *ethertype == ARP => true,
+        Some(ethertype) if *ethertype == IPV6 => {
+            frame.get(NEXT_HEADER_AT) == Some(&ipv4::PROTOCOL_ICMPV6)
+        }
+        _ => false,
+    }
 }
 
 impl Workload for Balancer {
     type Outcome = Account;
 
-    /// Answers to ARP requests; all else is sent when it is served.
+    /// Answers to questions where an address is; all else is sent when it is served.
     fn longest_reply(&self, _core: &Core<'_>, _port: usize) -> usize {
         answer::MAX_LEN
     }
@@ -241,8 +251,8 @@ impl Workload for Balancer {
     #[inline(always)]
     fn on_frame(&mut self, port: usize, frame: &[u8], now_ns: u64, replies: &mut Replies) {
         self.counts[port].received += 1;
-        if is_arp(frame) {
-            return self.on_arp(port, frame, now_ns, replies);
+        if is_neighbour(frame) {
+            return self.on_neighbour(port, frame, now_ns, replies);
         }
         let Some(slot) = self.queue.admit(now_ns) else {
             self.counts[port].drops.ring += 1;

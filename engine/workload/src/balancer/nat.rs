@@ -229,7 +229,11 @@ impl Nat {
             client: packet.src,
             seen,
             backend,
-            at: self.settings.backends[usize::from(backend)],
+            at: if self.settings.direct {
+                self.settings.service
+            } else {
+                self.settings.backends[usize::from(backend)]
+            },
             local,
             mac: packet.from,
             seq_by,
@@ -245,6 +249,9 @@ impl Nat {
         now_ns: u64,
         out: &mut [u8],
     ) -> Result<Passed, Why> {
+        if self.settings.direct {
+            return Err(Why::Other);
+        }
         let Some(id) = self.table.of_backend(packet.src, packet.dst) else {
             let is_backend = self.settings.backends.contains(&packet.src);
             return Err(if is_backend {
@@ -291,8 +298,10 @@ impl Nat {
         if packet.has(FIN) {
             one.fins |= side;
         }
-        let is_over = packet.has(RST) || one.fins == 3;
-        let is_open = side == 1 && packet.has(ACK) && one.first_ack.is_some();
+        // Of a direct return it sees the client's segments alone.
+        let is_direct = self.settings.direct;
+        let is_over = packet.has(RST) || one.fins == if is_direct { 1 } else { 3 };
+        let is_open = side == 1 && packet.has(ACK) && (is_direct || one.first_ack.is_some());
         let stage = match before {
             _ if is_over => Stage::Closed,
             Stage::Opening if is_open => Stage::Established,
@@ -359,7 +368,7 @@ impl Nat {
     }
 
     /// An address of its own, for which it answers.
-    pub(super) fn has(&self, address: std::net::Ipv4Addr) -> bool {
+    pub(super) fn has(&self, address: std::net::IpAddr) -> bool {
         let Settings { service, local, .. } = &self.settings;
         service.ip() == address || local.is_some_and(|local| local.has(address))
     }

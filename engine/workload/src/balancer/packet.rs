@@ -1,16 +1,17 @@
-//! TCP over IPv4 as it comes, and as it is sent on: checksums change by what changed (RFC 1624).
+//! TCP over IPv4 or IPv6 as it comes, and as it is sent on: checksums change by what changed (RFC 1624).
 
 use super::settings::Spot;
 use pinchpoint_wire::checksum;
 use pinchpoint_wire::ethernet::{self, Frame, Mac};
-use pinchpoint_wire::{FCS_LEN, ipv4, tcp};
+use pinchpoint_wire::{FCS_LEN, ipv4, ipv6, tcp};
+use std::net::IpAddr;
 
 pub(super) const FIN: u16 = 1;
 pub(super) const SYN: u16 = 2;
 pub(super) const RST: u16 = 4;
 pub(super) const ACK: u16 = 0x10;
-/// Bytes of the TOA option: its number, its length, the client's port and address.
-pub(super) const TOA_LEN: usize = 8;
+/// Bytes of the TOA option before the address: its number, its length, the client's port.
+const TOA_HEAD: usize = 4;
 const TOA: u8 = 254;
 const END_OF_OPTIONS: u8 = 0;
 const NO_OPERATION: u8 = 1;
@@ -19,10 +20,15 @@ const SACK_PERMITTED: [u8; 2] = [4, 2];
 const MIN_FRAME: usize = 64 - FCS_LEN;
 /// Of a payload that is broken: within what answers of this engine echo.
 const BROKEN_BYTE: usize = 20;
-/// TTL, total length and both checksums, from the beginning of their headers.
+/// TTL, total length and both checksums, from the beginning of their headers; and what IPv6 has
+/// in their place: the length of the payload, the hop limit (RFC 8200 section 3).
 const TTL_AT: usize = 8;
 const LENGTH_AT: usize = 2;
 const IP_CHECK_AT: usize = 10;
+const PAYLOAD_LENGTH_AT: usize = 4;
+const HOP_LIMIT_AT: usize = 7;
+const V6_SRC_AT: usize = 8;
+const V6_DST_AT: usize = 24;
 const TCP_CHECK_AT: usize = 16;
 
 /// Why a frame is not translated.
@@ -45,6 +51,7 @@ pub(super) struct Packet<'a> {
     payload_at: usize,
     /// Where the packet ends; padding follows.
     end: usize,
+    is_v6: bool,
     pub(super) from: Mac,
     pub(super) src: Spot,
     pub(super) dst: Spot,
@@ -77,9 +84,15 @@ impl<'a> Packet<'a> {
     #[inline]
     pub(super) fn read(frame: &'a [u8]) -> Result<Self, Unfit> {
         let view = Frame::new_checked(frame).map_err(|_| Unfit::Malformed)?;
-        if view.ethertype() != ethernet::ETHERTYPE_IPV4 {
-            return Err(Unfit::Other);
+        match view.ethertype() {
+            ethernet::ETHERTYPE_IPV4 => Self::read_v4(frame, &view),
+            ethernet::ETHERTYPE_IPV6 => Self::read_v6(frame, &view),
+            _ => Err(Unfit::Other),
         }
+    }
+
+    #[inline]
+    fn read_v4(frame: &'a [u8], view: &Frame<'_>) -> Result<Self, Unfit> {
         let ip_at = view.header_len();
         let ip = ipv4::Packet::new_checked(&frame[ip_at..]).map_err(|_| Unfit::Malformed)?;
         if !ip.verify_checksum() {
@@ -95,24 +108,75 @@ impl<'a> Packet<'a> {
         if ip.ttl() <= 1 {
             return Err(Unfit::HopLimit);
         }
-        let tcp_at = ip_at + ip.header_len();
-        let spot = |address: std::net::Ipv4Addr, port| Spot {
-            address: address.to_bits(),
-            port,
-        };
-        Ok(Self {
+        let ends = (ip.src().into(), ip.dst().into());
+        let lens = (ip.header_len(), ip.payload().len());
+        Ok(Self::of(frame, view, &segment, ends, lens))
+    }
+
+    #[inline(never)]
+    fn read_v6(frame: &'a [u8], view: &Frame<'_>) -> Result<Self, Unfit> {
+        let ip_at = view.header_len();
+        let ip = ipv6::Packet::new_checked(&frame[ip_at..]).map_err(|_| Unfit::Malformed)?;
+        // Of a packet that has not come to its last stop, its checksum has another address.
+        if ip.protocol() != ipv4::PROTOCOL_TCP || ip.final_dst() != Some(ip.dst()) {
+            return Err(Unfit::Other);
+        }
+        if ip.is_fragment() {
+            return Err(Unfit::Fragment);
+        }
+        let ends = (Spot::new(ip.src(), 0).ip(), Spot::new(ip.dst(), 0).ip());
+        // A mapped address is no address on a wire (RFC 4291 section 2.5.5.2).
+        if ends.0.is_ipv4() || ends.1.is_ipv4() {
+            return Err(Unfit::Malformed);
+        }
+        let segment = tcp::Segment::new_checked(ip.payload()).map_err(|_| Unfit::Malformed)?;
+        if ip.hop_limit() <= 1 {
+            return Err(Unfit::HopLimit);
+        }
+        let lens = (ip.header_len(), ip.payload().len());
+        Ok(Self::of(frame, view, &segment, ends, lens))
+    }
+
+    /// `lens`: bytes of the IP header with its extensions, and of what follows it.
+    #[inline(always)]
+    fn of(
+        frame: &'a [u8],
+        view: &Frame<'_>,
+        segment: &tcp::Segment<'_>,
+        (src, dst): (IpAddr, IpAddr),
+        lens: (usize, usize),
+    ) -> Self {
+        let ip_at = view.header_len();
+        let tcp_at = ip_at + lens.0;
+        Self {
             frame,
             ip_at,
             tcp_at,
             payload_at: tcp_at + segment.header_len(),
-            end: tcp_at + ip.payload().len(),
+            end: tcp_at + lens.1,
+            is_v6: src.is_ipv6(),
             from: view.src(),
-            src: spot(ip.src(), segment.src()),
-            dst: spot(ip.dst(), segment.dst()),
+            src: Spot::new(src, segment.src()),
+            dst: Spot::new(dst, segment.dst()),
             seq: segment.seq(),
             ack: segment.ack(),
             flags: segment.flags(),
-        })
+        }
+    }
+
+    /// Bytes of an address of its family.
+    #[inline(always)]
+    fn address_len(&self) -> usize {
+        if self.is_v6 { 16 } else { 4 }
+    }
+
+    /// Bytes of the TOA option that a rewrite inserts.
+    #[inline(always)]
+    fn toa_len(&self, rewrite: &Rewrite) -> usize {
+        match rewrite.toa {
+            Some(_) => TOA_HEAD + self.address_len(),
+            None => 0,
+        }
     }
 
     /// Whether all of these control bits are set.
@@ -127,25 +191,25 @@ impl<'a> Packet<'a> {
 
     /// Whether a TOA option fits its header, its packet and a frame of `longest` bytes.
     pub(super) fn has_room_for_toa(&self, longest: usize) -> bool {
-        let header = self.payload_at - self.tcp_at + TOA_LEN;
-        let packet = self.end - self.ip_at + TOA_LEN;
+        let toa_len = TOA_HEAD + self.address_len();
+        let header = self.payload_at - self.tcp_at + toa_len;
+        let packet = self.end - self.ip_at + toa_len;
         header <= tcp::MAX_HEADER_LEN
             && u16::try_from(packet).is_ok()
-            && self.end + TOA_LEN <= longest
+            && self.end + toa_len <= longest
     }
 
     /// Bytes of the frame that is sent on.
     #[inline]
     pub(super) fn written_len(&self, rewrite: &Rewrite) -> usize {
-        let toa = if rewrite.toa.is_some() { TOA_LEN } else { 0 };
-        (self.end + toa).max(MIN_FRAME)
+        (self.end + self.toa_len(rewrite)).max(MIN_FRAME)
     }
 
     /// Writes the frame that is sent on into `out`, of [`written_len`](Self::written_len)
-    /// bytes. A TOA option must have room.
+    /// bytes. A TOA option must have room, and all ends are of its family.
     #[inline]
     pub(super) fn write(&self, rewrite: &Rewrite, out: &mut [u8]) {
-        let toa_len = if rewrite.toa.is_some() { TOA_LEN } else { 0 };
+        let toa_len = self.toa_len(rewrite);
         let (head, payload) = self.frame[..self.end].split_at(self.payload_at);
         out[..self.payload_at].copy_from_slice(head);
         let payload_at = self.payload_at + toa_len;
@@ -153,10 +217,22 @@ impl<'a> Packet<'a> {
         out[self.end + toa_len..].fill(0);
         out[..6].copy_from_slice(&rewrite.macs.1.0);
         out[6..12].copy_from_slice(&rewrite.macs.0.0);
-        let mut addresses = Change::default();
         let (ip, segment) = out[self.ip_at..].split_at_mut(self.tcp_at - self.ip_at);
-        addresses.put32(&mut ip[12..16], rewrite.src.address);
-        addresses.put32(&mut ip[16..20], rewrite.dst.address);
+        let addresses = if self.is_v6 {
+            self.write_v6(rewrite, ip, toa_len)
+        } else {
+            self.write_v4(rewrite, ip, toa_len)
+        };
+        let len = self.end + toa_len - self.tcp_at;
+        self.write_segment(rewrite, addresses, &mut segment[..len]);
+    }
+
+    /// Writes into the IP header; returns what that changes in the pseudo header.
+    #[inline(always)]
+    fn write_v4(&self, rewrite: &Rewrite, ip: &mut [u8], toa_len: usize) -> Change {
+        let mut addresses = Change::default();
+        addresses.put32(&mut ip[12..16], rewrite.src.bits() as u32);
+        addresses.put32(&mut ip[16..20], rewrite.dst.bits() as u32);
         let mut header = addresses;
         let ttl = ip[TTL_AT].saturating_sub(1);
         let protocol = ip[TTL_AT + 1];
@@ -167,8 +243,19 @@ impl<'a> Packet<'a> {
         let len = (self.end - self.ip_at + toa_len) as u16;
         header.put16(&mut ip[LENGTH_AT..LENGTH_AT + 2], len);
         header.finish(&mut ip[IP_CHECK_AT..IP_CHECK_AT + 2]);
-        let len = self.end + toa_len - self.tcp_at;
-        self.write_segment(rewrite, addresses, &mut segment[..len]);
+        addresses
+    }
+
+    /// The same of IPv6, whose header has no checksum.
+    #[inline(never)]
+    fn write_v6(&self, rewrite: &Rewrite, ip: &mut [u8], toa_len: usize) -> Change {
+        let mut addresses = Change::default();
+        addresses.put128(&mut ip[V6_SRC_AT..V6_DST_AT], rewrite.src.bits());
+        addresses.put128(&mut ip[V6_DST_AT..V6_DST_AT + 16], rewrite.dst.bits());
+        ip[HOP_LIMIT_AT] = ip[HOP_LIMIT_AT].saturating_sub(1);
+        let len = (self.end - self.ip_at - ipv6::HEADER_LEN + toa_len) as u16;
+        ip[PAYLOAD_LENGTH_AT..PAYLOAD_LENGTH_AT + 2].copy_from_slice(&len.to_be_bytes());
+        addresses
     }
 
     fn write_segment(&self, rewrite: &Rewrite, mut change: Change, segment: &mut [u8]) {
@@ -184,8 +271,7 @@ impl<'a> Packet<'a> {
         }
         let mut payload_at = header_len;
         if let Some(client) = rewrite.toa {
-            payload_at += TOA_LEN;
-            insert_toa(segment, header_len, client, &mut change);
+            payload_at += insert_toa(segment, header_len, client, &mut change);
         }
         if rewrite.breaks && payload_at < segment.len() {
             let at = (payload_at + BROKEN_BYTE).min(segment.len() - 1);
@@ -198,24 +284,36 @@ impl<'a> Packet<'a> {
 
 /// Puts the option behind the others: whoever ended them early ends them before it, which is
 /// why that end becomes a filler.
-fn insert_toa(segment: &mut [u8], header_len: usize, client: Spot, change: &mut Change) {
+fn insert_toa(segment: &mut [u8], header_len: usize, client: Spot, change: &mut Change) -> usize {
     let len = segment.len();
     for at in option_places(&segment[..header_len]).1..header_len {
         change.put8(segment, at, NO_OPERATION);
     }
-    let mut option = [0; TOA_LEN];
-    option[..2].copy_from_slice(&[TOA, TOA_LEN as u8]);
-    option[2..4].copy_from_slice(&client.port.to_be_bytes());
-    option[4..].copy_from_slice(&client.address.to_be_bytes());
+    let (v4, v6);
+    let address: &[u8] = match client.ip() {
+        IpAddr::V4(ip) => {
+            v4 = ip.octets();
+            &v4
+        }
+        IpAddr::V6(ip) => {
+            v6 = ip.octets();
+            &v6
+        }
+    };
+    let toa_len = TOA_HEAD + address.len();
+    debug_assert!(header_len + toa_len <= len);
     // What stood there is payload, which has already been copied behind it.
-    segment[header_len..header_len + TOA_LEN].copy_from_slice(&option);
-    change.add(checksum::sum(&option));
+    let option = &mut segment[header_len..header_len + toa_len];
+    option[..2].copy_from_slice(&[TOA, toa_len as u8]);
+    option[2..TOA_HEAD].copy_from_slice(&client.port.to_be_bytes());
+    option[TOA_HEAD..].copy_from_slice(address);
+    change.add(checksum::sum(option));
     // The pseudo header has the length.
-    change.add(TOA_LEN as u64);
-    debug_assert!(header_len + TOA_LEN <= len);
-    let offset = ((header_len + TOA_LEN) / 4) as u8;
+    change.add(toa_len as u64);
+    let offset = ((header_len + toa_len) / 4) as u8;
     let first = segment[12] & 0x0f | offset << 4;
     change.put8(segment, 12, first);
+    toa_len
 }
 
 fn withdraw_sack(header: &mut [u8], change: &mut Change) {
@@ -269,6 +367,13 @@ impl Change {
         let old = u32::from_be_bytes([place[0], place[1], place[2], place[3]]);
         self.0 += u64::from(!old) + u64::from(new);
         place.copy_from_slice(&new.to_be_bytes());
+    }
+
+    fn put128(&mut self, place: &mut [u8], new: u128) {
+        let words = [new >> 96, new >> 64, new >> 32, new];
+        for (word, place) in words.into_iter().zip(place.chunks_exact_mut(4)) {
+            self.put32(place, word as u32);
+        }
     }
 
     /// The byte at `at` of what the checksum covers from its beginning.

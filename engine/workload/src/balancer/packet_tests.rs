@@ -4,7 +4,7 @@
 use super::*;
 use crate::connections::segment::{Incoming, Unfit as Refused};
 use proptest::prelude::*;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 /// A frame with right checksums.
 fn frame(
@@ -15,11 +15,18 @@ fn frame(
     payload: &[u8],
 ) -> Vec<u8> {
     let (src, dst) = ends;
-    let mut frame = vec![0; ethernet::HEADER_LEN + ipv4::HEADER_LEN];
+    let (v4, ip_len) = match (src.ip(), dst.ip()) {
+        (IpAddr::V4(src), IpAddr::V4(dst)) => (Some((src, dst)), ipv4::HEADER_LEN),
+        _ => (None, ipv6::HEADER_LEN),
+    };
+    let mut frame = vec![0; ethernet::HEADER_LEN + ip_len];
     let link = ethernet::Header {
         dst: Mac([2, 0, 0, 0, 0, 1]),
         src: Mac([2, 0, 0, 0, 0, 2]),
-        ethertype: ethernet::ETHERTYPE_IPV4,
+        ethertype: match v4 {
+            Some(_) => ethernet::ETHERTYPE_IPV4,
+            None => ethernet::ETHERTYPE_IPV6,
+        },
     };
     link.emit(frame.first_chunk_mut().unwrap());
     let mut segment = vec![0; tcp::HEADER_LEN + options.len()];
@@ -34,10 +41,29 @@ fn frame(
         urgent: 0,
         options,
     };
-    header.emit(&mut segment, src.ip(), dst.ip()).unwrap();
+    let Some((src, dst)) = v4 else {
+        let (src, dst) = (
+            Ipv6Addr::from_bits(src.bits()),
+            Ipv6Addr::from_bits(dst.bits()),
+        );
+        header.emit(&mut segment, src, dst).unwrap();
+        let packet = ipv6::Header {
+            src,
+            dst,
+            hop_limit: 64,
+            traffic_class: 0,
+            flow_label: 0,
+            next_header: ipv4::PROTOCOL_TCP,
+            payload_len: segment.len() as u16,
+        };
+        packet.emit(frame[ethernet::HEADER_LEN..].first_chunk_mut().unwrap());
+        frame.extend(segment);
+        return frame;
+    };
+    header.emit(&mut segment, src, dst).unwrap();
     let packet = ipv4::Header {
-        src: src.ip(),
-        dst: dst.ip(),
+        src,
+        dst,
         ttl: 64,
         dscp: 0,
         ecn: 0,
@@ -61,7 +87,19 @@ fn rewritten(frame: &[u8], rewrite: &Rewrite) -> Vec<u8> {
 }
 
 fn spot(address: u32, port: u16) -> Spot {
-    Spot { address, port }
+    Spot::new(Ipv4Addr::from_bits(address), port)
+}
+
+/// The same number in a family.
+fn spot_in(v6: bool, address: u32, port: u16) -> Spot {
+    if v6 {
+        Spot::new(
+            Ipv6Addr::from_bits(0xfd00 << 112 | u128::from(address)),
+            port,
+        )
+    } else {
+        spot(address, port)
+    }
 }
 
 fn plain(src: Spot, dst: Spot) -> Rewrite {
@@ -89,9 +127,10 @@ proptest! {
         payload in prop::collection::vec(any::<u8>(), 0..200),
         toa in any::<bool>(),
         breaks in any::<bool>(),
+        v6 in any::<bool>(),
     ) {
-        let came = (spot(addresses.0, ports.0), spot(addresses.1, ports.1));
-        let goes = (spot(addresses.2, ports.2), spot(addresses.3, ports.3));
+        let came = (spot_in(v6, addresses.0, ports.0), spot_in(v6, addresses.1, ports.1));
+        let goes = (spot_in(v6, addresses.2, ports.2), spot_in(v6, addresses.3, ports.3));
         let frame = frame(came, numbers, flags, options.as_flattened(), &payload);
         let packet = Packet::read(&frame).unwrap();
         let toa = (toa && packet.has_room_for_toa(1_500)).then_some(came.0);
@@ -99,7 +138,7 @@ proptest! {
         let out = rewritten(&frame, &rewrite);
         // It also verifies both checksums.
         let found = Incoming::read(&out).unwrap();
-        let ends = |spot: Spot| crate::connections::end::End::new(Ipv4Addr::from_bits(spot.address), spot.port);
+        let ends = |spot: Spot| crate::connections::end::End::new(spot.ip(), spot.port);
         prop_assert_eq!((found.src, found.dst), (ends(goes.0), ends(goes.1)));
         let acknowledges = flags & ACK != 0;
         let ack = if acknowledges { numbers.1.wrapping_add(by.1) } else { numbers.1 };
@@ -166,7 +205,9 @@ fn what_is_no_whole_segment_is_told_apart() {
     assert_eq!(changed(&[(21, 1)]), Err(Unfit::Fragment));
     assert_eq!(changed(&[(22, 1)]), Err(Unfit::HopLimit));
     assert_eq!(changed(&[(23, 17)]), Err(Unfit::Other));
-    assert_eq!(changed(&[(12, 0x86), (13, 0xdd)]), Err(Unfit::Other));
+    assert_eq!(changed(&[(12, 0x88)]), Err(Unfit::Other));
+    // No IPv6 behind its type.
+    assert_eq!(changed(&[(12, 0x86), (13, 0xdd)]), Err(Unfit::Malformed));
     assert_eq!(changed(&[(16, 0), (17, 30)]), Err(Unfit::Malformed));
     assert_eq!(changed(&[(46, 0x40)]), Err(Unfit::Malformed));
     let mut wrong = right.clone();

@@ -35,9 +35,8 @@ impl Deal {
         let place = match self.scheduler {
             Scheduler::RoundRobin => self.next,
             Scheduler::Hash => {
-                let key = u64::from(client.address) << 16 | u64::from(client.port);
                 let last = self.round.len() as u64 - 1;
-                self.hash.up_to(key, last) as usize
+                self.hash.up_to(client.key(), last) as usize
             }
         };
         self.round[place]
@@ -164,7 +163,7 @@ mod tests {
 
     fn ends(count: u32, port_count: u32) -> LocalEnds {
         LocalEnds {
-            first: Ipv4Addr::new(10, 1, 0, 240),
+            first: Ipv4Addr::new(10, 1, 0, 240).into(),
             count,
             port: 1025,
             port_count,
@@ -188,7 +187,7 @@ mod tests {
                     prop_assert_eq!(taken.is_none(), full);
                     if let Some((number, spot)) = taken {
                         prop_assert!(given.insert((backend, number)));
-                        prop_assert_eq!(u32::from(spot.port - 1025) * size.0 + (spot.address & 0xf), number);
+                        prop_assert_eq!(u32::from(spot.port - 1025) * size.0 + (spot.bits() as u32 & 0xf), number);
                     }
                 } else {
                     let one = *given.iter().nth(which.index(given.len())).unwrap();
@@ -204,7 +203,7 @@ mod tests {
     fn local_addresses_are_taken_in_turn() {
         let mut pool = Pool::new(ends(2, 2), 1, None);
         let taken: Vec<_> = std::iter::from_fn(|| pool.take(0))
-            .map(|(_, spot)| (spot.ip().octets()[3], spot.port))
+            .map(|(_, spot)| (spot.bits() as u8, spot.port))
             .collect();
         assert_eq!(taken, [(240, 1025), (241, 1025), (240, 1026), (241, 1026)]);
     }

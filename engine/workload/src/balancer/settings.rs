@@ -1,36 +1,56 @@
 //! What is true of a balancer, and what it does wrong on purpose.
 
-use std::net::{Ipv4Addr, SocketAddrV4};
+use crate::connections::end::{bits, ip};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
-/// The most places of the table: 240 MiB with its indexes.
+/// The most places of the table: 0.6 GiB with its indexes, as far as they are used.
 pub const MOST_CONNECTIONS: usize = 1 << 22;
 /// The most local ends of all backends together: 32 MiB, a bit for each.
 pub const MOST_LOCAL_ENDS: u64 = 1 << 28;
 /// The most backends.
 pub const MOST_BACKENDS: usize = 256;
 
-/// An IPv4 address and a port, as numbers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+/// An address of either family and a port, in 18 bytes: a table has three for each connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Spot {
-    /// The address.
-    pub address: u32,
+    /// The address; one of IPv4 as an IPv4-mapped one (RFC 4291 section 2.5.5.2).
+    address: Ipv6Addr,
     /// The port.
     pub port: u16,
 }
 
 impl Spot {
+    /// Of an address of either family.
+    #[inline(always)]
+    pub fn new(address: impl Into<IpAddr>, port: u16) -> Self {
+        let address = Ipv6Addr::from_bits(bits(address.into()));
+        Self { address, port }
+    }
+
     /// Its address.
-    pub fn ip(self) -> Ipv4Addr {
-        Ipv4Addr::from_bits(self.address)
+    #[inline]
+    pub fn ip(self) -> IpAddr {
+        ip(self.address.to_bits())
+    }
+
+    /// Its address as a number.
+    #[inline(always)]
+    pub(super) fn bits(self) -> u128 {
+        self.address.to_bits()
+    }
+
+    /// Both as one number; all ends of IPv4 have different ones.
+    #[inline(always)]
+    pub(super) fn key(self) -> u64 {
+        let bits = self.address.to_bits();
+        let upper = (bits >> 64) as u64;
+        (bits as u64) << 16 ^ u64::from(self.port) ^ upper.wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 }
 
-impl From<SocketAddrV4> for Spot {
-    fn from(at: SocketAddrV4) -> Self {
-        Self {
-            address: at.ip().to_bits(),
-            port: at.port(),
-        }
+impl From<SocketAddr> for Spot {
+    fn from(at: SocketAddr) -> Self {
+        Self::new(at.ip(), at.port())
     }
 }
 
@@ -47,7 +67,7 @@ pub enum Scheduler {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LocalEnds {
     /// The first address.
-    pub first: Ipv4Addr,
+    pub first: IpAddr,
     /// How many addresses, at least one.
     pub count: u32,
     /// The first port of each.
@@ -65,15 +85,14 @@ impl LocalEnds {
     /// Number `n` of them: addresses change fastest.
     #[inline]
     pub(super) fn spot(&self, n: u32) -> Spot {
-        Spot {
-            address: self.first.to_bits().wrapping_add(n % self.count),
-            port: self.port.wrapping_add((n / self.count) as u16),
-        }
+        let address = bits(self.first).wrapping_add((n % self.count).into());
+        let port = self.port.wrapping_add((n / self.count) as u16);
+        Spot::new(ip(address), port)
     }
 
     /// Whether an address is one of them.
-    pub(super) fn has(&self, address: Ipv4Addr) -> bool {
-        address.to_bits().wrapping_sub(self.first.to_bits()) < self.count
+    pub(super) fn has(&self, address: IpAddr) -> bool {
+        bits(address).wrapping_sub(bits(self.first)) < self.count.into()
     }
 }
 
@@ -108,12 +127,15 @@ pub struct Wrongs {
 /// What is true of a balancer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Settings {
-    /// The virtual server.
+    /// The virtual server. Backends and local ends are of its family.
     pub service: Spot,
     /// At least one, and each once.
     pub backends: Vec<Spot>,
     /// What backends see (full-NAT); none: they see the client (destination NAT).
     pub local: Option<LocalEnds>,
+    /// Whether addresses and ports stay as they are, and backends answer the client past it
+    /// (direct return). Then there are no local ends.
+    pub direct: bool,
     /// Who gets a connection.
     pub scheduler: Scheduler,
     /// Places of the table.
@@ -143,6 +165,7 @@ impl Settings {
             service,
             backends,
             local: None,
+            direct: false,
             scheduler: Scheduler::RoundRobin,
             connections: 1 << 16,
             timeouts: Timeouts {

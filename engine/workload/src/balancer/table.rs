@@ -109,12 +109,11 @@ impl Table {
 
     #[inline]
     fn hash(&self, one: Spot, other: Spot) -> u32 {
-        let key = |spot: Spot| u64::from(spot.address) << 16 | u64::from(spot.port);
-        self.hash.number(key(one) ^ key(other).rotate_left(40)) as u32
+        self.hash.number(one.key() ^ other.key().rotate_left(40)) as u32
     }
 
     fn client_hash(&self, client: Spot) -> u32 {
-        self.hash(client, Spot::default())
+        self.hash.number(client.key()) as u32
     }
 
     /// The connection of a client's end.

@@ -5,29 +5,25 @@ use super::settings::{LocalEnds, Scheduler, Spot, Timeouts, Wrongs};
 use super::*;
 use crate::connections::counts::Counts as Outcomes;
 use crate::connections::doubles::{
-    ANSWER_LEN, Between, Careless, Net, STEP_NS, backends, client, mac, plan, plan_of, schedule,
-    service,
+    ANSWER_LEN, Between, Careless, Net, STEP_NS, backends, client, mac, plan, plan_of, plan_v6,
+    schedule, service,
 };
 use crate::connections::end::End;
 use crate::connections::plan::{Mix, Plan, Requests};
 use crate::connections::schedule::Schedule;
 use crate::connections::server::Server;
 use proptest::prelude::*;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, Ipv6Addr};
 
 const MS: u64 = 1_000_000;
 
 fn spot(end: End) -> Spot {
-    let address = end.v4().unwrap().to_bits();
-    Spot {
-        address,
-        port: end.port,
-    }
+    Spot::new(end.ip(), end.port)
 }
 
 fn local(port_count: u32) -> LocalEnds {
     LocalEnds {
-        first: Ipv4Addr::new(10, 1, 0, 240),
+        first: Ipv4Addr::new(10, 1, 0, 240).into(),
         count: 2,
         port: 1025,
         port_count,
@@ -162,6 +158,71 @@ fn backends_learn_the_client_s_end_and_numbers_are_rewritten() {
     };
     assert_eq!(*net.client.counts(), expected);
     assert_eq!(net.between.nat.tracked().toa_omitted, 0);
+}
+
+#[test]
+fn a_service_of_ipv6_is_balanced_as_one_of_ipv4() {
+    let ip = |last| Ipv6Addr::new(0xfd00, 2, 0, 0, 0, 0, 0, last);
+    let at: Vec<End> = (1..=3).map(|last| End::new(ip(last), 8080)).collect();
+    let settings = Settings {
+        local: Some(LocalEnds {
+            first: ip(0xf0).into(),
+            ..local(1_000)
+        }),
+        toa: true,
+        rewrites_seq: true,
+        service: spot(plan_v6().service),
+        backends: at.iter().copied().map(spot).collect(),
+        ..settings()
+    };
+    let server = Server::new(&at, mac(3), ANSWER_LEN, 11);
+    let client = client(plan_v6(), schedule(300));
+    let net = Net::new(client, server, Balanced::new(&settings)).run();
+    let expected = Outcomes {
+        toa_right: 300,
+        ..all_well(&net, 300)
+    };
+    assert_eq!(*net.client.counts(), expected);
+    assert_eq!(net.client.answered().backends(), [100, 100, 100]);
+    let locals = [0xf0, 0xf1].map(|last| (ip(last).into(), 150));
+    assert_eq!(net.client.answered().local().sorted(), locals);
+}
+
+/// Answers cross no balancer.
+struct PastIt(Balanced);
+
+impl Between for PastIt {
+    fn pass(&mut self, frame: Vec<u8>, to_server: bool) -> Vec<(Vec<u8>, bool)> {
+        if !to_server {
+            return vec![(frame, false)];
+        }
+        let mut passed = self.0.pass(frame, true);
+        for (frame, _) in &mut passed {
+            // As its backends' addresses are known: here all are the first one.
+            frame[..6].copy_from_slice(&mac(3).0);
+        }
+        passed
+    }
+}
+
+#[test]
+fn with_direct_return_it_sees_the_client_s_half_of_each_connection_and_changes_no_address() {
+    let settings = Settings {
+        local: None,
+        direct: true,
+        ..settings()
+    };
+    let server = Server::new(&backends(3), mac(3), ANSWER_LEN, 11).with_direct(Some(service()));
+    let between = PastIt(Balanced::new(&settings));
+    let net = Net::new(client(plan(), schedule(300)), server, between).run();
+    assert_eq!(net.client.counts().completed, 300);
+    // The one at the first Ethernet address; clients' own addresses.
+    assert_eq!(net.client.answered().backends(), [300]);
+    assert_eq!(net.client.answered().local().sorted().len(), 4);
+    let nat = &net.between.0.nat;
+    assert_eq!(nat.dealt(), [100, 100, 100]);
+    assert_eq!((nat.tracked().created, nat.tracked().opening), (300, 0));
+    assert_eq!(net.between.0.drops, [counts::Drops::default(); 2]);
 }
 
 #[test]

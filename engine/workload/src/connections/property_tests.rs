@@ -82,6 +82,7 @@ proptest! {
         let options: Vec<u8> = options.iter().flat_map(|&byte| [byte; 4]).collect();
         let segment = Incoming {
             from: mac(5),
+            to: mac(6),
             src: service(),
             dst: End::new(Ipv4Addr::new(16, 0, 0, 1), 1025 + port % 64),
             seq: numbers.0,

@@ -47,6 +47,8 @@ pub enum Unfit {
 pub struct Incoming<'a> {
     /// The frame's source.
     pub from: Mac,
+    /// The frame's destination.
+    pub to: Mac,
     /// Source address and port.
     pub src: End,
     /// Destination address and port.
@@ -105,16 +107,16 @@ impl<'a> Incoming<'a> {
     #[inline]
     pub fn read(frame: &'a [u8]) -> Result<Self, Unfit> {
         let view = Frame::new_checked(frame).map_err(|_| Unfit::Malformed)?;
-        let from = view.src();
+        let macs = (view.src(), view.dst());
         match view.ethertype() {
-            ethernet::ETHERTYPE_IPV4 => Self::read_v4(from, view.payload()),
-            ethernet::ETHERTYPE_IPV6 => Self::read_v6(from, view.payload()),
+            ethernet::ETHERTYPE_IPV4 => Self::read_v4(macs, view.payload()),
+            ethernet::ETHERTYPE_IPV6 => Self::read_v6(macs, view.payload()),
             _ => Err(Unfit::Other),
         }
     }
 
     #[inline(always)]
-    fn read_v4(from: Mac, bytes: &'a [u8]) -> Result<Self, Unfit> {
+    fn read_v4(macs: (Mac, Mac), bytes: &'a [u8]) -> Result<Self, Unfit> {
         let packet = ipv4::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
         if packet.protocol() != ipv4::PROTOCOL_TCP {
             return Err(Unfit::Other);
@@ -127,11 +129,11 @@ impl<'a> Incoming<'a> {
         }
         let (src, dst) = (packet.src(), packet.dst());
         let ends = |ports: (u16, u16)| (End::new(src, ports.0), End::new(dst, ports.1));
-        Self::read_segment(from, packet.payload(), (src, dst), ends)
+        Self::read_segment(macs, packet.payload(), (src, dst), ends)
     }
 
     #[inline(never)]
-    fn read_v6(from: Mac, bytes: &'a [u8]) -> Result<Self, Unfit> {
+    fn read_v6(macs: (Mac, Mac), bytes: &'a [u8]) -> Result<Self, Unfit> {
         let packet = ipv6::Packet::new_checked(bytes).map_err(|_| Unfit::Malformed)?;
         if packet.protocol() != ipv4::PROTOCOL_TCP {
             return Err(Unfit::Other);
@@ -146,12 +148,12 @@ impl<'a> Incoming<'a> {
         if first.v4().is_some() || last.v4().is_some() {
             return Err(Unfit::Malformed);
         }
-        Self::read_segment(from, packet.payload(), (src, dst), ends)
+        Self::read_segment(macs, packet.payload(), (src, dst), ends)
     }
 
     #[inline(always)]
     fn read_segment<A: Address>(
-        from: Mac,
+        (from, to): (Mac, Mac),
         bytes: &'a [u8],
         (src, dst): (A, A),
         ends: impl Fn((u16, u16)) -> (End, End),
@@ -163,6 +165,7 @@ impl<'a> Incoming<'a> {
         let (src, dst) = ends((segment.src(), segment.dst()));
         Ok(Self {
             from,
+            to,
             src,
             dst,
             seq: segment.seq(),

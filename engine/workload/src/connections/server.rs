@@ -91,6 +91,8 @@ pub struct Server {
     key: u64,
     /// Of every connection, in the place of a hash.
     same_first_seq: Option<u32>,
+    /// With direct return: the service, to which segments go on after a device has passed them on.
+    direct: Option<End>,
     backends: Vec<Backend>,
     outages: Outages,
     strays: Strays,
@@ -109,6 +111,7 @@ impl Server {
             answer_len,
             key,
             same_first_seq: None,
+            direct: None,
             backends: vec![Backend::default(); backends.len()],
             outages: Outages::default(),
             strays: Strays::default(),
@@ -123,6 +126,22 @@ impl Server {
             same_first_seq: same,
             ..self
         }
+    }
+
+    /// The same servers, reached by a device that leaves the address and port of `service` in place
+    /// (direct return). Backend number n is at the n-th Ethernet address from `own` on.
+    #[must_use]
+    pub fn with_direct(self, service: Option<End>) -> Self {
+        Self {
+            direct: service,
+            ..self
+        }
+    }
+
+    /// Whether answers go to the client past the device.
+    #[inline(always)]
+    pub fn is_direct(&self) -> bool {
+        self.direct.is_some()
     }
 
     /// The same servers, which are down at these times.
@@ -153,10 +172,27 @@ impl Server {
         &self.sources
     }
 
-    /// Whether a backend has that address.
-    pub fn has(&self, address: IpAddr) -> bool {
+    /// Where the backend with that address is.
+    pub fn mac_of(&self, address: IpAddr) -> Option<Mac> {
         let wanted = bits(address);
-        self.numbers.keys().any(|&(bits, _)| bits == wanted)
+        let mut ends = self.numbers.iter();
+        let (_, &number) = ends.find(|&(&(bits, _), _)| bits == wanted)?;
+        Some(match self.direct {
+            Some(_) => after(self.own, number),
+            None => self.own,
+        })
+    }
+
+    /// Which backend a segment is for.
+    #[inline(always)]
+    fn number(&self, segment: &Incoming<'_>) -> Option<u16> {
+        let Some(service) = self.direct else {
+            let to = (segment.dst.bits, segment.dst.port);
+            return self.numbers.get(&to).copied();
+        };
+        let number = number_of(segment.to).wrapping_sub(number_of(self.own));
+        let is_known = segment.dst == service && number < self.backends.len() as u64;
+        is_known.then_some(number as u16)
     }
 
     /// The port did not take an answer.
@@ -167,7 +203,7 @@ impl Server {
     /// A segment came; what is to be sent back.
     #[inline]
     pub fn react(&mut self, segment: &Incoming<'_>) -> Option<Outgoing> {
-        let Some(&number) = self.numbers.get(&(segment.dst.bits, segment.dst.port)) else {
+        let Some(number) = self.number(segment) else {
             self.strays.elsewhere += 1;
             return None;
         };
@@ -248,7 +284,7 @@ impl Server {
     #[inline(always)]
     fn reply(&self, to: &Incoming<'_>, seq: u32, flags: u16, content: Content) -> Outgoing {
         Outgoing {
-            from: self.own,
+            from: if self.is_direct() { to.to } else { self.own },
             to: to.from,
             src: to.dst,
             dst: to.src,
@@ -258,6 +294,18 @@ impl Server {
             content,
         }
     }
+}
+
+fn number_of(mac: Mac) -> u64 {
+    mac.0
+        .iter()
+        .fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+}
+
+/// The n-th Ethernet address from `mac` on.
+fn after(mac: Mac, n: u16) -> Mac {
+    let [_, _, bytes @ ..] = (number_of(mac) + u64::from(n)).to_be_bytes();
+    Mac(bytes)
 }
 
 #[inline(always)]

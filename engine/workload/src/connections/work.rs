@@ -43,7 +43,7 @@ pub struct ClientEnd {
     client: Option<Client>,
 }
 
-/// Frames that were no segments.
+/// Frames by what they were.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Others {
     /// Neither TCP over IP nor a question that was answered.
@@ -56,6 +56,8 @@ pub struct Others {
     pub checksum: u64,
     /// ARP requests and neighbour solicitations that were answered.
     pub answered: u64,
+    /// TCP segments with right headers and checksums.
+    pub segments: u64,
 }
 
 /// What has happened since the start.
@@ -71,6 +73,8 @@ pub struct Account {
     pub server: Option<Server>,
     /// By port.
     pub others: Vec<Others>,
+    /// Segments that backends gave to the client past the device; none without direct return.
+    pub returned: Option<u64>,
 }
 
 /// The workload.
@@ -78,8 +82,8 @@ pub struct Account {
 pub struct Connections {
     client: Option<ClientEnd>,
     server: Option<Server>,
-    server_mac: Mac,
     others: Vec<Others>,
+    returned: u64,
     /// What is due without being asked for.
     timed: Vec<Outgoing>,
     samples: Option<Samples>,
@@ -140,10 +144,10 @@ impl Source for Listed<'_> {
 
 impl Connections {
     /// The workload of a core with `ports` ports, the first of which is the client's,
-    /// if there is one. `servers` are the servers with their MAC.
+    /// if there is one.
     pub fn new(
         mut client: Option<ClientEnd>,
-        servers: Option<(Server, Mac)>,
+        server: Option<Server>,
         ports: usize,
         now_ns: u64,
     ) -> Self {
@@ -152,12 +156,11 @@ impl Connections {
         {
             end.begin(mac, now_ns);
         }
-        let (server, mac) = servers.unzip();
         Self {
             client,
             server,
-            server_mac: mac.unwrap_or(Mac([0; 6])),
             others: vec![Others::default(); ports],
+            returned: 0,
             timed: Vec::with_capacity(BURST),
             samples: None,
             start_ns: now_ns,
@@ -194,11 +197,7 @@ impl Connections {
     fn mac_of(&self, port: usize, address: IpAddr) -> Option<Mac> {
         match &self.client {
             Some(end) if port == 0 => end.plan.has_client(address).then_some(end.own),
-            _ => {
-                let server = self.server.as_ref();
-                let has = server.is_some_and(|server| server.has(address));
-                has.then_some(self.server_mac)
-            }
+            _ => self.server.as_ref()?.mac_of(address),
         }
     }
 
@@ -225,6 +224,22 @@ impl Connections {
             return;
         }
         self.others[port].other += 1;
+    }
+
+    fn is_direct(&self) -> bool {
+        self.server.as_ref().is_some_and(Server::is_direct)
+    }
+
+    /// A backend's answer reaches the client past the device, as a frame; what the client sends then.
+    #[inline(never)]
+    fn hand_over(&mut self, answer: &Outgoing, now_ns: u64) -> Option<Outgoing> {
+        let client = self.client.as_mut()?.client.as_mut()?;
+        let mut buffer = [0; LONGEST];
+        let frame = buffer.get_mut(..answer.frame_len())?;
+        answer.write(frame);
+        let segment = Incoming::read(frame).ok()?;
+        self.returned += 1;
+        client.react(&segment, now_ns)
     }
 
     /// Opens what is due; how many bursts that took.
@@ -314,6 +329,7 @@ impl Workload for Connections {
                 return;
             }
         };
+        self.others[port].segments += 1;
         let reply: Option<Outgoing> = if self.is_client(port) {
             let client = self.client.as_mut().and_then(|end| end.client.as_mut());
             client.and_then(|client| client.react(&segment, now_ns))
@@ -321,6 +337,12 @@ impl Workload for Connections {
             self.server
                 .as_mut()
                 .and_then(|server| server.react(&segment))
+        };
+        let (port, reply) = match reply {
+            Some(answer) if !self.is_client(port) && self.is_direct() => {
+                (0, self.hand_over(&answer, now_ns))
+            }
+            reply => (port, reply),
         };
         if let Some(reply) = reply {
             replies.push(port, reply.frame_len(), |out| reply.write(out));
@@ -332,7 +354,7 @@ impl Workload for Connections {
         if offer.dropped == 0 {
             return;
         }
-        if self.is_client(port) {
+        if self.is_client(port) || self.is_direct() {
             if let Some(client) = self.client.as_mut().and_then(|end| end.client.as_mut()) {
                 client.unsent(offer.dropped);
             }
@@ -368,6 +390,7 @@ impl Standing for Connections {
             client: self.client.as_ref().and_then(|end| end.client.clone()),
             server: self.server.clone(),
             others: self.others.clone(),
+            returned: self.is_direct().then_some(self.returned),
         }
     }
 }

@@ -135,7 +135,7 @@ class EnvoyDevice(proxy.ProxyDevice):
         """A service with one local address."""
         local = given.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:
-            source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_ipv4())
+            source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
         return super().read(given, source)
 
     def probes(self) -> Iterator[Probe]:

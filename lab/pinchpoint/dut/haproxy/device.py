@@ -16,6 +16,7 @@ from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
+from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.scenario import Scenario, Scheduler
 
 PROGRAM = "haproxy"
@@ -64,7 +65,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
     yield f"  timeout connect {round(proxy.CONNECT_S * 1000)}ms"
     yield from (f"  timeout {end} {idle_ms}ms" for end in ("client", "server"))
     yield "frontend service"
-    yield f"  bind {service.address}:{service.port} backlog {dut.backlog}"
+    yield f"  bind {service.end} backlog {dut.backlog}"
     if service.scheduler is Scheduler.HASH:
         yield "  tcp-request connection set-var(sess.port) src_port"
     yield "  default_backend servers"
@@ -76,7 +77,7 @@ def config(scenario: Scenario, socket: str) -> Iterator[str]:
         yield "  balance roundrobin"
     for local, source in enumerate(service.locals):
         for number, one in enumerate(service.backends):
-            yield f"  server backend{number}-local{local} {one.address}:{one.port} source {source}"
+            yield f"  server backend{number}-local{local} {one.end} source {bracketed(source)}"
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,14 @@ sees the first packet of each.
 
 from collections.abc import Iterator
 
-from pinchpoint.model.scenario import Mode, Range, Scheduler, Service
+from pinchpoint.dut import addresses
+from pinchpoint.model.addresses import alone, bracketed
+from pinchpoint.model.scenario import Family, Mode, Range, Scheduler, Service
 
 # Maglev hashing (net/netfilter/ipvs/ip_vs_mh.c) with the client's port: `sh` has 256 places, which two or four backends
 # divide evenly and three do not.
 _SCHEDULERS = {Scheduler.ROUND_ROBIN: ("rr",), Scheduler.HASH: ("mh", "-b", "mh-port")}
+_FORWARDING = {Mode.FULL_NAT: "-m", Mode.DNAT: "-m", Mode.DIRECT: "-g"}  # masquerading, gatewaying
 MODULES = {Scheduler.ROUND_ROBIN: "ip_vs_rr", Scheduler.HASH: "ip_vs_mh"}
 _ANY_PORT = Range(1024, 64_512)  # what source NAT takes without a range
 # Fixed times of IPVS's own table for a SYN that is not followed up, and for a connection that both sides have closed
@@ -36,14 +39,19 @@ def is_full(service: Service) -> bool:
 
 def virtual(service: Service) -> tuple[str, str]:
     """The virtual server, as options of ipvsadm."""
-    return "-t", f"{service.address}:{service.port}"
+    return "-t", service.end
+
+
+def restore(family: Family) -> str:
+    """Loads rules of source NAT, as every guest's kernel takes them: user-mode Linux has no nf_tables for IPv4."""
+    return "ip6tables-legacy-restore" if family is Family.IPV6 else "iptables-legacy-restore"
 
 
 def commands(service: Service) -> Iterator[tuple[str, ...]]:
     """The virtual server with its backends, in order."""
     yield ("ipvsadm", "-A", *virtual(service), "-s", *_SCHEDULERS[service.scheduler])
     for one in service.backends:
-        yield ("ipvsadm", "-a", *virtual(service), "-r", f"{one.address}:{one.port}", "-m", "-w", "1")
+        yield ("ipvsadm", "-a", *virtual(service), "-r", one.end, _FORWARDING[service.mode], "-w", "1")
 
 
 def timeout(service: Service) -> tuple[str, ...] | None:
@@ -66,11 +74,11 @@ def source_nat(service: Service) -> Iterator[str]:
     """
     ports, count = local_ports(service), len(service.locals)
     range_of_ports = f"{ports.first}-{ports.first + ports.count - 1}"
-    sent = f"-p tcp -m ipvs --vaddr {service.address}/32 --vport {service.port} --vdir ORIGINAL"
+    sent = f"-p tcp -m ipvs --vaddr {alone(service.address)} --vport {service.port} --vdir ORIGINAL"
     yield "*nat"
     for number, one in enumerate(service.locals):
         turn = f" -m statistic --mode nth --every {count - number} --packet 0" if count - number > 1 else ""
-        yield f"-A POSTROUTING {sent}{turn} -j SNAT --to-source {one}:{range_of_ports}"
+        yield f"-A POSTROUTING {sent}{turn} -j SNAT --to-source {bracketed(one)}:{range_of_ports}"
     yield "COMMIT"
 
 
@@ -83,7 +91,7 @@ def sysctls(service: Service) -> dict[str, str]:
         **{f"net/ipv4/conf/{place}/{name}": "0" for place in places for name in ("rp_filter", "send_redirects")},
         "net/ipv4/vs/conntrack": str(int(is_full(service))),
     }
-    return forwarding | tracking(service)
+    return forwarding | addresses.sysctls(service, forwards=True) | tracking(service)
 
 
 def table_size(service: Service) -> dict[str, str]:

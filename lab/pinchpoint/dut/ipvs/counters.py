@@ -55,7 +55,7 @@ def per_cpu(text: str) -> dict[int, dict[str, int]]:
 
 def connections(text: str) -> tuple[int, int]:
     """`/proc/net/ip_vs`: active and inactive connections of all backends."""
-    rows = [line.split() for line in text.splitlines() if re.match(r" *-> [0-9A-F]{8}:", line)]
+    rows = [line.split() for line in text.splitlines() if re.match(r" *-> ([0-9A-F]{8}|\[[0-9a-f:]+\]):", line)]
     return sum(int(row[-2]) for row in rows), sum(int(row[-1]) for row in rows)
 
 

@@ -23,11 +23,11 @@ from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
-from pinchpoint.model.scenario import Mode, Port, Scenario, Scheduler, Service
+from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.snapshot import Collector
 
-_RESTORE = "iptables-legacy-restore"
+_LISTED = {Family.IPV4: "iptables-legacy", Family.IPV6: "ip6tables-legacy"}
 _OF_TRACKING = (Option.LOCAL_PORTS, Option.MAX_CONNECTIONS, Option.OPENING_S, Option.CLOSED_S)
 _RECORDED = ("net/ipv4/vs/conn_reuse_mode", "net/ipv4/vs/expire_nodest_conn", "net/ipv4/vs/secure_tcp")
 _SIZE = re.compile(r"\(size=(\d+)\)")
@@ -117,7 +117,7 @@ class IpvsLive(softirq.KernelLive):
         """Its virtual server with counts, the rules of source NAT, the routes."""
         found = {"virtual-server.txt": self._run("ipvsadm", "-Ln", "--stats", "--exact")}
         if balancing.is_full(served(self._scenario)):
-            found["source-nat.txt"] = self._run("iptables-legacy", "-t", "nat", "-S")
+            found["source-nat.txt"] = self._run(_LISTED[served(self._scenario).family], "-t", "nat", "-S")
         return {**found, "routes.txt": self._run("ip", "route", "show")}
 
     def balancer(self) -> Table:
@@ -150,7 +150,10 @@ class IpvsBench(softirq.KernelBench):
         ]
         if balancing.is_full(service):
             rules, lock = f"{folder}/source-nat.rules", (("XTABLES_LOCKFILE", f"{folder}/xtables.lock"),)
-            found += [TextFile(rules, tuple(balancing.source_nat(service))), Command((_RESTORE, rules), netns, lock)]
+            found += [
+                TextFile(rules, tuple(balancing.source_nat(service))),
+                Command((balancing.restore(service.family), rules), netns, lock),
+            ]
         settings = (f"{name}={value}" for name, value in balancing.sysctls(service).items())
         found += [
             Command(("sysctl", "-qw", *settings), netns),
@@ -165,7 +168,7 @@ class IpvsBench(softirq.KernelBench):
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
         """A kernel that cannot translate sources."""
-        if error.argv[0] != _RESTORE:
+        if error.argv[0] != balancing.restore(served(self.scenario).family):
             return super().refusal(error)
         told = f"{self.scenario.path}: service.mode: the kernel refused source NAT: {error.output}"
         return BenchError(told, 'boot a kernel with CONFIG_IP_NF_NAT, set guest.kernel = "uml", or mode = "dnat"')
@@ -236,9 +239,10 @@ def _check_service(given: Given, source: Source) -> None:
         source.problem(("service",), "missing; this kind of device only balances a service")
         return
     set_here = [key for key in _OF_TRACKING if service.get(key) is not None]
-    if service.get("mode") == Mode.DNAT:
+    mode = service.get("mode")
+    if mode != Mode.FULL_NAT:
         for option in set_here:
-            source.problem(("service", option), f'expected none with mode = "{Mode.DNAT}": IPVS\'s own is fixed')
+            source.problem(("service", option), f'expected none with mode = "{mode}": IPVS\'s own is fixed')
     if service.get("max_connections") is not None and not given.tables["guest"].get("kernel"):
         told = "expected none without a [guest]: nf_conntrack_max is the whole machine's"
         source.problem(("service", "max_connections"), told)
@@ -251,7 +255,7 @@ def _check_service(given: Given, source: Source) -> None:
             source.mismatch(("service", key), f"whole seconds{limit}", value)
 
 
-_SERVICES = Services(tuple(Scheduler), tuple(Mode), tuple(Option))
+_SERVICES = Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6))
 _CHAINS = Key(
     "conn_tab_bits",
     kinds.integer(8, 20),

@@ -4,26 +4,28 @@ from collections.abc import Iterator
 
 from pinchpoint.bench.requirements import Probe, command, kernel_module
 from pinchpoint.dut import softirq
-from pinchpoint.dut.ipvs.balancing import MODULES, is_full
+from pinchpoint.dut.ipvs.balancing import MODULES, is_full, restore
 from pinchpoint.host.guest_kernels import KERNELS
-from pinchpoint.model.scenario import Guest, Mode, Scheduler, Service
+from pinchpoint.model.scenario import Family, Guest, Mode, Scheduler, Service
 
 _PROGRAMS = {"ip": "iproute2", "sysctl": "procps", "ipvsadm": "ipvsadm", "conntrack": "conntrack", "wc": "coreutils"}
-_RESTORE = "iptables-legacy-restore"  # as every guest's kernel takes it; user-mode Linux has no nf_tables for IPv4
-_SOURCE_NAT = ("xt_ipvs", "xt_nat", "xt_statistic", "iptable_nat")
+_SOURCE_NAT = ("xt_ipvs", "xt_nat", "xt_statistic")
+_TABLE = {Family.IPV4: "iptable_nat", Family.IPV6: "ip6table_nat"}
 
 
 def needs(service: Service | None, guest: Guest | None) -> Iterator[Probe]:
     """Its programs, and a kernel with IPVS, its schedulers and, for full-NAT, source NAT of what that sends."""
+    family = service.family if service else Family.IPV4
     yield from (command(name, package) for name, package in _PROGRAMS.items())
     if service is None or is_full(service):
-        yield command(_RESTORE, "iptables")
+        yield command(restore(family), "iptables")
     yield softirq.steering(guest)
     schedulers = [service.scheduler] if service else list(Scheduler)
     for name in ("ip_vs", *(MODULES[one] for one in schedulers)):
         yield kernel_module(name, _other_kernels(name, guest), guest)
     if service is None or is_full(service):
-        for name in _SOURCE_NAT if guest else _SOURCE_NAT[:1]:  # a host's own may be built in; what fails then says so
+        # A host's own may be built in; what fails then says so.
+        for name in (*_SOURCE_NAT, _TABLE[family]) if guest else _SOURCE_NAT[:1]:
             yield kernel_module(name, f'{_other_kernels(name, guest)}, or service.mode = "{Mode.DNAT}"', guest)
 
 

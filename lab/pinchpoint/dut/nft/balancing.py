@@ -9,14 +9,19 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from pinchpoint.host.interface import Host
-from pinchpoint.model.scenario import Backend, Established, Mode, Range, Scheduler, Service
+from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range, Scheduler, Service
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
-_MSS = 1460
+_MSS = {"ip": 1460, "ip6": 1440}
 SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
 """An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
+
+
+def word(service: Service) -> str:
+    """The family as nft(8) has it, of tables and of statements."""
+    return "ip6" if service.family is Family.IPV6 else "ip"
 
 
 def sysctls(established: Established | None) -> dict[str, str]:
@@ -38,12 +43,12 @@ def times(host: Host, netns: str) -> dict[str, str]:
 
 def ruleset(service: Service, established: Established | None = None) -> Iterator[str]:
     """Lines of a ruleset."""
-    yield f"table ip {TABLE} {{"
+    yield f"table {word(service)} {TABLE} {{"
     if established:  # what is not translated is for the namespace itself: no other frame takes this chain
         yield f"  counter {UNTRACKED} {{ }}"
         yield "  chain input {"
         yield "    type filter hook input priority filter; policy accept;"
-        yield f"    ip daddr {service.address} tcp dport {service.port} counter name {UNTRACKED} drop"
+        yield f"    {word(service)} daddr {service.address} tcp dport {service.port} counter name {UNTRACKED} drop"
         yield "  }"
     yield "  chain prerouting {"
     yield "    type nat hook prerouting priority dstnat; policy accept;"
@@ -55,7 +60,8 @@ def ruleset(service: Service, established: Established | None = None) -> Iterato
         pool = ", ".join(f"{number} : {one}" for number, one in enumerate(service.locals))
         chosen = f"numgen inc mod {len(service.locals)} map {{ {pool} }}"
         ports = f" : {shown_ports(service.local_ports)}" if service.local_ports else ""
-        yield f"    meta l4proto tcp ct original ip daddr {service.address} counter snat to {chosen}{ports}"
+        of_service = f"meta l4proto tcp ct original {word(service)} daddr {service.address}"
+        yield f"    {of_service} counter snat to {chosen}{ports}"
         yield "  }"
     yield "}"
 
@@ -65,15 +71,15 @@ def syn_proxy(service: Service) -> Iterator[str]:
 
     Its own SYN to a backend leaves by the output hook, where it is dealt as others are before routing.
     """
-    of_service = f"ip daddr {service.address} tcp dport {service.port}"
-    yield f"table ip {TABLE}-syns {{"
+    of_service = f"{word(service)} daddr {service.address} tcp dport {service.port}"
+    yield f"table {word(service)} {TABLE}-syns {{"
     yield "  chain raw {"
     yield "    type filter hook prerouting priority raw; policy accept;"
     yield f"    {of_service} tcp flags & (fin|syn|rst|ack) == syn notrack"
     yield "  }"
     yield "  chain input {"
     yield "    type filter hook input priority filter; policy accept;"
-    yield f"    {of_service} ct state invalid,untracked synproxy mss {_MSS} wscale 7 timestamp sack-perm"
+    yield f"    {of_service} ct state invalid,untracked synproxy mss {_MSS[word(service)]} wscale 7 timestamp sack-perm"
     yield "  }"
     yield "  chain output {"
     yield "    type nat hook output priority -100; policy accept;"
@@ -89,24 +95,25 @@ def shown_ports(ports: Range) -> str:
 
 def dealt_to(service: Service, backends: Sequence[Backend]) -> Iterator[str]:
     """Lines that deal new connections to these in the place of those before, in one transaction."""
-    yield f"flush chain ip {TABLE} prerouting"
+    yield f"flush chain {word(service)} {TABLE} prerouting"
     if backends:
-        yield f"add rule ip {TABLE} prerouting {_dealt(service, backends)}"
+        yield f"add rule {word(service)} {TABLE} prerouting {_dealt(service, backends)}"
 
 
 def again(service: Service) -> Iterator[str]:
     """Lines that load the whole ruleset in the place of the one that is there, in one transaction."""
-    yield f"delete table ip {TABLE}"
+    yield f"delete table {word(service)} {TABLE}"
     yield from ruleset(service)
 
 
 def _dealt(service: Service, backends: Sequence[Backend]) -> str:
     ends = ", ".join(f"{number} : {one.address} . {one.port}" for number, one in enumerate(backends))
     chosen = f"{_choice(service, len(backends))} map {{ {ends} }}"
-    return f"ip daddr {service.address} tcp dport {service.port} counter dnat ip to {chosen}"
+    family = word(service)
+    return f"{family} daddr {service.address} tcp dport {service.port} counter dnat {family} to {chosen}"
 
 
 def _choice(service: Service, count: int) -> str:
     if service.scheduler is Scheduler.HASH:
-        return f"jhash ip saddr . tcp sport mod {count} seed {_SEED}"
+        return f"jhash {word(service)} saddr . tcp sport mod {count} seed {_SEED}"
     return f"numgen inc mod {count}"

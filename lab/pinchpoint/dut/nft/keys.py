@@ -9,7 +9,7 @@ from pinchpoint.dut.services import Option, Reconfiguration, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table
 from pinchpoint.keys.kinds import Kind, MismatchError
-from pinchpoint.model.scenario import Mode, Scheduler
+from pinchpoint.model.scenario import NAT, Family, Scheduler
 
 
 def _prefix() -> Kind:
@@ -58,5 +58,7 @@ KEYS: Final = Keys(
             at_most=1024,
         ),
     ),
-    services=Services(tuple(Scheduler), tuple(Mode), _OPTIONS, changes=tuple(Reconfiguration)),
+    services=Services(
+        tuple(Scheduler), NAT, _OPTIONS, changes=tuple(Reconfiguration), families=(Family.IPV4, Family.IPV6)
+    ),
 )

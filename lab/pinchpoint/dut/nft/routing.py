@@ -7,6 +7,7 @@ Ethernet address is fixed: nothing asks for it by ARP. Sources: ip-route(8), ip-
 from dataclasses import dataclass
 from ipaddress import IPv4Address, summarize_address_range
 
+from pinchpoint.dut import addresses
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Scenario, Stream
 
@@ -82,4 +83,5 @@ def sysctls(scenario: Scenario) -> dict[str, str]:
     return {
         "net/ipv4/ip_forward": "1",
         **{f"net/ipv4/conf/{place}/{name}": "0" for place in places for name in _SETTINGS},
+        **(addresses.sysctls(scenario.service, forwards=True) if scenario.service else {}),
     }

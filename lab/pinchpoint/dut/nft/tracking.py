@@ -18,7 +18,7 @@ from pinchpoint.dut.nft import balancing
 from pinchpoint.host.interface import PROC, CommandFailed, Host
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.limits import Limit, Resource
-from pinchpoint.model.scenario import Mode, Range, Service
+from pinchpoint.model.scenario import Family, Mode, Range, Service
 
 FOLDER = f"{PROC}/sys/net/netfilter"
 BACKLOG = f"{PROC}/sys/net/core/netdev_max_backlog"
@@ -33,7 +33,7 @@ _PREFIX = "nf_conntrack_tcp_timeout_"
 _OPENING = (f"{_PREFIX}syn_sent", f"{_PREFIX}syn_recv")
 _ESTABLISHED = (f"{_PREFIX}established",)
 _CLOSED = (CLOSED, f"{_PREFIX}close")  # by FINs from both sides, by a reset
-_PORTS = re.compile(r"snat to .*:(\d+)-(\d+)")
+_PORTS = re.compile(r"snat .*to .*:(\d+)-(\d+)")
 
 
 def timeouts(service: Service) -> dict[str, str]:
@@ -80,7 +80,9 @@ class NftBalancer:
         """Those of each local address, as the rules in force have them."""
         if self._service.local_ports is None:
             return KERNELS_PORTS
-        listed = self._host.run(["nft", "list", "chain", "ip", balancing.TABLE, "postrouting"], self._netns)
+        listed = self._host.run(
+            ["nft", "list", "chain", balancing.word(self._service), balancing.TABLE, "postrouting"], self._netns
+        )
         if not (found := _PORTS.search(listed)):
             raise BenchError(f"service.local_ports: no ports are in force: {listed.strip()}")
         return Range(int(found[1]), int(found[2]) - int(found[1]) + 1)
@@ -105,7 +107,8 @@ class NftBalancer:
         count = int(self._read("nf_conntrack_count"))
         if not 0 < count <= MOST_LISTED:
             return count
-        return len(self._host.run(["conntrack", "-L"], self._netns).splitlines())
+        family = ("-f", "ipv6") if self._service.family is Family.IPV6 else ()  # without, it lists those of IPv4
+        return len(self._host.run(["conntrack", "-L", *family], self._netns).splitlines())
 
     def settings(self) -> dict[str, str]:
         """The time-outs, as read back. Raises BenchError where one is not in force."""
@@ -151,7 +154,7 @@ class NftBalancer:
 
     def _reload(self, service: Service) -> None:
         """The rules of the service anew, in one transaction; the table of connections stays."""
-        text = "\n".join((f"delete table ip {balancing.TABLE}", *balancing.ruleset(service)))
+        text = "\n".join((f"delete table {balancing.word(service)} {balancing.TABLE}", *balancing.ruleset(service)))
         self._host.run(["nft", text], self._netns)
 
     def _set_closed(self, seconds: int) -> None:

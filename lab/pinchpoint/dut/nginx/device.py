@@ -17,6 +17,7 @@ from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
+from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
 
 PROGRAM = "nginx"
@@ -88,8 +89,8 @@ def config(scenario: Scenario, files: Files) -> Iterator[str]:
 def _stream(service: Service, backlog: int, files: Files) -> Iterator[str]:
     yield f"split_clients {_TUPLE} $local {{"
     *others, last = service.locals
-    yield from (f"  {_percent(len(service.locals))}% {one};" for one in others)
-    yield f"  * {last};"
+    yield from (f"  {_percent(len(service.locals))}% {bracketed(one)};" for one in others)
+    yield f"  * {bracketed(last)};"
     yield "}"
     yield 'map "$status $upstream_addr" $has_failed { "~^200 [^,]+$" 0; default 1; }'
     yield "log_format failures '$status|$upstream_addr|$upstream_connect_time';"
@@ -98,10 +99,10 @@ def _stream(service: Service, backlog: int, files: Files) -> Iterator[str]:
     yield "  zone servers 1m;"
     if service.scheduler is Scheduler.HASH:
         yield f"  hash {_TUPLE};"
-    yield from (f"  server {one.address}:{one.port} max_fails=0;" for one in service.backends)
+    yield from (f"  server {one.end} max_fails=0;" for one in service.backends)
     yield "}"
     yield "server {"
-    yield f"  listen {service.address}:{service.port} backlog={backlog} reuseport;"
+    yield f"  listen {service.end} backlog={backlog} reuseport;"
     yield "  proxy_pass servers;"
     yield "  proxy_bind $local;"
     yield f"  proxy_connect_timeout {round(proxy.CONNECT_S * 1000)}ms;"

@@ -6,7 +6,7 @@ from pinchpoint.dut.device import Items, Keys
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
-from pinchpoint.model.scenario import Mode, Scheduler
+from pinchpoint.model.scenario import NAT, Scheduler
 
 FIRST_BRIDGE: Final = "br0"
 LAST_BRIDGE: Final = "last"
@@ -220,7 +220,7 @@ KEYS = Keys(
     arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
-    services=Services((Scheduler.HASH,), tuple(Mode), tuple(Option)),
+    services=Services((Scheduler.HASH,), NAT, tuple(Option)),
     items={
         "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),
         "ports": Items(

@@ -71,11 +71,13 @@ def _check_service(given: Given, source: Source) -> None:
 
 def options(dut: ReferenceDut, service: Service) -> Iterator[str]:
     """Of `pinchpoint-engine balance`."""
-    yield from ("--service", f"{service.address}:{service.port}", "--scheduler", service.scheduler.value)
+    yield from ("--service", service.end, "--scheduler", service.scheduler.value)
     for one in service.backends:
-        yield from ("--backend", f"{one.address}:{one.port}")
+        yield from ("--backend", one.end)
+    if service.is_direct:
+        yield "--direct"
     if service.local is not None:
-        yield from ("--local", service.local.as_ipv4())
+        yield from ("--local", service.local.as_addresses())
         if service.local_ports is not None:
             yield from ("--local-ports", f"{service.local_ports.first}-{service.local_ports.last}")
     if service.max_connections is not None:

@@ -8,7 +8,7 @@ from pinchpoint.dut.device import Keys
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Unset
-from pinchpoint.model.scenario import Mode, Scenario, Scheduler
+from pinchpoint.model.scenario import Family, Mode, Scenario, Scheduler
 
 PLACES = ("rx", "ring", "table", "rules", "tx")
 
@@ -172,5 +172,5 @@ KEYS = Keys(
         Key("seed", kinds.integer(1, (1 << 31) - 1), "Of the losses, and of a balancer's hashes.", 1),
         *BALANCING,
     ),
-    services=Services(tuple(Scheduler), tuple(Mode), tuple(Option)),
+    services=Services(tuple(Scheduler), tuple(Mode), tuple(Option), families=(Family.IPV4, Family.IPV6)),
 )

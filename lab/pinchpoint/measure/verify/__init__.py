@@ -21,6 +21,7 @@ MEASURES: Final = (
             "expected source",
             "source used once",
             "forgotten",
+            "direct return",
             "payload intact",
             "one backend",
             "TOA option",

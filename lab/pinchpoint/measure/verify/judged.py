@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import IPv4Address
 from typing import Final
 
-from pinchpoint.engine.connections import Client
+from pinchpoint.engine.connections import Account, Client
+from pinchpoint.model.addresses import number
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
-_POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients"}
+_POOLS: Final = {Mode.FULL_NAT: "local addresses", Mode.DNAT: "clients", Mode.DIRECT: "clients"}
 CHANCE = 1e-3  # of a fair hash that deals as unevenly as this, below which it is not called fair
 
 
@@ -34,6 +34,22 @@ def checks(service: Service, client: Client, turns: int = 1) -> Iterator[Check]:
     if told := client.toa_right + client.toa_wrong:
         found = f"{client.toa_right:,} of {told:,} answers name the client"
         yield Check("TOA option", client.toa_right / told, not client.toa_wrong, found)
+
+
+def direct(account: Account, entered: int | None) -> Check:
+    """Whether answers took the way past the device.
+
+    `entered`: frames that the device received from the backends' side, as it counts them; None: it does not say.
+    Answers to questions where a backend is may be among them, a segment may not.
+    """
+    sides = [one.segments for one in account.others]
+    through, asked = (sides[0] if sides else 0), sum(one.answered for one in account.others[1:])
+    passed, returned = max(0, (entered or 0) - asked), account.returned or 0
+    found = f"{returned:,} segments reached the clients past the device, {through:,} through it"
+    if entered is not None:
+        found += f"; it received {entered:,} frames from the backends, {asked:,} of them answers where one is"
+    right = bool(returned) and not through and not passed
+    return Check("direct return", returned / max(1, returned + max(through, passed)), right, found)
 
 
 def forgotten(opened: int, left: int, waited_s: float) -> Check:
@@ -91,7 +107,7 @@ def _source(service: Service, client: Client) -> Check:
     wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
     assert wanted is not None, "full-NAT has local addresses"
     seen, last = client.local.listed, wanted.first + wanted.count - 1
-    foreign = [one for one in seen if not wanted.first <= int(IPv4Address(one.address)) <= last]
+    foreign = [one for one in seen if not wanted.first <= number(one.address) <= last]
     found = f"{len(seen) - len(foreign):,} of {wanted.count:,} {_POOLS[service.mode]} seen"
     if foreign:
         found += f", and {', '.join(one.address for one in foreign[:3])}" + (" and others" if len(foreign) > 3 else "")

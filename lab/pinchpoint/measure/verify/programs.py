@@ -3,9 +3,9 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import AddressValueError, IPv4Address
 
 from pinchpoint.measure.verify.judged import Check
+from pinchpoint.model import addresses
 from pinchpoint.model.scenario import Mode, Scheduler, Service
 
 REQUESTS = 3
@@ -83,7 +83,7 @@ def _request(service: Service, got: Got, where: Mapping[int, tuple[str, ...]]) -
 
 def _name(service: Service, backend: int) -> str:
     one = service.backends[backend]
-    return f"server {label(backend)} ({one.address}:{one.port})"
+    return f"server {label(backend)} ({one.end})"
 
 
 def _wanted(service: Service) -> str:
@@ -94,6 +94,6 @@ def _is_expected(service: Service, address: str) -> bool:
     wanted = service.local if service.mode is Mode.FULL_NAT else service.clients
     assert wanted is not None, "full-NAT has local addresses"
     try:
-        return wanted.first <= int(IPv4Address(address)) <= wanted.last
-    except AddressValueError:
+        return wanted.first <= addresses.number(address) <= wanted.last
+    except ValueError:
         return False

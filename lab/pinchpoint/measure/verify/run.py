@@ -1,13 +1,14 @@
 """The measure `verify`: connections through a balancer that stands, and what each says of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 
 import msgspec
 
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import collectors
 from pinchpoint.engine.connections import Client, Load, Times, command, connect
 from pinchpoint.host.local import LOCAL
 from pinchpoint.measure.ends import ends_of
@@ -16,7 +17,7 @@ from pinchpoint.measure.served import suffices
 from pinchpoint.measure.standing import Standing, Undoable
 from pinchpoint.measure.verify import programs
 from pinchpoint.measure.verify.ends import check_programs, ends
-from pinchpoint.measure.verify.judged import Check, checks, forgotten
+from pinchpoint.measure.verify.judged import Check, checks, direct, forgotten
 from pinchpoint.measure.verify.keys import Verify
 from pinchpoint.measure.verify.programs import Got
 from pinchpoint.model.errors import EngineError, InputError
@@ -25,6 +26,7 @@ from pinchpoint.model.measurement import Measurement, Metric
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.model.scenario import Scenario, Service
 from pinchpoint.model.trial import TrialValidity
+from pinchpoint.observe.bracket import Bracket
 
 SETUP_S = 1.0  # of the engine
 _SINCE = "since the connection was due; where it was held, since the request that ended that was due"
@@ -80,7 +82,10 @@ def _measure(bench: Standing) -> Measurement:
     bench.record.note_facts(bench.live.ready())
     bench.listener.measurement_begins(identity, expected_s(scenario))
     started, began = datetime.now(UTC), time.monotonic()
+    bracket = Bracket(collectors(bench.setup, bench.live))
+    bracket.open()
     account = connect(LOCAL, argv, bench.setup.places.environment, load)
+    observed = bracket.close().flat()
     client = account.client
     if client is None:
         raise EngineError(f"nobody answered for {service.address}: the engine found no way to the service")
@@ -88,6 +93,7 @@ def _measure(bench: Standing) -> Measurement:
     with_programs = _with_programs(bench, service, verify) if verify.programs else Tried((), ())
     judged = (
         *checks(service, client, _turns(scenario)),
+        *([direct(account, _entered(scenario, service, observed))] if service.is_direct else ()),
         *forgotten_in_time,
         *programs.checks(service, with_programs.got, with_programs.logs, _turns(scenario)),
     )
@@ -104,11 +110,19 @@ def _measure(bench: Standing) -> Measurement:
             "engine": msgspec.to_builtins(account),
             **asdict(with_programs),
         },
-        observed={},
+        observed=observed,
         pmds=(),
         validity=TrialValidity.VALID,
         reason="",
     )
+
+
+def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
+    """Frames that the device received from the backends' side; None where it counts none."""
+    first = device_of(scenario).graph(scenario).places[0]
+    names = [name.replace("{port}", service.server_port) for name in first.entered]
+    known = [observed[name] for name in names if name in observed]
+    return int(sum(known)) if known else None
 
 
 def _forgotten(bench: Standing, client: Client) -> Iterator[Check]:
