@@ -1,0 +1,42 @@
+"""A resource that is planted too small ends connections a second, and the verdict names it."""
+
+import pytest
+from serving_tools import FULL_NAT, served, serving
+
+from pinchpoint.model.result import Limit, Outcome
+from pinchpoint.scenario import parse
+
+pytestmark = pytest.mark.usefixtures("nothing_left")
+KEYS = """[connections]
+max_cps = {max_cps}
+trial_duration_s = 0.5
+max_traffic_s = 2
+timeout_s = 0.5
+hold_s = {hold_s}
+sustain_within_s = 0
+"""
+PLANTED = [
+    ("reference", "cpus = [1]", f"{FULL_NAT}max_connections = 40\nclosed_s = 1", 400, 0.0, Limit.TABLE),
+    ("nginx", "", f"{FULL_NAT}max_connections = 30", 400, 0.4, Limit.TABLE),
+    ("haproxy", "backlog = 1", FULL_NAT, 20_000, 0.0, Limit.ACCEPT_QUEUE),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "dut", "service", "max_cps", "hold_s", "limit"), PLANTED, ids=[f"{one[0]} {one[-1]}" for one in PLANTED]
+)
+def test_what_is_too_small_is_named(kind, dut, service, max_cps, hold_s, limit):
+    tables = KEYS.format(max_cps=max_cps, hold_s=hold_s)
+    with serving(parse(served(kind, service, measure="connections", dut=dut, tables=tables), "small.toml")) as (_, run):
+        found = run()
+    assert found.verdict.limit is limit, found.verdict
+
+
+def test_a_backend_that_is_too_slow_is_named_by_the_answers_that_are_missing():
+    dut = "cpus = [1]\nslow_backend = 1\nslow_ms = 1500"
+    tables = "[verify]\nconnections = 30\ntimeout_s = 1.0\n"
+    with serving(parse(served("reference", dut=dut, tables=tables), "slow.toml")) as (_, run):
+        found = run()
+    assert found.outcome is Outcome.WRONG
+    assert "completed: 20 of 30, " in found.reason
+    assert "busiest backend: 10 / 0 / 10, not in turn" in found.reason
