@@ -61,6 +61,7 @@ const MOST_TUPLES: u64 = 1 << 24;
 /// `connect`.
 #[derive(Debug, Args)]
 #[command(after_help = CONNECT_EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // each is a switch of its own
 pub struct ConnectArgs {
     /// The first port is the client's; servers answer at the others
     #[command(flatten)]

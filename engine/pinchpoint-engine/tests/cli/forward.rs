@@ -128,7 +128,12 @@ fn a_balancer_refuses_what_it_cannot_be() {
             "--slow-backend 1: expected at most 0",
         ),
         (&["--toa"], "--local"),
-        (&["--local", "fd00::1"], "expected IPv4 addresses"),
+        (&["--local", "fd00::1"], "expected the family of --service"),
+        (
+            &["--backend", "[fd00::1]:80"],
+            "expected the family of --service",
+        ),
+        (&["--direct", "--local", "10.1.0.2"], "cannot be used with"),
         (&["--local", "10.0.0.0/16"], "expected at most 268435456"),
     ] {
         let refused = output(&[&BALANCE[..], args].concat());

@@ -13,7 +13,7 @@ from pinchpoint.model.scenario import Backend, Established, Family, Mode, Range,
 
 TABLE = "pinchpoint-service"
 UNTRACKED = "pinchpoint-untracked"  # the counter of frames on connections that are not known
-_MSS = {"ip": 1460, "ip6": 1440}
+_MSS = 1460
 SYN_PROXY_SYSCTLS: Final = {"net/netfilter/nf_conntrack_tcp_loose": "0", "net/ipv4/tcp_syncookies": "1"}
 """An acknowledgment of a cookie must not be taken for a connection under way (nf_conntrack-sysctl)."""
 _SEED = "0x70696e63"  # of the hash: the same connections go to the same backends in every bench
@@ -79,7 +79,7 @@ def syn_proxy(service: Service) -> Iterator[str]:
     yield "  }"
     yield "  chain input {"
     yield "    type filter hook input priority filter; policy accept;"
-    yield f"    {of_service} ct state invalid,untracked synproxy mss {_MSS[word(service)]} wscale 7 timestamp sack-perm"
+    yield f"    {of_service} ct state invalid,untracked synproxy mss {_MSS} wscale 7 timestamp sack-perm"
     yield "  }"
     yield "  chain output {"
     yield "    type nat hook output priority -100; policy accept;"

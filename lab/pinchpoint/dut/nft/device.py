@@ -21,6 +21,7 @@ from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.addresses import is_v6
 from pinchpoint.model.causes import Experiment
 from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place
@@ -179,6 +180,8 @@ class NftDevice(Defaults):
         softirq.check(given, source, self.kind)
         if given.dut.get("syn_proxy") and not given.tables.get("service"):
             source.problem(("dut", "syn_proxy"), "expected false without a [service]")
+        if given.dut.get("syn_proxy") and is_v6(given.tables.get("service", {}).get("address", "")):
+            source.problem(("dut", "syn_proxy"), "expected false with a service of IPv6: no connection opens")
         names = [port.values["name"] for port in given.ports if "name" in port.values]
         for route in given.arrays["route"]:
             if (port := route.values.get("port")) and port not in names:

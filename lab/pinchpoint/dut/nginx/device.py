@@ -17,7 +17,6 @@ from pinchpoint.dut.services import Reconfiguration
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
-from pinchpoint.model.addresses import bracketed
 from pinchpoint.model.scenario import Scenario, Scheduler, Service
 
 PROGRAM = "nginx"
@@ -89,8 +88,8 @@ def config(scenario: Scenario, files: Files) -> Iterator[str]:
 def _stream(service: Service, backlog: int, files: Files) -> Iterator[str]:
     yield f"split_clients {_TUPLE} $local {{"
     *others, last = service.locals
-    yield from (f"  {_percent(len(service.locals))}% {bracketed(one)};" for one in others)
-    yield f"  * {bracketed(last)};"
+    yield from (f"  {_percent(len(service.locals))}% {one};" for one in others)
+    yield f"  * {last};"
     yield "}"
     yield 'map "$status $upstream_addr" $has_failed { "~^200 [^,]+$" 0; default 1; }'
     yield "log_format failures '$status|$upstream_addr|$upstream_connect_time';"
