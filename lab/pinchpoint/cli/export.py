@@ -27,7 +27,9 @@ EXAMPLE = "pinchpoint export RUN --format parquet -o results"
     "names",
     type=click.Choice(tuple(TABLES)),
     multiple=True,
-    help="This table only; may be given again. [default: each table that has rows] Of parquet, arrow and csv.",
+    metavar="TABLE",
+    help=f"{', '.join(TABLES)}: this one only; may be given again. [default: each that has rows] Of parquet, arrow "
+    "and csv.",
 )
 @click.option(
     "-o",

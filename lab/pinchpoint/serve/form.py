@@ -181,7 +181,7 @@ def _tables(kind: str, measure: str) -> Iterator[Table]:
     served = registry.device(kind).keys.services is not None
     for table in keys.of_kind(kind).every:
         mine = table.is_read_by(measure, is_there=True)
-        if mine and (served or table.name not in _OF_SERVICES):
+        if mine and not table.is_named and (served or table.name not in _OF_SERVICES):
             yield table
 
 

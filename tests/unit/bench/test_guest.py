@@ -241,7 +241,7 @@ def test_a_guest_that_does_not_boot_in_time_is_told_with_what_it_printed(tmp_pat
 
 
 def test_a_guest_that_ends_while_it_boots_is_told_with_what_it_printed(tmp_path):
-    with pytest.raises(BenchError, match=r"(ended|has ended)[^|]*\n  \| out of memory"):
+    with pytest.raises(BenchError, match=r"(ended|has closed)[^|]*\n  \| out of memory"):
         booted("echo out of memory; exit 1", tmp_path, SOON_S)
 
 

@@ -37,7 +37,7 @@ def ci(monkeypatch, tmp_path):
 
     monkeypatch.setattr(command, "run_all", here)
     monkeypatch.setattr(command, "require_any", lambda _: None)
-    monkeypatch.setattr(command, "machine_lock", nullcontext)
+    monkeypatch.setattr(command, "held", nullcontext)
     head = tmp_path / "head.toml"
     head.write_text(FORWARD.read_text())
 

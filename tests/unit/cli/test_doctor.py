@@ -77,7 +77,7 @@ INSTALL = "apt-get install --yes --no-install-recommends alpha"
 
 
 def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True):
-    monkeypatch.setattr(doctors, "_probes", lambda: MISSING)
+    monkeypatch.setattr(doctors, "_probes", lambda *_: MISSING)
     monkeypatch.setattr(doctors, "LOCAL", host)
     monkeypatch.setattr(doctors, "pool", lambda host: (host.pages, host.pages))
     monkeypatch.setattr(doctors, "_asks", lambda: terminal)

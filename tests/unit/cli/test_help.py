@@ -67,12 +67,13 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert "Begin:" in capsys.readouterr().err
 
 
-SPEAKS_TO_PEOPLE = {"report", "serve", "clean", "init", "completion", "study"}
+SPEAKS_TO_PEOPLE = {"report", "serve", "otg", "clean", "init", "completion", "study"}
+WRITES_FILES = {"export", "pack", "unpack"}  # for programs
 
 
 def test_whatever_prints_findings_has_json():
     without = {words[0] for words in every(cli) if "--json" not in helped(words, 80)}
-    assert without == SPEAKS_TO_PEOPLE
+    assert without == SPEAKS_TO_PEOPLE | WRITES_FILES
 
 
 def test_check_prints_effective_values_for_machines(monkeypatch):
