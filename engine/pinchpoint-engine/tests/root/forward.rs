@@ -102,11 +102,12 @@ fn what_a_device_drops_is_booked_at_its_place_and_all_of_it_is_missing_behind() 
 #[test]
 #[ignore = "needs root"]
 fn a_device_forwards_no_more_than_its_rate_and_drops_the_rest_at_its_ring() {
-    let (stream, account) = through(&["--rate", "10k", "--ring", "64"], 20_000.0);
+    // So much slower than it is asked that it is, too, where a busy host keeps frames from being sent.
+    let (stream, account) = through(&["--rate", "500", "--ring", "64"], 20_000.0);
     let truth = &account["truth"][0];
     assert!(count(&truth["drops"]["ring"]) > 0, "{account}");
     // What is served after the end of the trial was waiting then. 1 %, and a turn.
-    let most = 10_000.0 * stream["duration_s"].as_f64().unwrap_or(0.5) * 1.01 + 65.0;
+    let most = 500.0 * stream["duration_s"].as_f64().unwrap_or(0.5) * 1.01 + 65.0;
     assert!(count(&truth["sent"]) as f64 <= most, "{account}");
     assert_eq!(count(&stream["received"]), count(&truth["sent"]));
 }
