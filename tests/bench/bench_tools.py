@@ -136,9 +136,9 @@ class Watched:
     process: subprocess.Popen
     errors: Path
 
-    def wait_until_it_says(self, words):
+    def wait_until_it_says(self, words, timeout_s=60.0):
         """Poll until `words` are on stderr."""
-        wait_for(lambda: words in self.errors.read_text() or self.process.poll() is not None, words)
+        wait_for(lambda: words in self.errors.read_text() or self.process.poll() is not None, words, timeout_s)
         assert words in self.errors.read_text()
 
     def end(self, timeout=60):

@@ -1,10 +1,12 @@
 """Explanations on real benches: a planted cause is confirmed by its counter-experiment, and what is stored is shown."""
 
 import json
+import signal
+import time
 from pathlib import Path
 
 import pytest
-from bench_tools import run
+from bench_tools import SLOW, run, start_watched
 
 from pinchpoint.model.causes import Experiment, Standing
 from pinchpoint.model.offload import Offload
@@ -66,6 +68,35 @@ def test_a_rule_that_drops_is_suspected_confirmed_and_shown_again(tmp_path):
     assert shown.returncode == 0, shown.stderr
     assert "confirmed: a rule that drops" in shown.stdout
     assert "What to do" in (folder.path / "report.html").read_text()
+
+
+def test_the_time_of_a_saturated_thread_is_divided_by_function_and_a_stop_meanwhile_leaves_nothing(tmp_path):
+    path, out = tmp_path / "slow.toml", tmp_path / "runs"
+    switch = f'kind = "ovs"\ndatapath = "af_packet"\npmd_cpus = [1]\nrules = "{SLOW}"'
+    planted = 'kind = "reference"\ncpus = [1]\nrate_fps = 200000\ndrop = "every=4"'
+    path.write_text(SCENARIO.replace(planted, switch))
+    watched = start_watched(tmp_path / "stderr", "explain", path, "--no-ceiling", "--out", out)
+    watched.wait_until_it_says("  ·  profile  ·  trial", 250)
+    time.sleep(2)  # into the trial, while perf runs
+    watched.process.send_signal(signal.SIGINT)
+    assert watched.end().returncode == 130
+    folder = only(out)
+    assert folder.read_result().profiles == ()
+    trials = folder.read_trials()
+    done = run("explain", "--resume", folder.path, "--no-ceiling")
+    assert done.returncode == 0, done.stderr
+    (found,) = folder.read_result().profiles
+    if found.reason:
+        assert "perf_event_paranoid" in found.reason or "linux-perf" in found.reason, found.reason
+        pytest.skip(found.reason)
+    lines = (folder.path / "attachments" / found.file).read_text().splitlines()
+    counts = [int(line.rpartition(" ")[2]) for line in lines]
+    assert sum(counts) == found.samples == sum(one.samples for one in found.functions) > 0
+    assert {line.partition(";")[0] for line in lines} == set(found.threads) == {"main"}
+    assert any("recvmmsg" in line or "[ovs-vswitchd]" in line for line in lines), "the switch receives, or tracks"
+    assert folder.read_trials() == trials, "the sampled trial is in no record"
+    assert "Time by function" in done.stdout
+    assert "Time by function" in (folder.path / "report.html").read_text()
 
 
 def test_a_stored_run_is_explained_as_it_was_measured(tmp_path):

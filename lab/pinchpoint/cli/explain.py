@@ -72,13 +72,14 @@ def explain(
 
     The scenario is measured as it is. Its counters make causes likely. Then each is put to the test: the bench is
     changed in one respect and measured in turns with the unchanged one. A cause is confirmed if what it predicts comes
-    true, and excluded if it does not. A RUN that explains already is only shown.
+    true, and excluded if it does not. Last, one trial under the highest load is sampled, if perf is permitted here: it
+    divides the forwarding threads' time by function. A RUN that explains already is only shown.
     """
     how = How(out, resume, quick, settings, None, budget_s, no_ceiling, dry_run, as_json, quiet)
     if resume is not None:
         if path is not None or name is not None:
             raise InputError("--resume continues an explanation with its original options", "give --resume RUN alone")
-        return resumed(How(out, resume, False, (), None, None, no_ceiling, dry_run, as_json, quiet))
+        return resumed(How(out, resume, False, (), None, None, no_ceiling, dry_run, as_json, quiet), True)
     if path is None:
         raise InputError("expected a scenario file or a run folder", EXAMPLE)
     if (path / "run.json").is_file() and RunFolder.open(path).read_info().explains:
@@ -86,7 +87,7 @@ def explain(
         return 0
     scenario = _scenario(path, name, how)
     alone = Sweep(scenario.name, scenario.title, (), (scenario,), 1, "listed", 0)
-    return conduct(explaining(Program(f"explain-{scenario.name}"[:64], (alone,))), how)
+    return conduct(explaining(Program(f"explain-{scenario.name}"[:64], (alone,))), how, profiles=True)
 
 
 def _scenario(path: Path, name: str | None, how: How) -> Scenario:

@@ -36,6 +36,7 @@ from pinchpoint.run.away import held, surviving
 from pinchpoint.run.ceiling import CeilingTest
 from pinchpoint.run.compared import comparison_of
 from pinchpoint.run.duet_run import run_duet
+from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
 from pinchpoint.run.run import describe_run, run_all, so_far
 from pinchpoint.run.same import require_same
@@ -130,13 +131,13 @@ def run(paths: tuple[Path, ...], confirm: bool, how: How) -> int:
     return conduct(program.explaining(wanted) if confirm else wanted, how)
 
 
-def conduct(wanted: Program, how: How) -> int:
-    """Run it into a new folder, and print what it found; returns the exit code."""
-    found = conducted(wanted, how)
+def conduct(wanted: Program, how: How, profiles: bool = False) -> int:
+    """Run it into a new folder, and print what it found; returns the exit code. `profiles`: also time by function."""
+    found = conducted(wanted, how, profiles)
     return 0 if found is None else _show(*found, how)
 
 
-def conducted(wanted: Program, how: How) -> tuple[RunFolder, Interrupted | None] | None:
+def conducted(wanted: Program, how: How, profiles: bool = False) -> tuple[RunFolder, Interrupted | None] | None:
     """Run it into a new folder; returns that and what interrupted it. None: the plans were to be printed only."""
     wanted = replace(wanted.repeated(how.repeats), budget_s=how.budget_s)
     if not how.quiet:
@@ -162,10 +163,10 @@ def conducted(wanted: Program, how: How) -> tuple[RunFolder, Interrupted | None]
             )
         )
         with owned(folder.path):
-            return folder, _measure(wanted.units, folder, how)
+            return folder, _measure(wanted.units, folder, how, profiles)
 
 
-def resumed(how: How) -> int:
+def resumed(how: How, profiles: bool = False) -> int:
     """Go on with the run folder `how.resume`, as it was asked for; returns the exit code."""
     assert how.resume is not None
     programs = {str(value) for key, value in how.settings if key in by_hand()}
@@ -190,7 +191,7 @@ def resumed(how: How) -> int:
         for unit in units:
             requirements.require(unit)
     with held(units), owned(folder.path):
-        interrupted = _measure(units, folder, how)
+        interrupted = _measure(units, folder, how, profiles)
     return _show(folder, interrupted, how)
 
 
@@ -272,7 +273,7 @@ def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None
                 click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 
 
-def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrupted | None:
+def _measure(units: Sequence[Scenario], folder: RunFolder, how: How, profiles: bool) -> Interrupted | None:
     """What interrupted the run if the user did; any other error goes up once the report is written."""
     test = None if how.no_ceiling else CeilingTest(process.version)
     comparison = folder.read_info().comparison
@@ -286,6 +287,8 @@ def _measure(units: Sequence[Scenario], folder: RunFolder, how: How) -> Interrup
                 units, so_far(folder).scenarios, folder.read_stretches(), folder.append_stretch, run_one, run_scenario
             ) as references:
                 run_all(units, folder, listener, remember, references.run, references.require)
+            if profiles:
+                profile_all(units, folder, listener, remember)
             return None
     except Interrupted as error:
         return error

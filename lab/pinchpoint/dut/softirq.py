@@ -26,7 +26,7 @@ from pinchpoint.model.scenario import Guest, Port, Scenario
 from pinchpoint.model.trial import PmdLoad
 from pinchpoint.observe.cpu import CpuTime, irq_time_is_separate
 from pinchpoint.observe.host import ticks_to_seconds
-from pinchpoint.observe.snapshot import Collector, Snapshot, origin
+from pinchpoint.observe.snapshot import Collector, Forwarding, Snapshot, origin
 from pinchpoint.observe.sockets import Links
 
 CPUS = Key(
@@ -148,6 +148,10 @@ class Softnet:
             )
         except OSError as error:
             return str(error)
+
+    def forwarding(self) -> Forwarding:
+        """The softirqs of its CPUs."""
+        return Forwarding(cpus=tuple(sorted(self._cpus)))
 
     def snapshot(self) -> Snapshot:
         """`host/softnet/N/{processed,dropped,time_squeeze}`; dropped: the CPU's backlog was full.

@@ -8,6 +8,7 @@ from pinchpoint.model.causes import Explanation, Suspicion, Turns
 from pinchpoint.model.comparison import ComparisonRequest
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.offload import OffloadTruth
+from pinchpoint.model.profile import Profile
 from pinchpoint.model.rfc2544 import BurstResult, LossPoint
 from pinchpoint.model.scenario import Level, SearchMethod
 from pinchpoint.model.study import Curve, Finding, Study, SweepInfo
@@ -256,6 +257,7 @@ class RunResult:
     curves: tuple[Curve, ...] = ()  # one for each group that sweeps
     findings: tuple[Finding, ...] = ()  # of a study
     explanations: tuple[Explanation, ...] = ()  # one for each scenario that the run explains
+    profiles: tuple[Profile, ...] = ()  # likewise, of `pinchpoint explain`
 
 
 @dataclass(frozen=True)

@@ -6,5 +6,6 @@ not be read is absent: missing is never zero.
 
 `host`      steal, run delay and switches of the threads in use
 `sockets`   drops of packet sockets, by port
+`functions` what functions forwarding threads are in, sampled
 `bracket`   two rounds of snapshots round something, and their differences
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.local import LOCAL
-from pinchpoint.observe.snapshot import Snapshot, origin
+from pinchpoint.observe.snapshot import Forwarding, Snapshot, origin
 
 
 class CpuSteal:
@@ -87,6 +87,11 @@ class PacketThreads:
             if found := re.search(r"^nonvoluntary_ctxt_switches:\s+(\d+)", status, re.MULTILINE):
                 counters[f"{self._origin}/thread/{thread}/involuntary_switches"] = int(found[1])
         return Snapshot(at_s, counters, gauges)
+
+    def forwarding(self) -> Forwarding:
+        """The threads that may forward frames."""
+        found = ((task.rpartition("/")[2], name) for task, name, forwards in self._threads() if forwards)
+        return Forwarding({int(number): name for number, name in found})
 
     def _threads(self) -> Iterator[tuple[str, str, bool]]:
         """(its place in /proc, its name, whether it may forward frames) of every thread of the DUT."""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, Self
+from typing import Protocol, Self, runtime_checkable
 
 from pinchpoint.host.guest import NAME as GUEST
 from pinchpoint.host.interface import Host
@@ -59,6 +59,22 @@ class Collector(Protocol):
 
     def snapshot(self) -> Snapshot:
         """Read now. Raises DutError if the DUT no longer answers."""
+
+
+@dataclass(frozen=True)
+class Forwarding:
+    """Where a device forwards frames."""
+
+    threads: Mapping[int, str] = field(default_factory=dict)  # thread id -> its name
+    cpus: tuple[int, ...] = ()  # of the kernel's softirqs that forward
+
+
+@runtime_checkable
+class Forwards(Protocol):
+    """A witness that knows where its device forwards."""
+
+    def forwarding(self) -> Forwarding:
+        """As it is now."""
 
 
 def difference(before: Snapshot, after: Snapshot) -> Observation:

@@ -50,6 +50,9 @@ def _study(view: RunView) -> list[str]:
     for why in view.why:
         branches = (f"- {plain(one.sentence)}" for one in why.branches)
         parts.append("\n".join((f"**Why {plain(why.scenario)} is no faster**\n", *branches)))
+        if why.profile.table.columns:
+            parts.append(_table(why.profile.table))
+        parts += [f"{plain(one)}." for one in why.profile.sentences]
     return parts + list(map(_curve, view.curves))
 
 

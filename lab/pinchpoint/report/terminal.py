@@ -1,6 +1,6 @@
 """The terminal's tables: curves, findings, rates, and what pinched each scenario."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -20,7 +20,7 @@ from pinchpoint.report.metric_views import metric_table
 from pinchpoint.report.rate_views import rate_table
 from pinchpoint.report.tables import ABSENT, Cell, Column, Table
 from pinchpoint.report.view import ScenarioView, run_view
-from pinchpoint.report.why import WhyView
+from pinchpoint.report.why import ProfileView, WhyView
 
 _STYLES: Final[Mapping[str, str]] = {
     "found": "bold", "at_least": "yellow", "below": "yellow", "below_minimum": "yellow", "between": "yellow",
@@ -43,7 +43,8 @@ def render_table(result: RunResult) -> Group:
         parts += _curve(curve)
     if view.findings:
         parts.append(_below(map(_finding, view.findings)))
-    parts += map(_why, view.why)
+    for why in view.why:
+        parts += [_why(why), *_profile(why.profile)]
     rates = [one for one in view.plain if one.result and one.result.measure == "rates"]
     others = [one for one in view.plain if one.result and one.result.measure != "rates"]
     if rates or not (others or view.curves):
@@ -65,6 +66,14 @@ def _why(view: WhyView) -> RenderableType:
         lines += [Text(f"  {sentence}", style="dim") for sentence in one.evidence]
         lines += [Text(f"  what to do: {one.mend}")] if one.mend else []
     return _below([*lines, *map(Text, view.costs)])
+
+
+def _profile(view: ProfileView) -> Iterator[RenderableType]:
+    """Functions by their share of the time, then what to know of the samples."""
+    if view.table.columns:
+        yield Padding(draw(view.table), (0, 0, 0, 1), expand=False)
+    if view.sentences:
+        yield _below(Text(one, style="dim") for one in view.sentences)
 
 
 def draw(table: Table, columns: Sequence[Column] | None = None, wraps: bool = True) -> Drawn:

@@ -118,7 +118,7 @@ def run_view(
         curves=curve_views(result.curves, info.study if info else None),
         scenarios=_scenarios(result, info, trials, measurements),
         method=words.method(result),
-        why=tuple(map(why_view, result.explanations)),
+        why=tuple(why_view(one, result.profiles) for one in result.explanations),
         versions=info.versions if info else {},
         host=info.host if info else {},
     )

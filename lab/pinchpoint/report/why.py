@@ -1,12 +1,17 @@
 """The tree of causes of a run that explains a rate, as plain values."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from pinchpoint.model import units
 from pinchpoint.model.causes import Branch, CostOfAPass, Explanation, Standing, Suspicion, Tried
+from pinchpoint.model.profile import Profile
+from pinchpoint.report.tables import Table, column
 
+MOST_FUNCTIONS: Final = 12  # rows; all are in the stored file
+OVERLOADED: Final = 0.97  # of what is offered: a device that carries more may have time left
+NO_SYMBOL: Final = "(no symbol)"
 SUSPECTED: Final = "suspected"
 """The standing of a suspicion in a run that explains nothing."""
 
@@ -30,17 +35,58 @@ class BranchView:
 
 
 @dataclass(frozen=True)
+class ProfileView:
+    """Where the time of the forwarding threads goes, by function; or why that is not known."""
+
+    table: Table = field(default_factory=lambda: Table(()))  # without columns: nothing was sampled
+    sentences: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class WhyView:
     """The tree of one scenario: what was suspected, tried, excluded and confirmed."""
 
     scenario: str
     branches: tuple[BranchView, ...]
     costs: tuple[str, ...]  # sentences about the control and about a pass
+    profile: ProfileView = ProfileView()  # empty: the run does not sample
 
 
-def why_view(found: Explanation) -> WhyView:
-    """The view."""
-    return WhyView(found.scenario, tuple(map(_branch, found.branches)), tuple(_costs(found)))
+def why_view(found: Explanation, profiles: Sequence[Profile] = ()) -> WhyView:
+    """The view; `profiles` are the run's, of all scenarios."""
+    own = next((profile_view(one) for one in profiles if one.scenario == found.scenario), ProfileView())
+    return WhyView(found.scenario, tuple(map(_branch, found.branches)), tuple(_costs(found)), own)
+
+
+def profile_view(found: Profile) -> ProfileView:
+    """The functions with most samples, each with its share; and what the samples do not say."""
+    if found.reason:
+        return ProfileView(sentences=(f"Time by function: not sampled: {found.reason}",))
+    shown = found.functions[:MOST_FUNCTIONS]
+    rows = [(one.function or NO_SYMBOL, one.share, one.source, one.samples) for one in shown]
+    if rest := found.functions[MOST_FUNCTIONS:]:
+        samples = sum(one.samples for one in rest)
+        rows.append((units.counted(len(rest), "further function"), samples / found.samples, "", samples))
+    functions, shares, sources, samples_of = zip(*rows, strict=True)
+    columns = (
+        column("function", "Function", functions, is_number=False),
+        column("share", "Share", map(units.share, shares)),
+        column("source", "Source", sources, is_number=False),
+        column("samples", "Samples", (f"{one:,}" for one in samples_of)),
+    )
+    return ProfileView(Table(columns), tuple(_about_samples(found)))
+
+
+def _about_samples(found: Profile) -> Iterator[str]:
+    of, load = ", ".join(found.threads), units.fps(found.load_fps or 0.0)
+    yield f"Time by function: {units.counted(found.samples, 'sample')} of {of} at {load}, by {found.event}"
+    if found.received > OVERLOADED * found.offered:
+        carried = units.share(found.received / found.offered) if found.offered else "nothing"
+        yield f"The device carried {carried} of what was offered: it may have had time left, which is in these shares"
+    if found.unnamed:
+        files = dict.fromkeys(one.source for one in found.functions if not one.function)
+        share, named = units.share(found.unnamed / found.samples), ", ".join(files)
+        yield f"{share} of the samples are in code without symbols ({named}): install its debug symbols to name them"
 
 
 def suspected_view(scenario: str, suspicions: Sequence[Suspicion]) -> WhyView:

@@ -243,7 +243,14 @@ def _section(
         names = ", ".join(str(one.get("name", "")) for one in info.scenarios[:20])
         raise InputError(f"{scenario}: no such scenario in {folder.run_id}", f"there are {names}")
     why = tuple(one for one in result.explanations if one.scenario == scenario) if result else ()
-    alone = RunResult(1, folder.run_id, bool(result and result.finished), done, explanations=why)
+    alone = RunResult(
+        1,
+        folder.run_id,
+        bool(result and result.finished),
+        done,
+        explanations=why,
+        profiles=result.profiles if result else (),
+    )
     trials = [one for one in folder.read_trials() if one.scenario == scenario]
     measured = [one for one in folder.read_measurements() if one.scenario == scenario]
     view = run_view(alone, replace(info, scenarios=asked), trials, measured)

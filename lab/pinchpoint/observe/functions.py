@@ -1,0 +1,259 @@
+"""Samples of what functions forwarding threads are in, taken by perf(1) and kept as folded stacks.
+
+A folded stack is a line `thread;caller;callee COUNT`, the input of FlameGraph. Sampling disturbs what it samples: it
+belongs to trials whose numbers nobody reads. Formats: perf-record(1), perf-script(1).
+"""
+
+import re
+import signal
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from pinchpoint.host.interface import CommandFailed, Environment, Host
+from pinchpoint.host.priority import share_priority
+from pinchpoint.host.processes import end_processes, session
+from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.profile import FunctionShare
+from pinchpoint.observe.snapshot import Forwarding
+
+INSTALL: Final = "apt-get install linux-perf"
+PERMIT: Final = "sysctl -w kernel.perf_event_paranoid=-1"
+EVENTS: Final = ("cycles", "cpu-clock")  # the first that can be sampled; perf may itself put the second for the first
+PER_S: Final = 499  # samples of each thread: not in step with timers of 100, 250 or 1,000 Hz
+MOST_THREADS: Final = 8  # that are sampled
+MOST_DATA: Final = 16 << 20  # bytes that perf may record; 8 threads with the deepest stacks take 8 MB in 2 s
+MOST_TEXT: Final = 64_000_000  # characters of its script
+MOST_STACKS: Final = 50_000  # different ones
+MOST_FRAMES: Final = 64  # of a stack, the innermost
+MOST_NAME: Final = 200  # characters of a function or a file
+_END_S: Final = 10.0  # for perf to write its file, and again to end when it is asked to
+_SCRIPT_S: Final = 60.0
+_HEAD: Final = re.compile(r" *(\d{1,10})(?: +\[(\d{1,5})\])?:? *")
+_FRAME: Final = re.compile(r"\s+[0-9a-f]{1,16} (.*\))")
+_UNKNOWN: Final = "[unknown]"
+_KERNEL: Final = ("[kernel.kallsyms]", "[kernel.vmlinux]")
+_RECEIVE: Final = frozenset({"net_rx_action", "napi_threaded_poll", "__napi_poll", "process_backlog"})
+"""Functions of the kernel in which a receive softirq, or a thread in its place, takes frames (net/core/dev.c)."""
+Frame = tuple[str, str]  # a function, empty where there is no symbol, and its file
+
+
+@dataclass(frozen=True)
+class Stacks:
+    """Samples by thread and stack, the outermost function first."""
+
+    counts: Mapping[tuple[str, tuple[Frame, ...]], int]
+    elsewhere: int = 0  # samples of the CPUs outside of receive softirqs
+
+    @property
+    def samples(self) -> int:
+        """All of them."""
+        return sum(self.counts.values())
+
+    @property
+    def unnamed(self) -> int:
+        """Those in code without a symbol."""
+        return sum(count for (_, frames), count in self.counts.items() if not frames[-1][0])
+
+    def functions(self) -> tuple[FunctionShare, ...]:
+        """Samples by the innermost function, most first."""
+        found = Counter[Frame]()
+        for (_, frames), count in self.counts.items():
+            found[frames[-1]] += count
+        rows = sorted(found.items(), key=lambda one: (-one[1], one[0]))
+        return tuple(FunctionShare(*frame, count, count / self.samples) for frame, count in rows)
+
+    def folded(self) -> str:
+        """A line for each stack, the most frequent first; a function without a symbol is its file in brackets."""
+        lines = Counter[str]()
+        for (thread, frames), count in self.counts.items():
+            lines[";".join((_plain(thread), *(name or f"[{source.strip('[]')}]" for name, source in frames)))] += count
+        return "".join(f"{line} {count}\n" for line, count in sorted(lines.items(), key=lambda one: (-one[1], one[0])))
+
+
+def parse(text: str, thread_of: Callable[[int, int | None], str | None], softirqs: bool) -> Stacks:
+    """The output of `perf script -F tid,ip,sym,dso`, or with `cpu` after `tid`.
+
+    `thread_of` names the thread of a (thread id, CPU); None: it was not asked for. `softirqs`: only stacks within a
+    receive softirq count, from there inwards. Raises BenchError naming the first line that is not understood.
+    """
+    if len(text) > MOST_TEXT:
+        raise BenchError(f"perf script printed {len(text):,} characters, more than {MOST_TEXT:,}")
+    counts, elsewhere = Counter[tuple[str, tuple[Frame, ...]]](), 0
+    for number, head, frames in _samples(text):
+        thread = thread_of(int(head[1]), None if head[2] is None else int(head[2]))
+        if thread is None:
+            raise BenchError(f"perf script, line {number}: a sample of a thread that was not asked for: {head[0]!r}")
+        if softirqs:
+            first = next((place for place, frame in enumerate(frames) if frame[0] in _RECEIVE), None)
+            if first is None:
+                elsewhere += 1
+                continue
+            frames = frames[first:]
+        counts[thread, frames] += 1
+        if len(counts) > MOST_STACKS:
+            raise BenchError(f"perf script printed more than {MOST_STACKS:,} different stacks")
+    return Stacks(counts, elsewhere)
+
+
+def _samples(text: str) -> Iterator[tuple[int, re.Match[str], tuple[Frame, ...]]]:
+    """(number of its first line, that line, stack from the outermost function) of each sample."""
+    head: re.Match[str] | None = None
+    begun, frames = 0, list[Frame]()
+    for number, line in enumerate([*text.split("\n"), ""], 1):
+        if not line.strip(" \t"):
+            if head is not None:
+                yield begun, head, tuple(reversed(frames)) or (("", _UNKNOWN),)
+            head, frames = None, []
+        elif head is None:
+            head, begun = _HEAD.fullmatch(line), number
+            if head is None:
+                raise BenchError(f"perf script, line {number}: expected a thread id, found {line[:80]!r}")
+        elif len(frames) < MOST_FRAMES:
+            frames.append(_frame(line, number))
+
+
+def _frame(line: str, number: int) -> Frame:
+    """Of `ADDRESS FUNCTION (FILE)`; both may hold brackets and spaces."""
+    found = _FRAME.fullmatch(line)
+    opened = _opening(found[1]) if found else None
+    if found is None or opened is None:
+        raise BenchError(f"perf script, line {number}: expected an address, a function and (its file): {line[:80]!r}")
+    function, path = found[1][:opened].strip(), found[1][opened + 1 : -1]
+    if not function:
+        raise BenchError(f"perf script, line {number}: no function: {line[:80]!r}")
+    source = "kernel" if path in _KERNEL else path if path.startswith("[") else path.rpartition("/")[2]
+    return "" if function == _UNKNOWN else _plain(function), _plain(source) or _UNKNOWN
+
+
+def _opening(text: str) -> int | None:
+    """The place of the bracket that the last character closes."""
+    depth = 0
+    for place in range(len(text) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(text[place], 0)
+        if depth == 0:
+            return place
+    return None
+
+
+def _plain(name: str) -> str:
+    """A name without what separates names in a folded stack, and without characters that are not printed."""
+    kept = "".join(char if char.isprintable() else "?" for char in name.replace(";", ":"))
+    return kept if len(kept) <= MOST_NAME else f"{kept[:MOST_NAME]}..."
+
+
+class Functions:
+    """One recording of a device's forwarding threads; its files go with the bench's folder."""
+
+    name = "functions"
+
+    def __init__(self, host: Host, folder: str, forwarding: Iterable[Forwarding], environment: Environment) -> None:
+        """`environment` marks what is started as the bench's."""
+        given = list(forwarding)
+        self._host, self._errors = host, f"{folder}/perf.errors"
+        self._data, self._tried = f"{folder}/perf.data", f"{folder}/perf-tried.data"
+        threads = [(number, name) for one in given for number, name in one.threads.items()]
+        self._threads = dict(threads[:MOST_THREADS])
+        self._cpus = sorted({cpu for one in given for cpu in one.cpus})[:MOST_THREADS] if not threads else []
+        self._environment = (*environment, ("PERF_CONFIG", "/dev/null"), ("LC_ALL", "C"))
+        self._event = ""
+        self._pid: int | None = None
+
+    @property
+    def threads(self) -> tuple[str, ...]:
+        """What is sampled, as the device calls it."""
+        return tuple(self._threads.values()) or tuple(map(_softirq, self._cpus))
+
+    def can_run(self) -> str | None:
+        """Needs perf, leave to use it, and a device that names where it forwards. Finds the event, by trying."""
+        if not self._threads and not self._cpus:
+            return "the device names no thread that forwards"
+        if self._host.which("perf") is None:
+            return f"perf is not installed: {INSTALL}"
+        said = ""
+        for event in EVENTS:
+            try:
+                self._run(["perf", "record", *self._options(event, self._tried), "--", "true"])
+                self._event = self._run(["perf", "evlist", "-i", self._tried]).partition("\n")[0].strip()[:MOST_NAME]
+                return None
+            except (CommandFailed, RequirementError) as error:
+                said = error.output if isinstance(error, CommandFailed) else error.message
+        words = " ".join(said.split())
+        return f"perf cannot sample here ({words[:160]}): {PERMIT}"
+
+    @property
+    def event(self) -> str:
+        """What perf samples by, as it says itself."""
+        return self._event
+
+    def start(self, duration_s: float) -> None:
+        """Sample for so long, beside whatever happens; once."""
+        if self._pid is None:
+            argv = ["perf", "record", *self._options(self._event, self._data), "--", "sleep", f"{duration_s:g}"]
+            self._pid = self._host.spawn(argv, self._environment, self._errors, self._errors)
+            share_priority(self._host, self._pid)  # else it would not get a turn beside the bench before the load ends
+
+    def stop(self) -> None:
+        """End the recording and all that it started; what it recorded stays. Nothing if none runs."""
+        if self._pid is not None and not self._host.ended(self._pid):
+            end_processes(self._host, session(self._host, self._pid), _END_S)
+            self._host.ended(self._pid)
+        self._pid = None
+
+    def read(self) -> Stacks:
+        """The samples, once the recording has ended. Raises BenchError or RequirementError."""
+        if self._pid is None:
+            raise BenchError("the traffic ended before it could be sampled")
+        self._await_end(self._pid)
+        self._pid = None
+        try:
+            size = self._host.size(self._data)
+        except OSError as error:
+            raise BenchError(f"perf recorded nothing: {self._said() or error}") from error
+        if size > MOST_DATA:
+            raise BenchError(f"perf recorded {size:,} bytes, more than {MOST_DATA:,}")
+        fields = "tid,ip,sym,dso" if self._threads else "tid,cpu,ip,sym,dso"
+        script = ["perf", "script", "-i", self._data, "--no-inline", "--max-stack", str(MOST_FRAMES), "-F", fields]
+        found = parse(self._run(script, _SCRIPT_S), self._thread_of, softirqs=not self._threads)
+        if not found.samples:
+            told = f"; {found.elsewhere:,} samples of their CPUs were of other code" if found.elsewhere else ""
+            raise BenchError(f"no sample found {', '.join(self.threads)} at work{told}")
+        return found
+
+    def _await_end(self, pid: int) -> None:
+        """Wait for it; one that does not end is asked to (SIGINT: perf writes what it has), then ended."""
+        for number in (None, signal.SIGINT):
+            if number is not None:
+                self._host.signal([pid], number)
+            deadline = time.monotonic() + _END_S
+            while time.monotonic() < deadline:
+                if self._host.ended(pid):
+                    return
+                time.sleep(0.02)
+        self.stop()
+
+    def _thread_of(self, thread: int, cpu: int | None) -> str | None:
+        if self._threads:
+            return self._threads.get(thread)
+        return _softirq(cpu) if cpu in self._cpus else None
+
+    def _options(self, event: str, data: str) -> list[str]:
+        """No build ids: perf would keep copies of programs in the user's home folder."""
+        whose = ("-t", self._threads) if self._threads else ("-C", self._cpus)
+        what = ("-e", event, "-F", str(PER_S), "-g", whose[0], ",".join(map(str, whose[1])))
+        return ["-q", *what, "-B", "-N", "--no-inherit", "-o", data]
+
+    def _run(self, argv: Sequence[str], timeout_s: float = _END_S) -> str:
+        return self._host.run(argv, environment=self._environment, timeout_s=timeout_s)
+
+    def _said(self) -> str:
+        with suppress(OSError):
+            return " ".join(self._host.read(self._errors).split())[:MOST_NAME]
+        return ""
+
+
+def _softirq(cpu: int | None) -> str:
+    return f"softirq on CPU {cpu}"

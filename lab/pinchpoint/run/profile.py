@@ -1,0 +1,167 @@
+"""The time of a saturated forwarding thread by function: one sampled trial, after all that a run measures.
+
+Sampling takes time from what it samples. So it has a bench and a trial of its own, which is in no record: no number of
+the run comes from it.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.host.machines import standing_on
+from pinchpoint.host.priority import kept_off, preferred
+from pinchpoint.measure.frames import measuring
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.standing import Record, Standing, Stoppable, Undoable
+from pinchpoint.measure.trial import Interrupted, OverTime
+from pinchpoint.measure.warm_up import first_round, warm_up
+from pinchpoint.model import units
+from pinchpoint.model.errors import PinchpointError, StoreError
+from pinchpoint.model.profile import Profile
+from pinchpoint.model.result import Outcome
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.observe.functions import Functions, Stacks
+from pinchpoint.observe.snapshot import Forwards
+from pinchpoint.run.bench import standing_bench
+from pinchpoint.run.explaining import experiment_of
+from pinchpoint.run.run import so_far
+from pinchpoint.store.folder import RunFolder
+
+PHASE = "profile"
+SAMPLED_S = 2.0
+TRIAL_S = 5.0  # perf takes a moment to start on a busy core, and must end before the load does
+BEGINS_S = 0.25  # after the first frame, when the load is there
+PERF_S = 5.0  # for perf to start, and to look up the symbols
+
+ProfileOne = Callable[[Scenario, RunFolder, Listener, Callable[[Stoppable], None]], Profile]
+
+
+def profile_all(
+    scenarios: Sequence[Scenario],
+    folder: RunFolder,
+    listener: Listener,
+    on_stoppable: Callable[[Stoppable], None],
+    profile_one: ProfileOne | None = None,
+) -> None:
+    """Sample the unchanged bench of each scenario that the run explains; its result gets the profiles.
+
+    What cannot be sampled is said in the profile and ends nothing. Raises Interrupted and StoreError.
+    """
+    one_profile, result, info = profile_one or profiled, so_far(folder), folder.read_info()
+    if not info.explains:
+        return
+    measured = {one.scenario for one in result.scenarios if one.outcome is Outcome.MEASURED and one.verdict}
+    done = {one.scenario for one in result.profiles if not one.reason}
+    spent_s = sum(one.wall_s for one in result.scenarios)
+    for unit in scenarios:
+        if experiment_of(unit) is not None or unit.name not in measured - done:
+            continue
+        left_s = None if info.budget_s is None else info.budget_s - spent_s
+        began_s = time.monotonic()
+        if unit.guest:
+            found = Profile(unit.name, "the device runs in a guest, whose functions are not seen from outside")
+        elif left_s is not None and left_s < expected_s(unit):
+            found = Profile(
+                unit.name, f"no time of the budget was left: give --budget more than {units.duration(spent_s)}"
+            )
+        else:
+            found = _whatever_happens(one_profile, unit, folder, listener, on_stoppable)
+        spent_s += time.monotonic() - began_s
+        profiles = (*(one for one in result.profiles if one.scenario != unit.name), found)
+        result = replace(result, profiles=profiles)
+        folder.write_result(result)
+
+
+def expected_s(scenario: Scenario) -> float:
+    """Seconds that the sampled trial takes, its bench included, about."""
+    return device_of(scenario).standing_s(scenario) + first_round(scenario)[0] + TRIAL_S + PERF_S
+
+
+def _whatever_happens(
+    profile_one: ProfileOne,
+    unit: Scenario,
+    folder: RunFolder,
+    listener: Listener,
+    on_stoppable: Callable[[Stoppable], None],
+) -> Profile:
+    on_stoppable(Undoable())
+    try:
+        return profile_one(unit, folder, listener, on_stoppable)
+    except (Interrupted, StoreError):
+        raise
+    except PinchpointError as error:
+        return Profile(unit.name, f"{error.message} ({error.hint})" if error.hint else error.message)
+
+
+def profiled(
+    scenario: Scenario, folder: RunFolder, listener: Listener, on_stoppable: Callable[[Stoppable], None]
+) -> Profile:
+    """Build the bench, sample it under its highest load, remove it. Raises what building and a trial raise."""
+    with standing_on(scenario.remote):
+        engine, began_s = [find_engine()], time.monotonic()
+        setup = prepare(scenario)
+        with preferred(), standing_bench(setup, listener):
+            live = setup.bench.open()
+            try:
+                record = _record(folder)
+                bench = Standing(setup, live, engine, record, listener, began_s, on_stoppable=on_stoppable)
+                found, stacks = _sampled(bench)
+            finally:
+                live.close()
+    if stacks is None:
+        return found
+    return replace(found, file=folder.attach(f"{scenario.name}.folded", stacks.folded()).name)
+
+
+def _record(folder: RunFolder) -> Record:
+    """Nothing is kept of the bench but what the engine says."""
+    return Record(
+        keep=lambda trial: None,
+        keep_measurement=lambda found: None,
+        note_plan=lambda scenario, plan: None,
+        note_facts=lambda facts: None,
+        attach=lambda name, text: None,
+        engine_log=folder.path / "engine.log",
+    )
+
+
+def _sampled(bench: Standing) -> tuple[Profile, Stacks | None]:
+    """One trial on a bench that stands; what perf cannot do is the reason of a profile."""
+    scenario, none = bench.scenario, Profile(bench.scenario.name)
+    with measuring(bench) as measurer, kept_off(scenario.dut.cpus):
+        functions = _functions(bench.setup, bench)
+        if (why := functions.can_run()) is not None:
+            return replace(none, reason=why), None
+        bench.listener.phase(PHASE, 1)
+        warm_up(scenario, measurer)
+        try:
+            over_time = OverTime(BEGINS_S, heard=lambda _: functions.start(SAMPLED_S))
+            trial = measurer.trial(PHASE, TRIAL_S, scenario.search.max_load_fps, over_time)
+            bench.on_stoppable(Undoable())
+            stacks = functions.read()
+        finally:
+            with suppress(PinchpointError):  # what failed first is what counts; the bench ends what is left
+                functions.stop()
+    found = Profile(
+        scenario.name,
+        event=functions.event,
+        load_fps=trial.load_fps,
+        offered=trial.offered,
+        received=trial.received,
+        threads=functions.threads,
+        samples=stacks.samples,
+        unnamed=stacks.unnamed,
+        elsewhere=stacks.elsewhere,
+        functions=stacks.functions(),
+    )
+    return found, stacks
+
+
+def _functions(setup: Setup, bench: Standing) -> Functions:
+    forwarding = [one.forwarding() for one in bench.live.witnesses() if isinstance(one, Forwards)]
+    places = setup.places
+    return Functions(places.host, str(places.directory), forwarding, places.environment)

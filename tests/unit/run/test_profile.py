@@ -1,0 +1,87 @@
+"""When a run samples forwarding threads, and what becomes of a sampling that fails."""
+
+from dataclasses import replace
+
+import pytest
+from support import scenario_of
+
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.trial import Interrupted
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.profile import FunctionShare, Profile
+from pinchpoint.model.result import Limit, Outcome, RunResult, Verdict
+from pinchpoint.model.scenario import Guest
+from pinchpoint.run.experiments import sweep_of
+from pinchpoint.run.profile import profile_all
+from pinchpoint.run.run import describe_run, unmeasured
+from pinchpoint.store.codec import SCHEMA
+from pinchpoint.store.folder import RunFolder
+
+UNITS = sweep_of(scenario_of("nft")).scenarios
+NAME = UNITS[0].name
+SAMPLED = Profile(NAME, samples=2, threads=("main",), functions=(FunctionShare("f", "kernel", 2, 1.0),))
+
+
+@pytest.fixture
+def make(tmp_path):
+    """A folder with the unchanged bench measured."""
+
+    def made(wall_s=1.0, budget_s=300.0, explains=True, profiles=()):
+        folder = RunFolder.create(tmp_path, "x")
+        info = describe_run("x", ["pinchpoint"], [], {}, budget_s=budget_s, explains=explains)
+        folder.write_info(info)
+        verdict = Verdict(Limit.PMD_CORE, "", (), (), ())
+        first = replace(unmeasured(UNITS[0], Outcome.MEASURED, "", wall_s), verdict=verdict)
+        folder.write_result(RunResult(SCHEMA, "x", True, (first,), profiles=profiles))
+        return folder
+
+    return made
+
+
+def profiles(folder, one=None, units=UNITS):
+    """What the run then holds, and for which scenarios it was sampled."""
+    asked = []
+
+    def sampled(unit, *_):
+        asked.append(unit.name)
+        if isinstance(one, Exception):
+            raise one
+        return SAMPLED
+
+    profile_all(units, folder, Listener(), lambda _: None, sampled)
+    return folder.read_result().profiles, asked
+
+
+def test_only_the_unchanged_bench_is_sampled_and_its_samples_are_stored(make):
+    assert profiles(make()) == ((SAMPLED,), [NAME])
+
+
+def test_what_has_been_sampled_is_not_sampled_again_but_what_could_not_be_is(make):
+    assert profiles(make(profiles=(SAMPLED,))) == ((SAMPLED,), [])
+    assert profiles(make(profiles=(Profile(NAME, "no perf"),))) == ((SAMPLED,), [NAME])
+
+
+def test_a_run_that_explains_nothing_samples_nothing(make):
+    assert profiles(make(explains=False)) == ((), [])
+
+
+def test_without_time_left_nothing_is_sampled_and_the_profile_says_so(make):
+    ((found,), asked) = profiles(make(wall_s=299.0))
+    assert (asked, "--budget" in found.reason) == ([], True)
+
+
+def test_a_guest_is_not_sampled(make):
+    ((found,), asked) = profiles(make(), units=(replace(UNITS[0], guest=Guest("qemu", 256)),))
+    assert (asked, "guest" in found.reason) == ([], True)
+
+
+def test_a_bench_that_fails_is_the_reason_of_a_profile_and_ends_nothing(make):
+    ((found,), _) = profiles(make(), BenchError("no switch", "start it"))
+    assert found.reason == "no switch (start it)"
+
+
+def test_a_stop_is_passed_on_and_nothing_is_stored(make):
+    folder = make()
+    with pytest.raises(Interrupted):
+        profiles(folder, Interrupted("interrupted"))
+    assert folder.read_result().profiles == ()
