@@ -16,15 +16,22 @@ PACKAGE: Final = ".deb"
 def program_of(build: Path, name: str, stack: ExitStack) -> Path:
     """The program called `name`, or `name-VARIANT`, of a build. A package is unpacked until `stack` is closed.
 
+    A link of a package that leads out of it is refused: it would lead to a program of this machine, not of the build.
+
     Raises InputError if there is none or more than one, RequirementError if a package cannot be unpacked here.
     """
     if build.is_file() and build.suffix != PACKAGE:
         return build.resolve()
-    folder = build
+    folder, is_package = build, False
     if build.suffix == PACKAGE and build.is_file():
         folder = Path(stack.enter_context(TemporaryDirectory(prefix="pinchpoint-package-")))
         LOCAL.run(("dpkg-deb", "--extract", str(build), str(folder)))
+        is_package = True
     found = sorted(dict.fromkeys(_programs(folder.resolve(), name)))
+    for path in found if is_package else ():
+        if not path.resolve().is_relative_to(folder.resolve()):
+            link = f"/{path.relative_to(folder.resolve())} leads out of the package, to {path.resolve()}"
+            raise InputError(f"{build}: {link}", "give the package that holds the program, or the program's own path")
     if len(found) != 1:
         names = ", ".join(map(str, found)) or f"no program called {name}"
         raise InputError(f"{build}: expected one program called {name}, found {names}", "give the program's own path")

@@ -12,7 +12,7 @@ from pinchpoint.cli.builds import program_of
 from pinchpoint.cli.compare import AUTO, Wanted, both
 from pinchpoint.cli.compared import show_comparison
 from pinchpoint.cli.parameters import Duration, Setting
-from pinchpoint.cli.run import How, conducted, failed, write_report
+from pinchpoint.cli.run import How, conducted, failed, write_report, wrong
 from pinchpoint.findings.regressions import judged
 from pinchpoint.model.comparison import Comparison, Method
 from pinchpoint.model.errors import InputError, StoreError
@@ -120,14 +120,16 @@ def ci(
 
     BASE and HEAD are two builds of the device's program (the program, the folder it was built or installed into, or a
     Debian package) with --scenario; or two scenario files; or two run folders. Exit code 0: not surely worse by more
-    than the margin. 1: the whole interval of the ratio is worse by more than that. 8: it could not be decided.
+    than the margin. 1: the whole interval of the ratio is worse by more than that, or a device does not do what its
+    service says. 8: it could not be decided. An unexpected error of Pinchpoint prints a traceback and ends with 1, too.
     """
     shown = os.environ.get("GITHUB_ACTIONS") == "true" if annotations is None else annotations
     told = Told(margin / 100, junit, summary, shown, as_json)
     how = How(out, None, quick, settings, None, budget_s, True, dry_run, as_json, quiet)
     if _is_run(base) and _is_run(head):
         found = compare_folders(RunFolder.open(base), RunFolder.open(head), metrics, told.margin)
-        return _tell(found, told)
+        code = _tell(found, told)
+        return REGRESSION if wrong(RunFolder.open(head)) else code
     with ExitStack() as stack:
         paths, set_a, set_b = _sides(base, head, scenario, how, stack)
         wanted = Wanted(paths, set_a, set_b, pairs, metrics, told.margin, None, method, slices_s, benches)
@@ -142,7 +144,8 @@ def ci(
     if interrupted is not None:
         click.echo(f"pinchpoint: {interrupted.message}; what was measured is in {folder.path}", err=True)
         return interrupted.exit_code
-    return failed(folder) or code
+    faults, lost = wrong(folder), failed(folder)  # what was found comes before what could not be measured
+    return REGRESSION if code == REGRESSION or faults else lost or code
 
 
 def _is_run(path: Path) -> bool:

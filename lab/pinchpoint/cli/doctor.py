@@ -12,7 +12,7 @@ from rich.table import Table
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.hosts import at, host_option
-from pinchpoint.cli.mending import Step, carry_out, services_stay, steps
+from pinchpoint.cli.mending import Step, carry_out, remove_left, services_stay, steps
 from pinchpoint.cli.terminal import PIPED_WIDTH
 from pinchpoint.dut import guested, registry
 from pinchpoint.engine import process
@@ -82,6 +82,8 @@ def _fix(probes: Sequence[Probe], wanted: Sequence[Step], yes: bool) -> int:
     """Show, ask, do, look again. Raises InputError where nobody can be asked, RequirementError where a step fails."""
     left = [one for one in probes if one.needed and not one.ok and one.remedy is None]
     if not wanted:
+        if requirements.root().ok and (removed := remove_left(LOCAL)):
+            click.echo(removed)
         click.echo("\n" + ("nothing that --fix could provide; see the hints" if left else "nothing is missing"))
         return _code(probes)
     click.echo("\nTo do:")

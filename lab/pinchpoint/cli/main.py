@@ -64,7 +64,7 @@ EXIT_CODES = """\b
 Exit codes:
   0    done; what is impossible here or needless was left out
   1    verify: the device does not do what its service says; ci: HEAD is worse than BASE by
-       more than the margin; or an unexpected failure of pinchpoint itself
+       more than the margin; or an unexpected error of pinchpoint itself, with a traceback
   2    bad input: scenario, option or stored file
   3    this machine lacks something; the message has the command that fixes it
   4    building the bench failed, e.g. the switch refused a rule; or points of a run failed

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from pinchpoint.bench.requirements import Probe, Remedy
+from pinchpoint.cli.run import stop_on_signals
 from pinchpoint.host.hugepages import NR_HUGEPAGES
 from pinchpoint.host.interface import CommandFailed, Host, shell_line
 from pinchpoint.model.errors import RequirementError
 
 STEP_TIMEOUT_S = 1800.0  # packages come over the network
 _POLICY: Final = "/usr/sbin/policy-rc.d"
+_MARK: Final = "# Written by pinchpoint doctor --fix, which removes it again."
 _QUIET: Final = (("DEBIAN_FRONTEND", "noninteractive"),)
 
 
@@ -37,7 +39,7 @@ def steps(probes: Iterable[Probe], everything: bool = False, hugepages: int | No
     found = []
     if packages := _every(remedies, "packages"):
         found.append(Step(("apt-get", "update")))
-        words = ("apt-get", "install", "--yes", "--no-install-recommends", *packages)
+        words = ("apt-get", "install", "--yes", "--no-remove", "--no-install-recommends", *packages)
         found.append(Step(words, len(packages), installs=True))
     if distributions := _every(remedies, "distributions"):
         found.append(Step((sys.executable, "-m", "pip", "install", *distributions), len(distributions)))
@@ -54,9 +56,21 @@ def _every(remedies: Sequence[Remedy], what: str) -> list[str]:
 
 def services_stay(host: Host, wanted: Sequence[Step]) -> str:
     """What is also done while packages are installed; empty: nothing."""
-    if any(step.installs for step in wanted) and not host.exists(_POLICY):
+    if any(step.installs for step in wanted) and (not host.exists(_POLICY) or _is_left(host)):
         return f"Meanwhile {_POLICY} keeps the new packages' services from starting; it is removed afterwards."
     return ""
+
+
+def remove_left(host: Host) -> str:
+    """Remove what a `doctor --fix` that was killed has left; returns what that was, empty: nothing."""
+    if not _is_left(host):
+        return ""
+    host.run(["rm", "-f", _POLICY])
+    return f"removed {_POLICY}, which kept services from starting: an earlier doctor --fix was killed"
+
+
+def _is_left(host: Host) -> bool:
+    return host.exists(_POLICY) and _MARK in host.read(_POLICY).splitlines()
 
 
 def carry_out(host: Host, wanted: Sequence[Step], begins: Callable[[Step], None]) -> None:
@@ -85,14 +99,16 @@ def _require_what_it_takes(host: Host, wanted: Sequence[Step]) -> None:
 def _services_stopped(host: Host, wanted: Sequence[Step]) -> Iterator[None]:
     """The system's own switch is not ours to start (policy-rc.d, /usr/share/doc/init-system-helpers)."""
     if not services_stay(host, wanted):
+        remove_left(host)
         yield
         return
-    host.write(_POLICY, "#!/bin/sh\nexit 101\n")
-    try:
-        host.run(["chmod", "755", _POLICY])
-        yield
-    finally:
-        host.run(["rm", "-f", _POLICY])
+    with stop_on_signals():
+        try:
+            host.write(_POLICY, f"#!/bin/sh\n{_MARK}\nexit 101\n")
+            host.run(["chmod", "755", _POLICY])
+            yield
+        finally:
+            host.run(["rm", "-f", _POLICY])
 
 
 def _require_reserved(host: Host, wanted: Sequence[Step]) -> None:

@@ -29,7 +29,7 @@ ENDING = ".pinchpoint.zip"
     "--anonymous",
     "is_anonymous",
     is_flag=True,
-    help="Replace addresses, names of hosts, UUIDs and home folders, the same by the same.",
+    help="Replace addresses, names and logins of hosts, UUIDs and home folders, the same by the same.",
 )
 @click.option("--name", "names", multiple=True, metavar="WORD", help="With --anonymous: replace WORD, too.")
 def pack(run_folder: Path, output: Path | None, is_anonymous: bool, names: tuple[str, ...]) -> int:

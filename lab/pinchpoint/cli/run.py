@@ -218,7 +218,7 @@ def require_any(wanted: Program) -> None:
 def _show(folder: RunFolder, interrupted: Interrupted | None, how: How) -> int:
     write_report(folder)
     print_stored(folder, how.as_json)
-    return _told(interrupted, folder) if interrupted else failed(folder) or _wrong(folder) or gate_of(folder)
+    return _told(interrupted, folder) if interrupted else failed(folder) or wrong(folder) or gate_of(folder)
 
 
 def print_stored(folder: RunFolder, as_json: bool) -> None:
@@ -241,8 +241,8 @@ def failed(folder: RunFolder) -> int:
     return BenchError.exit_code
 
 
-def _wrong(folder: RunFolder) -> int:
-    """The exit code of a run whose device may do other than its scenario says."""
+def wrong(folder: RunFolder) -> int:
+    """The exit code of a run: whether a device does other than its scenario says."""
     lost = [found for found in so_far(folder).scenarios if found.outcome is Outcome.WRONG]
     for found in lost:
         click.echo(f"pinchpoint: {found.scenario}: the service is wrong: {found.reason}", err=True)

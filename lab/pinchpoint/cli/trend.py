@@ -75,7 +75,8 @@ def _folders(path: Path) -> list[Path]:
         return [path]
     found = sorted(inner.parent for inner in path.glob("*/run.json"))
     if not found:
-        raise InputError(f"{path}: neither a run folder nor a folder of run folders (no run.json)")
+        hint = "give run folders, or the folder that they are in: pinchpoint trend runs"
+        raise InputError(f"{path}: neither a run folder nor a folder of run folders (no run.json)", hint)
     return found
 
 

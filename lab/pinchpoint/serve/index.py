@@ -8,7 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -250,12 +250,13 @@ def _keep(base: sqlite3.Connection, name: str, stamp: str, found: _Found) -> Non
 def _read(shelf: Shelf, name: str) -> _Found:
     try:
         folder = shelf.run(name)
-        path, own = folder.path, tags.read_tags(folder)
+        path, (own, fault) = folder.path, tags.tags_or_fault(folder)
         info = msgspec.json.decode((path / "run.json").read_bytes(), type=_Info)
         file = path / "result.json"
         result = RESULT.decode(file.read_bytes(), f"{name}/result.json") if file.exists() else None
         trials = path / "trials.jsonl"
-        return _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
+        found = _found(name, info, result, trials.read_bytes().count(b"\n") if trials.exists() else 0, own)
+        return replace(found, row=replace(found.row, error=fault))
     except (msgspec.DecodeError, UnicodeDecodeError, OSError, PinchpointError) as error:
         text = error.message if isinstance(error, InputError | StoreError) else f"run.json: {error}"
         return _Found(Row(name, "", name, "unreadable", "", "", "", "", 0, 0, "", text))

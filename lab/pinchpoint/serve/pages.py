@@ -28,7 +28,7 @@ from pinchpoint.serve.shelf import FILES, Shelf
 from pinchpoint.serve.shipped import Shown
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.store.owner import owner
-from pinchpoint.store.tags import read_tags
+from pinchpoint.store.tags import tags_or_fault
 
 MOST_COMPARED: Final = 12
 MOST_OF_A_TREND: Final = 500  # the newest runs
@@ -75,9 +75,10 @@ class Pages:
         drawn = [{"id": f"{one.anchor}-{panel.key}", **panel.figure} for one in view.curves for panel in one.panels]
         drawn += [{"id": "rates", **overview}] if overview else []
         drawn += _live_figure(now)
+        tags, tags_fault = tags_or_fault(folder)
         return self._filled(
             "run.html.j2", viewer, drawn, name=name, info=info, view=view, overview=overview, now=now,
-            tags=read_tags(folder),
+            tags=tags, tags_fault=tags_fault,
             swept={one.curve.group: [] for one in view.curves}, number_of=number_of,
             files=[file for file in FILES if (folder.path / file).is_file()], compared=info.comparison is not None,
         )  # fmt: skip

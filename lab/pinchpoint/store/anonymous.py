@@ -2,9 +2,10 @@
 
 IPv4: every network that occurs, a range of addresses included, becomes one of the same size: of 198.18.0.0/15
 (RFC 2544, C.2.2), or if it is larger than a /18 one from 11.0.0.0 on. The host part is kept, so that ranges, masks and
-the number of addresses are what they were. 0.0.0.0, loopback, multicast and masks stay. IPv6: an address of
-2001:db8::/32 (RFC 3849). MAC addresses that a manufacturer assigned: 02:00:5e:00:00:01 and on. UUIDs, home folders,
-folders of scenarios, and the names that are given: by numbers.
+the number of addresses are what they were. 0.0.0.0, loopback, multicast and masks stay. IPv6: the same, with networks
+of 2001:db8::/32 (RFC 3849), or if it is larger than a /48 of 3fff::/20 (RFC 9637). MAC addresses that a manufacturer
+assigned: 02:00:5e:00:00:01 and on. UUIDs, home folders, folders of scenarios, logins and names of the hosts that
+benches stand on, and the names that are given: by numbers.
 """
 
 import ipaddress
@@ -16,18 +17,36 @@ from pathlib import PurePosixPath
 from typing import Any, Final
 
 from pinchpoint.model.errors import InputError
+from pinchpoint.store.hosts import names_of_hosts
+from pinchpoint.store.texts import json_values
 
 _V4: Final = r"(?<![\w.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\w]|\.\d)"
 _IPV4: Final = re.compile(_V4)
 _IPV4_SET: Final = re.compile(rf"({_V4})(?:\s*-\s*({_V4})|/(\d{{1,2}})(?!\d))?")
-_IPV6: Final = re.compile(r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])")
+_V6: Final = r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f:]*:)[0-9A-Fa-f:]{2,39}(?![\w:])"
+_IPV6: Final = re.compile(_V6)
+_IPV6_SET: Final = re.compile(rf"({_V6})(?:\s*-\s*({_V6})|/(\d{{1,3}})(?!\d))?")
 _MAC: Final = re.compile(r"(?<![\w:])[0-9A-Fa-f]{2}(?::[0-9A-Fa-f]{2}){5}(?![\w:])")
 _UUID: Final = re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b")
 _HOME: Final = re.compile(r"(?<=/home/)[^/\s\"']+")
-_KEPT: Final = [ipaddress.ip_network(one) for one in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3")]
-_SMALL: Final = 1 << 14  # addresses; networks up to it come from 198.18.0.0/15
+_KEPT: Final = [ipaddress.ip_network(one) for one in ("0.0.0.0/8", "127.0.0.0/8", "224.0.0.0/3", "ff00::/8")]
 _FIRST: Final = 1 << 24  # 1.0.0.0: a range that begins lower is of ports
+_V6_FIRST: Final = 1 << 32  # lower numbers are addresses of IPv4 (`pinchpoint.model.addresses`)
 Block = tuple[int, int]  # first address and how many, a power of two
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Where the networks of a family go: up to `small` addresses to one place, larger ones to another."""
+
+    small: int  # addresses
+    small_to: Block
+    large_to: Block
+    nobodys: int  # addresses; larger networks identify nobody and stay
+
+
+_V4_ROOM: Final = _Room(1 << 14, (0xC6120000, 1 << 17), (11 << 24, 116 << 24), 1 << 25)
+_V6_ROOM: Final = _Room(1 << 80, (0x20010DB8 << 96, 1 << 96), (0x3FFF << 112, 1 << 108), 1 << 104)
 
 
 @dataclass(frozen=True)
@@ -40,8 +59,9 @@ class Anonymous:
 
     def text(self, value: str) -> str:
         """A text with all of it replaced."""
-        for pattern in (_MAC, _UUID, _IPV6):
+        for pattern in (_MAC, _UUID):
             value = pattern.sub(lambda found: self.words.get(found[0].lower(), found[0]), value)
+        value = _IPV6.sub(lambda found: self._mapped_v6(found[0]), value)
         value = _IPV4.sub(lambda found: _shown(self._mapped(_number(found[0]))), value)
         value = _HOME.sub("user", value)
         return self.names.sub(lambda found: self.words[found[0]], value) if self.names else value
@@ -51,6 +71,12 @@ class Anonymous:
         if isinstance(value, dict) and (first := _first_of_range(value)) is not None:
             return {**value, "first": self._mapped(first)}
         return value
+
+    def _mapped_v6(self, word: str) -> str:
+        address = _number_v6(word)
+        if address is None or (new := self._mapped(address)) == address:
+            return word
+        return str(ipaddress.IPv6Address(new))
 
     def _mapped(self, address: int) -> int:
         for (first, count), new in self.blocks.items():
@@ -62,22 +88,22 @@ class Anonymous:
 def found_in(files: Mapping[str, bytes], names: Sequence[str] = ()) -> Anonymous:
     """All that is to be replaced in these files; `names` are further words to replace, such as those of hosts.
 
-    Raises InputError if there are more networks than there is room for.
+    The hosts that the scenarios name are among them without being given. Raises InputError if there are more networks
+    than there is room for, or if a file of the run is not JSON where it should be.
     """
     texts, ranges = list[str](), list[tuple[int, int]]()
     for name, data in files.items():
-        if name.endswith((".json", ".jsonl")):
-            for line in data.decode().splitlines():
-                _collect(json.loads(line), texts, ranges)
-        else:
+        values = json_values(name, data)
+        if values is None:
             texts.append(data.decode(errors="replace"))
+        else:
+            _collect(values, texts, ranges)
     whole = "\n".join(texts)
     words = {
         **_numbered(_MAC, whole, _new_mac),
         **_numbered(_UUID, whole, _new_uuid),
-        **_numbered(_IPV6, whole, _new_v6),
     }
-    own = _names(names, _folders(files))
+    own = _names([*names, *names_of_hosts(files)], _folders(files))
     pattern = (
         re.compile(
             "|".join(f"{_edge(one)}{re.escape(one)}(?![A-Za-z0-9])" for one in sorted(own, key=len, reverse=True))
@@ -85,7 +111,10 @@ def found_in(files: Mapping[str, bytes], names: Sequence[str] = ()) -> Anonymous
         if own
         else None
     )
-    return Anonymous(_blocks([*_sets(whole), *ranges]), {**words, **own}, pattern)
+    found = [*_sets(whole), *_sets_v6(whole), *ranges]
+    v4 = _blocks((one for one in found if one[0] < _V6_FIRST), _V4_ROOM)
+    v6 = _blocks((one for one in found if one[0] >= _V6_FIRST), _V6_ROOM)
+    return Anonymous({**v4, **v6}, {**words, **own}, pattern)
 
 
 def _edge(word: str) -> str:
@@ -112,7 +141,8 @@ def _first_of_range(value: Mapping[str, Any]) -> int | None:
     if value.keys() != {"first", "count"} or not all(isinstance(one, int) for one in value.values()):
         return None
     first, count = value["first"], value["count"]
-    return first if first >= _FIRST and count > 0 and first + count <= 1 << 32 else None
+    end = 1 << (32 if first < _V6_FIRST else 128)
+    return first if first >= _FIRST and count > 0 and first + count <= end else None
 
 
 def _sets(text: str) -> Iterator[tuple[int, int]]:
@@ -128,38 +158,56 @@ def _sets(text: str) -> Iterator[tuple[int, int]]:
         yield first, last
 
 
-def _blocks(sets: Iterable[tuple[int, int]]) -> dict[Block, int]:
-    """The networks that hold these sets, at least a /24 each, and where each goes."""
+def _sets_v6(text: str) -> Iterator[tuple[int, int]]:
+    """The same of IPv6; ::/96 is left, whose numbers are those of IPv4 (deprecated, RFC 4291 section 2.5.5.1)."""
+    for found in _IPV6_SET.finditer(text):
+        first = _number_v6(found[1])
+        if first is None or first < _V6_FIRST:
+            continue
+        last = first
+        if found[2]:
+            last = max(first, _number_v6(found[2]) or first)
+            if last - first >= _V6_ROOM.nobodys:  # two addresses with a dash between them
+                yield last, last
+                last = first
+        elif found[3] and int(found[3]) <= 128:
+            size = 1 << (128 - int(found[3]))
+            first -= first % size
+            last = first + size - 1
+        yield first, last
+
+
+def _blocks(sets: Iterable[tuple[int, int]], room: _Room) -> dict[Block, int]:
+    """The networks that hold these sets, 256 addresses each at least, and where each goes."""
     found: set[Block] = set()
     for first, last in sets:
-        if not _is_kept(first, last):
+        if not _is_kept(first, last, room):
             found.add(_network(first, last))
     largest = [one for one in found if not any(_inside(one, other) for other in found if other != one)]
-    return _placed(sorted(largest, key=lambda one: (-one[1], one[0])))
+    return _placed(sorted(largest, key=lambda one: (-one[1], one[0])), room)
 
 
-def _placed(blocks: Sequence[Block]) -> dict[Block, int]:
-    """Large ones from 11.0.0.0, then small ones from 198.18.0.0; the largest first, so that each is aligned."""
-    large, small = _number("11.0.0.0"), _number("198.18.0.0")
+def _placed(blocks: Sequence[Block], room: _Room) -> dict[Block, int]:
+    """Each to its place; the largest first, so that each is aligned."""
+    large, small = room.large_to[0], room.small_to[0]
     found = {}
     for first, count in blocks:
-        if count > _SMALL:
+        if count > room.small:
             found[first, count], large = large, large + count
         else:
             found[first, count], small = small, small + count
-    if large > _number("127.0.0.0") or small > _number("198.20.0.0"):
+    if large > sum(room.large_to) or small > sum(room.small_to):
         raise InputError("too many networks to give each another one", "pack without --anonymous")
     return found
 
 
-def _is_kept(first: int, last: int) -> bool:
-    kept = any(first in _span(one) and last in _span(one) for one in _KEPT)
-    return kept or last - first >= 1 << 25  # half the world identifies nobody
+def _is_kept(first: int, last: int, room: _Room) -> bool:
+    kept = any(low <= first and last < low + count for low, count in map(_span, _KEPT))
+    return kept or last - first >= room.nobodys
 
 
-def _span(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> range:
-    first = int(network.network_address)
-    return range(first, first + network.num_addresses)
+def _span(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Block:
+    return int(network.network_address), network.num_addresses
 
 
 def _network(first: int, last: int) -> Block:
@@ -176,6 +224,14 @@ def _inside(one: Block, other: Block) -> bool:
 def _number(address: str) -> int:
     a, b, c, d = map(int, address.split("."))
     return a << 24 | b << 16 | c << 8 | d
+
+
+def _number_v6(word: str) -> int | None:
+    """None of a word that is no address, such as a time."""
+    try:
+        return int(ipaddress.IPv6Address(word))
+    except ValueError:
+        return None
 
 
 def _shown(address: int) -> str:
@@ -204,16 +260,6 @@ def _new_mac(word: str, number: int) -> str | None:
 
 def _new_uuid(_: str, number: int) -> str:
     return f"00000000-0000-4000-8000-{number:012x}"
-
-
-def _new_v6(word: str, number: int) -> str | None:
-    try:
-        address = ipaddress.IPv6Address(word)
-    except ValueError:
-        return None
-    if address.is_multicast or address.is_loopback or address.is_unspecified:
-        return None
-    return f"2001:db8::{number >> 16:x}:{number & 0xFFFF:x}"
 
 
 def _names(given: Sequence[str], folders: Mapping[str, str]) -> dict[str, str]:

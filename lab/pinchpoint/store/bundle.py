@@ -4,6 +4,7 @@ The same folder makes the same bytes with the same zlib: members are sorted, and
 (HTML) are not part of it: they are made anew from the data, so that no page from elsewhere runs a script here.
 
 A bundle is hostile until it was read: names, sizes, kinds and digests are checked before and while a file is written.
+Members are deflated or stored: zipfile bounds what it expands at once for no other method.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from typing import Final
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.store.codec import SCHEMA, Codec
 from pinchpoint.store.folder import RunFolder
+from pinchpoint.store.texts import json_values
 
 MANIFEST: Final = "bundle.json"
 MOST_BYTES: Final = 4 << 30  # of all files
@@ -36,6 +38,7 @@ _FILES: Final = frozenset(
 )
 _ATTACHMENT: Final = re.compile(r"attachments/[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _RUN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,255}")
+_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 _BROKEN: Final = (
     zipfile.BadZipFile, zlib.error, struct.error, NotImplementedError, RuntimeError, EOFError, ValueError,
@@ -169,6 +172,12 @@ def _manifest(bundle: zipfile.ZipFile, path: Path) -> Manifest:
     members = bundle.infolist()
     if not members or members[0].filename != MANIFEST:
         raise InputError(f"{path}: not a bundle: its first member is not {MANIFEST}", "make one: pinchpoint pack RUN")
+    for one in members:
+        if one.compress_type not in _METHODS:
+            hint = "let its owner make it again: pinchpoint pack RUN"
+            raise InputError(
+                f"{path}: {one.filename}: expected deflated or stored, found method {one.compress_type}", hint
+            )
     found = _CODEC.decode(_content(bundle, members[0], _MANIFEST_BYTES, path), f"{path}: {MANIFEST}")
     if not _RUN_ID.fullmatch(found.run_id):
         raise InputError(f"{path}: {MANIFEST}: run_id: {found.run_id!r} cannot be the name of a folder")
@@ -243,19 +252,22 @@ Replace = Callable[[str], str]
 
 
 def replaced(files: Mapping[str, bytes], replace: Replace, integers: Callable[[object], object]) -> dict[str, bytes]:
-    """The files with every text replaced; JSON is taken apart first, and `integers` replaces addresses in it."""
+    """The files with every text replaced; JSON is taken apart first, and `integers` replaces addresses in it.
+
+    Raises InputError for a file of the run that is not JSON where it should be.
+    """
     found = {}
     for name, data in files.items():
-        if name.endswith((".json", ".jsonl")):
-            lines = data.decode().splitlines()
-            found[name] = "".join(f"{_json(line, replace, integers)}\n" for line in lines).encode()
-        else:
+        values = json_values(name, data)
+        if values is None:
             found[name] = replace(data.decode(errors="replace")).encode()
+        else:
+            found[name] = "".join(f"{_json(value, replace, integers)}\n" for value in values).encode()
     return found
 
 
-def _json(line: str, replace: Replace, integers: Callable[[object], object]) -> str:
-    return json.dumps(_walked(json.loads(line), replace, integers), ensure_ascii=False, separators=(",", ":"))
+def _json(value: object, replace: Replace, integers: Callable[[object], object]) -> str:
+    return json.dumps(_walked(value, replace, integers), ensure_ascii=False, separators=(",", ":"))
 
 
 def _walked(value: object, replace: Replace, integers: Callable[[object], object]) -> object:

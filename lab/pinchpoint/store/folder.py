@@ -80,7 +80,8 @@ class RunFolder:
     def open(cls, path: Path) -> "RunFolder":
         """An existing run folder. Raises InputError when it holds no run.json."""
         if not (path / "run.json").is_file():
-            raise InputError(f"{path}: not a run folder (it has no run.json)")
+            hint = "give the folder that `pinchpoint run` printed, such as runs/NAME-20260102T030405Z"
+            raise InputError(f"{path}: not a run folder (it has no run.json)", hint)
         return cls(path)
 
     @property

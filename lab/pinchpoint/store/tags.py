@@ -26,6 +26,14 @@ def read_tags(folder: RunFolder) -> tuple[str, ...]:
     return _checked(found)
 
 
+def tags_or_fault(folder: RunFolder) -> tuple[tuple[str, ...], str]:
+    """The run's tags, or what is wrong with their file: its results are whole without it."""
+    try:
+        return read_tags(folder), ""
+    except InputError as error:
+        return (), "; ".join(filter(None, (f"{FILE} cannot be read: {error.message}", error.hint)))
+
+
 def write_tags(folder: RunFolder, tags: Iterable[str]) -> None:
     """Replace tags.json whole. Raises InputError for what is no tag, StoreError if it cannot be written."""
     folder.replace(FILE, msgspec.json.encode(list(_checked(tags))) + b"\n")

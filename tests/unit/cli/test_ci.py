@@ -2,7 +2,9 @@
 
 import json
 import os
+import subprocess
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -14,7 +16,8 @@ from pinchpoint.cli import run as command
 from pinchpoint.cli.builds import program_of
 from pinchpoint.cli.main import main
 from pinchpoint.model.errors import InputError
-from pinchpoint.run.run import run_all
+from pinchpoint.model.result import Outcome
+from pinchpoint.run.run import run_all, unmeasured
 from pinchpoint.store.folder import RunFolder
 
 ROOT = Path(__file__).parents[3]
@@ -31,6 +34,8 @@ def ci(monkeypatch, tmp_path):
     def here(units, folder, listener, remember, *_):
         def one(unit, record, listener, recorded, on_stoppable):
             value = (8e6 + 1e3 * unit.point.repeat) * (factors["B"] if unit.point.group.startswith("B-") else 1.0)
+            if unit.point.group.startswith("B-") and factors["ends"] and unit.point.repeat == 8:
+                return unmeasured(unit, factors["ends"], "because", 1.0)
             return found(unit, value, name="NDR")
 
         return run_all(units, folder, listener, remember, one, lambda _: None)
@@ -41,8 +46,9 @@ def ci(monkeypatch, tmp_path):
     head = tmp_path / "head.toml"
     head.write_text(FORWARD.read_text())
 
-    def run(factor, *more):
-        factors["B"] = factor
+    def run(factor, *more, ends=None):
+        """`ends`: how HEAD's last repeat ends instead of being measured."""
+        factors["B"], factors["ends"] = factor, ends
         options = ("--method", "turns", "--pairs", 8, "--quiet", "--out", tmp_path / "runs")
         return main(["ci", str(FORWARD), str(head), *map(str, (*options, *more))])
 
@@ -64,6 +70,29 @@ def test_a_regression_beyond_the_margin_ends_with_1_a_failure_and_an_error(ci, t
 def test_a_regression_within_the_margin_ends_with_0_and_a_warning(ci, capsys):
     assert ci(0.98, "--annotations") == 0
     assert "::warning title=NDR%3A within the margin" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("factor", "ends", "code"), [(1.0, Outcome.WRONG, 1), (0.9, Outcome.FAILED, 1), (1.0, Outcome.FAILED, 4)]
+)
+def test_a_wrong_service_ends_with_1_and_a_regression_is_not_hidden_by_points_that_failed(
+    ci, capsys, factor, ends, code
+):
+    assert ci(factor, ends=ends) == code
+    assert ("the service is wrong" if ends is Outcome.WRONG else "1 point failed") in capsys.readouterr().err
+
+
+def test_a_stored_head_whose_service_is_wrong_ends_with_1(tmp_path, capsys):
+    for name in ("a", "b"):
+        ((info, result),) = history([3e6])
+        folder = RunFolder.create(tmp_path, name)
+        folder.write_info(info)
+        wrong = replace(result.scenarios[0], scenario="verified", outcome=Outcome.WRONG, reason="because", rates=())
+        folder.write_result(replace(result, scenarios=(*result.scenarios, *[wrong] * (name == "b"))))
+        folder.path.rename(tmp_path / name)
+    assert main(["ci", str(tmp_path / "b"), str(tmp_path / "a")]) != 1
+    assert main(["ci", str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "verified: the service is wrong: because" in capsys.readouterr().err
 
 
 def test_the_margin_can_be_chosen(ci):
@@ -131,3 +160,26 @@ def test_a_program_is_found_in_the_folder_of_a_build(tmp_path):
             program_of(tmp_path, "ovs-vswitchd", stack)
         with pytest.raises(InputError, match="no program called"):
             program_of(tmp_path, "other", stack)
+
+
+def test_a_link_that_leads_out_of_a_package_is_refused(tmp_path):
+    root = tmp_path / "package"
+    for folder in ("DEBIAN", "usr/lib", "usr/sbin"):
+        (root / folder).mkdir(parents=True)
+    (root / "DEBIAN" / "control").write_text(
+        "Package: a\nVersion: 1\nArchitecture: all\nMaintainer: a\nDescription: a\n"
+    )
+    program, link, package = root / "usr" / "lib" / "switch-1", root / "usr" / "sbin" / "switch", tmp_path / "a.deb"
+    program.write_text("")
+    program.chmod(0o755)
+    for target, inside in (("../lib/switch-1", True), ("/bin/true", False)):
+        link.unlink(missing_ok=True)
+        link.symlink_to(target)
+        package.unlink(missing_ok=True)
+        subprocess.run(["dpkg-deb", "--build", "--root-owner-group", root, package], check=True, capture_output=True)
+        with ExitStack() as stack:
+            if inside:
+                assert program_of(package, "switch", stack).name == "switch-1"
+            else:
+                with pytest.raises(InputError, match="/usr/sbin/switch leads out of the package, to /"):
+                    program_of(package, "switch", stack)

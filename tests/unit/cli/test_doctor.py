@@ -1,6 +1,7 @@
 """What the doctor calls missing, and what merely is not here."""
 
 import json
+import signal
 
 import pytest
 from click.testing import CliRunner
@@ -8,7 +9,7 @@ from click.testing import CliRunner
 from pinchpoint.bench import requirements
 from pinchpoint.cli import doctor as doctors
 from pinchpoint.cli.doctor import doctor
-from pinchpoint.cli.mending import steps
+from pinchpoint.cli.mending import carry_out, steps
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.interface import CommandFailed
@@ -41,26 +42,36 @@ def test_machines_are_told_what_is_needed(monkeypatch):
     assert lacking == [("engine backend xdp_live", False, "get it")]
 
 
+POLICY = "/usr/sbin/policy-rc.d"
+THEIRS = "#!/bin/sh\nexit 101\n"
+
+
 class Fake:
     """A host that notes what it is asked to run and write."""
 
-    def __init__(self, policy=False, failing="", pages=0):
+    def __init__(self, policy=None, failing="", pages=0, killed=None):
         self.ran, self.written, self.policy, self.failing, self.pages = [], [], policy, failing, pages
+        self.killed = killed  # by this signal while it installs
 
     def run(self, argv, environment=(), timeout_s=0.0):
         self.ran.append(" ".join(argv))
         if argv[0] == self.failing:
             raise CommandFailed(argv, "no network")
+        if argv[:2] == ("apt-get", "install") and self.killed:
+            signal.raise_signal(self.killed)
+        if argv[0] == "rm":
+            self.policy = None
         return ""
 
     def write(self, path, text):
         self.written.append(path)
+        self.policy = text
 
     def read(self, path):
-        return str(self.pages)
+        return self.policy if path == POLICY else str(self.pages)
 
     def exists(self, path):
-        return self.policy
+        return self.policy is not None
 
     def which(self, program):
         return f"/bin/{program}"
@@ -73,11 +84,11 @@ MISSING = [
     requirements.Probe("d", False, "no module", remedy=requirements.Remedy(modules=("tun",)), needed=False),
     requirements.Probe("e", False, "reboot"),
 ]
-INSTALL = "apt-get install --yes --no-install-recommends alpha"
+INSTALL = "apt-get install --yes --no-remove --no-install-recommends alpha"
 
 
-def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True):
-    monkeypatch.setattr(doctors, "_probes", lambda *_: MISSING)
+def fixing(monkeypatch, host, options, answer=None, terminal=True, root=True, missing=MISSING):
+    monkeypatch.setattr(doctors, "_probes", lambda *_: missing)
     monkeypatch.setattr(doctors, "LOCAL", host)
     monkeypatch.setattr(doctors, "pool", lambda host: (host.pages, host.pages))
     monkeypatch.setattr(doctors, "_asks", lambda: terminal)
@@ -101,9 +112,8 @@ def test_what_will_be_run_is_shown_before_it_is_asked_and_no_means_no(monkeypatc
 def test_yes_runs_them_while_services_stay_stopped_and_looks_again(monkeypatch):
     host = Fake()
     result = fixing(monkeypatch, host, [], answer="y\n")
-    policy = "/usr/sbin/policy-rc.d"
-    assert host.written == [policy]
-    assert host.ran == [f"chmod 755 {policy}", "apt-get update", INSTALL, f"rm -f {policy}"]
+    assert host.written == [POLICY]
+    assert host.ran == [f"chmod 755 {POLICY}", "apt-get update", INSTALL, f"rm -f {POLICY}"]
     assert result.return_value == 3  # they are still missing on this host
     assert "still missing" in result.output
 
@@ -127,17 +137,48 @@ def test_a_step_that_fails_ends_it_with_code_3_and_leaves_no_policy(monkeypatch)
     host = Fake(failing="apt-get")
     result = fixing(monkeypatch, host, ["--yes"])
     assert isinstance(result.exception, RequirementError) and "no network" in str(result.exception)
-    assert host.ran[-1] == "rm -f /usr/sbin/policy-rc.d"
+    assert host.ran[-1] == f"rm -f {POLICY}"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_while_packages_are_installed_leaves_no_policy(monkeypatch, number):
+    host = Fake(killed=number)
+    before = signal.signal(number, lambda *_: pytest.fail("it would have ended here"))
+    try:
+        fixing(monkeypatch, host, ["--yes"])
+    finally:
+        signal.signal(number, before)
+    assert host.ran[-1] == f"rm -f {POLICY}"
+
+
+@pytest.fixture
+def left():
+    """The policy that a --fix has left that was killed by SIGKILL."""
+    host, seen = Fake(), []
+    carry_out(host, steps(MISSING), lambda _: seen.append(host.policy))
+    return seen[-1]
+
+
+def test_a_policy_that_a_killed_fix_has_left_is_replaced_and_removed(monkeypatch, left):
+    host = Fake(policy=left)
+    fixing(monkeypatch, host, ["--yes"])
+    assert host.written == [POLICY] and host.policy is None
+
+
+def test_a_policy_that_a_killed_fix_has_left_is_removed_though_nothing_is_missing_any_more(monkeypatch, left):
+    host = Fake(policy=left)
+    result = fixing(monkeypatch, host, ["--yes"], missing=())
+    assert host.policy is None and f"removed {POLICY}" in result.output
 
 
 def test_a_policy_that_was_there_stays_as_it_is(monkeypatch):
-    host = Fake(policy=True)
+    host = Fake(policy=THEIRS)
     fixing(monkeypatch, host, ["--yes"])
     assert (host.written, host.ran) == ([], ["apt-get update", INSTALL])
 
 
 def test_hugepages_that_the_kernel_did_not_reserve_are_missed(monkeypatch):
-    host = Fake(policy=True, pages=100)
+    host = Fake(policy=THEIRS, pages=100)
     result = fixing(monkeypatch, host, ["--yes", "--hugepages", "700"])
     assert host.ran[-1] == "sysctl -w vm.nr_hugepages=700"
     assert "reserved 100 of 700" in str(result.exception)

@@ -44,6 +44,12 @@ def test_what_is_impossible_or_needless_is_no_failure(folder, monkeypatch):
     assert resume(folder, monkeypatch, {2: Outcome.IMPOSSIBLE, 3: Outcome.SKIPPED}) == 0
 
 
+@pytest.mark.parametrize("command", [["run", "--resume"], ["trend"]])
+def test_a_folder_that_is_no_run_has_advice(tmp_path, capsys, command):
+    assert main([*command, str(tmp_path)]) == 2
+    assert "no run.json)\n  hint: give " in capsys.readouterr().err
+
+
 def test_failed_points_end_with_an_exit_code_and_their_names(folder, monkeypatch, capsys):
     assert resume(folder, monkeypatch, {2: Outcome.FAILED}) == 4
     assert "1 point failed: g-rules-2\n  hint: pinchpoint run --resume" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from served import answered, keep, workshop
 
 from pinchpoint.model.errors import InputError
 from pinchpoint.serve.index import Wanted
+from pinchpoint.serve.pages import Viewer
 from pinchpoint.store.tags import read_tags, write_tags
 
 
@@ -38,6 +39,16 @@ def test_a_file_that_is_no_list_of_tags_is_named(folder):
     (folder.path / "tags.json").write_text('{"a": 1}')
     with pytest.raises(InputError, match=r"tags\.json"):
         read_tags(folder)
+
+
+def test_a_run_whose_tags_are_damaged_is_shown_and_listed_with_the_error(folder, tmp_path):
+    (folder.path / "tags.json").write_text("[")
+    parts = workshop(tmp_path / "runs")
+    page = parts.pages.run(Viewer(""), "one")
+    assert "tags.json cannot be read" in page and "remove the file" in page
+    parts.pages.index.refresh()
+    (row,) = parts.pages.index.list(Wanted()).rows
+    assert row.state == "finished" and row.number and "tags.json cannot be read" in row.error
 
 
 def test_runs_are_found_by_their_tag(folder, tmp_path):

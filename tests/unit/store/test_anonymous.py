@@ -1,12 +1,13 @@
 """Addresses and names replaced: the same by the same, ranges and masks kept, what identifies nobody left."""
 
 import json
-from ipaddress import IPv4Address
+from ipaddress import IPv4Address, IPv6Address
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pinchpoint.model.errors import InputError
 from pinchpoint.store import anonymous, bundle
 
 
@@ -42,7 +43,7 @@ def test_what_identifies_nobody_stays(text):
 def test_macs_of_a_manufacturer_ipv6_uuids_homes_and_names_are_replaced():
     text = "3c:ec:ef:01:02:03 fe80::1:2 6b29fc40-ca47-1067-b31d-00dd010662da /home/ada/x lab-7.example lab-7"
     assert replaced(text, "lab-7.example", "lab-7") == (
-        "02:00:5e:00:00:01 2001:db8::0:1 00000000-0000-4000-8000-000000000001 /home/user/x host1 host2"
+        "02:00:5e:00:00:01 2001:db8::2 00000000-0000-4000-8000-000000000001 /home/user/x host1 host2"
     )
 
 
@@ -56,6 +57,90 @@ def test_stored_ranges_of_addresses_follow_their_texts_and_ports_stay():
     assert after["udp_dst"] == plain["udp_dst"] and after["ipv4_dst"]["count"] == 200
 
 
+def anonymous_files(files):
+    found = anonymous.found_in(files)
+    return {name: data.decode() for name, data in bundle.replaced(files, found.text, found.integers).items()}
+
+
+def test_stored_ranges_of_ipv6_follow_their_texts():
+    first = int(IPv6Address("fd00:abcd::1:fff8"))
+    files = {
+        "run.json": json.dumps({"clients": {"first": first, "count": 16}}).encode(),
+        "switch.log": b"fd00:abcd::1:fff8-fd00:abcd::2:7 [fd00:abcd::2:3]:80",
+    }
+    changed = anonymous_files(files)
+    after = json.loads(changed["run.json"])["clients"]
+    low, high = IPv6Address(after["first"]), IPv6Address(after["first"] + 15)
+    assert after["count"] == 16 and str(low).startswith("2001:db8:")
+    assert changed["switch.log"] == f"{low}-{high} [{low + 11}]:80"
+
+
+def test_a_network_of_ipv6_keeps_its_length_and_what_is_within_it():
+    network, inside = replaced("fd12:3456::/32 fd12:3456::7").split()
+    assert (network, inside) == ("3fff::/32", "3fff::7")
+
+
+def test_two_addresses_with_a_dash_between_are_both_replaced():
+    assert "2a00" not in (after := replaced("2a00:1::5 - fd00::9")) and "fd00" not in after
+
+
+REMOTE = """
+runs_on = "dut1"
+[host.dut1]
+address = "{address}"
+[dut]
+kind = "ovs"
+"""
+
+
+def remote_run(address, name="dut1"):
+    source = REMOTE.format(address=address).replace("dut1", name)
+    scenario = {"name": "x", "dut": {}, "remote": {"name": name, "address": address}}
+    return {
+        "run.json": json.dumps({"scenarios": [scenario], "sources": {"a.toml": source}}).encode(),
+        "engine.log": f"{name}: ssh {address}".encode(),
+    }
+
+
+@pytest.mark.parametrize("address", ["ada@dut1.corp.example.com", "ssh://ada@dut1.corp.example.com:2222"])
+def test_hosts_of_benches_and_their_logins_are_replaced_in_scenarios_texts_and_logs(address):
+    files = anonymous_files(remote_run(address))
+    assert not [word for word in ("ada", "dut1", "corp", "example") if word in "".join(files.values())]
+    info = json.loads(files["run.json"])
+    new = info["scenarios"][0]["remote"]["name"]
+    assert f'runs_on = "{new}"' in info["sources"]["a.toml"] and f"[host.{new}]" in info["sources"]["a.toml"]
+
+
+def test_a_host_that_a_scenario_names_and_does_not_use_is_replaced():
+    source = '[host.spare]\naddress = "spare.example"'
+    files = {"run.json": json.dumps({"scenarios": [], "sources": {"a.toml": source}}).encode()}
+    assert "spare" not in anonymous_files(files)["run.json"]
+
+
+@pytest.mark.parametrize("name", ["dut", "ovs"])
+def test_a_host_that_is_called_as_a_key_or_a_kind_leaves_the_scenario_readable(name):
+    info = json.loads(anonymous_files(remote_run("root@10.0.0.7", name))["run.json"])
+    assert '[dut]\nkind = "ovs"' in info["sources"]["a.toml"] and "root@" in info["sources"]["a.toml"]
+    assert info["scenarios"][0]["dut"] == {}
+
+
+@pytest.mark.parametrize("mark", ["\u2028", "\u2029", "\u0085"])
+@pytest.mark.parametrize("name", ["run.json", "trials.jsonl"])
+def test_separators_of_unicode_end_no_line_of_json(mark, name):
+    line = json.dumps({"title": f"a{mark}b"}, ensure_ascii=False) + "\n"
+    assert json.loads(anonymous_files({name: line.encode()})[name]) == {"title": f"a{mark}b"}
+
+
+def test_what_a_crash_left_of_a_line_is_left_out_and_other_damage_is_named():
+    assert anonymous_files({"trials.jsonl": b'{"a":1}\n{"b'})["trials.jsonl"] == '{"a":1}\n'
+    with pytest.raises(InputError, match=r"trials\.jsonl, line 1: not JSON"):
+        anonymous_files({"trials.jsonl": b'{"b\n{}\n'})
+
+
+def test_an_attachment_that_is_not_json_is_text():
+    assert anonymous_files({"attachments/a.json": b"{ 10.9.8.7"}) == {"attachments/a.json": "{ 198.18.0.7"}
+
+
 def test_folders_of_scenarios_are_replaced_where_they_stand_alone_and_in_paths():
     files = {"run.json": json.dumps({"sources": {"/srv/acme/x.toml": ""}, "argv": ["/opt/me/pinchpoint"]}).encode()}
     found = anonymous.found_in(files)
@@ -64,7 +149,7 @@ def test_folders_of_scenarios_are_replaced_where_they_stand_alone_and_in_paths()
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(st.ip_addresses(v=4), min_size=2, max_size=40, unique=True))
+@given(st.lists(st.ip_addresses(), min_size=2, max_size=40, unique=True))
 def test_different_addresses_stay_different(addresses):
     text = " ".join(map(str, addresses))
     assert len(set(replaced(text).split())) == len(addresses)

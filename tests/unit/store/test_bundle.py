@@ -37,17 +37,17 @@ def packed(run, tmp_path):
     return target
 
 
-def forged(tmp_path, members, manifest=None, mode=stat.S_IFREG | 0o644):
+def forged(tmp_path, members, manifest=None, mode=stat.S_IFREG | 0o644, methods=(zipfile.ZIP_DEFLATED,) * 2):
     """A bundle of these members; the manifest fits them unless it is given."""
     members = {"run.json": (GOLDEN / "run.json").read_bytes(), **members}
     files = {name: {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()} for name, data in members.items()}
     plain = {"schema": 1, "run_id": RUN_ID, "pinchpoint": "1", "anonymous": False, "files": files, **(manifest or {})}
     path = tmp_path / "forged.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
-        out.writestr("bundle.json", json.dumps(plain))
+        out.writestr("bundle.json", json.dumps(plain), methods[0])
         for name, data in members.items():
             info = zipfile.ZipInfo(name)
-            info.compress_type, info.external_attr = zipfile.ZIP_DEFLATED, mode << 16
+            info.compress_type, info.external_attr = methods[1], mode << 16
             out.writestr(info, data)
     return path
 
@@ -107,6 +107,21 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked(tmp_path):
     path = forged(tmp_path, {"engine.log": bytes(3_000_000)})
     with pytest.raises(InputError, match="zip bomb"):
         bundle.unpack(path, tmp_path / "out")
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+@pytest.mark.parametrize("name", ["bundle.json", "run.json"])
+def test_compression_whose_expansion_is_not_bounded_is_refused_unread(tmp_path, monkeypatch, method, name):
+    methods = [method if one == name else zipfile.ZIP_STORED for one in ("bundle.json", "run.json")]
+    path = forged(tmp_path, {}, methods=methods)
+    monkeypatch.setattr(zipfile.ZipFile, "open", None)
+    with pytest.raises(InputError, match=rf"{name}: expected deflated or stored, found method {method}"):
+        bundle.unpack(path, tmp_path / "out")
+
+
+def test_stored_members_are_read(tmp_path):
+    path = forged(tmp_path, {}, methods=(zipfile.ZIP_STORED,) * 2)
+    assert bundle.unpack(path, tmp_path / "out").read_info().run_id == RUN_ID
 
 
 @pytest.mark.parametrize(
