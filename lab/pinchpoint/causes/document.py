@@ -10,11 +10,21 @@ _HEAD = f"""# Causes
 
 Every verdict names the causes whose signature fits the trials that lost frames near the limit, the one that explains
 most first. That makes a cause *likely*. `pinchpoint explain` changes the bench in one respect and puts it beside the
-unchanged bench. Both are measured in turns by short trials, A B, B A, until it is certain what the change does, with an
-error of 5 % at most however often one looks (decision 0065), and for 25 s at most. A cause is *confirmed* if that is
-what it predicts: the rate rises, a packet costs fewer cycles, fewer frames are lost at the same load, or the counter of
-drops vanishes and the frames are carried. It is *excluded* if the rate, the losses or the counter stay, and
-*undecided* otherwise. Alternating slices then say by how much the rate changes.
+unchanged bench. Both are measured in turns by short trials, A B, B A, until it is certain what the change does
+(decision 0065): for 25 s at most, or 60 s where a slow host makes few pairs. Experiments about losses begin with up to
+15 trials that look for a load at which the unchanged bench loses frames. Alternating slices then say by how much the
+rate changes.
+
+A cause is *confirmed* if what it predicts comes true: the rate rises, a packet costs fewer cycles, fewer frames are
+lost at the same load, or the counter of drops vanishes and the rate surely does not fall. It is *excluded* if the rate,
+the losses or the counter stay. It is *undecided* otherwise, also where two figures contradict each other. Where turns
+leave it open, the interval of the slices decides.
+
+A cause that is none is confirmed with a probability of 5 % at most, by any of these ways, however often one looks at
+the pairs; slices count with the error of their 95 % interval. That holds for each cause, not for all of a run, and for
+the two benches as they were built. Each is built once: where two builds of the same bench differ by more than 5 %, such
+as by the layout of their memory, that counts as an effect of the change. Devices that cannot be frozen are compared by
+two searches, without such a bound.
 
 A cause that would explain less than {units.share(NOTABLE)} of the losses, or of the forwarding thread's time, is not
 named. An observation that could not be made fulfils no condition. This page is made from the rows in

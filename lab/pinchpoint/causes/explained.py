@@ -57,33 +57,44 @@ def _branch(suspicion: Suspicion, unchanged: ScenarioResult, made: Done) -> Bran
         return Branch(suspicion, Standing.NOT_TRIED, f"this bench does not allow it: {suspicion.experiment.words}")
     if found.outcome is not Outcome.MEASURED:
         return Branch(suspicion, Standing.NOT_TRIED, found.reason)
-    tried = _tried(suspicion.experiment, unchanged, found)
-    standing = _judged(suspicion, tried, unchanged, found)
+    standing, tried = _judged(suspicion, suspicion.experiment, unchanged, found)
     return Branch(suspicion, standing, tried.reason, tried)
 
 
 def _tried(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult) -> Tried:
     """The ratio of what a slice forwards, where there is one; else of trials in turns; else of NDRs."""
-    ratio = next((one for one in found.metrics if one.name == RELATIVE), None)
+    if (slices := _of_slices(kind, found)) is not None:
+        return slices
+    return _of_rates(kind, unchanged, found) if found.turns is None else _of_turns(kind, found, found.turns)
+
+
+def _of_slices(kind: Experiment, found: ScenarioResult) -> Tried | None:
+    ratio = _sliced(found)
     is_refused = ratio is None or ratio.bound is Bound.REFUSED or found.reference == found.scenario
-    if ratio is not None and not is_refused and kind not in OF_LOSSES:
-        return Tried(kind, found.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
-    if found.turns is not None:
-        return _of_turns(kind, found.scenario, found.turns, ratio.note if ratio is not None else "")
-    return _of_rates(kind, unchanged, found, ratio)
+    if ratio is None or is_refused or kind in OF_LOSSES:
+        return None
+    return Tried(kind, found.scenario, FORWARDED, ratio.value, ratio.low, ratio.high)
 
 
-def _of_turns(kind: Experiment, scenario: str, turns: Turns, why: str) -> Tried:
-    """The figure that is certain; a ratio without an interval, since the evidence is of its direction alone."""
+def _sliced(found: ScenarioResult) -> Metric | None:
+    return next((one for one in found.metrics if one.name == RELATIVE), None)
+
+
+def _of_turns(kind: Experiment, found: ScenarioResult, turns: Turns, rests_on: str = "") -> Tried:
+    """The figure that the standing rests on, else one that is certain; a ratio without an interval, since the evidence
+    is of its direction alone.
+    """
     figures = {LOSS: turns.loss} if kind in OF_LOSSES else {FORWARDED: turns.rate, CYCLES: turns.cycles}
     certain = (name for name, one in figures.items() if one.is_better or one.is_no_better)
-    name = next(certain, next(iter(figures)))
+    name = rests_on if rests_on in figures else next(certain, next(iter(figures)))
+    sliced = _sliced(found)
+    why = sliced.note if sliced is not None else ""
     reason = why or "too few pairs of trials show the figure" if figures[name].gain is None else ""
-    return Tried(kind, scenario, name, figures[name].gain, None, None, reason, figures[name].pairs)
+    return Tried(kind, found.scenario, name, figures[name].gain, None, None, reason, figures[name].pairs)
 
 
-def _of_rates(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult, slices: Metric | None) -> Tried:
-    before, after = _ndr(unchanged), _ndr(found)
+def _of_rates(kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult) -> Tried:
+    before, after, slices = _ndr(unchanged), _ndr(found), _sliced(found)
     if before is None or after is None or before.quoted_fps is None or after.quoted_fps is None:
         why = slices.note if slices is not None and slices.bound is Bound.REFUSED else "one of the two has no NDR"
         return Tried(kind, found.scenario, NDR, None, None, None, why)
@@ -103,50 +114,87 @@ def _ndr(result: ScenarioResult) -> Rate | None:
     return result.rates[0] if result.rates else None
 
 
-def _judged(suspicion: Suspicion, tried: Tried, unchanged: ScenarioResult, found: ScenarioResult) -> Standing:
-    if found.turns is not None and (standing := _by_counters(suspicion, found.turns)) is not None:
-        return standing
+def _judged(
+    suspicion: Suspicion, kind: Experiment, unchanged: ScenarioResult, found: ScenarioResult
+) -> tuple[Standing, Tried]:
+    """What became of it, and the figure that says so."""
+    row, turns, slices = _row(suspicion), found.turns, _of_slices(kind, found)
+    if turns is None:
+        tried = _tried(kind, unchanged, found)
+        return _by_rates(row, tried, unchanged, found), tried
+    if (standing := _by_counters(row, turns)) is not None:
+        falls = slices is not None and slices.high is not None and slices.high < 1 / (1 + EFFECT)
+        if falls and standing is Standing.CONFIRMED:
+            standing = Standing.UNDECIDED
+        return standing, slices or _of_turns(kind, found, turns)
+    decided, rests_on = _by_turns(row, kind, turns)
+    if slices is None:
+        return decided or Standing.UNDECIDED, _of_turns(kind, found, turns, rests_on)
+    # What the rate of a cause that need not slow does is no evidence without its signature, which slices do not show.
+    by_slices = _by_interval(row, slices) if row.slows else Standing.UNDECIDED
+    if decided is None or decided is by_slices:
+        return by_slices, slices
+    if by_slices is not Standing.UNDECIDED:  # the two contradict each other
+        return Standing.UNDECIDED, slices
+    return decided, _of_turns(kind, found, turns, rests_on) if rests_on == CYCLES else slices
+
+
+def _by_rates(row: Cause, tried: Tried, unchanged: ScenarioResult, found: ScenarioResult) -> Standing:
     before, after = _ndr(unchanged), _ndr(found)
     if before is not None and before.status is RateStatus.LOSES_ALWAYS and after is not None and tried.figure == NDR:
         return Standing.CONFIRMED if after.quoted_fps is not None else Standing.EXCLUDED
-    by_turns = _by_turns(suspicion, tried.experiment, found.turns) if found.turns else Standing.UNDECIDED
-    if tried.low is None or by_turns is not Standing.UNDECIDED:
-        return by_turns
+    return _by_interval(row, tried)
+
+
+def _by_interval(row: Cause, tried: Tried) -> Standing:
+    if tried.low is None:
+        return Standing.UNDECIDED
     high = math.inf if tried.high is None else tried.high  # a bound: the engine could not overload the changed bench
     same = tried.experiment.streams * (1 + EFFECT)
     rises, is_same = tried.low > same, high < same
-    if suspicion.cause == OWN_SPEED.name:
+    if row is OWN_SPEED:
         rises, is_same = high < 1 + 2 * EFFECT, tried.low > 1 + 2 * EFFECT
     return Standing.CONFIRMED if rises else Standing.EXCLUDED if is_same else Standing.UNDECIDED
 
 
-def _by_counters(suspicion: Suspicion, turns: Turns) -> Standing | None:
+def _by_counters(row: Cause, turns: Turns) -> Standing | None:
     """Of a cause that drops frames: its counter vanished, and what it counted is carried. None: it drops none."""
-    kinds = _row(suspicion).drops
-    before, after = (sum(each.get(kind, 0.0) for kind in kinds) for each in (turns.dropped_before, turns.dropped_after))
+    drops = (turns.dropped_before, turns.dropped_after)
+    before, after = (sum(each.get(kind, 0.0) for kind in row.drops) for each in drops)
     if before < SEEN:
         return None
-    is_gone = after <= GONE * before
-    if not is_gone:
+    if after > GONE * before:
         return Standing.EXCLUDED if after >= before else Standing.UNDECIDED
-    return Standing.UNDECIDED if turns.rate.is_worse else Standing.CONFIRMED
+    return Standing.CONFIRMED if turns.rate.is_no_worse else Standing.UNDECIDED
 
 
-def _by_turns(suspicion: Suspicion, kind: Experiment, turns: Turns) -> Standing:
-    """By the figure that the cause is about, where the evidence is certain."""
-    row = _row(suspicion)
+def _by_turns(row: Cause, kind: Experiment, turns: Turns) -> tuple[Standing | None, str]:
+    """By the figure that the cause is about, where the evidence is certain, with its name; None where there is none.
+
+    At most four bets can confirm a cause here, two where slices may as well; its counters are one more.
+    """
+    rate, cycles = turns.rate, turns.cycles
     if kind in OF_LOSSES:
-        return _standing(turns.loss.is_better, turns.loss.is_no_better)
+        return _standing(turns.loss.is_better, turns.loss.is_no_better), LOSS
     if row is OWN_SPEED:
-        return _standing(turns.rate.is_no_better, turns.rate.is_better or turns.cycles.is_better)
+        rests_on = FORWARDED if rate.is_better or rate.is_no_better else CYCLES if cycles.is_better else ""
+        return _standing(rate.is_no_better, rate.is_better or cycles.is_better), rests_on
     if not row.slows:
-        differs = turns.rate.is_better or turns.rate.is_worse or turns.cycles.is_better or turns.cycles.is_worse
-        return _standing(differs and row.fits(turns.before) and not row.fits(turns.after), False)
-    return _standing(turns.rate.is_better or turns.cycles.is_better, turns.rate.is_no_better)
+        rests_on = FORWARDED if rate.is_better or rate.is_worse else CYCLES
+        differs = rests_on == FORWARDED or cycles.is_better or cycles.is_worse
+        is_same = rate.is_no_better and rate.is_no_worse
+        if differs and row.fits(turns.before) and not row.fits(turns.after):
+            return Standing.UNDECIDED if is_same else Standing.CONFIRMED, rests_on
+        return None, ""
+    rests_on = FORWARDED if rate.is_better or rate.is_no_better else CYCLES if cycles.is_better else ""
+    return _standing(rate.is_better or cycles.is_better, rate.is_no_better), rests_on
 
 
-def _standing(came_true: bool, did_not: bool) -> Standing:
-    return Standing.CONFIRMED if came_true else Standing.EXCLUDED if did_not else Standing.UNDECIDED
+def _standing(came_true: bool, did_not: bool) -> Standing | None:
+    """None: there is no evidence. Evidence of both is a contradiction."""
+    if came_true and did_not:
+        return Standing.UNDECIDED
+    return Standing.CONFIRMED if came_true else Standing.EXCLUDED if did_not else None
 
 
 def _row(suspicion: Suspicion) -> Cause:

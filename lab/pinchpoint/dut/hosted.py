@@ -62,7 +62,7 @@ class _HostedDevice:
         """The engine's libraries, and what the device needs."""
         if scenario.point.relative is not Relative.NO:
             detail = "its reference would have to stand at the same time, which is done on the lab's own machine only"
-            yield Probe("relative points", False, detail, "leave out sweep.relative and --confirm")
+            yield Probe("relative points", False, detail, "leave out sweep.relative")
         yield _engine()
         yield from self._device.needs(scenario)
 

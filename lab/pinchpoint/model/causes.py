@@ -154,6 +154,7 @@ class Turned:
     is_better: bool  # surely, by more than that
     is_no_better: bool
     is_worse: bool
+    is_no_worse: bool = False  # at this load; False where stored before this was judged
 
 
 @dataclass(frozen=True)

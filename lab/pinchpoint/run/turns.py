@@ -26,7 +26,7 @@ TURN_S = 0.2  # of one trial: most searches use as much
 OVERLOAD_S = 0.5
 MOST_S = 25.0  # of all pairs,
 MOST_SLOW_S = 60.0  # unless the host is so slow that too few are made by then
-FEW_PAIRS = 12  # of which one may disagree with the others
+FEW_PAIRS = 14  # of which one may disagree with the others
 MOST_PAIRS = 40
 EFFECT = 1.05  # by which a figure must change for a cause to be seen: half of what makes it suspected
 FEWER = 1 / 0.9  # of losses: a cause that explains a tenth of them is suspected
@@ -71,18 +71,11 @@ def measure_turns(pair: Pair, is_below: bool, changed: list[Trial]) -> Turns:
         turn = {side: both.trial(side, load_fps) for side in order}
         made.append((turn[SIDES[0]], turn[SIDES[1]]))
         changed.append(turn[SIDES[1]])
-        if _is_certain(judged(made, _streams(pair)), is_below):
+        if is_certain(judged(made, _streams(pair)), is_below):
             break
+    a, b = ([one[place] for one in _usable(made)] for place in (0, 1))
     found = judged(made, _streams(pair))
-    a, b = ([one[place] for one in made] for place in (0, 1))
-    return replace(
-        found,
-        load_fps=load_fps,
-        before=_signs(pair, SIDES[0], a),
-        after=_signs(pair, SIDES[1], b),
-        dropped_before=dropped(a),
-        dropped_after=dropped(b),
-    )
+    return replace(found, load_fps=load_fps, before=_signs(pair, SIDES[0], a), after=_signs(pair, SIDES[1], b))
 
 
 def overload(pair: Pair) -> Trial:
@@ -98,18 +91,23 @@ def judged(pairs: Sequence[tuple[Trial, Trial]], streams: float = 1.0) -> Turns:
 
     `streams`: times as many streams of B, which forwards that much more for this reason alone.
     """
-    usable = [(a, b) for a, b in pairs if TrialValidity.ABORTED not in (a.validity, b.validity)]
+    usable = _usable(pairs)
     return Turns(
         usable[0][0].load_fps if usable else 0.0,
         len(usable),
-        turned([one for a, b in usable for one in _rate(a, b)], EFFECT * streams),
+        turned([one for a, b in usable for one in _rate(a, b)], EFFECT, streams),
         turned([one for a, b in usable for one in _cycles(a, b)] if streams == 1 else [], EFFECT),
         turned([one for a, b in usable for one in _loss(a, b)], FEWER),
         Signs(),
         Signs(),
-        {},
-        {},
+        dropped([a for a, _ in usable]),
+        dropped([b for _, b in usable]),
     )
+
+
+def _usable(pairs: Sequence[tuple[Trial, Trial]]) -> list[tuple[Trial, Trial]]:
+    """Pairs of which neither trial was aborted."""
+    return [(a, b) for a, b in pairs if TrialValidity.ABORTED not in (a.validity, b.validity)]
 
 
 def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
@@ -121,7 +119,10 @@ def dropped(trials: Sequence[Trial]) -> dict[DropKind, float]:
     return dict(found)
 
 
-def _is_certain(found: Turns, is_below: bool) -> bool:
+def is_certain(found: Turns, is_below: bool) -> bool:
+    """Whether more pairs would add nothing: what the change does is certain, and whether the rate falls is too."""
+    if not (found.rate.is_worse or found.rate.is_no_worse):
+        return False
     if is_below:
         return found.loss.is_better or found.loss.is_no_better
     return found.cycles.is_better or found.rate.is_better or found.rate.is_no_better

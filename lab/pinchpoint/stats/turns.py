@@ -5,6 +5,8 @@ either bench is as likely to come out ahead. The evidence is the wealth of a gam
 effect, with the share of such pairs unknown: P(win) uniform between 1/2 and 1. Without the effect that wealth is a
 supermartingale, and it ever reaches 1 / alpha with a probability of at most alpha, however often one looks (Ville 1939;
 Shafer, "Testing by betting", 2021). So pairs are measured until it does, without a correction for looking.
+
+All pairs are of one build of each bench. The evidence is that these two differ, whatever made them differ.
 """
 
 import math
@@ -14,7 +16,10 @@ from statistics import median
 
 from pinchpoint.model.causes import Turned
 
-CERTAIN = 40.0  # of the wealth: an error of 2.5 %, as two figures may confirm one cause
+CERTAIN = 120.0
+"""Of the wealth: an error of 1 in 120. Three bets and one side of an interval of 95 % may confirm a cause, or five bets
+and no interval (causes/explained.py): together 5 % at most.
+"""
 
 
 @dataclass(frozen=True)
@@ -35,18 +40,20 @@ def wealth(wins: int, losses: int) -> float:
     return sum(math.comb(pairs + 1, won) for won in range(wins + 1)) / ((pairs + 1) * math.comb(pairs, wins))
 
 
-def turned(gains: Sequence[Gain], needed: float) -> Turned:
-    """Evidence that B does better by more than the factor `needed`, that it does not, and that it does worse by it.
+def turned(gains: Sequence[Gain], effect: float, alike: float = 1.0) -> Turned:
+    """Evidence that B does better by more than the factor `effect`, that it does not, that it does worse, that not.
 
-    A gain that is not known to be large counts against a large one, and so does the reverse.
+    `alike`: the gain of a bench that does as well. A gain that is not known to be large counts against a large one, and
+    so does the reverse. Only for doing no worse each gain counts as it is: it is about this load, and not about others.
     """
-    better = sum(one.is_at_least and one.value > needed for one in gains)
-    no_better = sum(one.is_at_most and one.value < needed for one in gains)
-    worse = sum(one.is_at_most and one.value < 1 / needed for one in gains)
+    better = sum(one.is_at_least and one.value > alike * effect for one in gains)
+    no_better = sum(one.is_at_most and one.value < alike * effect for one in gains)
+    worse = sum(one.is_at_most and one.value < alike / effect for one in gains)
+    no_worse = sum(one.value > alike / effect for one in gains)
     number = len(gains)
     return Turned(
         median(one.value for one in gains) if gains else None,
         number,
         better,
-        *(wealth(won, number - won) >= CERTAIN for won in (better, no_better, worse)),
+        *(wealth(won, number - won) >= CERTAIN for won in (better, no_better, worse, no_worse)),
     )

@@ -1,18 +1,30 @@
 """Suspicions and what the counter-experiments made of them."""
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from trials import pmd
 
-from pinchpoint.causes.catalogue import OWN_SPEED, by_name
+from pinchpoint.causes.catalogue import CATALOGUE, OWN_SPEED, by_name
 from pinchpoint.causes.explained import explanation
-from pinchpoint.model.causes import Experiment, Sign, Signs, Standing, Suspicion, Turned, Turns
+from pinchpoint.model.causes import (
+    CYCLES,
+    FORWARDED,
+    Experiment,
+    Sign,
+    Signs,
+    Standing,
+    Suspicion,
+    Turned,
+    Turns,
+)
 from pinchpoint.model.duet import RELATIVE
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Band, Limit, Outcome, Rate, RateStatus, ScenarioResult, Verdict
 from pinchpoint.model.study import Bound
+from pinchpoint.stats.turns import CERTAIN
 
 
 def suspected(name):
@@ -156,9 +168,11 @@ def test_without_a_verdict_there_is_nothing_to_explain():
 
 
 NOT_SEEN = Turned(None, 0, 0, False, False, False)
-BETTER = Turned(2.0, 8, 8, True, False, False)
-NO_BETTER = Turned(1.0, 8, 0, False, True, False)
-WORSE = Turned(0.5, 9, 0, False, True, True)
+BETTER = Turned(2.0, 10, 10, True, False, False, True)
+NO_BETTER = Turned(1.0, 10, 0, False, True, False)
+SAME = Turned(1.0, 10, 0, False, True, False, True)
+HOLDS = Turned(1.0, 10, 5, False, False, False, True)
+WORSE = Turned(0.5, 10, 0, False, True, True)
 
 
 NO_SIGNS = Signs()
@@ -182,6 +196,8 @@ def in_turns(rate=NOT_SEEN, cycles=NOT_SEEN, loss=NOT_SEEN, before=NO_SIGNS, aft
         ("small-ring", {"rate": BETTER}, Standing.UNDECIDED),
         ("own-speed", {"rate": NO_BETTER}, Standing.CONFIRMED),
         ("own-speed", {"rate": BETTER}, Standing.EXCLUDED),
+        ("own-speed", {"rate": NO_BETTER, "cycles": BETTER}, Standing.UNDECIDED),
+        ("recirculation", {"rate": NO_BETTER, "cycles": BETTER}, Standing.UNDECIDED),  # they contradict each other
     ],
 )
 def test_trials_in_turns_are_judged_by_the_figure_that_the_cause_is_about(cause, figures, standing):
@@ -191,7 +207,10 @@ def test_trials_in_turns_are_judged_by_the_figure_that_the_cause_is_about(cause,
 @pytest.mark.parametrize(
     ("after", "rate", "standing"),
     [
-        (0.0, NOT_SEEN, Standing.CONFIRMED),
+        (0.0, BETTER, Standing.CONFIRMED),
+        (0.0, HOLDS, Standing.CONFIRMED),
+        (0.0, NOT_SEEN, Standing.UNDECIDED),
+        (0.0, NO_BETTER, Standing.UNDECIDED),  # it may have fallen
         (0.25, NOT_SEEN, Standing.EXCLUDED),
         (0.1, NOT_SEEN, Standing.UNDECIDED),
         (0.0, WORSE, Standing.UNDECIDED),  # what was dropped there is lost elsewhere
@@ -208,6 +227,67 @@ def test_a_full_table_is_confirmed_by_a_rate_that_falls_once_it_has_room():
     assert standing_of("tracking-limit", found).standing is Standing.CONFIRMED
     still_full = in_turns(rate=WORSE, before=full, after=full)
     assert standing_of("tracking-limit", still_full).standing is Standing.UNDECIDED
+
+
+@pytest.mark.parametrize(("rate", "standing"), [(SAME, Standing.UNDECIDED), (NOT_SEEN, Standing.CONFIRMED)])
+def test_what_a_packet_costs_tells_of_a_full_table_unless_the_rate_surely_stays(rate, standing):
+    full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
+    found = standing_of("tracking-limit", in_turns(rate=rate, cycles=WORSE, before=full, after=roomy))
+    assert found.standing is standing
+
+
+def test_slices_do_not_confirm_a_full_table_whose_signature_stayed():
+    full = Signs({Sign.TRACKED_OF_LIMIT: 1.0})
+    found = replace(ratio(2.0, 1.9, 2.1), turns=in_turns(before=full, after=full).turns)
+    assert standing_of("tracking-limit", found).standing is Standing.UNDECIDED
+
+
+@pytest.mark.parametrize(
+    ("slices", "standing", "figure"),
+    [
+        ((2.0, 1.9, 2.1), Standing.CONFIRMED, FORWARDED),
+        ((1.03, 0.99, 1.08), Standing.CONFIRMED, CYCLES),
+        ((1.0, 0.98, 1.02), Standing.UNDECIDED, FORWARDED),
+    ],
+)
+def test_the_figure_that_is_shown_is_the_one_that_the_standing_rests_on(slices, standing, figure):
+    found = standing_of("recirculation", replace(ratio(*slices), turns=in_turns(cycles=BETTER).turns))
+    assert (found.standing, found.tried.figure) == (standing, figure)
+
+
+def test_a_full_table_shows_the_figure_that_differs():
+    full, roomy = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
+    found = standing_of("tracking-limit", in_turns(rate=NO_BETTER, cycles=WORSE, before=full, after=roomy))
+    assert (found.standing, found.tried.figure, found.tried.ratio) == (Standing.CONFIRMED, CYCLES, 0.5)
+
+
+def test_a_counter_that_vanishes_is_no_proof_where_slices_forward_less():
+    drops = ({DropKind.RULE: 0.25}, {})
+    slower = replace(ratio(0.7, 0.6, 0.8), turns=in_turns(rate=HOLDS, drops=drops).turns)
+    assert standing_of("rule-drop", slower).standing is Standing.UNDECIDED
+
+
+FULL, ROOMY = Signs({Sign.TRACKED_OF_LIMIT: 1.0}), Signs({Sign.TRACKED_OF_LIMIT: 0.1})
+FLAGS = ("is_better", "is_no_better", "is_worse", "is_no_worse")
+
+
+def bets_that_confirm(cause):
+    """The single bets of which each confirms the cause with no other evidence of chance."""
+    for figure, flag, kinds in product(("rate", "cycles", "loss"), FLAGS, ((), by_name(cause).drops)):
+        drops = (dict.fromkeys(kinds, 0.25), {})
+        found = in_turns(**{figure: replace(NOT_SEEN, **{flag: True})}, before=FULL, after=ROOMY, drops=drops)
+        if standing_of(cause, found).standing is Standing.CONFIRMED:
+            yield figure, flag
+
+
+@pytest.mark.parametrize("cause", [one.name for one in (*CATALOGUE, OWN_SPEED) if one.experiment])
+def test_all_ways_to_confirm_a_cause_err_in_5_percent_together(cause):
+    bets = set(bets_that_confirm(cause))
+    nothing = in_turns(before=FULL, after=ROOMY).turns
+    slices = (replace(ratio(*each), turns=nothing) for each in ((9.0, 8.5, 9.5), (1.0, 0.98, 1.02)))
+    is_by_slices = any(standing_of(cause, each).standing is Standing.CONFIRMED for each in slices)
+    assert bets
+    assert len(bets) / CERTAIN + 0.025 * is_by_slices <= 0.05
 
 
 def test_a_bench_that_is_its_own_reference_has_no_ratio():

@@ -9,7 +9,7 @@ from pinchpoint.dut.ovs.spec import Rule, spec
 from pinchpoint.model.causes import Experiment, Suspicion
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.result import Limit, Outcome, Verdict
-from pinchpoint.model.scenario import Relative
+from pinchpoint.model.scenario import Relative, Remote
 from pinchpoint.run.experiments import sweep_of
 from pinchpoint.run.explaining import UNCHANGED, experiment_of, explained, is_first, left_out, next_of
 from pinchpoint.run.run import unmeasured
@@ -51,6 +51,13 @@ def test_a_device_that_cannot_be_frozen_is_searched_in_turns():
 def test_more_engine_cores_need_a_cpu_that_is_free():
     assert Experiment.MORE_ENGINE_CORES not in map(experiment_of, points())
     assert Experiment.MORE_ENGINE_CORES in map(experiment_of, points(free_cpus={5}))
+
+
+def test_a_bench_on_another_host_is_refused():
+    far = Remote("far", "far", sudo=True, lease_s=60)
+    with pytest.raises(InputError, match=r'runs_on = "far": causes are confirmed on the lab') as caught:
+        sweep_of(replace(tracking(), remote=far))
+    assert "leave out runs_on" in str(caught.value)
 
 
 def test_only_rates_can_be_explained():

@@ -1,10 +1,16 @@
 """What trials of two benches in turns show."""
 
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
 from trials import pmd, stream_counts, trial
 
+from pinchpoint.model.causes import Signs
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.trial import Drop, Hop, TrialValidity
-from pinchpoint.run.turns import dropped, judged
+from pinchpoint.run import turns
+from pinchpoint.run.turns import dropped, is_certain, judged
 
 
 def carried(frames, offered=1000, **more):
@@ -60,3 +66,60 @@ def test_an_aborted_trial_is_no_turn():
 def test_drops_are_shares_of_the_frames_that_were_offered():
     hop = Hop("pipeline", 1000, 750, (Drop("rule", 250, "c", "rules", kind=DropKind.RULE),))
     assert dropped([carried(750, hops=[hop]), carried(1000)]) == {DropKind.RULE: 0.125}
+
+
+def dropping(frames, **more):
+    hop = Hop("pipeline", 1000, 1000 - frames, (Drop("rule", frames, "c", "rules", kind=DropKind.RULE),))
+    return carried(1000 - frames, hops=[hop], **more)
+
+
+def test_drops_of_aborted_trials_count_no_more_than_their_rates():
+    died = dropping(1000, validity=TrialValidity.ABORTED)
+    found = judged([(dropping(250), carried(1000)), (died, dropping(500)), (dropping(250), died)])
+    assert (found.dropped_before, found.dropped_after) == ({DropKind.RULE: 0.25}, {})
+
+
+def test_pairs_are_made_until_it_is_certain_whether_the_rate_falls():
+    falls = [*pairs(carried(900), carried(630), 11), (carried(900), carried(900))]
+    assert judged(falls).rate.is_no_better
+    assert not is_certain(judged(falls), is_below=False)
+    assert is_certain(judged([*falls, *pairs(carried(900), carried(630), 2)]), is_below=False)
+
+
+@pytest.fixture
+def bench(monkeypatch):
+    """Makes a pair of benches of which A and B give these trials, one after the other."""
+
+    def made(**trials):
+        sides = {
+            side: SimpleNamespace(
+                scenario=SimpleNamespace(streams=[1], search=SimpleNamespace(max_load_fps=1000.0)),
+                on_stoppable=lambda measurer: None,
+            )
+            for side in trials
+        }
+        left = {side: iter(each) for side, each in trials.items()}
+
+        def measurer(pair, side, what):
+            return SimpleNamespace(trial=lambda *arguments: next(left[side]))
+
+        monkeypatch.setattr(turns, "_measurer", measurer)
+        monkeypatch.setattr(turns, "frozen", nullcontext)
+        monkeypatch.setattr(turns, "_signs", lambda pair, side, seen: Signs({"trials": len(seen)}))
+        return SimpleNamespace(benches=sides, other=lambda side: SimpleNamespace(setup=None))
+
+    return made
+
+
+def test_a_pair_with_an_aborted_trial_has_no_part_in_the_signs(bench):
+    died = carried(0, validity=TrialValidity.ABORTED)
+    changed = []
+    pair = bench(A=[carried(300)] * 40, B=[died, *[carried(1000)] * 39])
+    found = turns.measure_turns(pair, False, changed)
+    assert (found.pairs, len(changed)) == (10, 11)
+    assert (found.before.values, found.after.values) == ({"trials": 10}, {"trials": 10})
+
+
+def test_a_rate_that_surely_falls_is_seen_to_fall(bench):
+    pair = bench(A=[carried(900)] * 40, B=[carried(900), *[carried(630)] * 39])
+    assert turns.measure_turns(pair, False, []).rate.is_worse

@@ -34,9 +34,14 @@ def test_looking_after_every_pair_errs_no_more_often_than_promised():
     assert wrong <= 2000 / CERTAIN
 
 
-def test_eight_pairs_that_agree_are_certain_and_seven_are_not():
-    assert turned([Gain(2.0)] * 8, 1.05).is_better
-    assert not turned([Gain(2.0)] * 7, 1.05).is_better
+def test_ten_pairs_that_agree_are_certain_and_nine_are_not():
+    assert turned([Gain(2.0)] * 10, 1.05).is_better
+    assert not turned([Gain(2.0)] * 9, 1.05).is_better
+
+
+def test_of_fourteen_pairs_one_may_disagree():
+    assert turned([Gain(2.0)] * 13 + [Gain(1.0)], 1.05).is_better
+    assert not turned([Gain(2.0)] * 12 + [Gain(1.0)], 1.05).is_better
 
 
 def test_a_gain_that_is_not_known_to_be_large_never_confirms():
@@ -53,6 +58,18 @@ def test_a_gain_that_may_be_larger_never_excludes():
 def test_doing_worse_is_more_than_doing_no_better():
     assert turned([Gain(0.5)] * 10, 1.05).is_worse
     assert not turned([Gain(1.0)] * 10, 1.05).is_worse
+
+
+def test_doing_no_worse_is_about_this_load_and_needs_evidence_of_its_own():
+    carries_all = [Gain(1.0, is_at_least=False, is_at_most=False)]
+    assert turned(carries_all * 10, 1.05).is_no_worse
+    assert not turned(carries_all * 9, 1.05).is_no_worse
+    assert not turned([Gain(0.9, is_at_most=False)] * 40, 1.05).is_no_worse
+
+
+def test_a_bench_with_twice_the_streams_does_as_well_with_twice_as_much():
+    assert turned([Gain(2.0)] * 10, 1.05, alike=2).is_no_worse
+    assert turned([Gain(1.8)] * 10, 1.05, alike=2).is_worse
 
 
 def test_without_a_pair_nothing_is_known():
