@@ -61,7 +61,7 @@ class Far:
         for entry in Path("/proc").iterdir():
             try:
                 words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-                is_far = b"\0-S\0-s\0-c\0" in words and (entry / "ns/pid").readlink() == self.processes
+                is_far = b"\0-I\0-S\0-c\0" in words and (entry / "ns/pid").readlink() == self.processes
             except OSError:
                 continue
             if is_far:

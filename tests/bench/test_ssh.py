@@ -12,7 +12,8 @@ import pytest
 from bench_tools import run, start, trials_in, wait_for
 from ssh_tools import far_machine
 
-LEASE_S = 5
+LEASE_S = 15
+SHORT_LEASE_S = 5
 SCENARIO = """
 runs_on = "far"
 [host.far]
@@ -59,9 +60,9 @@ def far(tmp_path):
 
 @pytest.fixture
 def scenario(tmp_path):
-    def write(trial_s=0.2):
+    def write(trial_s=0.2, lease_s=LEASE_S):
         path = tmp_path / "away.toml"
-        path.write_text(SCENARIO.format(lease_s=LEASE_S, trial_s=trial_s))
+        path.write_text(SCENARIO.format(lease_s=lease_s, trial_s=trial_s))
         return path
 
     return write
@@ -110,10 +111,10 @@ def test_clean_undoes_there_what_neither_lab_nor_agent_could(far, scenario, tmp_
 @pytest.mark.usefixtures("nothing_left")
 def test_a_run_goes_on_after_its_link_was_cut_for_longer_than_the_lease(far, scenario, tmp_path):
     trials = tmp_path / "runs"
-    lab = start("run", scenario(1), "--out", trials, env=far.environment)
+    lab = start("run", scenario(1, SHORT_LEASE_S), "--out", trials, env=far.environment)
     wait_for(lambda: trials_in(trials), "a trial")
     far.link("down")
-    wait_for(lambda: far.holds() == [], "the lease's end", timeout_s=LEASE_S + 20)
+    wait_for(lambda: far.holds() == [], "the lease's end", timeout_s=SHORT_LEASE_S + 20)
     assert lab.poll() is None, lab.communicate()
     far.link("up")
     said = lab.communicate(timeout=120)

@@ -69,7 +69,7 @@ class Journal:
     def start(cls, bench_id: str, directory: Path = STATE_DIRECTORY) -> "Journal":
         """A new journal, locked by this process. Raises RequirementError if it cannot be written."""
         path, new = directory / f"{bench_id}.journal", directory / f"{bench_id}{_NEW}"
-        with _requiring(directory):
+        with requiring(directory):
             return cls(path, LOCAL.start_file(str(path), str(new)))
 
     @classmethod
@@ -175,7 +175,7 @@ def machine_lock(directory: Path = STATE_DIRECTORY) -> Iterator[None]:
 
     The lock ends with its holder, however that ends; its file stays.
     """
-    with _requiring(directory):
+    with requiring(directory):
         try:
             held = LOCAL.hold(str(directory / "run.lock"), holder(), "")
         except BlockingIOError as error:
@@ -199,12 +199,13 @@ def busy(error: BlockingIOError) -> RequirementError:
 
 
 @contextmanager
-def _requiring(directory: Path) -> Iterator[None]:
+def requiring(directory: Path) -> Iterator[None]:
     """Turns what the system says about the state folder into a RequirementError."""
     try:
         yield
     except OSError as error:
-        message = f"{error.filename or directory}: cannot write: {error.strerror}"
+        where = f"{LOCAL.name}: " if LOCAL.name else ""
+        message = f"{where}{error.filename or directory}: cannot write: {error.strerror}"
         raise RequirementError(message, _hint(error, directory)) from error
 
 

@@ -6,6 +6,7 @@ Each pair is a process of its own, so that none shares a lock or an allocator wi
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -70,7 +71,7 @@ class Pairs:
         self._running = True
         try:
             futures = [
-                self._pool.submit(_one, engine.run, request)
+                self._pool.submit(copy_context().run, _one, engine.run, request)
                 for engine, request in zip(self._engines, requests, strict=True)
             ]
             with session_preferred():

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from pinchpoint.host.guest_line import LineError, numbers, to_bytes, to_text, words
+from pinchpoint.host.guest_line import LineError, number, numbers, seconds, text, to_bytes, to_text, truth, words
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S, Connection, Environment, Kept
 from pinchpoint.model.errors import PinchpointError
 
@@ -37,7 +37,7 @@ class AskedHost:
         """Run a command without a shell; returns its stdout. Raises CommandFailed or RequirementError."""
         given = {"argv": list(argv), "netns": netns, "environment": list(environment), "timeout_s": timeout_s}
         pinned = {"cpus": None if cpus is None else list(cpus)}
-        return str(self._ask("run", {**given, **pinned}, timeout_s + ANSWER_TIMEOUT_S))
+        return self._checked(text, self._ask("run", {**given, **pinned}, timeout_s + ANSWER_TIMEOUT_S))
 
     def read_bytes(self, path: str, offset: int = 0) -> bytes:
         """A file from `offset` to its end. Raises OSError."""
@@ -45,11 +45,11 @@ class AskedHost:
 
     def read(self, path: str) -> str:
         """A file as text; bytes that are not UTF-8 are replaced. Raises OSError."""
-        return str(self._ask("read", {"path": path}))
+        return self._checked(text, self._ask("read", {"path": path}))
 
     def size(self, path: str) -> int:
         """Bytes of a file. Raises OSError."""
-        return int(self._ask("size", {"path": path}))
+        return self._checked(number, self._ask("size", {"path": path}))
 
     def write(self, path: str, text: str) -> None:
         """Replace what a file holds. Raises OSError."""
@@ -61,7 +61,7 @@ class AskedHost:
 
     def exists(self, path: str) -> bool:
         """Whether there is such a file or folder."""
-        return bool(self._ask("exists", {"path": path}))
+        return self._checked(truth, self._ask("exists", {"path": path}))
 
     def make_folder(self, path: str) -> None:
         """Make a folder that only its owner may enter, with its parents. Raises OSError, also where it exists."""
@@ -77,11 +77,11 @@ class AskedHost:
         Raises RequirementError if there is no such program.
         """
         given = {"argv": list(argv), "environment": list(environment), "output": output, "errors": errors}
-        return int(self._ask("spawn", given))
+        return self._checked(number, self._ask("spawn", given))
 
     def ended(self, pid: int) -> bool:
         """Whether a process that `spawn` started has ended; then it is forgotten. False of any other."""
-        return bool(self._ask("ended", {"pid": pid}))
+        return self._checked(truth, self._ask("ended", {"pid": pid}))
 
     def signal(self, pids: Sequence[int], number: int) -> list[int]:
         """Send a signal to each. Returns those that are gone."""
@@ -89,12 +89,12 @@ class AskedHost:
 
     def connect(self, path: str, *, packets: bool = False) -> Connection:
         """Connect to a Unix socket: a stream, or one that keeps packets apart. Raises OSError."""
-        return _Connection(self, int(self._ask("connect", {"path": path, "packets": packets})))
+        return _Connection(self, self._checked(number, self._ask("connect", {"path": path, "packets": packets})))
 
     def which(self, program: str) -> str | None:
         """Where a program is found."""
         found = self._ask("which", {"program": program})
-        return None if found is None else str(found)
+        return None if found is None else self._checked(text, found)
 
     def cpus(self) -> frozenset[int]:
         """CPUs that may be used."""
@@ -102,28 +102,28 @@ class AskedHost:
 
     def release(self) -> str:
         """The kernel's release (uname(2))."""
-        return str(self._ask("release", {}))
+        return self._checked(text, self._ask("release", {}))
 
     def ticks_per_s(self) -> int:
         """Clock ticks in which the kernel counts processor time (SC_CLK_TCK)."""
-        return int(self._ask("ticks_per_s", {}))
+        return self._checked(number, self._ask("ticks_per_s", {}))
 
     def _bytes(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> bytes:
         return self._checked(to_bytes, self._ask(call, given, timeout_s))
 
     def start_file(self, path: str, unborn: str) -> Kept:
         """A new file, locked by the agent. Raises OSError."""
-        return _Kept(self, int(self._ask("start_file", {"path": path, "unborn": unborn})))
+        return _Kept(self, self._checked(number, self._ask("start_file", {"path": path, "unborn": unborn})))
 
     def take_file(self, path: str) -> Kept | None:
         """A file whose owner has ended, locked by the agent; None while its owner lives. Raises OSError."""
         found = self._ask("take_file", {"path": path})
-        return None if found is None else _Kept(self, int(found))
+        return None if found is None else _Kept(self, self._checked(number, found))
 
     def hold(self, path: str, holder: str, token: str) -> Kept:
         """A lock that ends with the agent. Raises BlockingIOError with the name of who holds it."""
         given = {"path": path, "holder": holder, "token": token}
-        return _Kept(self, int(self._ask("hold", given)))
+        return _Kept(self, self._checked(number, self._ask("hold", given)))
 
     def remove_file(self, path: str) -> None:
         """Remove a file; one that is absent is no error. Raises OSError."""
@@ -131,7 +131,7 @@ class AskedHost:
 
     def modified_s(self, path: str) -> float:
         """When a file was last written, seconds since 1970. Raises OSError."""
-        return float(self._ask("modified_s", {"path": path}))
+        return self._checked(seconds, self._ask("modified_s", {"path": path}))
 
     def keep_to(self, cpus: Sequence[int]) -> None:
         """Run the agent, and what it starts from now on, on these CPUs. Raises OSError."""

@@ -193,6 +193,41 @@ def words(value: object) -> list[str]:
     return [str(one) for one in value]
 
 
+def text(value: object) -> str:
+    """A text. Raises LineError."""
+    if not isinstance(value, str):
+        raise LineError(f"expected a text, found {str(value)[:_SHOWN]}")
+    return value
+
+
+def number(value: object) -> int:
+    """An integer. Raises LineError."""
+    if type(value) is not int:
+        raise LineError(f"expected an integer, found {str(value)[:_SHOWN]}")
+    return value
+
+
+def seconds(value: object) -> float:
+    """A time. Raises LineError."""
+    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value < 1 << 53:
+        raise LineError(f"expected seconds, found {str(value)[:_SHOWN]}")
+    return float(value)
+
+
+def truth(value: object) -> bool:
+    """Yes or no. Raises LineError."""
+    if not isinstance(value, bool):
+        raise LineError(f"expected true or false, found {str(value)[:_SHOWN]}")
+    return value
+
+
+def mapping(value: object) -> Mapping[str, object]:
+    """An object of JSON. Raises LineError."""
+    if not isinstance(value, dict):
+        raise LineError(f"expected an object, found {str(value)[:_SHOWN]}")
+    return value
+
+
 def numbers(value: object) -> list[int]:
     """A list of integers. Raises LineError."""
     if not isinstance(value, list) or not all(type(one) is int for one in value):

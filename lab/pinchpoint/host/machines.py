@@ -12,10 +12,21 @@ from pinchpoint.model.scenario import Remote
 
 
 @cache
+def _machines() -> dict[str, Ssh]:
+    """By address."""
+    return {}
+
+
 def machine(remote: Remote) -> Ssh:
-    """The host, connected or not; the same for each who asks."""
-    found = Ssh(remote.address, remote.sudo, remote.lease_s)
-    atexit.register(found.close)
+    """The host, connected or not: one for each address, whatever names scenarios give it.
+
+    Raises InputError if they differ in whether sudo may be used there.
+    """
+    found = _machines().get(remote.address)
+    if found is None:
+        found = _machines()[remote.address] = Ssh(remote.address, remote.sudo, remote.lease_s)
+        atexit.register(found.close)
+    found.agree(remote.sudo, remote.lease_s)
     return found
 
 

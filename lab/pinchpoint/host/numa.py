@@ -7,11 +7,11 @@ import ctypes
 import os
 import platform
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from pinchpoint.host.interface import SYS, Host
-from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.model.errors import DutError, HostLostError, InputError, RequirementError
 
 NODES = f"{SYS}/devices/system/node"
 _MPOL_DEFAULT, _MPOL_BIND = 0, 2
@@ -87,9 +87,12 @@ def memory_on(nodes: Collection[int] | None, host: Host | None = None) -> Iterat
         yield
         return
     if host is not None and host.name:
-        host.bind_memory(sorted(nodes))
-        yield
-        host.bind_memory(())
+        try:
+            host.bind_memory(sorted(nodes))
+            yield
+        finally:
+            with suppress(HostLostError, DutError):  # its policy ended with the agent
+                host.bind_memory(())
         return
     before = _policy()
     _set_policy(_MPOL_BIND, nodes)

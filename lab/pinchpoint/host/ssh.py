@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, to_text
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, to_text
 from pinchpoint.host.signals import signals_later
-from pinchpoint.model.errors import HostLostError, PinchpointError, RequirementError
+from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
 PROGRAM: Final = "ssh"
 CACHE: Final = "/var/cache/pinchpoint"  # on the host: the engine's file, in a folder named after its hash
@@ -95,6 +95,22 @@ class Ssh(AskedHost):
         """Whether it answers, as far as is known."""
         return self._line is not None and self._line.is_usable and self._ssh is not None and self._ssh.poll() is None
 
+    def agree(self, sudo: bool, lease_s: float) -> None:
+        """What another scenario says of the host, which has one connection: the shortest lease holds.
+
+        Raises InputError if it says otherwise whether sudo may be used.
+        """
+        if sudo != self._sudo:
+            raise InputError(
+                f"{self.name}: sudo is {str(self._sudo).lower()} in one scenario and {str(sudo).lower()} in another",
+                "say the same of a host in each",
+            )
+        if lease_s < self._lease_s:
+            self._lease_s = lease_s
+            if self.is_started:
+                with suppress(HostLostError):  # `open` says it again
+                    self._identify()
+
     def open(self) -> None:
         """Connect, unless it is connected. Raises RequirementError with what mends it, HostLostError."""
         if self.is_started:
@@ -102,7 +118,7 @@ class Ssh(AskedHost):
         self.close()
         try:
             self._begin()
-            self._check(self._ask("identity", {"lease_s": self._lease_s}))
+            self._check(self._identify())
             if self._lock:
                 self._hold_again(*self._lock)
         except BaseException:
@@ -113,15 +129,18 @@ class Ssh(AskedHost):
 
     def hold_machine(self, path: str, holder: str) -> None:
         """Hold the lock of the machine until `close`, also over lost connections. Raises BlockingIOError."""
-        self.hold(path, holder, self._token)
-        self._lock = path, holder
+        if self._lock is None:
+            self.hold(path, holder, self._token)
+            self._lock = path, holder
 
     def _hold_again(self, path: str, holder: str) -> None:
         try:
-            self.hold_machine(path, holder)
+            self.hold(path, holder, self._token)
         except BlockingIOError as error:
             told = f"another run has become active there meanwhile: {error.strerror}"
             raise self._needs(told, "wait until it ends, then --resume RUN") from None
+        except OSError as error:
+            raise self._cannot_write(path, error) from None
 
     def is_lost(self) -> bool:
         """Whether it does not answer now."""
@@ -150,11 +169,12 @@ class Ssh(AskedHost):
         if self._sockets is not None:
             self._sockets.cleanup()
             self._sockets = None
+        self._engines.clear()  # what comes back may have been installed anew
 
     def engine(self, path: str) -> str:
         """Where the engine of this machine's `path` is found on the host, once its hash has been compared.
 
-        Raises RequirementError for another architecture.
+        Raises RequirementError if it cannot be put there.
         """
         if path not in self._engines:
             data = Path(path).read_bytes()
@@ -162,7 +182,10 @@ class Ssh(AskedHost):
             there = f"{CACHE}/{digest[:16]}/{Path(path).name}"
             if self._ask("sha256", {"path": there}) != digest:
                 given = {"path": there, "data": to_text(zlib.compress(data, 6)), "mode": 0o755}
-                self._ask("put", given, _PUT_TIMEOUT_S)
+                try:
+                    self._ask("put", given, _PUT_TIMEOUT_S)
+                except OSError as error:
+                    raise self._cannot_write(there, error) from None
                 if self._ask("sha256", {"path": there}) != digest:
                     raise self._needs(f"{there} is not what was sent", f"ssh {self.name} df {CACHE}")
             self._engines[path] = there
@@ -199,7 +222,7 @@ class Ssh(AskedHost):
         self._sockets = tempfile.TemporaryDirectory(prefix="pinchpoint-ssh-", ignore_cleanup_errors=True)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
         boot = _text("pinchpoint.host.ssh_boot")
-        command = self._command(["-o", "ControlMaster=yes"], ["python3", "-S", "-s", "-c", boot])
+        command = self._command(["-o", "ControlMaster=yes"], ["python3", "-I", "-S", "-c", boot])
         ours, theirs = socket.socketpair()
         try:
             with theirs, signals_later():
@@ -238,6 +261,10 @@ class Ssh(AskedHost):
                 return self._needs(f"{what}{said}", hint.format(host=self.name))
         return self._needs(f"ssh ended with status {code}{said}", f"ssh {self.name} true")
 
+    def _identify(self) -> Mapping[str, object]:
+        """Say for how long the lab may be silent; learn what the host is."""
+        return self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+
     def _check(self, found: Mapping[str, object]) -> None:
         """Whether a bench can be built there by this lab's engine."""
         if found.get("uid") != 0:
@@ -259,6 +286,10 @@ class Ssh(AskedHost):
 
     def _lost(self, error: LineError) -> HostLostError:
         return HostLostError(f"{self.name} does not answer: {error}{self._printed()}", f"ssh {self.name} true")
+
+    def _cannot_write(self, path: str, error: OSError) -> RequirementError:
+        hint = f"ssh {shlex.join([self.name, 'df', str(Path(path).parent)])}"
+        return self._needs(f"{path}: cannot write: {error.strerror}", hint)
 
     def _needs(self, what: str, hint: str) -> RequirementError:
         return RequirementError(f"{self.name}: {what}", hint)

@@ -6,10 +6,11 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 from pinchpoint.bench.builder import clean
-from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock
+from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
 from pinchpoint.host.machines import machine, standing_on
 from pinchpoint.measure.listener import Listener
-from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.standing import Record, Recorded, Stoppable, Undoable
+from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import HostLostError, PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
@@ -29,7 +30,9 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
     Raises RequirementError naming who holds one, or what a host lacks.
     """
     with ExitStack() as stack:
-        for remote in dict.fromkeys(unit.remote for unit in units):
+        # One host may have several names, and has one lock.
+        remotes = {unit.remote.address if unit.remote else "": unit.remote for unit in units}
+        for remote in remotes.values():
             if remote is None:
                 stack.enter_context(machine_lock())
             else:
@@ -38,7 +41,7 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
 
 
 def _hold(remote: Remote) -> None:
-    with standing_on(remote):
+    with standing_on(remote), requiring(STATE_DIRECTORY):
         try:
             machine(remote).hold_machine(f"{STATE_DIRECTORY}/run.lock", holder())
         except BlockingIOError as error:
@@ -52,19 +55,28 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
     """
 
     def run(
-        unit: Scenario, record: Record, listener: Listener, recorded: Recorded, *arguments: object, **named: object
+        unit: Scenario,
+        record: Record,
+        listener: Listener,
+        recorded: Recorded,
+        on_stoppable: Callable[[Stoppable], None] = lambda _: None,
+        *arguments: object,
+        **named: object,
     ) -> ScenarioResult:
         if unit.remote is None:
-            return run_one(unit, record, listener, recorded, *arguments, **named)
+            return run_one(unit, record, listener, recorded, on_stoppable, *arguments, **named)
         kept = _Kept(record, recorded)
         for _ in range(MOST_LOSSES - 1):
             try:
-                return run_one(unit, kept.record, listener, kept.recorded, *arguments, **named)
+                return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
+            except Interrupted:
+                raise
             except PinchpointError as error:
                 if not machine(unit.remote).is_lost():
                     raise
+                on_stoppable(Undoable())  # what measured is over: a signal ends the wait
                 _await(unit.remote, error, sleep)
-        return run_one(unit, kept.record, listener, kept.recorded, *arguments, **named)
+        return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
 
     return run
 

@@ -169,6 +169,30 @@ def test_an_answer_of_another_type_is_refused(value):
         guest.read_bytes("/x")
 
 
+@pytest.mark.parametrize("value", [None, {}, [[]], -0.5e400])
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda host: host.run(["true"]),
+        lambda host: host.read("/x"),
+        lambda host: host.size("/x"),
+        lambda host: host.exists("/x"),
+        lambda host: host.spawn(["true"], (), "/x", "/x"),
+        lambda host: host.ended(1),
+        lambda host: host.connect("/x"),
+        lambda host: host.release(),
+        lambda host: host.ticks_per_s(),
+        lambda host: host.start_file("/x", "/y"),
+        lambda host: host.hold("/x", "me", ""),
+        lambda host: host.modified_s("/x"),
+    ],
+)
+def test_no_answer_of_another_type_is_taken_for_one(ask, value):
+    line = json.dumps({"id": 1, "value": value}).encode() + b"\n"
+    with answering(line) as guest, pytest.raises(DutError, match="the guest does not answer: expected"):
+        ask(guest)
+
+
 def test_a_line_that_never_ends_is_refused(monkeypatch):
     monkeypatch.setattr(guest_line, "LONGEST", 1000)
     with answering(b"x" * 5000) as guest, pytest.raises(DutError, match="a line of more than 1,000 bytes"):

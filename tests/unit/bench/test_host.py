@@ -14,7 +14,7 @@ import pytest
 
 from pinchpoint.bench import actions
 from pinchpoint.bench.actions import create, daemon_pid, remove
-from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory
+from pinchpoint.bench.resource import Daemon, Hugepages, MarkedProcesses, RunDirectory, TapLinks
 from pinchpoint.host import hugepages, processes
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, Local
@@ -344,3 +344,13 @@ def test_a_process_that_has_just_been_started_is_found_though_it_has_no_environm
     finally:
         sleeper.kill()
         sleeper.wait()
+
+
+def test_taps_of_another_host_are_not_looked_for_on_this_machine():
+    class Far(Local):
+        name = "far"
+
+        def exists(self, path):
+            return True
+
+    remove(TapLinks("pp-there-dut"), Far())

@@ -16,7 +16,7 @@ from pinchpoint.dut.registry import device_of
 from pinchpoint.host import numa as nodes
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.numa import Topology, cpu_list, memory_on, read_topology
-from pinchpoint.model.errors import InputError, RequirementError
+from pinchpoint.model.errors import HostLostError, InputError, RequirementError
 from pinchpoint.model.scenario import NumaPlacement, Point
 from pinchpoint.scenario import parse
 
@@ -281,6 +281,32 @@ def test_a_node_that_does_not_exist_is_refused_with_the_kernels_reason():
         pytest.skip("this kernel has no NUMA")
     with pytest.raises(RequirementError, match="Invalid argument"), memory_on((63,)):
         pass
+
+
+class Bound:
+    """Another host, which may be lost while memory is bound there."""
+
+    name = "far"
+
+    def __init__(self, lost=False):
+        self.lost, self.asked = lost, []
+
+    def bind_memory(self, nodes):
+        if self.asked and self.lost:
+            raise HostLostError("gone")
+        self.asked.append(tuple(nodes))
+
+
+def test_memory_of_another_host_is_taken_from_anywhere_again_after_an_error():
+    host = Bound()
+    with pytest.raises(ValueError, match="the daemon"), memory_on((1, 0), host):
+        raise ValueError("the daemon")
+    assert host.asked == [(0, 1), ()]
+
+
+def test_a_host_that_is_lost_while_its_memory_is_bound_hides_no_error():
+    with pytest.raises(ValueError, match="the daemon"), memory_on((0,), Bound(lost=True)):
+        raise ValueError("the daemon")
 
 
 def test_no_nodes_asked_for_changes_nothing():

@@ -5,16 +5,19 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import lease, ssh
+from pinchpoint.host import lease, machines, ssh
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, OWN, at_hand, on
 from pinchpoint.host.locked import LockedFile
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.host.ssh import Ssh
-from pinchpoint.model.errors import HostLostError, RequirementError
+from pinchpoint.model.errors import HostLostError, InputError, RequirementError
+from pinchpoint.model.scenario import Remote
+from pinchpoint.run import away
 
 HERE = 'for last; do :; done; exec sh -c "$last"'
 
@@ -110,6 +113,41 @@ def test_the_engines_file_is_sent_once_and_again_where_it_has_changed(reached, t
     assert done.stdout == "b c\n", done
 
 
+def test_the_engines_file_is_sent_again_to_a_host_that_comes_back_without_it(reached, tmp_path, monkeypatch):
+    monkeypatch.setattr(ssh, "CACHE", str(tmp_path / "cache"))
+    engine = tmp_path / "engine"
+    engine.write_bytes(b"#!/bin/sh\n")
+    host = reached()
+    host.open()
+    there = Path(host.engine(str(engine)))
+    there.unlink()
+    host.close()
+    host.open()
+    assert host.engine(str(engine)) == str(there)
+    assert there.read_bytes() == engine.read_bytes()
+
+
+def test_an_engine_for_which_there_is_no_place_is_a_requirement(reached, tmp_path, monkeypatch):
+    (tmp_path / "cache").write_text("a file")
+    monkeypatch.setattr(ssh, "CACHE", str(tmp_path / "cache"))
+    host = reached()
+    host.open()
+    with pytest.raises(RequirementError, match=r"there: .*cannot write"):
+        host.engine(os.path.realpath("/bin/sh"))
+
+
+def test_modules_of_the_login_are_not_those_of_the_agent(reached, tmp_path, monkeypatch):
+    (tmp_path / "json.py").write_text("raise SystemExit('not the one of the standard library')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    reached().open()
+
+
+def test_an_agent_that_does_not_say_what_its_host_is_counts_as_lost(reached):
+    with pytest.raises(HostLostError, match="expected an object, found None"):
+        reached("""echo ready; echo '{"id": 1, "value": null}'; cat >/dev/null""").open()
+
+
 def test_a_lost_host_is_told_and_connected_anew(reached):
     host = reached()
     host.open()
@@ -139,9 +177,9 @@ def test_an_agent_that_hears_nothing_for_its_lease_undoes_what_it_holds(reached,
 
 
 def test_pings_renew_the_lease(reached, tmp_path):
-    host = reached(lease_s=1.0)
+    host = reached(lease_s=5.0)
     host.open()
-    time.sleep(2.5)
+    time.sleep(6.0)
     assert not host.is_lost()
 
 
@@ -154,6 +192,57 @@ def test_a_machine_has_one_holder_who_is_named_and_the_same_lab_replaces_itself(
         second.hold_machine(path, "process 2 on lab2")
     second.hold(path, "process 1 on lab1", first._token)
     assert first.is_lost()
+
+
+@pytest.fixture
+def named(tmp_path, monkeypatch):
+    """Hosts by the names that scenarios give them; each is this machine."""
+    program = tmp_path / "ssh"
+    program.write_text(f"#!/bin/sh\n{HERE}\n")
+    program.chmod(0o755)
+    found = {}
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(Ssh, "_check", lambda self, found: None)
+    monkeypatch.setattr(machines, "_machines", lambda: found)
+    yield lambda name, sudo=False, lease_s=60.0: Remote(name, "there", sudo, lease_s)
+    for one in found.values():
+        one.close()
+
+
+def test_a_host_under_two_names_is_held_once(named, tmp_path, monkeypatch):
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    units = [SimpleNamespace(remote=named(name, lease_s=lease_s)) for name, lease_s in (("a", 60.0), ("b", 30.0))]
+    with away.held(units), away.held(units):
+        for unit in units:
+            with machines.standing_on(unit.remote):
+                assert LOCAL.names(str(tmp_path / "state")) == ["run.lock"]
+    assert machines.machine(units[0].remote) is machines.machine(units[1].remote)
+
+
+def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named):
+    with machines.standing_on(named("a")):
+        asked = []
+        host = machines.machine(named("a"))
+        host._ask = lambda call, given: asked.append((call, given)) or {}
+        machines.machine(named("b", lease_s=30.0))
+        machines.machine(named("a", lease_s=60.0))
+    assert asked == [("identity", {"lease_s": 30.0})]
+
+
+def test_a_host_that_may_and_may_not_use_sudo_is_refused(named):
+    machines.machine(named("a", sudo=True))
+    with pytest.raises(InputError, match="there: sudo is true in one scenario and false in another"):
+        machines.machine(named("b", sudo=False))
+
+
+def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "file/state")
+    with (
+        pytest.raises(RequirementError, match=r"there: .*cannot write"),
+        away.held([SimpleNamespace(remote=named("a"))]),
+    ):
+        pass
 
 
 def test_a_lock_without_a_token_is_never_taken_from_its_holder(tmp_path):

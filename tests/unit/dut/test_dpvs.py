@@ -13,6 +13,7 @@ from pinchpoint.bench.resource import Command, Daemon
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.dpvs import config, text
 from pinchpoint.dut.dpvs.device import DEVICE, what_is_wrong
+from pinchpoint.host.local import Local, on
 from pinchpoint.model.errors import DutError, InputError
 from pinchpoint.model.scenario import Backend
 from pinchpoint.scenario import parse
@@ -143,6 +144,17 @@ def test_a_program_is_required_and_the_command_that_builds_one_is_named(tmp_path
     for name in ("dpvs", "dpip", "ipvsadm"):
         (tmp_path / name).touch(0o755)
     assert what_is_wrong(str(tmp_path / "dpvs")) == ""
+
+
+def test_a_program_is_looked_for_on_the_benchs_host():
+    class Far(Local):
+        name = "far"
+
+        def which(self, program):
+            return program
+
+    with on(Far()):
+        assert what_is_wrong("/opt/far/dpvs") == ""
 
 
 def test_a_file_does_not_choose_what_runs_as_root():

@@ -19,7 +19,7 @@ from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.ports import switch_ports
 from pinchpoint.dut.ovs.rules import arp_responder, rule_place
 from pinchpoint.dut.ovs.spec import ArpResponder, Bridge, Datapath, ExtraPorts, OvsHost, Patch, Rule, RuleSeries, Tunnel
-from pinchpoint.host.local import Local
+from pinchpoint.host.local import Local, on
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.rules import expand_template
 from pinchpoint.model.scenario import Range
@@ -311,3 +311,15 @@ def test_a_build_of_ones_own_brings_its_program_and_its_schema(tmp_path, place):
     assert daemons.vswitchd(own, PLACES).argv[0] == own.dut.vswitchd
     assert daemons.schema(own) == str(path)
     assert daemons.schema(scenario()) == daemons.SCHEMA
+
+
+def test_the_schema_of_a_build_of_ones_own_is_looked_for_on_the_benchs_host(tmp_path):
+    class Far(Local):
+        name = "far"
+
+        def exists(self, path):
+            return path == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"
+
+    with on(Far()):
+        found = daemons.schema(scenario(vswitchd=str(tmp_path / "sbin/ovs-vswitchd")))
+    assert found == f"{tmp_path}/share/openvswitch/vswitch.ovsschema"

@@ -5,12 +5,14 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
 
 from pinchpoint.engine.pairs import Pairs
 from pinchpoint.engine.sockets import SocketsRequest
+from pinchpoint.host.local import LOCAL, Local, on
 from pinchpoint.model.errors import EngineError, RequirementError
 
 GOLDEN = Path(__file__).parents[3] / "protocol" / "golden"
@@ -64,6 +66,25 @@ def test_all_run_at_the_same_time_and_answer_in_order():
     assert [one.result.trial for one in found] == ["rr-1", "rr-2", "rr-3"]
     assert took < 11, "three of four seconds each, one after the other, take 12"
     assert all(one.asked_ns < one.answered_ns for one in found)
+
+
+def test_each_runs_with_its_callers_host_at_hand():
+    class Far(Local):
+        name = "far"
+
+    seen = []
+
+    class Workload:
+        def run(self, request):
+            seen.append(LOCAL.name)
+            return SimpleNamespace(status="completed")
+
+    engines = Pairs(2, ["none"])
+    engines._engines = [Workload(), Workload()]
+    with on(Far()):
+        engines.run(requests())
+    engines._pool.shutdown()
+    assert seen == ["far", "far"]
 
 
 def test_stop_ends_all_and_what_they_counted_is_kept():

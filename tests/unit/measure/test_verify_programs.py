@@ -1,9 +1,13 @@
 """What is said of a service, from what a real client got and what the logs of real servers saw."""
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from pinchpoint.host.local import Local, on
+from pinchpoint.measure.verify import ends
 from pinchpoint.measure.verify.programs import Got, checks, label, path, seen
 from pinchpoint.model.scenario import Backend, Mode, Range, Scheduler, Service
 
@@ -77,3 +81,14 @@ def test_a_request_that_a_server_saw_twice_is_wrong():
     twice[0] += f"10.1.0.241 {path(1)}\n"
     assert seen(twice, 1) == {0: ("10.1.0.240", "10.1.0.241")}
     assert list(wrong(IN_TURN, twice)) == ["request 1"]
+
+
+def test_a_server_of_another_host_is_written_there(tmp_path):
+    class Far(Local):
+        name = "far"
+
+    assert Path(ends._server(SimpleNamespace(directory=tmp_path))[1]).parent == Path(ends.__file__).parent
+    with on(Far()):
+        python, server = ends._server(SimpleNamespace(directory=tmp_path))
+    assert (python, server) == ("python3", f"{tmp_path}/http_server.py")
+    assert "class Numbered" in Path(server).read_text()

@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from pinchpoint.measure.standing import Record, Recorded
+from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import BenchError, EngineError, HostLostError
 from pinchpoint.model.scenario import Remote
 from pinchpoint.run import away
@@ -57,17 +58,17 @@ def record(kept):
     return Record(kept.append, nothing, nothing, nothing, nothing, None)
 
 
-def attempt(outcomes, unit=None, sleep=lambda seconds: None):
+def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda running: None):
     """Run attempts that keep a trial each and then do as `outcomes` say; returns what each was given, and all kept."""
     seen, kept = [], []
 
-    def run_one(unit, record, listener, recorded):
+    def run_one(unit, record, listener, recorded, on_stoppable):
         seen.append(tuple(recorded.trials))
         record.keep(f"trial {len(seen)}")
         return outcomes[len(seen) - 1]()
 
     unit = unit or SimpleNamespace(remote=FAR)
-    found = away.surviving(run_one, sleep)(unit, record(kept), None, Recorded(("before",)))
+    found = away.surviving(run_one, sleep)(unit, record(kept), None, Recorded(("before",)), on_stoppable)
     return found, seen, kept
 
 
@@ -113,6 +114,19 @@ def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):
     assert caught.value.hint == "pinchpoint clean --host far"
     assert waited == sorted(waited)
     assert sum(waited) == 300
+
+
+def test_an_interrupted_unit_of_a_lost_host_is_not_begun_anew(host):
+    waited = []
+    with pytest.raises(Interrupted):
+        attempt([lose(host, Interrupted)], sleep=waited.append)
+    assert waited == []
+
+
+def test_a_signal_ends_the_wait_for_a_host(host):
+    running = []
+    with pytest.raises(KeyboardInterrupt):
+        attempt([lose(host)], sleep=lambda seconds: running[-1].stop(), on_stoppable=running.append)
 
 
 def test_a_host_that_is_lost_again_and_again_ends_its_unit(host):

@@ -3,7 +3,6 @@
 Its program is the user's own (packaging/build-dpvs). Sources: conf/dpvs.conf.items and doc/tutorial.md of DPVS 1.10.
 """
 
-import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
@@ -235,7 +234,7 @@ def _check_service(given: Given, source: Source) -> None:
 def what_is_wrong(path: str) -> str:
     """Why a build cannot be the balancer; empty if it can."""
     beside = PurePosixPath(path).parent
-    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if not os.access(one, os.X_OK)]
+    absent = [str(one) for one in (path, beside / "dpip", beside / "ipvsadm") if LOCAL.which(str(one)) is None]
     return f"not executable: {', '.join(absent)}" if absent else ""
 
 

@@ -1,12 +1,13 @@
 """The daemons of a private Open vSwitch and their settings (ovs-vswitchd.conf.db(5), Open_vSwitch other_config)."""
 
-from pathlib import Path
+from pathlib import PurePosixPath
 
 from pinchpoint.bench.resource import AnyResource, Command, Daemon
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
 from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsDut, spec
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.scenario import Scenario
 
 _SCHEMA_NAME = "vswitch.ovsschema"
@@ -84,9 +85,9 @@ def schema(scenario: Scenario) -> str:
     """The database schema that belongs to the program: beside it as built, as installed with it, or the system's."""
     if spec(scenario).vswitchd is None:
         return SCHEMA
-    folder = Path(program(scenario)).parent
+    folder = PurePosixPath(program(scenario)).parent
     places = (folder / _SCHEMA_NAME, folder.parent / "share/openvswitch" / _SCHEMA_NAME)
-    return next((str(place) for place in places if place.is_file()), SCHEMA)
+    return next((str(place) for place in places if LOCAL.exists(str(place))), SCHEMA)
 
 
 def settings(scenario: Scenario, places: OvsPlaces) -> list[AnyResource]:

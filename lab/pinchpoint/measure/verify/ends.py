@@ -184,10 +184,20 @@ def _remover(host: Host) -> Callable[[], None]:
 def _start(places: Places, service: Service, number: int, namespaces: Mapping[str, str], pids: list[int]) -> str:
     """Start the server of a backend; returns its log."""
     one, log = service.backends[number], f"{places.directory}/server-{number}.log"
-    words = [sys.executable, "-I", _SERVER, label(number), one.address, str(one.port)]
+    python, server = _server(places)
+    words = [python, "-I", server, label(number), one.address, str(one.port)]
     argv = ["ip", "netns", "exec", namespaces[one.address], *words]
     pids.append(LOCAL.spawn(argv, places.environment, log, f"{log}.errors"))
     return log
+
+
+def _server(places: Places) -> tuple[str, str]:
+    """Python, and the server's file; another host has neither of the lab's own."""
+    if not LOCAL.name:
+        return sys.executable, _SERVER
+    path = f"{places.directory}/{Path(_SERVER).name}"
+    LOCAL.write(path, Path(_SERVER).read_text(encoding="utf-8"))
+    return "python3", path
 
 
 def _await_ready(pids: Sequence[int], logs: Sequence[str]) -> None:
