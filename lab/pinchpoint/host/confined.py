@@ -41,7 +41,7 @@ def run_confined(module: str, arguments: Sequence[str], subject: str, longest_s:
             raise InputError(f"{subject}: stopped: it used {CPU_S} s of CPU time and had not ended")
         if code == NO_NAMESPACES:
             raise RequirementError(
-                f"{subject}: it is run without privileges only, and namespaces are refused: {said}",
+                f"{subject}: it is run without privileges only, which the kernel does not offer: {said}",
                 "run as root, or sysctl kernel.unprivileged_userns_clone=1; Linux 5.12 or newer",
             )
         if code == KILLED:

@@ -87,6 +87,7 @@ def main():
     attempt("remove", lambda: os.unlink(folder + "/attempts.py"))
     attempt("fork", os.fork)
     attempt("connect", lambda: socket.create_connection(("192.0.2.1", 9), 1))
+    attempt("unix", lambda: socket.socket(socket.AF_UNIX))
     attempt("kill", lambda: os.kill(pid, 0))
     sys.stdout.flush()
     os._exit(0)
@@ -100,7 +101,7 @@ def test_the_kernel_refuses_what_is_tried_without_the_audit_hook(tmp_path):
     printed = run_confined(module, (str(tmp_path), str(os.getpid())), "attempts").decode()
     tried = dict(line.split(" ", 1) for line in printed.splitlines())
     assert "done" not in tried.values(), tried
-    assert list(tried) == ["uid", "write", "remove", "fork", "connect", "kill"]
+    assert list(tried) == ["uid", "write", "remove", "fork", "connect", "unix", "kill"]
 
 
 def test_more_than_4_mib_are_not_taken(refused):
