@@ -40,13 +40,14 @@ MAY_IMPORT = {
         *("account", "stats", "causes", "findings", "measure"),
     },
     "otg": {"model", "host", "engine"},
+    "profiles": {"model", "host", "engine"},
     "serve": {
         *("model", "keys", "scenario", "host", "dut", "report", "store"),
         *("findings", "measure", "run"),
     },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api"),
+        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api", "profiles"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report", "export")
@@ -56,7 +57,9 @@ MAY_READ = {"report/page.py": "_asset"}  # its own templates, in this function
 MOST_LINES = 500  # of a file: an idea
 STARTING_MODULES = {"subprocess", "multiprocessing", "pty"}
 STARTING_CALLS = re.compile(r"os\.(posix_spawnp?|spawn\w+|fork|forkpty|exec\w+|system|popen)")
-STARTS_PROCESSES = {"host/local.py", "host/ssh.py", "host/many.py", "host/facts.py", "engine/process.py"}
+STARTS_PROCESSES = {
+    *("host/local.py", "host/ssh.py", "host/many.py", "host/facts.py", "host/confinement.py", "engine/process.py"),
+}
 
 
 parsed = cache(ast.parse)

@@ -15,6 +15,7 @@ from pinchpoint.cli.completion import completion
 from pinchpoint.cli.doctor import doctor
 from pinchpoint.cli.explain import explain
 from pinchpoint.cli.export import export
+from pinchpoint.cli.importing import import_profile
 from pinchpoint.cli.init import init
 from pinchpoint.cli.inspect import check, clean, report, show
 from pinchpoint.cli.otg import otg
@@ -32,6 +33,7 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
     "Begin": (
         doctor,
         init,
+        import_profile,
         check,
     ),
     "Measure": (

@@ -305,6 +305,7 @@ def stream_request(
             if ranges[name].count > 1
         ),
         tracked_flows=0,
+        together=stream.together,
     )
 
 

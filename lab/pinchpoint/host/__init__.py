@@ -8,6 +8,7 @@
 `locked`     files that are locked as long as their owner lives
 `processes`  processes by the mark of their bench, on any host
 `priority`   where this process itself runs, and before whom
+`confined`   a module of the lab that gives up every privilege (`confinement`) before it goes on
 `signals`    SIGINT and SIGTERM at a moment that leaves nothing half done
 `usage`      memory and CPU time of processes
 `many`, `netlink`, `hugepages`, `numa`, `facts`  the local kernel's means that have no general form

@@ -244,6 +244,7 @@ class Stream:
     order: tuple[str, ...]  # which range moves first, e.g. ("ipv4_dst", "ipv4_src")
     flows: int  # five-tuples in the cycle
     segment: Segment | None = None  # of TCP, whose ports are then those of `udp_src` and `udp_dst`; None: UDP
+    together: bool = False  # the ranges advance together, by one with every frame, instead of one after the other
 
 
 @dataclass(frozen=True)

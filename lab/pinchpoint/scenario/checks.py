@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from ipaddress import IPv4Interface
-from math import prod
+from math import lcm, prod
 from pathlib import Path as FilePath
 
 from pinchpoint.dut.attach import HEADERS
@@ -83,9 +83,12 @@ def _check_flows(source: Source, stream: Values, at: Path) -> None:
     """Fill in the default and compare with the product of the ranges."""
     if not all(name in stream for name in measure_keys.RANGES):
         return
-    product = prod(stream[name].count for name in measure_keys.RANGES)
+    together = stream.get("together", False)
+    counts = [stream[name].count for name in measure_keys.RANGES]
+    product = lcm(*counts) if together else prod(counts)
     if "flows" in stream and stream["flows"] > product:
-        expected = f"at most {product:,}, the product of the four ranges"
+        what = "least common multiple of the lengths" if together else "product"
+        expected = f"at most {product:,}, the {what} of the four ranges"
         source.mismatch((*at, "flows"), expected, stream["flows"])
     if "flows" not in stream and product > measure_keys.MOST_FLOWS:
         source.problem(

@@ -28,7 +28,7 @@ A table that the measure does not use is an error.
   smallest is 64.
 * Addresses and ports may be ranges, `"16.0.0.1-16.0.0.255"`. The frames of a
   stream cycle through their five-tuples: frame number n has tuple n modulo `flows`,
-  and the first range in `order` advances with every frame.
+  and the first range in `order` advances with every frame, or all do (`together`).
 * A rule names a port of its own bridge in braces,
   `in_port={left},actions=output:{right}`; the port's number is filled in when
   the bench is built. Hosts and tunnels are named in the same way, and

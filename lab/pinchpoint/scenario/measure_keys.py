@@ -43,6 +43,13 @@ STREAM = Table(
             "Five-tuples in the cycle; at most the product of the four ranges.",
             Computed("the product of the four ranges"),
         ),
+        Key(
+            "together",
+            kinds.boolean(),
+            "The ranges advance together, each by one with every frame, as other generators have it, instead of one "
+            "after the other; `flows` is then at most the least common multiple of their lengths.",
+            False,
+        ),
     ),
     at_most=256,
     measures=FRAMES,

@@ -67,7 +67,7 @@ def test_without_a_command_the_help_is_shown(capsys):
     assert "Begin:" in capsys.readouterr().err
 
 
-SPEAKS_TO_PEOPLE = {"report", "serve", "otg", "clean", "init", "completion", "study"}
+SPEAKS_TO_PEOPLE = {"report", "serve", "otg", "clean", "init", "import", "completion", "study"}
 WRITES_FILES = {"export", "pack", "unpack"}  # for programs
 
 

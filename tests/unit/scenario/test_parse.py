@@ -76,6 +76,14 @@ def test_rules_keep_their_line_and_skip_comments_and_blank_lines() -> None:
     ]
 
 
+def test_ranges_that_advance_together_repeat_after_the_least_common_multiple() -> None:
+    ranges = 'ipv4_src = "16.0.0.1-16.0.0.4"\nudp_dst = "10-15"\n'
+    (stream,) = parse(f"{MINIMAL}{ranges}together = true\n", "x.toml").streams
+    assert (stream.together, stream.flows) == (True, 12)
+    (said,) = problems(f"{MINIMAL}{ranges}together = true\nflows = 24\n")
+    assert "expected at most 12, the least common multiple of the lengths of the four ranges, found 24" in said
+
+
 def test_ranges_and_flows_are_read() -> None:
     lines = 'ipv4_src = "16.0.0.1-16.0.0.255"\nudp_dst = "10-12"\nudp_src = 7\norder = ["udp_dst"]'
     stream = parse(with_line("[[stream]]", lines), "x.toml").streams[0]

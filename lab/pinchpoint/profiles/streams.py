@@ -1,0 +1,214 @@
+"""What a profile said as streams of a scenario: UDP over IPv4, ranges of addresses and ports. All else is refused."""
+
+import ipaddress
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.profiles.field import place
+from pinchpoint.profiles.said import Layer, Stream, Tuple, Variable, Write
+
+FCS_BYTES: Final = 4
+LEAST_BYTES: Final = 64
+WIRE_BYTES: Final = 20  # preamble, start of frame delimiter and gap (IEEE 802.3 clause 4.4.2)
+MOST_FLOWS: Final = 16_777_216  # of a [[stream]]
+_KEYS: Final = {"IP.src": "ipv4_src", "IP.dst": "ipv4_dst", "UDP.sport": "udp_src", "UDP.dport": "udp_dst"}
+_MAC: Final = re.compile(r"([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}")
+_BURSTS: Final = "bursts have an end, a [[stream]] has none"
+
+
+@dataclass(frozen=True)
+class Span:
+    """Values in a row, the first and how many."""
+
+    first: int
+    count: int = 1
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One [[stream]]. `unit` and `rate`: as the profile has them; their shares are worked out together."""
+
+    title: str
+    frame_bytes: int
+    unit: str  # "pps", "bps_L1", "bps_L2" or "percentage"
+    rate: float
+    spans: Mapping[str, Span]  # by key of the scenario: ipv4_src, ipv4_dst, udp_src, udp_dst
+    order: Sequence[str] = ()
+    flows: int = 1
+    together: bool = False
+    macs: Mapping[str, str] = field(default_factory=dict)  # eth_src, eth_dst
+    notes: Sequence[str] = ()  # in what it differs from the profile
+
+    @property
+    def fps(self) -> float:
+        """Frames a second; of a percentage, relative to others."""
+        bits = {"bps_L2": self.frame_bytes * 8, "pps": 1}.get(self.unit, (self.frame_bytes + WIRE_BYTES) * 8)
+        return self.rate / bits
+
+
+class _RefusedError(Exception):
+    """What no stream does, and on which line."""
+
+    def __init__(self, line: int, message: str) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def wanted(file: str, said: Sequence[Stream]) -> list[Wanted]:
+    """The enabled streams of a profile. Raises InputError with its line where one cannot be sent as it says."""
+    try:
+        return [_stream(number, one) for number, one in enumerate(said) if one.enabled]
+    except _RefusedError as error:
+        raise InputError(f"{file}: line {error.line}: {error}", "docs/coming-from.md says what is taken") from error
+
+
+def _stream(number: int, said: Stream) -> Wanted:
+    if said.mode != "continuous":
+        hint = 'measure = "burst" finds the longest burst without loss'
+        raise _RefusedError(said.line, f"{said.mode}: not supported: {_BURSTS}; {hint}")
+    frame = max(LEAST_BYTES, said.bytes + FCS_BYTES)
+    notes = [f"starts {said.start_us:g} us later there; here all start together"] if said.start_us else []
+    kinds = [one.kind for one in said.layers if one.kind != "Raw"]
+    if kinds != ["Ether", "IP", "UDP"]:
+        raise _RefusedError(said.line, f"{'/'.join(kinds)}: not supported: a [[stream]] is Ether/IP/UDP")
+    base = Wanted(str(said.name or f"stream {number + 1}"), frame, said.unit, said.rate, _spans(said), notes=notes)
+    return _varied(replace(base, macs=_macs(said), notes=(*notes, *_differences(said))), said)
+
+
+def _value(said: Stream, layer: str, name: str, default: Any = None) -> Any:
+    return next((one.values[name] for one in said.layers if one.kind == layer and name in one.values), default)
+
+
+def _spans(said: Stream) -> dict[str, Span]:
+    found = {}
+    for where, key in _KEYS.items():
+        layer, name = where.split(".")
+        value = _value(said, layer, name, "127.0.0.1" if layer == "IP" else 53)
+        try:
+            number = int(ipaddress.IPv4Address(value)) if layer == "IP" else int(value)
+        except (ValueError, TypeError):
+            number = -1
+        if number < 0 or (layer == "UDP" and number > 0xFFFF):
+            expected = "an IPv4 address" if layer == "IP" else "a port from 0 to 65535"
+            raise _RefusedError(said.line, f"{layer}({name}={value!r}): expected {expected}")
+        found[key] = Span(number)
+    return found
+
+
+def _macs(said: Stream) -> dict[str, str]:
+    found = {}
+    for name in ("src", "dst"):
+        value = _value(said, "Ether", name)
+        if value:
+            if not isinstance(value, str) or not _MAC.fullmatch(value):
+                raise _RefusedError(said.line, f"Ether({name}={value!r}): expected an Ethernet address")
+            if name == "src" and int(value[:2], 16) & 1:
+                raise _RefusedError(said.line, f"Ether(src={value!r}): expected a unicast address")
+            found[f"eth_{name}"] = value.lower()
+    return found
+
+
+def _differences(said: Stream) -> list[str]:
+    """Raises _RefusedError for values that frames of a stream cannot have."""
+    only = {
+        ("Ether", "type"): (0x0800, 0), ("IP", "ttl"): (64,), ("IP", "tos"): (0,), ("IP", "proto"): (17,),
+        ("IP", "flags"): (0, 2, "DF", ""), ("UDP", "chksum"): (0,),
+    }  # fmt: skip
+    filled = {("IP", "len"), ("IP", "chksum"), ("UDP", "len")}
+    notes = []
+    for layer in said.layers:
+        for name, value in layer.values.items():
+            key = (layer.kind, name)
+            if value is None:
+                continue
+            if key in filled or (key in only and value not in only[key]):
+                expected = f"expected {only[key][0]}" if key in only else "it is filled in"
+                raise _RefusedError(said.line, f"{layer.kind}({name}={value!r}): not supported: {expected}")
+            if key == ("UDP", "chksum"):
+                notes.append("UDP checksum 0 (none) there; here it is right")
+    return notes
+
+
+def _varied(base: Wanted, said: Stream) -> Wanted:
+    """With what the instructions vary."""
+    variables = {one.name: one for one in said.instructions if isinstance(one, Variable | Tuple)}
+    writes = [one for one in said.instructions if isinstance(one, Write)]
+    used: dict[str, Variable | Tuple] = {}
+    spans = dict(base.spans)
+    moved: list[str] = []
+    for write in writes:
+        name, _, part = write.fv_name.partition(".")
+        variable = variables.get(write.fv_name) or variables.get(name)
+        if variable is None:
+            raise _RefusedError(write.line, f"{write.fv_name}: no variable of this name")
+        used[variable.name] = variable
+        key, span = _written(write, variable, part, said.layers, spans)
+        if key in moved:
+            raise _RefusedError(write.line, f"{write.pkt_offset!r}: {key} is written twice")
+        spans[key] = span
+        moved.append(key)
+    tuples = [one for one in used.values() if isinstance(one, Tuple)]
+    if tuples:
+        return _of_tuple(base, tuples[0], spans, moved, len(used))
+    counts = [spans[key].count for key in moved if spans[key].count > 1]
+    flows = math.lcm(*counts)
+    if flows > MOST_FLOWS:
+        raise _RefusedError(said.line, f"the variables repeat after {flows} packets, expected at most {MOST_FLOWS}")
+    return replace(base, spans=spans, order=moved, flows=flows, together=len(counts) > 1)
+
+
+def _of_tuple(base: Wanted, one: Tuple, spans: Mapping[str, Span], moved: Sequence[str], used: int) -> Wanted:
+    ips, ports = [key for key in moved if key.startswith("ipv4")], [key for key in moved if key.startswith("udp")]
+    if used > 1 or len(ips) != 1 or len(ports) > 1:
+        raise _RefusedError(
+            one.line, f"{one.name}: expected a tuple alone, its ip written to one address, its port to one port at most"
+        )
+    product = math.prod(spans[key].count for key in moved)
+    flows = min(product, one.limit_flows or product)
+    if not 1 <= flows <= MOST_FLOWS:
+        raise _RefusedError(one.line, f"{one.name}: {flows} flows, expected 1 to {MOST_FLOWS}: lower limit_flows")
+    return replace(base, spans=spans, order=[*ips, *ports], flows=flows)
+
+
+def _written(
+    write: Write, variable: Variable | Tuple, part: str, layers: Sequence[Layer], spans: Mapping[str, Span]
+) -> tuple[str, Span]:
+    size, least, most = _values(write, variable, part)
+    least, most = least + write.add_val, most + write.add_val
+    try:
+        where = place(write.pkt_offset, write.offset_fixup, size, layers)
+    except ValueError as error:
+        raise _RefusedError(write.line, str(error)) from error
+    key = _KEYS.get(where.field)
+    if key is None:
+        raise _RefusedError(write.line, f"{where.field} varies: not supported, expected {', '.join(_KEYS)}")
+    if where.behind:
+        raise _RefusedError(write.line, f"{where.field}: its last {where.behind} bytes are not written: not supported")
+    if not write.is_big:
+        raise _RefusedError(write.line, f"{where.field}: is_big=False: not supported")
+    top = (1 << 8 * size) - 1
+    if not 0 <= least <= most <= top:
+        raise _RefusedError(write.line, f"{where.field}: {least} to {most} does not fit into {size} bytes")
+    return key, Span(spans[key].first & ~top | least, most - least + 1)
+
+
+def _values(write: Write, variable: Variable | Tuple, part: str) -> tuple[int, int, int]:
+    """Size, least and greatest value of what is written."""
+    if isinstance(variable, Tuple):
+        if part not in ("ip", "port"):
+            raise _RefusedError(write.line, f"{write.fv_name}: expected {variable.name}.ip or {variable.name}.port")
+        if part == "ip":
+            return 4, variable.ip_min, variable.ip_max
+        return 2, variable.port_min, variable.port_max
+    one = variable
+    if one.op != "inc":
+        raise _RefusedError(one.line, f"{one.name}: op {one.op!r}: not supported, expected 'inc'")
+    if one.step != 1:
+        raise _RefusedError(one.line, f"{one.name}: step {one.step}: not supported, expected 1")
+    if one.first not in (None, one.least):
+        raise _RefusedError(one.line, f"{one.name}: init_value {one.first}: not supported, expected min_value")
+    return one.size, one.least, one.most

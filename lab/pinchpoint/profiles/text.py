@@ -1,0 +1,109 @@
+"""Streams of a profile as [[stream]] tables."""
+
+import ipaddress
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from pinchpoint.model.errors import InputError
+from pinchpoint.profiles.streams import Span, Wanted
+
+KEYS: Final = ("ipv4_src", "ipv4_dst", "udp_src", "udp_dst")
+LEAST_SHARE, MOST_SHARE = 0.001, 1000.0  # of a [[stream]]
+BENCH: Final = """\
+# No device yet: the ports are joined. Put a device here, or import with --bench SCENARIO.
+[dut]
+kind = "wire"
+
+[[port]]
+name = "{left}"
+
+[[port]]
+name = "{right}"
+"""
+_HEADER: Final = re.compile(r"\s*\[\[?\s*([\w-]+)[^\]]*\]")
+
+
+def scenario(title: str, bench: str, streams: Sequence[tuple[Wanted, str, str]]) -> str:
+    """A whole scenario: a bench's text without its streams, and these, each with the ports that it goes from and to.
+
+    Raises InputError if there is none, or if their rates have no common measure.
+    """
+    if not streams:
+        raise InputError(f"{title}: it has no stream")
+    shares = _shares(title, [one for one, _, _ in streams])
+    tables = [_table(one, a, b, share) for (one, a, b), share in zip(streams, shares, strict=True)]
+    return "\n".join((_without_streams(bench).rstrip("\n") + "\n", *tables))
+
+
+def _shares(title: str, streams: Sequence[Wanted]) -> list[float]:
+    units = {one.unit == "percentage" for one in streams}
+    if len(units) > 1:
+        raise InputError(
+            f"{title}: percentages and other rates: expected one of them, since the port's speed is unknown"
+        )
+    rates = [one.fps for one in streams]
+    scale = 1.0 if min(rates) >= LEAST_SHARE and max(rates) <= MOST_SHARE else MOST_SHARE / max(rates)
+    if min(rates) * scale < LEAST_SHARE:
+        raise InputError(f"{title}: rates of {min(rates):g} and {max(rates):g}: expected within a factor of 1,000,000")
+    return [rate * scale for rate in rates]
+
+
+def _table(one: Wanted, left: str, right: str, share: float) -> str:
+    return "\n".join(_lines(one, left, right, share)) + "\n"
+
+
+def _lines(one: Wanted, left: str, right: str, share: float) -> Iterator[str]:
+    yield from (f"# {_plain(text)}" for text in (f"{one.title}: {one.rate:g} {one.unit}", *one.notes))
+    yield from ("[[stream]]", f'from = "{left}"', f'to = "{right}"', f"frame_bytes = {one.frame_bytes}")
+    yield f"share = {share:.10g}"
+    yield from (f"{key} = {json.dumps(value)}" for key, value in one.macs.items())
+    for key in KEYS:
+        yield f"{key} = {_range(key, one.spans[key])}"
+    if one.order:
+        yield f"order = {json.dumps(list(one.order))}"
+    yield f"flows = {one.flows}"
+    if one.together:
+        yield "together = true"
+
+
+def _range(key: str, span: Span) -> str:
+    ends = (span.first, span.first + span.count - 1)
+    if key.startswith("ipv4"):
+        first, last = (str(ipaddress.IPv4Address(end)) for end in ends)
+    else:
+        first, last = map(str, ends)
+    if span.count > 1:
+        return f'"{first}-{last}"'
+    return f'"{first}"' if key.startswith("ipv4") else first
+
+
+def _plain(text: str) -> str:
+    return "".join(one if one.isprintable() else " " for one in text)
+
+
+def _without_streams(bench: str) -> str:
+    """The text without its [[stream]] tables, and without the comments that stand directly above them."""
+    kept: list[str] = []
+    left_out: list[str] | None = None  # lines of the [[stream]] tables since the last other table
+    for line in bench.splitlines():
+        header = _HEADER.match(line)
+        if header:
+            comment = _comment_above(kept if left_out is None else left_out)
+            if header[1] == "stream":
+                left_out = []
+            elif left_out is not None:
+                kept, left_out = [*kept, *comment], None
+            elif comment:
+                kept += comment
+        (kept if left_out is None else left_out).append(line)
+    return "\n".join(kept) + "\n"
+
+
+def _comment_above(lines: list[str]) -> list[str]:
+    """Takes the comment and empty lines away that a text ends with."""
+    found: list[str] = []
+    while lines and (not lines[-1].strip() or lines[-1].startswith("#")):
+        found.insert(0, lines.pop())
+    return found

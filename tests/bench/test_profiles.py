@@ -1,0 +1,25 @@
+"""A profile in TRex's idiom is imported, and every stream of it is sent and received."""
+
+import json
+from pathlib import Path
+
+from bench_tools import run
+
+OURS = Path(__file__).parents[1] / "unit" / "profiles" / "ours"
+BRIEF = [
+    word
+    for setting in ("search.max_traffic_s=1", "search.max_duration_s=20", "search.max_load_fps=50000")
+    for word in ("--set", setting)
+]
+
+
+def test_an_imported_profile_runs_with_all_its_streams(tmp_path, nothing_left):
+    path, out = tmp_path / "mix.toml", tmp_path / "runs"
+    assert run("import", OURS / "mix.py", "-o", path, "--both-ways").returncode == 0
+    done = run("run", path, "--out", out, "--json", "--quiet", *BRIEF)
+    assert done.returncode == 0, done.stderr
+    (trials,) = out.rglob("trials.jsonl")
+    first = json.loads(trials.read_text().splitlines()[0])
+    received = [one["received"] for one in first["streams"]]
+    assert len(received) == 6
+    assert all(received)
