@@ -59,7 +59,7 @@ hold_s = {hold_s}
 sustain_within_s = 0
 work = "{work}"
 """
-VERIFY = "[verify]\nconnections = 120\ntimeout_s = 1.0\n"
+VERIFY = "[verify]\nconnections = 120\ntimeout_s = 5.0\n"
 Change = Callable[[Setup, Live], None]
 
 

@@ -21,17 +21,17 @@ from rich.console import Console
 from rich.table import Table
 
 from pinchpoint.dut.registry import device_of
-from pinchpoint.dut.setup import prepare
+from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Standing
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import DutError, EngineError, PinchpointError
 from pinchpoint.model.result import Outcome, ScenarioResult
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.scenario import parse
 
-NOTHING, WRONG = "nothing", "wrong in another way"
+NOTHING, WRONG, FAILED = "nothing", "wrong in another way", "not measured"
 
 
 @dataclass(frozen=True)
@@ -58,14 +58,22 @@ def measured(plant: Plant, traffic_s: float) -> Row:
     scenario = parse(plant.text(traffic_s), f"{plant.name.replace(': ', '-').replace(' ', '-')}.toml")
     if missing := [probe for probe in device_of(scenario).needs(scenario) if not probe.ok]:
         raise PinchpointError(f"{plant.name}: {missing[0].detail}", missing[0].hint)
-    setup = prepare(scenario)
+    try:
+        name, said = _named(plant, prepare(scenario))
+    except (DutError, EngineError) as error:
+        name, said = FAILED, error.message
+    expected = (NOTHING,) if plant.is_clean else (str(plant.expected or UNFAIR),)
+    return Row(plant.what, plant.kind, name, name in expected, plant.is_clean, said, time.monotonic() - began)
+
+
+def _named(plant: Plant, setup: Setup) -> tuple[str, str]:
+    """What its measure names, and in which words."""
     record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
     with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
         plant.change(setup, live)
-        found = measure_of(scenario).run(Standing(setup, live, [find_engine()], record, Listener(), began))
-    name, said = (served if plant.measure == "verify" else ended)(found)
-    expected = (NOTHING,) if plant.is_clean else (str(plant.expected or UNFAIR),)
-    return Row(plant.what, plant.kind, name, name in expected, plant.is_clean, said, time.monotonic() - began)
+        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        found = measure_of(setup.scenario).run(bench)
+    return (served if plant.measure == "verify" else ended)(found)
 
 
 def ended(found: ScenarioResult) -> tuple[str, str]:
@@ -102,7 +110,9 @@ def sums(found: list[Row]) -> Iterator[str]:
     """What the aims are about."""
     planted, clean = [row for row in found if not row.is_clean], [row for row in found if row.is_clean]
     yield f"planted exhaustion named: {sum(row.is_right for row in planted)} of {len(planted)}"
-    yield f"clean benches accused: {sum(not row.is_right for row in clean)} of {len(clean)}"
+    yield f"clean benches accused: {sum(row.named not in (NOTHING, FAILED) for row in clean)} of {len(clean)}"
+    if failed := sum(row.named == FAILED for row in found):
+        yield f"not measured: {failed} of {len(found)}"
 
 
 def is_met(found: list[Row]) -> bool:
@@ -116,7 +126,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3, help="of every plant (3)")
     parser.add_argument("--only", default="", metavar="WORDS", help="only plants whose name contains this")
-    parser.add_argument("--traffic", type=float, default=3.0, metavar="SECONDS", help="of each search (3)")
+    parser.add_argument("--traffic", type=float, default=2.0, metavar="SECONDS", help="of each search (2)")
     parser.add_argument("--seed", type=int, default=1, help="of the order (1)")
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--smoke", action="store_true", help="two plants and a clean bench once; nothing is judged")
@@ -131,7 +141,11 @@ def main() -> int:
             row = measured(plant, asked.traffic)
             found.append(row)
             mark = "" if row.is_right else "MISSED "
-            print(f"{number + 1} {mark}{row.name}: {row.named} | {row.said} | {row.seconds:.0f} s", file=sys.stderr)
+            print(
+                f"{number + 1} {mark}{row.name}: {row.named} | {row.said} | {row.seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
     if asked.json:
         print(json.dumps([asdict(row) for row in found]))
     else:

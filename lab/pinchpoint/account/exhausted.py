@@ -1,6 +1,6 @@
 """Which resource ended a load of connections: from counters, gauges, threads and the engine's own account. Pure.
 
-In order of what is believed: a backend that answers hardly anything, since connections that wait for it occupy
+In order of what is believed: a backend that answers less than others, since connections that wait for it occupy
 whatever else there is; a counter that rises when no place is free; a gauge that stands at the size of its resource; the
 backends' own refusals; a forwarding thread without idle time; the generator. An accept queue overflows behind a program
 that accepts nothing: where that has no place left, its place is what ended the load.
@@ -22,7 +22,8 @@ SATURATED = 0.95  # of a thread's time
 BUSY = 0.7  # of the engine's time: what it does to frames it takes from the rest
 KNOWN = 10  # connections of a typical backend, before one without any is more than chance
 SILENT = 0.1  # of what a typical backend answered
-OWN = 0.5  # of what a backend did not answer has to have failed, or else it was never asked
+DEVIATIONS = 5  # of a count (Poisson): what a backend answers less by chance, where connections are dealt by a hash
+OWN = 0.5  # of what a backend did not answer has to have failed, or it was never asked
 PUSHED = 0.01  # refused sends to a connection that was not opened: each may have been of a whole burst
 
 
@@ -105,16 +106,19 @@ def _full(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Reso
 
 
 def _silent(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
-    """Backends that answered hardly any connection, while as many failed as would have been theirs."""
+    """Backends that answered fewer connections than others, while about as many failed as were missing of theirs."""
     counts = [sum(one) for one in zip_longest(*(seen.account.answered for seen in loads), fillvalue=0)]
     failed = sum(map(_failed, loads))
     typical = sorted(counts)[len(counts) // 2] if len(counts) > 1 else 0
-    silent = [number for number, count in enumerate(counts) if count <= SILENT * typical]
-    missing = sum(typical - counts[number] for number in silent)
-    if typical >= KNOWN and silent and failed >= OWN * missing:
-        of = ", ".join(map(str, silent))
+    silent, slow = SILENT * typical, typical - DEVIATIONS * typical**0.5
+    behind = [number for number, count in enumerate(counts) if count <= max(silent, slow)]
+    missing = sum(typical - counts[number] for number in behind)
+    # One that answers nothing may stop the others as well: connections that wait for it occupy their places.
+    most = missing / OWN if any(counts[number] > silent for number in behind) else failed
+    if typical >= KNOWN and behind and OWN * missing <= failed <= most:
+        of = ", ".join(map(str, behind))
         shown = " / ".join(f"{count:,}" for count in counts)
-        yield Resource.BACKEND, f"backend: {of} (from 0) answered hardly any connection: {shown}; {failed:,} failed"
+        yield Resource.BACKEND, f"backend: {of} (from 0) answered fewer than others: {shown}; {failed:,} failed"
 
 
 def _backends(loads: Sequence[Seen], failed: int) -> Iterator[tuple[Resource, str]]:

@@ -74,7 +74,7 @@ def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_th
 
 def answered(*backends, of=3, **changed):
     """A load whose client lists its backends up to the last one that answered."""
-    seen = load({"table/full": 20}, backends=backends, **changed)
+    seen = load({"table/full": 500}, backends=backends, **changed)
     account = Account(1.0, seen.account.client, (), server=Server((Backend(0, 0),) * of))
     return Seen(account, seen.observed, (), 1.0)
 
@@ -86,13 +86,27 @@ def answered(*backends, of=3, **changed):
         (answered(30, 30, opened=90, completed=60), Resource.BACKEND),
         (answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND),
         (answered(30, 10, 30, opened=90, completed=70), Resource.TABLE),
+        (answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND),
+        (answered(90, 30, 90, opened=570, completed=210), Resource.TABLE),
+        (answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND),
         (answered(3, 0, 3, opened=9, completed=6), Resource.TABLE),
         (answered(40, 0, 40, opened=90, completed=80), Resource.TABLE),
         (answered(30, of=1, opened=90, completed=30), Resource.TABLE),
     ],
-    ids=["none", "the last one none", "hardly any", "fewer", "too few to tell", "never asked", "alone"],
+    ids=[
+        "none",
+        "the last one none",
+        "hardly any",
+        "fewer",
+        "slow",
+        "most failed elsewhere",
+        "waited for",
+        "too few to tell",
+        "never asked",
+        "alone",
+    ],
 )
-def test_a_backend_that_answers_hardly_anything_is_named_before_what_its_connections_occupy(seen, resource):
+def test_a_backend_that_answers_fewer_than_others_is_named_before_what_its_connections_occupy(seen, resource):
     assert exhausted(LIMITS, [seen]).resource is resource
 
 

@@ -254,6 +254,26 @@ def test_nginx_s_page_and_logs_are_read():
     assert (wrong["nginx/connect/no_local_port"], wrong["nginx/connect/refused"]) == (8, 0)
 
 
+def test_nginx_s_page_is_asked_for_again_where_a_worker_has_no_place(monkeypatch):
+    answers = iter([DutError("reset"), DutError("reset"), recorded("nginx-status.txt")])
+
+    def get(*_):
+        if isinstance(found := next(answers), DutError):
+            raise found
+        return found
+
+    monkeypatch.setattr(nginx, "get", get)
+    collector = nginx.Status(Logs(), nginx.Files("/b", "/b/nginx.conf", "/b/nginx.sock"))
+    assert collector.snapshot().counters["nginx/accepted"] == 38
+
+
+class Logs:
+    """A host whose logs are empty."""
+
+    def read_bytes(self, path, offset=0):
+        return b""
+
+
 def test_each_reason_in_nginx_s_error_log_is_counted_apart():
     told = nginx.errors(
         "[alert] 28#28: *51 44 worker_connections are not enough while connecting to upstream, client: 10.0.1.29\n"
