@@ -1,7 +1,7 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-watch bench-serve
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve
 
 .PHONY: demo docs test lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
@@ -18,6 +18,7 @@ help:
 	@echo "make bench-build     compare the creation of rules, ports and veth pairs with plain commands (as root, 30 minutes)"
 	@echo "make bench-causes    plant causes in real devices; which does the lab name first (as root, 25 minutes)"
 	@echo "make bench-compare   count false alarms of A against A, and how often a small change is found (as root, 20 minutes)"
+	@echo "make bench-exhaustion  exhaust a resource of real balancers; does the lab name it (as root, 15 minutes)"
 	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
 	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
@@ -99,6 +100,10 @@ bench-truth: setup
 # BENCH: --rounds N, --only WORDS, --confirm, --traffic SECONDS, --json. Fails where a planted cause is not first.
 bench-causes: setup
 	@$(BIN)/python benchmarks/cause_rows.py $(BENCH)
+
+# BENCH: --rounds N, --only WORDS, --traffic SECONDS, --json. Fails where fewer than 9 of 10 are named.
+bench-exhaustion: setup
+	@$(BIN)/python benchmarks/exhaustion_rows.py $(BENCH)
 
 # BENCH: --pairs N, --scenario FILE, --json.
 bench-watch: setup

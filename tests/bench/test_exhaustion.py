@@ -12,21 +12,24 @@ max_cps = {max_cps}
 trial_duration_s = 0.5
 max_traffic_s = 2
 timeout_s = 0.5
-hold_s = {hold_s}
 sustain_within_s = 0
+{more}
 """
+STAYING = 'work = "request:60,abandon:40"'  # clients that say nothing keep their places
 PLANTED = [
-    ("reference", "cpus = [1]", f"{FULL_NAT}max_connections = 40\nclosed_s = 1", 400, 0.0, Limit.TABLE),
-    ("nginx", "", f"{FULL_NAT}max_connections = 30", 400, 0.4, Limit.TABLE),
-    ("haproxy", "backlog = 1", FULL_NAT, 20_000, 0.0, Limit.ACCEPT_QUEUE),
+    ("reference", "cpus = [1]", f"{FULL_NAT}max_connections = 40\nclosed_s = 1", 400, "", Limit.TABLE),
+    ("nginx", "", f"{FULL_NAT}max_connections = 30", 400, "hold_s = 0.4", Limit.TABLE),
+    ("haproxy", "backlog = 1", FULL_NAT, 20_000, "", Limit.ACCEPT_QUEUE),
+    ("haproxy", "descriptors = 256", FULL_NAT, 2000, STAYING, Limit.DESCRIPTORS),
+    ("nginx", "descriptors = 256", FULL_NAT, 2000, STAYING, Limit.DESCRIPTORS),
 ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "dut", "service", "max_cps", "hold_s", "limit"), PLANTED, ids=[f"{one[0]} {one[-1]}" for one in PLANTED]
+    ("kind", "dut", "service", "max_cps", "more", "limit"), PLANTED, ids=[f"{one[0]} {one[-1]}" for one in PLANTED]
 )
-def test_what_is_too_small_is_named(kind, dut, service, max_cps, hold_s, limit):
-    tables = KEYS.format(max_cps=max_cps, hold_s=hold_s)
+def test_what_is_too_small_is_named(kind, dut, service, max_cps, more, limit):
+    tables = KEYS.format(max_cps=max_cps, more=more)
     with serving(parse(served(kind, service, measure="connections", dut=dut, tables=tables), "small.toml")) as (_, run):
         found = run()
     assert found.verdict.limit is limit, found.verdict

@@ -1,12 +1,15 @@
 """Which resource ended a load of connections: from counters, gauges, threads and the engine's own account. Pure.
 
-In order of what is believed: a counter that rises when no place is free; a gauge that stands at the size of its
-resource; the backends' own refusals; a forwarding thread without idle time; the generator.
+In order of what is believed: a backend that answers less than others, since connections that wait for it occupy
+whatever else there is; a counter that rises when no place is free; a gauge that stands at the size of its resource; the
+backends' own refusals; a forwarding thread without idle time; the generator. An accept queue overflows behind a program
+that accepts nothing: where that has no place left, its place is what ended the load.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from itertools import zip_longest
 
 from pinchpoint.engine.connections import Account
 from pinchpoint.model import units
@@ -17,6 +20,10 @@ TELLING = 0.1  # of the failed connections: fewer refusals than this share are n
 FULL = 0.97  # of a size: a gauge read after the load stands a little below it
 SATURATED = 0.95  # of a thread's time
 BUSY = 0.7  # of the engine's time: what it does to frames it takes from the rest
+KNOWN = 10  # connections of a typical backend, before one without any is more than chance
+SILENT = 0.1  # of what a typical backend answered
+DEVIATIONS = 5  # of a count (Poisson): what a backend answers less by chance, where connections are dealt by a hash
+OWN = 0.5  # of what a backend did not answer has to have failed, or it was never asked
 PUSHED = 0.01  # refused sends to a connection that was not opened: each may have been of a whole burst
 
 
@@ -48,11 +55,16 @@ class Seen:
         return self.busy_share >= BUSY
 
 
-def exhausted(limits: Sequence[Limit], loads: Sequence[Seen]) -> Exhausted:
-    """What ended these loads, of which connections failed or were not opened."""
+def exhausted(limits: Sequence[Limit], loads: Sequence[Seen], every: Sequence[Seen] = ()) -> Exhausted:
+    """What ended these loads, of which connections failed or were not opened.
+
+    `every`: all of which some failed, where `loads` are the least ones. How many connections each backend answers shows
+    in many only.
+    """
     failed = sum(map(_failed, loads))
-    found = [*_refusals(limits, loads, failed), *_full(limits, loads), *_backends(loads, failed)]
-    found += [*_threads(limits, loads), *_generator(loads)]
+    refused, full = _refusals(limits, loads, failed), list(_full(limits, loads))
+    places = [*full, *refused] if refused and refused[0][0] is Resource.ACCEPT_QUEUE else [*refused, *full]
+    found = [*_silent(every or loads), *places, *_backends(loads, failed), *_threads(limits, loads), *_generator(loads)]
     evidence = tuple(words for _, words in found)
     if not found:
         return Exhausted(None, (f"{units.counted(failed, 'connection')} failed, and no counter rose with them",))
@@ -91,6 +103,22 @@ def _full(limits: Sequence[Limit], loads: Sequence[Seen]) -> Iterator[tuple[Reso
         used = max((seen.observed[limit.used] for seen in loads if limit.used in seen.observed), default=None)
         if used is not None and limit.size and FULL * limit.size <= used:
             yield limit.resource, f"{limit.resource}: {used:,.0f} of {limit.size:,} places in use ({limit.used})"
+
+
+def _silent(loads: Sequence[Seen]) -> Iterator[tuple[Resource, str]]:
+    """Backends that answered fewer connections than others, while about as many failed as were missing of theirs."""
+    counts = [sum(one) for one in zip_longest(*(seen.account.answered for seen in loads), fillvalue=0)]
+    failed = sum(map(_failed, loads))
+    typical = sorted(counts)[len(counts) // 2] if len(counts) > 1 else 0
+    silent, slow = SILENT * typical, typical - DEVIATIONS * typical**0.5
+    behind = [number for number, count in enumerate(counts) if count <= max(silent, slow)]
+    missing = sum(typical - counts[number] for number in behind)
+    # One that answers nothing may stop the others as well: connections that wait for it occupy their places.
+    most = missing / OWN if any(counts[number] > silent for number in behind) else failed
+    if typical >= KNOWN and behind and OWN * missing <= failed <= most:
+        of = ", ".join(map(str, behind))
+        shown = " / ".join(f"{count:,}" for count in counts)
+        yield Resource.BACKEND, f"backend: {of} (from 0) answered fewer than others: {shown}; {failed:,} failed"
 
 
 def _backends(loads: Sequence[Seen], failed: int) -> Iterator[tuple[Resource, str]]:

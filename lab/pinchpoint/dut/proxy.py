@@ -13,7 +13,7 @@ from pinchpoint.bench.requirements import Probe, command
 from pinchpoint.bench.resource import AnyResource, Command, Daemon, MarkedProcesses, TextFile
 from pinchpoint.dut import addresses, checks, softirq
 from pinchpoint.dut.device import Defaults, Freezing, Given, Pages, Read, Seen
-from pinchpoint.dut.proxy_live import RANGE, RELOAD
+from pinchpoint.dut.proxy_live import RANGE, RELOAD, SPARE_DESCRIPTORS
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.host.interface import PROC, Host
 from pinchpoint.host.local import LOCAL
@@ -24,7 +24,6 @@ from pinchpoint.model.hops import HopGraph
 from pinchpoint.model.scenario import Family, Mode, Port, Scenario, Scheduler, Service
 from pinchpoint.model.trial import PmdLoad
 
-SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
 LONG_S = 3600.0  # on a connection on which nothing is sent, unless the service says for how long it is remembered
 CONNECT_S = 5.0  # for which a backend is waited for
 _MOST_DESCRIPTORS = 1_048_576  # the kernel's default of fs.nr_open

@@ -4,25 +4,29 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from typing import ClassVar
 
 from pinchpoint.bench.actions import daemon_pid
 from pinchpoint.bench.resource import AnyResource, Daemon
 from pinchpoint.dut import softirq
 from pinchpoint.dut.device import Action, Check, Places
-from pinchpoint.dut.tcp_stack import COUNTERS, PAIRS, PORTS, TIME_WAIT_S, TcpStack
+from pinchpoint.dut.tcp_stack import COUNTERS, PORTS, TIME_WAIT_S, TcpStack
 from pinchpoint.host.interface import CommandFailed, Host
 from pinchpoint.model.errors import BenchError, DutError
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.scenario import Change, Scenario, Service
 from pinchpoint.observe.host import PacketThreads
-from pinchpoint.observe.snapshot import Collector
+from pinchpoint.observe.snapshot import Collector, Snapshot
 
 START_TIMEOUT_S = 20.0
 _FLUSH_TIMEOUT_S = 5.0  # a program closes its end of a connection that was aborted
 _AGAIN_S = 2.0  # without new workers: a signal may be lost on a program that is still starting
 _LOWEST_PORT, _HIGHEST_PORT = 1024, 65_535  # that need no privilege; that there are
 _OF_EACH = 2  # descriptors: a proxy has two sockets for each connection
+SPARE_DESCRIPTORS = 64  # of listening sockets, logs, pipes and event queues
+OPEN = "host/descriptors/open"
+_OPEN_PAIRS = "host/descriptors/pairs"
 _NONE = re.compile("(?!)")
 _OPEN_FILES = re.compile(r"^Max open files\s+(\d+)", re.MULTILINE)
 _ALLOWED = re.compile(r"^Cpus_allowed_list:\s+(\S+)", re.MULTILINE)
@@ -44,6 +48,28 @@ class Workers(PacketThreads):
 
     def _threads(self) -> Iterator[tuple[str, str, bool]]:
         return ((task, f"worker-{number}", True) for number, task in enumerate(self._tasks(), start=1))
+
+
+class OpenFiles:
+    """The files that processes have open (proc(5), /proc/PID/fd)."""
+
+    name = "descriptors"
+
+    def __init__(self, host: Host, processes: Callable[[], Sequence[str]]) -> None:
+        """`processes`: the place of each in /proc."""
+        self._host, self._processes = host, processes
+
+    def can_run(self) -> str | None:
+        """Always, on Linux."""
+        return None
+
+    def snapshot(self) -> Snapshot:
+        """Gauges of all processes: `host/descriptors/open`; `pairs`, these by twos, as connections have them."""
+        at_s, count = time.monotonic(), 0
+        for place in self._processes():
+            with suppress(OSError):  # it has ended meanwhile
+                count += len(self._host.names(f"{place}/fd"))
+        return Snapshot(at_s, {}, {OPEN: float(count), _OPEN_PAIRS: count / _OF_EACH})
 
 
 class ProxyLive(softirq.KernelLive):
@@ -76,6 +102,10 @@ class ProxyLive(softirq.KernelLive):
     def tasks(self) -> Sequence[str]:
         """The place in /proc of each worker."""
         raise NotImplementedError
+
+    def processes(self) -> Sequence[str]:
+        """The place in /proc of each process that has workers."""
+        return list(dict.fromkeys(task.partition("/task/")[0] for task in self.tasks()))
 
     def program(self) -> Collector:
         """The program's own counters."""
@@ -112,8 +142,8 @@ class ProxyLive(softirq.KernelLive):
         return self._scenario.dut.cpus
 
     def own(self) -> list[Collector]:
-        """The namespace's TCP, and the program's counters."""
-        return [self._stack, self.program()]
+        """The namespace's TCP, the files of its processes, and the program's counters."""
+        return [self._stack, OpenFiles(self.places.host, self.processes), self.program()]
 
     def witnesses(self) -> list[Collector]:
         """What the softirqs and the workers did."""
@@ -238,8 +268,7 @@ class ProxyBalancer:
         live, service = self._live, self._live.service
         first, last = map(int, live.sysctls([RANGE])[RANGE].split())
         ports, ends = last - first + 1, len(service.locals) * len(service.backends)
-        descriptors, backlogs, workers = live.descriptors(), live.backlogs(), len(live.tasks())
-        processes = len({task.partition("/task/")[0] for task in live.tasks()})
+        backlogs, workers = live.backlogs(), len(live.tasks())
         return (
             Limit(
                 Resource.LOCAL_PORTS,
@@ -250,15 +279,7 @@ class ProxyBalancer:
                 PORTS,
                 live.no_port,
             ),
-            Limit(
-                Resource.DESCRIPTORS,
-                descriptors * processes // _OF_EACH,
-                0.0,
-                f"RLIMIT_NOFILE {descriptors:,} of {processes} processes, {_OF_EACH} for each connection",
-                PAIRS,
-                live.no_descriptor,
-            ),
-            live.table(),
+            *tabled(live.table(), live.descriptors(), len(live.processes()), live.no_descriptor),
             Limit(
                 Resource.ACCEPT_QUEUE,
                 None,  # a connection only passes through it
@@ -327,6 +348,21 @@ class ProxyBalancer:
     def tracked(self) -> int | None:
         """Sockets of connections, two for one that is open, one for one in TIME_WAIT."""
         return max(0, self._stack.remembered() - len(self._live.backlogs()))
+
+
+def tabled(table: Limit, descriptors: int, processes: int, refused: tuple[str, ...]) -> tuple[Limit, ...]:
+    """The descriptors of a proxy and its table of connections.
+
+    They are one limit where the table has every place that the descriptors bear: a larger one would find none.
+    `descriptors`: of each process; `refused`: counters that rise where no file can be opened.
+    """
+    most = descriptors * processes // _OF_EACH
+    words = f"RLIMIT_NOFILE {descriptors:,} of {processes} processes, {_OF_EACH} for each connection"
+    own = Limit(Resource.DESCRIPTORS, most, 0.0, words, _OPEN_PAIRS, refused)
+    if table.size is None or _OF_EACH * table.size + SPARE_DESCRIPTORS * processes <= descriptors * processes:
+        return own, table
+    both = f"{words}; {table.source} leaves room for no more"
+    return (replace(own, size=min(most, table.size), source=both, used=table.used, refused=(*refused, *table.refused)),)
 
 
 _MEND = "boot a kernel with CONFIG_INET_DIAG_DESTROY; or wait for TIME_WAIT to end"

@@ -162,6 +162,19 @@ class PortCounts(msgspec.Struct, frozen=True):
         return self.stats.get("tx_no_buffers", 0) + self.stats.get("tx_ring_full", 0)
 
 
+class Backend(msgspec.Struct, frozen=True):
+    """What reached one backend."""
+
+    syns: int
+    requests: int
+
+
+class Server(msgspec.Struct, frozen=True):
+    """All backends, in the order of the command line."""
+
+    backends: tuple[Backend, ...]
+
+
 class Account(msgspec.Struct, frozen=True):
     """The last line that the command prints."""
 
@@ -173,6 +186,13 @@ class Account(msgspec.Struct, frozen=True):
     ports: tuple[PortCounts, ...] = ()
     returned: int | None = None  # segments that backends gave to the client past the device; None: it is on their way
     next_hop: str | None = None  # the Ethernet address to which the client's frames went
+    server: Server | None = None
+
+    @property
+    def answered(self) -> tuple[int, ...]:
+        """Connections by the backend that answered, of each backend; the client lists them up to the last one used."""
+        used = self.client.backends if self.client else ()
+        return (*used, *[0] * (len(self.server.backends) - len(used))) if self.server else used
 
 
 def command(

@@ -3,12 +3,13 @@
 import pytest
 
 from pinchpoint.account.exhausted import Seen, exhausted, pushed_back
-from pinchpoint.engine.connections import Account, Client, PortCounts, Sources
+from pinchpoint.engine.connections import Account, Backend, Client, PortCounts, Server, Sources
 from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.model.trial import PmdLoad
 
 PORTS = Limit(Resource.LOCAL_PORTS, 80, 2.0, "80 ports", "entries", ("nat/refused",))
 TABLE = Limit(Resource.TABLE, 1000, 2.0, "1,000 entries", "entries", ("table/full",))
+QUEUE = Limit(Resource.ACCEPT_QUEUE, None, None, "backlog", refused=("queue/overflows",))
 SOFTIRQ = Limit(Resource.SOFTIRQ, None, None, "backlog", refused=("link/*/dropped",))
 LIMITS = (PORTS, TABLE, SOFTIRQ)
 
@@ -63,3 +64,52 @@ def test_syns_that_the_device_did_not_take_are_not_the_generator_s_shortfall():
     assert pushed_back(full.account)
     assert not pushed_back(load(shortfall=50).account)
     assert exhausted(LIMITS, [full]).resource is None
+
+
+@pytest.mark.parametrize(("entries", "resource"), [(1000, Resource.TABLE), (500, Resource.ACCEPT_QUEUE)])
+def test_an_accept_queue_that_overflows_behind_a_full_table_is_not_what_ended_the_load(entries, resource):
+    found = exhausted((TABLE, QUEUE), [load({"queue/overflows": 20, "entries": entries})])
+    assert found.resource is resource
+
+
+def answered(*backends, of=3, **changed):
+    """A load whose client lists its backends up to the last one that answered."""
+    seen = load({"table/full": 500}, backends=backends, **changed)
+    account = Account(1.0, seen.account.client, (), server=Server((Backend(0, 0),) * of))
+    return Seen(account, seen.observed, (), 1.0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "resource"),
+    [
+        (answered(30, 0, 30, opened=90, completed=60), Resource.BACKEND),
+        (answered(30, 30, opened=90, completed=60), Resource.BACKEND),
+        (answered(30, 3, 30, opened=90, completed=63), Resource.BACKEND),
+        (answered(30, 10, 30, opened=90, completed=70), Resource.TABLE),
+        (answered(90, 30, 90, opened=270, completed=210), Resource.BACKEND),
+        (answered(90, 30, 90, opened=570, completed=210), Resource.TABLE),
+        (answered(30, 0, 30, opened=570, completed=60), Resource.BACKEND),
+        (answered(3, 0, 3, opened=9, completed=6), Resource.TABLE),
+        (answered(40, 0, 40, opened=90, completed=80), Resource.TABLE),
+        (answered(30, of=1, opened=90, completed=30), Resource.TABLE),
+    ],
+    ids=[
+        "none",
+        "the last one none",
+        "hardly any",
+        "fewer",
+        "slow",
+        "most failed elsewhere",
+        "waited for",
+        "too few to tell",
+        "never asked",
+        "alone",
+    ],
+)
+def test_a_backend_that_answers_fewer_than_others_is_named_before_what_its_connections_occupy(seen, resource):
+    assert exhausted(LIMITS, [seen]).resource is resource
+
+
+def test_a_silent_backend_shows_in_all_loads_that_failed_where_the_least_ones_are_too_small():
+    small, large = answered(3, 0, 3, opened=9, completed=6), answered(30, 0, 30, opened=90, completed=60)
+    assert exhausted(LIMITS, [small], [small, large]).resource is Resource.BACKEND

@@ -16,9 +16,10 @@ from pinchpoint.dut.haproxy import live as haproxy
 from pinchpoint.dut.log_tail import LogTail
 from pinchpoint.dut.nginx import live as nginx
 from pinchpoint.dut.nginx.device import worker_connections
-from pinchpoint.dut.proxy_live import listening, offload, twice
+from pinchpoint.dut.proxy_live import OpenFiles, listening, offload, tabled, twice
 from pinchpoint.dut.tcp_stack import tcp_counters, tcp_sockets
 from pinchpoint.model.errors import BenchError, DutError, InputError
+from pinchpoint.model.limits import Limit, Resource
 from pinchpoint.scenario import parse
 
 PROXIES = ("envoy", "haproxy", "nginx")
@@ -137,6 +138,37 @@ def test_the_share_of_a_worker_is_the_time_for_which_it_ran():
     assert (ten.name, ten.core, ten.busy_share, ten.received) == ("worker-10", None, 0.25, 100)
 
 
+TABLE = Limit(Resource.TABLE, 118, 0.0, "118 places", "program/open", ("program/full",))
+
+
+def test_a_table_that_has_all_that_the_descriptors_bear_is_a_limit_of_descriptors():
+    (found,) = tabled(TABLE, 256, 1, ("program/emfile",))
+    assert (found.resource, found.size, found.used) == (Resource.DESCRIPTORS, 118, "program/open")
+    assert found.refused == ("program/emfile", "program/full")
+
+
+@pytest.mark.parametrize(("descriptors", "processes"), [(300, 1), (256, 2)])
+def test_a_table_that_could_be_larger_is_a_limit_of_its_own(descriptors, processes):
+    own, table = tabled(TABLE, descriptors, processes, ("program/emfile",))
+    assert table is TABLE
+    assert (own.resource, own.size) == (Resource.DESCRIPTORS, descriptors * processes // 2)
+    assert own.refused == ("program/emfile",)
+
+
+class ThreeFiles:
+    """A host on which one process has three files open, and another has ended."""
+
+    def names(self, folder):
+        if folder == "/proc/7/fd":
+            return ["0", "1", "2"]
+        raise FileNotFoundError(folder)
+
+
+def test_open_files_are_counted_of_the_processes_that_are_there():
+    found = OpenFiles(ThreeFiles(), lambda: ["/proc/7", "/proc/8"]).snapshot()
+    assert found.gauges == {"host/descriptors/open": 3.0, "host/descriptors/pairs": 1.5}
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [((2000, 2999), (2000, 3999)), ((32768, 60999), (9072, 65535)), ((40000, 65535), (14464, 65535))],
@@ -186,6 +218,11 @@ def test_haproxy_s_answers_are_read():
     assert [found[f"haproxy/backend/{number}/econ"] for number in range(3)] == [2, 2, 2]
 
 
+def test_the_most_connections_of_haproxy_at_once_are_a_gauge():
+    assert haproxy.most_open(recorded("haproxy-show-stat.txt")) == {"haproxy/most_open": 4.0}
+    assert haproxy.most_open("# pxname,svname,smax\nservice,FRONTEND,\n") == {}
+
+
 # nginx.
 
 
@@ -215,6 +252,26 @@ def test_nginx_s_page_and_logs_are_read():
     assert (failed["nginx/status/502"], failed["nginx/status/500"], failed["nginx/retries"]) == (6, 0, 12)
     wrong = nginx.errors(recorded("nginx-errors.log"))
     assert (wrong["nginx/connect/no_local_port"], wrong["nginx/connect/refused"]) == (8, 0)
+
+
+def test_nginx_s_page_is_asked_for_again_where_a_worker_has_no_place(monkeypatch):
+    answers = iter([DutError("reset"), DutError("reset"), recorded("nginx-status.txt")])
+
+    def get(*_):
+        if isinstance(found := next(answers), DutError):
+            raise found
+        return found
+
+    monkeypatch.setattr(nginx, "get", get)
+    collector = nginx.Status(Logs(), nginx.Files("/b", "/b/nginx.conf", "/b/nginx.sock"))
+    assert collector.snapshot().counters["nginx/accepted"] == 38
+
+
+class Logs:
+    """A host whose logs are empty."""
+
+    def read_bytes(self, path, offset=0):
+        return b""
 
 
 def test_each_reason_in_nginx_s_error_log_is_counted_apart():
@@ -276,6 +333,12 @@ def test_envoy_binds_the_local_address_and_hashes_the_client():
 def test_several_local_addresses_of_envoy_are_refused():
     with pytest.raises(InputError, match=r"service\.local: expected one address of envoy, whose cluster binds one"):
         read("envoy", TWO_LOCALS)
+
+
+def test_an_envoy_that_would_find_no_file_to_open_is_refused():
+    with pytest.raises(InputError, match=r"dut\.descriptors: expected at least 2,112"):
+        read("envoy", dut="descriptors = 256")
+    assert with_service("envoy", "max_connections = 90", dut="descriptors = 256").dut.descriptors == 256
 
 
 def test_a_missing_envoy_is_named_with_the_command_that_installs_it(monkeypatch, tmp_path):

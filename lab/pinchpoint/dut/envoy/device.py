@@ -15,6 +15,7 @@ from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.dut import proxy
 from pinchpoint.dut.device import Given, Keys, Places, Read, Types
 from pinchpoint.dut.envoy.live import CLUSTER, EnvoyLive
+from pinchpoint.dut.proxy_live import SPARE_DESCRIPTORS
 from pinchpoint.host.interface import Host as Machine
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.source import Source
@@ -26,6 +27,7 @@ INSTALL = f"pip install {DISTRIBUTION}"
 _API = "type.googleapis.com/envoy.extensions.filters.network"
 _TUPLE = "pinchpoint.client"  # the filter state that is hashed
 _ONLY_OWNER = 0o600
+BREAKER = 1024  # connections that a cluster takes unless its bootstrap says otherwise
 
 
 @dataclass(frozen=True)
@@ -122,7 +124,7 @@ def _cluster(service: Service) -> Mapping[str, Any]:
         "upstream_bind_config": {"source_address": {"address": service.locals[0], "port_value": 0}},
         "load_assignment": {"cluster_name": CLUSTER, "endpoints": [{"lb_endpoints": ends}]},
     }
-    if (most := service.max_connections) is not None:  # without it, the breaker is at 1,024
+    if (most := service.max_connections) is not None:  # without it, the breaker is at BREAKER
         found["circuit_breakers"] = {"thresholds": [{"max_connections": most, "max_pending_requests": most}]}
     return found
 
@@ -136,6 +138,11 @@ class EnvoyDevice(proxy.ProxyDevice):
         local = given.tables.get("service", {}).get("local")
         if local is not None and local.count > 1:
             source.mismatch(("service", "local"), "one address of envoy, whose cluster binds one", local.as_addresses())
+        descriptors, least = given.dut.get("descriptors"), 2 * BREAKER + SPARE_DESCRIPTORS
+        most = given.tables.get("service", {}).get("max_connections")
+        if most is None and descriptors is not None and descriptors < least:
+            words = f"at least {least:,}: envoy takes {BREAKER:,} connections and ends where it can open no file"
+            source.mismatch(("dut", "descriptors"), f"{words}; or a smaller service.max_connections", descriptors)
         return super().read(given, source)
 
     def probes(self) -> Iterator[Probe]:

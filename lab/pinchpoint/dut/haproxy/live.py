@@ -26,6 +26,7 @@ _COUNTED = {"FRONTEND": ("stot",), "BACKEND": ("econ", "eresp", "wretr", "wredis
 _OF_BACKENDS = ("stot", "econ", "wretr", "wredis")
 _INFO = ("PoolFailed", "CumConns")
 _GAUGES = ("CurrConns", "Idle_pct")
+_MOST_OPEN = "haproxy/most_open"
 _NO_PORT = "no free ports"  # connect(2) said EADDRNOTAVAIL
 _READ = ("Maxconn", "Maxsock", "Ulimit-n", "Nbthread")
 
@@ -40,17 +41,21 @@ def info(text: str) -> dict[str, str]:
     return found
 
 
+def _rows(text: str) -> list[dict[str, str]]:
+    """`show stat`: its lines, by column. Raises DutError where there is no table."""
+    rows = list(csv.reader(text.removeprefix("# ").splitlines()))
+    if not rows or rows[0][:2] != ["pxname", "svname"]:
+        raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show stat")
+    return [dict(zip(rows[0], row, strict=False)) for row in rows[1:]]
+
+
 def stat(text: str) -> dict[str, int]:
     """`show stat`: `haproxy/FIELD` of the service, `haproxy/backend/N/FIELD` of all lines of one backend.
 
     Fields that are empty or no number are left out. Raises DutError where there is no table.
     """
-    rows = list(csv.reader(text.removeprefix("# ").splitlines()))
-    if not rows or rows[0][:2] != ["pxname", "svname"]:
-        raise DutError(f"haproxy's stats socket answers {text[:100]!r} to show stat")
     found: dict[str, int] = {}
-    for row in rows[1:]:
-        values = dict(zip(rows[0], row, strict=False))
+    for values in _rows(text):
         name = values.get("svname", "")
         server = _BACKEND.fullmatch(name)
         place = f"haproxy/backend/{int(server[1])}" if server else "haproxy"
@@ -58,6 +63,12 @@ def stat(text: str) -> dict[str, int]:
             if (value := values.get(field, "")).isdecimal():
                 found[f"{place}/{field}"] = found.get(f"{place}/{field}", 0) + int(value)
     return found
+
+
+def most_open(text: str) -> dict[str, float]:
+    """`show stat`: the most connections of clients at the same time (smax), as a gauge; none where it is not shown."""
+    shown = [values.get("smax", "") for values in _rows(text) if values.get("svname") == "FRONTEND"]
+    return {_MOST_OPEN: float(sum(map(int, shown)))} if shown and all(map(str.isdecimal, shown)) else {}
 
 
 class Stats:
@@ -74,7 +85,8 @@ class Stats:
         return None
 
     def snapshot(self) -> Snapshot:
-        """As `stat`, and `haproxy/info/{PoolFailed,CumConns}`; gauges CurrConns and Idle_pct.
+        """As `stat`, and `haproxy/info/{PoolFailed,CumConns}`; gauges CurrConns and Idle_pct, `haproxy/most_open` since
+        the last one.
 
         econ: connections to a backend that failed; wretr: attempts that were repeated; wredis: given to another
         backend. `haproxy/no_free_port`: attempts for which no local port was free, as its log says.
@@ -82,11 +94,13 @@ class Stats:
         at_s = time.monotonic()
         self._without_port += self._log.more().count(_NO_PORT)
         told = info(answer(self._host, self._socket, "show info\n"))
-        counters = stat(answer(self._host, self._socket, "show stat\n"))
+        shown = answer(self._host, self._socket, "show stat\n")
+        answer(self._host, self._socket, "clear counters\n")  # of maxima alone: the others stay as they are
+        counters = stat(shown)
         counters |= {f"haproxy/info/{name}": int(told[name]) for name in _INFO if told.get(name, "").isdecimal()}
         counters["haproxy/no_free_port"] = self._without_port
         gauges = {f"haproxy/info/{name}": float(told[name]) for name in _GAUGES if told.get(name, "").isdecimal()}
-        return Snapshot(at_s, counters, gauges)
+        return Snapshot(at_s, counters, {**gauges, **most_open(shown)})
 
 
 class HaproxyBalancer(ProxyBalancer):
@@ -152,7 +166,7 @@ class HaproxyLive(ProxyLive):
         """Its maxconn. It accepts no more then: clients wait in the accept queue, which may overflow."""
         most = self._info().get("Maxconn", "")
         size = int(most) if most.isdecimal() else None
-        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", "haproxy/info/CurrConns")
+        return Limit(Resource.TABLE, size, 0.0, f"maxconn {most}", _MOST_OPEN)
 
     def versions(self) -> Mapping[str, str]:
         """Its own."""

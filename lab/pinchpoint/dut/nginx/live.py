@@ -38,6 +38,7 @@ NAMES = {99: "no_local_port", 111: "refused", 110: "timed_out", 113: "no_route"}
 _LATE = "upstream timed out (110: "  # after proxy_connect_timeout
 _NO_DESCRIPTOR = "(24: "  # EMFILE, of socket(2) and accept(2)
 _OTHER = "other"
+_PAGE_TIMEOUT_S = 5.0
 _FAILED = ("400", "403", "500", "502", "503", _OTHER)  # session statuses of the stream module, beside 200
 
 
@@ -113,11 +114,22 @@ class Status:
         Gauge `nginx/active`. Accepted and not handled: the worker had no place for it.
         """
         at_s = time.monotonic()
-        accepted, handled, active = status(get(self._host, self._files.socket, STATUS))
+        accepted, handled, active = self._page()
         for told in (failures(self._failures.more()), errors(self._errors.more())):
             self._found.update(told)
         counters = {"nginx/accepted": accepted, "nginx/handled": handled, **self._found}
         return Snapshot(at_s, counters, {"nginx/active": float(active)})
+
+    def _page(self) -> tuple[int, int, int]:
+        """The status page. A worker without a free place resets who asks for it: asked again until one is free."""
+        deadline = time.monotonic() + _PAGE_TIMEOUT_S
+        while True:
+            try:
+                return status(get(self._host, self._files.socket, STATUS))
+            except DutError:
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.02)
 
 
 class NginxLive(ProxyLive):

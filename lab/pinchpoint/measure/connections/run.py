@@ -96,10 +96,18 @@ class _Measured:
         )
 
     def _ended(self, rate: Rate) -> tuple[Exhausted | None, list[str]]:
-        """What ended the first burst rate, and the trials that say so."""
-        failed = failing(self._trials, rate.loss_ratio)
-        loads = [self._loads[one.id].seen for one in failed]
-        return (exhausted(self._limits, loads) if loads else None), [one.id for one in failed]
+        """What ended the first burst rate, and the trials that say so.
+
+        Those with the lowest loads; all that failed where these explain nothing, as the few that a busy host failed.
+        """
+        every, least = failing(self._trials, rate.loss_ratio, len(self._trials)), failing(self._trials, rate.loss_ratio)
+        if not every:
+            return None, []
+        seen = [self._loads[one.id].seen for one in every]
+        ended = exhausted(self._limits, seen[: len(least)], seen)
+        if ended.resource is None and (further := exhausted(self._limits, seen)).resource is not None:
+            return further, [one.id for one in every]
+        return ended, [one.id for one in least]
 
     def _sustained(self, rates: Sequence[Rate]) -> Sustained:
         asks = self._asks

@@ -1,0 +1,158 @@
+"""`make bench-exhaustion`: exhaustions planted in real balancers, and which resource the lab names.
+
+One thing of a bench is too small or does not work: local ports, the table, descriptors, the accept queue, a backend,
+the scheduler. Clean benches are measured between them, of which no resource may be blamed.
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import asdict, dataclass
+
+from exhaustion_plants import CLEAN, PLANTED, PLANTS, UNFAIR, Plant
+from rich.console import Console
+from rich.table import Table
+
+from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.setup import Setup, prepare
+from pinchpoint.engine.process import find_engine
+from pinchpoint.measure.listener import Listener
+from pinchpoint.measure.registry import measure_of
+from pinchpoint.measure.standing import Record, Standing
+from pinchpoint.model.errors import DutError, EngineError, PinchpointError
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.run.bench import standing_bench
+from pinchpoint.scenario import parse
+
+NOTHING, WRONG, FAILED = "nothing", "wrong in another way", "not measured"
+
+
+@dataclass(frozen=True)
+class Row:
+    """What was named of one plant in one round."""
+
+    what: str
+    kind: str
+    named: str
+    is_right: bool
+    is_clean: bool
+    said: str
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        """For the table."""
+        return f"{self.what}: {self.kind}"
+
+
+def measured(plant: Plant, traffic_s: float) -> Row:
+    """One bench with it. Raises PinchpointError."""
+    began = time.monotonic()
+    scenario = parse(plant.text(traffic_s), f"{plant.name.replace(': ', '-').replace(' ', '-')}.toml")
+    if missing := [probe for probe in device_of(scenario).needs(scenario) if not probe.ok]:
+        raise PinchpointError(f"{plant.name}: {missing[0].detail}", missing[0].hint)
+    try:
+        name, said = _named(plant, prepare(scenario))
+    except (DutError, EngineError) as error:
+        name, said = FAILED, error.message
+    expected = (NOTHING,) if plant.is_clean else (str(plant.expected or UNFAIR),)
+    return Row(plant.what, plant.kind, name, name in expected, plant.is_clean, said, time.monotonic() - began)
+
+
+def _named(plant: Plant, setup: Setup) -> tuple[str, str]:
+    """What its measure names, and in which words."""
+    record = Record(lambda _: None, lambda _: None, lambda *_: None, lambda _: None, lambda *_: None, None)
+    with standing_bench(setup, Listener()), closing(setup.bench.open()) as live:
+        plant.change(setup, live)
+        bench = Standing(setup, live, [find_engine()], record, Listener(), time.monotonic())
+        found = measure_of(setup.scenario).run(bench)
+    return (served if plant.measure == "verify" else ended)(found)
+
+
+def ended(found: ScenarioResult) -> tuple[str, str]:
+    """The resource that a verdict of `connections` names, if it is one that is planted; its words."""
+    if found.verdict is None:
+        return NOTHING, found.reason
+    limit, words = found.verdict.limit, (found.verdict.headline, *found.verdict.evidence[:1])
+    return (str(limit) if limit in PLANTED else NOTHING), "; ".join(words)
+
+
+def served(found: ScenarioResult) -> tuple[str, str]:
+    """What `verify` finds wrong: an unfair scheduler where all connections are served, and not in turn."""
+    wrong = {one.name for one in found.metrics if one.cautions}
+    if wrong == {"busiest backend"}:
+        return UNFAIR, found.reason
+    return (NOTHING if found.outcome is Outcome.MEASURED else WRONG), found.reason
+
+
+def show(found: list[Row]) -> None:
+    """A table: a line a plant and kind of balancer; then the sums."""
+    table = Table(title="planted exhaustions: what was named")
+    for name in ("planted", "balancer", "rounds", "right", "named instead"):
+        table.add_column(name)
+    for name in dict.fromkeys(row.name for row in sorted(found, key=lambda one: (one.is_clean, one.name))):
+        rows = [row for row in found if row.name == name]
+        others = Counter(row.named for row in rows if not row.is_right)
+        instead = ", ".join(f"{other} {count}" for other, count in others.most_common())
+        table.add_row(rows[0].what, rows[0].kind, str(len(rows)), str(sum(row.is_right for row in rows)), instead)
+    Console().print(table)
+    print("\n".join(sums(found)))
+
+
+def sums(found: list[Row]) -> Iterator[str]:
+    """What the aims are about."""
+    planted, clean = [row for row in found if not row.is_clean], [row for row in found if row.is_clean]
+    yield f"planted exhaustion named: {sum(row.is_right for row in planted)} of {len(planted)}"
+    yield f"clean benches accused: {sum(row.named not in (NOTHING, FAILED) for row in clean)} of {len(clean)}"
+    if failed := sum(row.named == FAILED for row in found):
+        yield f"not measured: {failed} of {len(found)}"
+
+
+def is_met(found: list[Row]) -> bool:
+    """Whether 9 of 10 are named, and no clean bench is accused."""
+    planted = [row.is_right for row in found if not row.is_clean]
+    return 10 * sum(planted) >= 9 * len(planted) and all(row.is_right for row in found if row.is_clean)
+
+
+def main() -> int:
+    """Print the matrix; 1 where fewer than 9 of 10 are named, or a clean bench is accused."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="of every plant (3)")
+    parser.add_argument("--only", default="", metavar="WORDS", help="only plants whose name contains this")
+    parser.add_argument("--traffic", type=float, default=2.0, metavar="SECONDS", help="of each search (2)")
+    parser.add_argument("--seed", type=int, default=1, help="of the order (1)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
+    parser.add_argument("--smoke", action="store_true", help="two plants and a clean bench once; nothing is judged")
+    asked = parser.parse_args()
+    plants = [plant for plant in (*PLANTS, *CLEAN) if asked.only in plant.name]
+    if asked.smoke:
+        plants, asked.rounds, asked.traffic = [PLANTS[0], PLANTS[-2], CLEAN[-2]], 1, 1.0
+    shuffled, found = random.Random(asked.seed), list[Row]()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    for number in range(asked.rounds):
+        for plant in shuffled.sample(plants, len(plants)):
+            row = measured(plant, asked.traffic)
+            found.append(row)
+            mark = "" if row.is_right else "MISSED "
+            print(
+                f"{number + 1} {mark}{row.name}: {row.named} | {row.said} | {row.seconds:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+    if asked.json:
+        print(json.dumps([asdict(row) for row in found]))
+    else:
+        show(found)
+    return 0 if asked.smoke or is_met(found) else 1
+
+
+if __name__ == "__main__":
+    os.umask(0o077)
+    sys.exit(main())
