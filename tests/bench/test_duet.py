@@ -142,7 +142,7 @@ def test_after_kill_9_during_slices_clean_leaves_nothing_and_resume_finishes(rat
     kill_lab(watched.process)
     began = time.monotonic()
     assert run("clean").returncode == 0
-    assert time.monotonic() - began < 20
+    assert time.monotonic() - began < 60  # a frozen switch is not waited for; a busy host may be slow
     assert what_is_there() == before
     done = run("compare", "--resume", only(out).path)
     assert done.returncode == 0, done.stderr
