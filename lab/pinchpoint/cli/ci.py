@@ -41,7 +41,7 @@ class Told:
     as_json: bool
 
 
-@click.command(short_help="Fail where HEAD is slower than BASE: JUnit, annotations, a summary.")
+@click.command(short_help="Fail where HEAD is slower than BASE, for pipelines.")
 @click.argument("base", type=click.Path(exists=True, path_type=Path))
 @click.argument("head", type=click.Path(exists=True, path_type=Path))
 @click.option(

@@ -11,6 +11,7 @@ import click
 from pinchpoint.api.read import stored
 from pinchpoint.export import TABLES, Frame, Stored, arrow, csit, frame, openmetrics
 from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.model.units import counted
 from pinchpoint.store.bundle import opened
 
 FORMATS = ("parquet", "arrow", "csv", "csit", "openmetrics")
@@ -69,7 +70,7 @@ def _tables(runs: Sequence[Stored], kind: str, names: Sequence[str], output: Pat
     filled = frames if names else {name: one for name, one in frames.items() if len(one)}
     _put_all(folder, {f"{name}.{kind}": _bytes(one, kind) for name, one in filled.items()})
     for name, one in filled.items():
-        click.echo(f"{folder / f'{name}.{kind}'}: {len(one):,} rows", err=True)
+        click.echo(f"{folder / f'{name}.{kind}'}: {counted(len(one), 'row')}", err=True)
 
 
 def _bytes(one: Frame, kind: str) -> bytes:
