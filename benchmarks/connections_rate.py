@@ -1,8 +1,7 @@
 """How many TCP connections a second the engine opens: SYNs alone, and whole ones with request, answer and FINs.
 
-More are asked for than one core opens, so that what is opened is what it can. No peer of Debian's main archive opens
-connections over frames: dperf takes part where the user has built it. SYNs are held against frames that need no address
-of their own, into the same port.
+The rate asked for is higher than one core reaches. No peer of Debian's main archive opens connections over frames;
+dperf is compared if the user has built it. SYNs are compared with frames of fixed addresses, sent into the same port.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A run as typed objects; what a number means is told in docs/results.md, "How to read the numbers"."""
+"""A run as typed objects; docs/results.md explains what a number means, "How to read the numbers"."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

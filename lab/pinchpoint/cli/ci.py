@@ -161,7 +161,7 @@ def _sides(
             raise InputError("--scenario: BASE and HEAD are scenarios themselves", "leave it out")
         return (base, head), (), ()
     if scenario is None:
-        raise InputError("two builds need a scenario to be measured with", EXAMPLE)
+        raise InputError("two builds need a scenario, and none is given", EXAMPLE)
     first = load_sweep(scenario, how.quick, how.changes).scenarios[0]
     key = program_key(first)
     if key is None:

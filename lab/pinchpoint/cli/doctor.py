@@ -46,9 +46,9 @@ def doctor(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_jso
     With --fix, what Debian packages, Python packages and kernel modules can provide is provided, once you agree.
     """
     if not fix and (everything or hugepages or yes):
-        raise InputError("--all, --hugepages and --yes say how to fix", "pinchpoint doctor --fix")
+        raise InputError("--all, --hugepages and --yes need --fix", "pinchpoint doctor --fix")
     if fix and as_json:
-        raise InputError("--fix talks to people", "leave out --json, then ask again: pinchpoint doctor --json")
+        raise InputError("--fix asks questions, so it prints no JSON", "pinchpoint doctor --json, without --fix")
     if fix and address:
         raise InputError("--fix changes only the machine that it runs on", f"ssh -t {address} pinchpoint doctor --fix")
     with at(address):

@@ -67,7 +67,7 @@ class _HostedDevice:
         yield from self._device.needs(scenario)
 
     def freezing(self, scenario: Scenario) -> Freezing:
-        """Not at all: its engine is told of the lab's own processes."""
+        """Refused: the engine can be given only processes of its own host."""
         return Freezing(why_not="a device on another host is not frozen")
 
 

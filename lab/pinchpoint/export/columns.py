@@ -245,7 +245,7 @@ STREAMS: Final = Table(
             ("received", "distinct ones that came back"), ("lost", "offered and not received"),
             ("duplicated", "that came back more than once"), ("reordered", "after a later one"),
             ("reordered_in_flow", "after a later one of their own five-tuple"),
-            ("corrupt", "with a payload that is not theirs"), ("late", "of an earlier trial, or too late to be told"),
+            ("corrupt", "with a payload that is not theirs"), ("late", "of an earlier trial, or past the drain"),
         )),
         *_latency("latency"),
     ),

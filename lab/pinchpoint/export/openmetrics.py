@@ -126,7 +126,7 @@ def _put(
 
 
 def _slug(words: str) -> str:
-    """A text as part of a family's name; `.` and `%` are told apart, so that p99.9 is not p999."""
+    """A text as part of a family's name; `.` and `%` become words, so that p99.9 and p999 differ."""
     spoken = words.lower().replace("%", " percent ").replace(".", "_point_" if re.search(r"\d\.\d", words) else " ")
     return re.sub(r"[^a-z0-9]+", "_", spoken).strip("_")
 

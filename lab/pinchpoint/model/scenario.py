@@ -137,7 +137,7 @@ class Backend:
 
 
 DIRECT_MAC: Final = "02:00:00:00:0b:{:02x}"
-"""Where the backend of a number is, with direct return: its frames have the service's address, so this tells it."""
+"""The Ethernet address of a backend by its number, for direct return: IP addresses cannot identify it there."""
 
 
 @dataclass(frozen=True)

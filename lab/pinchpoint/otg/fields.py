@@ -189,7 +189,7 @@ FLOW: Final = Record(
             "port",
         ),
         "packet": Many(PACKET, 16),
-        "egress_packet": Refused("what arrives is told by the signature"),
+        "egress_packet": Refused("received frames are matched by the engine's signature"),
         "size": SIZE, "rate": RATE, "duration": DURATION, "metrics": METRICS, "name": NAME,
         "payload": Choice(
             {
@@ -267,7 +267,7 @@ CONFIG: Final = Record({
         "port_options": Record({
             "location_preemption": Only((False,), "ports are this server's alone"),
             "data_integrity": Only((False,), "checksums are always verified"),
-            "frame_ordering_mode": Refused("frames are always told by their sequence"),
+            "frame_ordering_mode": Refused("order is always checked by sequence numbers"),
         }),
         "flow_options": Record({"packet_loss_duration": Only((False,), "it is not reported")}),
         "protocol_options": Record({"auto_start_all": flag("not used: there are no protocols")}),
@@ -275,7 +275,7 @@ CONFIG: Final = Record({
     }),
     "lldp": PROTOCOLS,
     "stateful_flows": Refused("flows have no state"),
-    "egress_only_tracking": Refused("what arrives is told by the signature"),
+    "egress_only_tracking": Refused("received frames are matched by the engine's signature"),
 })  # fmt: skip
 CONTROL: Final = Choice(
     {

@@ -52,8 +52,8 @@ def samples_figure(trial: Trial) -> Figure | None:
 def trials_figure(trials: Sequence[Trial], modes: Sequence[ModeRates] = (), marked: str = "") -> Figure | None:
     """Rates, busy shares of the threads and the distance of the cores, trial by trial; None with fewer than two.
 
-    x: seconds since the first trial. `modes`: lines across at the distances that the search told apart. `marked`: the
-    trial at which a line stands.
+    x: seconds since the first trial. `modes`: horizontal lines at the distances that the search distinguished.
+    `marked`: the trial at which a line stands.
     """
     if len(trials) < 2:
         return None

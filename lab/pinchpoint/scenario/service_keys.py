@@ -202,7 +202,7 @@ def _check_families(source: Source, device: Device, service: Values, backends: S
 
 
 def _check_direct(source: Source, measure: str, tables: Mapping[str, Values], backends: Sequence[Element]) -> None:
-    """Frames keep their addresses and ports, so that an Ethernet address tells the backend."""
+    """Frames keep their addresses and ports, so a backend is identified by its Ethernet address."""
     port, seen = tables["service"].get("port"), set[str]()
     why = f'mode = "{Mode.DIRECT}", which changes no port and finds a backend by its Ethernet address'
     for one in backends:
