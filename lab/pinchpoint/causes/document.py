@@ -20,7 +20,7 @@ lost at the same load, or the counter of drops vanishes and the rate surely does
 the losses or the counter stay. It is *undecided* otherwise, also where two figures contradict each other. Where turns
 leave it open, the interval of the slices decides.
 
-A cause that is none is confirmed with a probability of 5 % at most, by any of these ways, however often one looks at
+A cause without effect is confirmed with a probability of 5 % at most, by any of these ways, however often one looks at
 the pairs; slices count with the error of their 95 % interval. That holds for each cause, not for all of a run, and for
 the two benches as they were built. Each is built once: where two builds of the same bench differ by more than 5 %, such
 as by the layout of their memory, that counts as an effect of the change. Devices that cannot be frozen are compared by
