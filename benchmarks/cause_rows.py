@@ -8,9 +8,7 @@ import argparse
 import json
 import os
 import random
-import signal
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,13 +17,13 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+import cpu
 from cause_plants import PAIRS, PLANTS, Plant
+from lab_run import stored
 from rich.console import Console
 from rich.table import Table
 
 from pinchpoint.model.causes import Standing
-from pinchpoint.model.errors import PinchpointError
-from pinchpoint.store.folder import RunFolder
 
 
 @dataclass(frozen=True)
@@ -56,18 +54,10 @@ def measured(plant: Plant, folder: Path, traffic_s: float, is_confirmed: bool) -
     """One run of it."""
     path = folder / f"{plant.name.replace(' ', '-').replace(':', '')}-{time.monotonic_ns()}.toml"
     path.write_text(plant.text(traffic_s))
-    program = Path(sys.executable).with_name("pinchpoint")
     verb = "explain" if is_confirmed and plant.can_confirm else "run"
-    command = [str(word) for word in (program, verb, path, "--out", folder / path.stem, "--no-ceiling")]
     began = time.monotonic()
     with plant.beside():
-        done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
-    if done.returncode not in (0, 4) or "Traceback" in done.stderr:  # a failed counter-experiment leaves the verdict
-        raise PinchpointError(f"pinchpoint {verb} {path.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    (run,) = (folder / path.stem).iterdir()
-    result = RunFolder.open(run).read_result()
-    if result is None:
-        raise PinchpointError(f"pinchpoint {verb} {path.name} stored no result:\n{done.stderr[-2000:]}")
+        _, result = stored(verb, path, passes=(0, 4))  # 4: a failed counter-experiment leaves the verdict
     verdict = result.scenarios[0].verdict
     branches = [branch for one in result.explanations for branch in one.branches]
     return Row(
@@ -139,7 +129,7 @@ def main() -> int:
     if asked.smoke:
         plants, asked.rounds, asked.traffic = plants[:3], 1, 1.0
     shuffled, found = random.Random(asked.seed), list[Row]()
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    cpu.end_on_signals()
     with tempfile.TemporaryDirectory(prefix="causes-") as place:
         for number in range(asked.rounds):
             for plant in shuffled.sample(plants, len(plants)):

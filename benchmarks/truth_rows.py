@@ -7,7 +7,6 @@ counts such trials. The truth of a trial of T seconds is rate + ring / T: what t
 
 import argparse
 import json
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,12 +14,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import cpu
+from lab_run import stored
 from rich.console import Console
 from rich.table import Table
 
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.trial import Trial
-from pinchpoint.store.folder import RunFolder
 
 RATES_FPS, RINGS = (50_000, 500_000, 2_000_000), (64, 4096)
 TRIAL_S = 0.5
@@ -77,17 +76,8 @@ def rows(rate_fps: int, ring: int, traffic_s: float, folder: Path) -> Iterator[R
     path.write_text(
         SCENARIO.format(rate_fps=rate_fps, ring=ring, trial_s=TRIAL_S, traffic_s=traffic_s, most_fps=4 * rate_fps)
     )
-    program = Path(sys.executable).with_name("pinchpoint")
-    command = [str(word) for word in (program, "run", path, "--out", folder / path.stem, "--no-ceiling")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
-    if done.returncode not in (0, 1):
-        raise PinchpointError(f"pinchpoint run {path.name} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    (run,) = (folder / path.stem).iterdir()
-    kept = RunFolder.open(run)
+    kept, result = stored("run", path, passes=(0, 1))
     trials = [trial for trial in kept.read_trials() if trial.phase == "search"]
-    result = kept.read_result()
-    if result is None:
-        raise PinchpointError(f"pinchpoint run {path.name} stored no result:\n{done.stderr[-2000:]}")
     (found,) = result.scenarios
     for rate in found.rates:
         true_fps = (rate_fps + ring / TRIAL_S) / (1 - rate.loss_ratio)
