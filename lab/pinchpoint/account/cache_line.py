@@ -28,13 +28,6 @@ def differ(one_ns: float, other_ns: float) -> bool:
     return max(one_ns, other_ns) >= TWO_MODES * min(one_ns, other_ns)
 
 
-def of_mode(trials: Sequence[Trial], distance_ns: float | None) -> list[Trial]:
-    """Those made while the cores were about `distance_ns` apart; all of them if that or their own is not known."""
-    if distance_ns is None:
-        return list(trials)
-    return [trial for trial in trials if (own := of_trial(trial)) is None or not differ(own, distance_ns)]
-
-
 def apart(distance_ns: float | None) -> str:
     """A mode in words."""
     return "cores not probed" if distance_ns is None else f"cores {units.nanoseconds(distance_ns)} apart"

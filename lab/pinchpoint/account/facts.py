@@ -12,7 +12,6 @@ class Facts:
     """One trial's; seconds of the trial."""
 
     waited_s: Mapping[str, float]  # by packet thread: others than the device had its core
-    own_wait_s: Mapping[str, float]  # by packet thread: other threads of the device had its core
     stolen_s: float  # by the hypervisor, from CPUs that are not the engine's
     distance_ns: float | None  # of the engine's and the device's core; None: not probed
     moved: bool  # the distance changed within the trial
@@ -26,7 +25,6 @@ def of(trial: Trial) -> Facts:
     before, after = witness.cache_line_before_ns, witness.cache_line_after_ns
     return Facts(
         waited_s={name: (delay - own) / 1e9 for name, delay, own in waits if delay is not None},
-        own_wait_s={name: own / 1e9 for name, _, own in waits if own},
         # Time stolen from a core of the engine is a gap of its loop (account/validity.py).
         stolen_s=sum(lost_s for cpu, lost_s in witness.steal_s.items() if cpu not in engine_cores),
         distance_ns=of_trial(trial),

@@ -62,10 +62,6 @@ def _field(own: Any, path: str) -> object:
     return str(own) if isinstance(own, str) else own
 
 
-def _trial_of(name: str, kind: Kind, unit: str, doc: str, field: str = "") -> Column:
-    return Column(name, kind, unit, doc, lambda row: _field(row.trial, field or name))
-
-
 def _of_results(run: Stored) -> Iterator[_Row]:
     for result in run.result.scenarios:
         yield _Row(run, result, own=result)

@@ -63,11 +63,6 @@ class Changed:
         return Event(self.event)
 
     @property
-    def return_s(self) -> float | None:
-        """When the backend comes back; None: it does not leave."""
-        return self.at_s + self.for_s if self.happens.returns else None
-
-    @property
     def opening_s(self) -> float:
         """For how long connections are opened."""
         return self.at_s + (self.for_s if self.happens.returns else 0.0) + self.after_s
