@@ -57,6 +57,13 @@ PORT = Table(
             Unset("no NIC"),
         ),
         Key(
+            "no_iommu",
+            kinds.boolean(),
+            "Where the machine has no IOMMU: have vfio do without one while the bench stands, which leaves the port's "
+            "NICs able to reach any memory.",
+            False,
+        ),
+        Key(
             "ring_layout",
             kinds.word(SPLIT, PACKED),
             "Of a vhost-user port's rings (Virtio 1.1, 2.6 and 2.7). It changes what the DUT's side costs, too.",
