@@ -119,7 +119,7 @@ def _engine_receive(engine: EngineResult, received: int) -> Hop:
 
 
 def _missed(port: PortCounts) -> Iterator[Drop]:
-    """Frames that the port had and the engine never saw. Buffers that are missing show as a ring that nobody empties."""
+    """Frames that the port had and the engine never saw. Without buffers nobody empties a ring."""
     found = nic.counts(port.stats)
     if port.rx_missed and found.no_buffers:
         reason = "engine out of buffers to receive on {port}"

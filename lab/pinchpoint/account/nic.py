@@ -3,8 +3,8 @@
 Names are those of DPDK's extended statistics (rte_ethdev.h, and each driver's own): `rx_missed_errors`,
 `rx_mbuf_allocation_errors` and `rx_errors` of every driver; pause frames, damaged frames and discards by driver:
 e1000, igb, ice and i40e `rx_xoff_packets`, ixgbe `rx_flow_control_xoff_packets`, bnxt `rx_pause_frames`;
-mlx5 `rx_phy_crc_errors` and `rx_phy_discard_packets`, by the kernel's ethtool `rx_crc_errors_phy`, `rx_discards_phy` and
-`rx_pause_ctrl_phy`. The drivers virtio and vmxnet3 have none of these.
+mlx5 `rx_phy_crc_errors` and `rx_phy_discard_packets`, by ethtool `rx_crc_errors_phy`, `rx_discards_phy` and,
+only there `rx_pause_ctrl_phy`. The drivers virtio and vmxnet3 have none of these.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Network cards as ports: what a machine must have for them, what a bench takes, what `pinchpoint doctor` says of them."""
+"""Network cards as ports: what a machine must have for them, what a bench takes, what `pinchpoint doctor` says."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,13 +11,13 @@ from pinchpoint.host.nics import Interface, Nic
 from pinchpoint.model.errors import RequirementError
 from pinchpoint.model.scenario import Scenario
 
-USERSPACE = (cards.VFIO, "uio_pci_generic", "igb_uio")
+USERSPACE = (cards.VFIO, cards.UIO, "igb_uio")
 """Drivers by which DPDK reaches a card already."""
 _LIST = "pinchpoint doctor lists the NICs of this machine"
 _OTHERWISE = "leave out port.pci and port.engine_pci, for ports without NICs"
 _UNSAFE = (
-    "boot with an IOMMU (intel_iommu=on or amd_iommu=on, and the firmware's VT-d or AMD-Vi); or let the card reach any "
-    "memory: echo 1 | sudo tee " + cards.UNSAFE + ", or port.no_iommu = true for the time of the bench"
+    "boot with an IOMMU (intel_iommu=on or amd_iommu=on, and the firmware's VT-d or AMD-Vi); or let cards reach any "
+    "memory: port.no_iommu = true for the time of a bench, or for good: echo 1 | sudo tee " + cards.UNSAFE
 )
 
 
@@ -29,20 +29,21 @@ def addresses(scenario: Scenario) -> tuple[str, ...]:
 
 def needs(scenario: Scenario) -> Iterator[Probe]:
     """Whether each card is there and free, and what binds it."""
-    ours, lacking_iommu, bound = addresses(scenario), list[Nic](), False
+    ours, lacking_iommu, bound = addresses(scenario), list[Nic](), set[str]()
     for address in ours:
         nic = cards.read(LOCAL, address)
         yield _free(address, nic, ours)
         if nic is None or not _is_bound(nic):
             continue
-        bound = True
+        bound.add(_driver(nic))
         if nic.group is None and not _may_do_without(scenario, address):
             lacking_iommu.append(nic)
-    if bound and not LOCAL.exists(f"{cards.PCI}/drivers/{cards.VFIO}"):
-        yield kernel_module(cards.VFIO, _OTHERWISE)
+    for name in sorted(bound):
+        if not LOCAL.exists(f"{cards.PCI}/drivers/{name}"):
+            yield kernel_module(name, _OTHERWISE)
     if lacking_iommu and cards.unsafe_mode(LOCAL) != "Y":
         names = ", ".join(nic.address for nic in lacking_iommu)
-        yield Probe("IOMMU", False, f"none, and vfio may not do without one: needed by {names}", _UNSAFE)
+        yield Probe("IOMMU", False, f"none, and a card may not be used without one: {names}", _UNSAFE)
 
 
 def resources(scenario: Scenario, bench_id: str, netns: str) -> list[AnyResource]:
@@ -51,7 +52,7 @@ def resources(scenario: Scenario, bench_id: str, netns: str) -> list[AnyResource
     Raises RequirementError if a card is not there.
     """
     found = [(address, _there(address)) for address in addresses(scenario)]
-    without = [nic for address, nic in found if _is_bound(nic) and nic.group is None]
+    without = [nic for _, nic in found if _is_bound(nic) and nic.group is None and _driver(nic) == cards.VFIO]
     asked = any(_may_do_without(scenario, nic.address) for nic in without)
     of_device = {port.pci for port in scenario.ports}
     taken: list[AnyResource] = []
@@ -116,6 +117,11 @@ def _is_bound(nic: Nic) -> bool:
     return not nic.stays_bound and nic.driver not in USERSPACE
 
 
+def _driver(nic: Nic) -> str:
+    """What is bound: vfio, also without an IOMMU where the kernel was built for that, as Debian's is not."""
+    return cards.VFIO if nic.group is not None or cards.has_unsafe_mode(LOCAL) else cards.UIO
+
+
 def _may_do_without(scenario: Scenario, address: str) -> bool:
     return any(port.no_iommu for port in scenario.ports if address in (port.pci, port.engine_pci))
 
@@ -125,7 +131,7 @@ def _taken(nic: Nic, bench_id: str, netns: str) -> Taken:
     return Taken(
         address=nic.address,
         bench_id=bench_id,
-        driver=cards.VFIO if _is_bound(nic) else "",
+        driver=_driver(nic) if _is_bound(nic) else "",
         driver_before=nic.driver,
         override_before=nic.override,
         interface=one.name if one else "",

@@ -19,6 +19,7 @@ GROUPS: Final = f"{SYS}/kernel/iommu_groups"
 INTERFACES: Final = f"{SYS}/class/net"
 UNSAFE: Final = f"{SYS}/module/vfio/parameters/enable_unsafe_noiommu_mode"
 VFIO: Final = "vfio-pci"
+UIO: Final = "uio_pci_generic"
 BIFURCATED: Final = ("mlx5_core", "mlx4_core", "mana")
 """Drivers that stay bound: DPDK's own works beside them (DPDK, "Bifurcated Driver")."""
 _NETWORK, _BRIDGE = "0x02", "0x0604"  # beginnings of PCI class codes
@@ -133,6 +134,11 @@ def group_of(host: Host, address: str) -> str | None:
 def unsafe_mode(host: Host) -> str:
     """Whether vfio may do without an IOMMU: `Y` or `N`; empty: the module is not loaded, or was built without it."""
     return _value(host, UNSAFE)
+
+
+def has_unsafe_mode(host: Host) -> bool:
+    """Whether the kernel was built with it: the module says which parameters it has (modinfo(8))."""
+    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in _run(host, "modinfo", "--field", "parm", "vfio")
 
 
 def interface_names(host: Host, address: str) -> list[str]:

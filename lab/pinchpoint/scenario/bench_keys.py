@@ -59,8 +59,8 @@ PORT = Table(
         Key(
             "no_iommu",
             kinds.boolean(),
-            "Where the machine has no IOMMU: have vfio do without one while the bench stands, which leaves the port's "
-            "NICs able to reach any memory.",
+            "Where the machine has no IOMMU: use the port's NICs all the same while the bench stands, by vfio where "
+            "the kernel was built for that, else by uio_pci_generic. They can then reach any memory.",
             False,
         ),
         Key(
