@@ -255,6 +255,9 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
     thread = _busiest_of(losing, lost.port if lost.limits == "dut" else "")
     pmd_busy = thread.busy_share if thread else None
+    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
+    if lost.kind is DropKind.TRANSMIT_RING and (full := _full_link(losing)):
+        return Limit.WIRE, f"{_wire(full)}{headroom}"
     if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
         return (
             Limit.GENERATOR,
@@ -262,9 +265,6 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
         )
     if thread and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
         return Limit.PMD_CORE, _saturated(thread)
-    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
-    if lost.kind is DropKind.TRANSMIT_RING and (full := _full_link(losing)):
-        return Limit.WIRE, f"{_wire(full)}{headroom}"
     if lost.limits == "host":
         return Limit.HOST, f"the host's kernel: {lost.words()}{headroom}"
     return Limit.NAMED_DROP, f"{lost.words()}{headroom}"

@@ -127,7 +127,14 @@ def lacking(wanted):
 
 def test_free_cards_are_taken_as_they_are_found(machine):
     machine.answers["ip -j address show dev eth1"] = json.dumps(
-        [{"addr_info": [{"local": "192.0.2.1", "prefixlen": 24, "scope": "global"}, {"local": "fe80::1", "scope": "link"}]}]
+        [
+            {
+                "addr_info": [
+                    {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"},
+                    {"local": "fe80::1", "scope": "link"},
+                ]
+            }
+        ]
     )
     machine.answers["ip -4 route show dev eth1"] = (
         "192.0.2.0/24 proto kernel scope link src 192.0.2.1 linkdown\n198.51.100.0/24 via 192.0.2.9 linkdown\n"
@@ -294,7 +301,7 @@ def test_the_journal_holds_all_that_is_needed_to_give_a_card_back(machine):
 
 
 def test_a_card_that_is_not_there_is_named_before_anything_is_planned(machine):
-    with pytest.raises(RequirementError, match="0000:09:00.0: no network card"):
+    with pytest.raises(RequirementError, match=r"0000:09:00\.0: no network card"):
         ports.resources(scenario(pci="0000:09:00.0"), "b1", "")
 
 
