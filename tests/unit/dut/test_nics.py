@@ -11,10 +11,11 @@ from pinchpoint.bench import actions
 from pinchpoint.bench import resource as r
 from pinchpoint.bench.journal import Entry
 from pinchpoint.dut import nics as ports
+from pinchpoint.dut.ovs import nic_status
 from pinchpoint.host import nics
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import on
-from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.errors import BenchError, DutError, RequirementError
 from pinchpoint.scenario import parse
 
 LEFT, ENGINE, STRANGER = "0000:01:00.0", "0000:01:00.1", "0000:02:00.0"
@@ -322,6 +323,24 @@ def test_doctor_says_of_each_card_what_it_is_and_of_its_embedded_switch_who_is_b
         "representors: eth1_0 (pf0vf0)"
     )
     assert not any(one.needed for one in found.values())
+
+
+def test_what_the_switch_reports_of_a_nic_is_recorded_and_what_it_lacks_is_said():
+    row = [["map", [["driver_name", "net_mlx5"], ["link_speed", "100Gbps"], ["numa_id", "1"],
+            ["rx_csum_offload", "true"]]],
+           ["map", [["dpdk-devargs", "0000:01:00.0"], ["rx-flow-ctrl", "true"]]]]  # fmt: skip
+    assert nic_status.words(json.dumps({"headings": ["status", "options"], "data": [row]})) == (
+        "driver name net_mlx5, link speed 100Gbps, max rx queues not reported, max tx queues not reported, numa id 1, "
+        "rx csum offload true, rx-flow-ctrl true"
+    )
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{}", '{"data": []}', '{"data": [[1, 2]]}', '{"data": [[["map", 3], ["map", []]]]}']
+)
+def test_an_interface_in_another_form_is_an_error_with_the_text(text):
+    with pytest.raises(DutError, match="unknown form"):
+        nic_status.words(text)
 
 
 @pytest.mark.parametrize("told", ["", "{", "[]", "null", '{"dev": {}}', '{"dev": []}', "\x00"])
