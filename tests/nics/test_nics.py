@@ -1,10 +1,12 @@
 """The lab on emulated NICs, for real and slowly: `make test-nics`. Nothing here depends on how fast that is."""
 
+import pytest
 from nic_tools import has_a_rate, has_carried, measured
 
 
-def test_a_switch_between_virtio_nics_has_a_rate_and_the_nics_are_given_back(tmp_path):
-    one = has_a_rate(measured(tmp_path, ("virtio-net-pci-virtio-net-pci", "virtio-net-pci-virtio-net-pci")))
+@pytest.mark.parametrize("model", ["virtio-net-pci", "vmxnet3"])
+def test_a_switch_between_nics_has_a_rate_and_the_nics_are_given_back(tmp_path, model):
+    one = has_a_rate(measured(tmp_path, (f"{model}-{model}", f"{model}-{model}")))
     assert "uio_pci_generic, without an IOMMU" in one["settings"]["NIC of left"]
 
 
