@@ -5,13 +5,17 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
-from pinchpoint.engine.instrument import EngineResult
-from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place
+from pinchpoint.account import nic
+from pinchpoint.engine.instrument import EngineResult, PortCounts
+from pinchpoint.model.hops import PORT, DropCounter, DropKind, HopGraph, Party, Place, Refused
 from pinchpoint.model.trial import Drop, Hop, Ledger
+from pinchpoint.model.wire import FULL
 
 Seen = Mapping[str, float]
 
 _NO_BUFFERS = "engine_tx_no_buffers"
+FULL_LINK = Refused("the link of {port} is full", Party.WIRE, DropKind.TRANSMIT_RING)
+PAUSED = Refused("the device's NIC asked {port} to wait (pause frames)", Party.DUT, DropKind.RECEIVE_RING)
 _RESET = math.nan  # stands for the growth of a counter that went back: no sum with it is a number
 
 
@@ -78,12 +82,19 @@ def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
                 )
             )
         if port.refused > unbuffered:
-            what = graph.refused
+            what = _refused(port, graph)
             drops.append(
                 _engine_drop(what.reason, port.name, port.refused - unbuffered, "refused", what.party, what.kind)
             )
     offered = sum(stream.offered for stream in engine.streams)
     return Hop("engine sends", offered, sum(stream.sent for stream in engine.streams), tuple(drops))
+
+
+def _refused(port: PortCounts, graph: HopGraph) -> Refused:
+    """Why a port took fewer frames: of a NIC its link may be full, or the other end asks it to wait."""
+    if port.line_share is not None and port.line_share >= FULL:
+        return FULL_LINK
+    return PAUSED if nic.counts(port.stats).pauses_received else graph.refused
 
 
 def _engine_drop(
@@ -98,17 +109,31 @@ def _engine_drop(
 
 
 def _engine_receive(engine: EngineResult, received: int) -> Hop:
-    drops = [
-        _engine_drop("engine missed on {port}", port.name, port.rx_missed, "rx_missed")
-        for port in engine.ports
-        if port.rx_missed
-    ]
+    drops = [drop for port in engine.ports for drop in _missed(port)]
+    named = sum(drop.frames for drop in drops)
     corrupt = sum(stream.corrupt or 0 for stream in engine.streams)
     if corrupt:
         drops.append(_engine_drop("arrived corrupt", "", corrupt, "corrupt", Party.DUT, DropKind.MALFORMED))
     arrived = sum(port.received for port in engine.ports)
-    missed = sum(port.rx_missed or 0 for port in engine.ports)
-    return Hop("engine receives", arrived + missed, received, tuple(drops))
+    return Hop("engine receives", arrived + named, received, tuple(drops))
+
+
+def _missed(port: PortCounts) -> Iterator[Drop]:
+    """Frames that the port had and the engine never saw. Without buffers nobody empties a ring."""
+    found = nic.counts(port.stats)
+    if port.rx_missed and found.no_buffers:
+        reason = "engine out of buffers to receive on {port}"
+        yield _engine_drop(reason, port.name, port.rx_missed, "rx_missed", kind=DropKind.BUFFERS)
+    elif port.rx_missed:
+        yield _engine_drop("engine missed on {port}", port.name, port.rx_missed, "rx_missed")
+    if port.speed_bps is None:
+        return  # no NIC
+    if found.discarded:
+        reason = "the engine's NIC {port} had no room before its queues"
+        yield _engine_drop(reason, port.name, found.discarded, "discards")
+    if found.damaged:
+        reason = "damaged on the way to the engine's NIC {port}"
+        yield _engine_drop(reason, port.name, found.damaged, "rx_errors", Party.WIRE, DropKind.MALFORMED)
 
 
 def _hop(place: Place, seen: Seen, ports: Sequence[str]) -> Hop:

@@ -5,6 +5,7 @@ import time
 from functools import singledispatch
 from pathlib import Path
 
+from pinchpoint.bench import nics
 from pinchpoint.bench import resource as r
 from pinchpoint.host import hugepages, numa
 from pinchpoint.host.guest import Guest
@@ -179,6 +180,27 @@ def _(resource: r.Tap, host: Host) -> None:
 @remove.register
 def _(resource: r.Tap, host: Host) -> None:
     """It goes with its namespace."""
+
+
+@create.register
+def _(resource: r.NoIommu, host: Host) -> None:
+    nics.do_without_iommu(resource, host)
+
+
+@remove.register
+def _(resource: r.NoIommu, host: Host) -> None:
+    nics.want_iommu_again(resource, host)
+
+
+@create.register
+def _(resource: r.Nic, host: Host) -> None:
+    nics.take(resource, host)
+
+
+@remove.register
+def _(resource: r.Nic, host: Host) -> None:
+    remove(r.MarkedProcesses(resource.bench_id), host)  # the kernel waits for ever for whoever has it open
+    nics.give_back(resource, host)
 
 
 @create.register

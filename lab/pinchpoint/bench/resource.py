@@ -219,6 +219,44 @@ class GuestKernel(Resource, frozen=True, tag="guest_kernel"):
         return f"{shell_line(self.argv, self.netns, self.cpus)} &"
 
 
+class NoIommu(Resource, frozen=True, tag="no_iommu"):
+    """Leave for vfio to give devices to processes without an IOMMU: such a device can reach any memory."""
+
+    before: str  # what the module's parameter was; empty: the module was not loaded
+
+    def describe(self) -> str:
+        return "modprobe vfio enable_unsafe_noiommu_mode=1    # was " + (self.before or "not loaded")
+
+
+class Nic(Resource, frozen=True, tag="nic"):
+    """A network card in the bench's hands; as it was found, it is given back.
+
+    With `driver` that one is bound in the place of its own. Without, its own stays, and its interface goes to `netns`.
+    """
+
+    address: str  # of PCI, with its domain
+    bench_id: str  # whose processes may have it open
+    driver: str  # e.g. vfio-pci; empty: the one that is bound stays
+    driver_before: str  # empty: there was none
+    override_before: str = ""  # the one driver that could be bound; empty: any
+    interface: str = ""  # empty: there was none
+    mtu: int = 0
+    is_up: bool = False
+    addresses: tuple[str, ...] = ()  # with the lengths of their prefixes
+    routes: tuple[str, ...] = ()  # as `ip route replace` takes them, without the interface
+    netns: str = ""  # where the interface goes; empty: it stays
+
+    def describe(self) -> str:
+        was = self.driver_before or "no driver"
+        if self.interface:
+            was += f", {self.interface} {'up' if self.is_up else 'down'}, MTU {self.mtu}"
+            was += "".join(f", {one}" for one in self.addresses)
+        if self.driver:
+            return f"bind {self.address} to {self.driver}    # was {was}"
+        moved = f"; ip link set dev {self.interface} netns {self.netns}" if self.netns else ""
+        return f"take {self.address}, driver stays{moved}    # {was}"
+
+
 class Uptime(Resource, frozen=True, tag="uptime"):
     """A kernel that has run for so long."""
 
@@ -251,6 +289,8 @@ AnyResource = (
     | TapLinks
     | Tap
     | GuestKernel
+    | NoIommu
+    | Nic
     | Uptime
     | Inside
 )

@@ -8,6 +8,7 @@ from typing import Final
 from pinchpoint.causes.signature import Any, Cause, Is, Lost, Unless, excess_of, lost, product, share_of
 from pinchpoint.model.causes import Experiment, Sign, Signs
 from pinchpoint.model.hops import DropKind
+from pinchpoint.model.wire import FULL
 
 SATURATED: Final = Is(Sign.BUSY, at_least=0.95)  # a thread that polls is never seen at more: it reads its clock too
 # A thread that hosts keep from its core, or whose frames come in bursts, loses some while its busy share is lower: what
@@ -253,6 +254,22 @@ CATALOGUE: Final[tuple[Cause, ...]] = (
         ),
         _of_waits,
         "keep others off the core: isolcpus, cpusets, or another CPU in dut.pmd_cpus",
+    ),
+    Cause(
+        "line-rate",
+        "a link that carries no more",
+        (Is(Sign.LINE_SHARE, at_least=FULL), Lost((DropKind.TRANSMIT_RING,), MOST)),
+        lost(DropKind.TRANSMIT_RING),
+        "use a faster link or more ports; smaller frames load the device with more of them on the same link",
+    ),
+    Cause(
+        "flow-control",
+        "pause frames: the device's NIC holds the generator back",
+        (Is(Sign.PAUSES, at_least=1.0), Lost((DropKind.RECEIVE_RING,), MOST)),
+        # Why the NIC's queue was full has a cause of its own; pauses only move the loss to the sender.
+        lambda signs: 0.5 * lost(DropKind.RECEIVE_RING)(signs),
+        "turn flow control off (ethtool -A INTERFACE rx off tx off; in the switch options:tx-flow-ctrl=false), so that "
+        "frames are lost where there is no room for them",
     ),
     Cause(
         "receiver",

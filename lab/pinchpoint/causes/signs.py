@@ -4,7 +4,8 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
-from pinchpoint.account import facts
+from pinchpoint.account import facts, nic
+from pinchpoint.account.links import links
 from pinchpoint.account.workers import receivers
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
@@ -27,7 +28,8 @@ def of_trials(trials: Sequence[Trial], ring: int, own: Own = no_own, lapse: floa
     seen = defaultdict[Sign, list[float]](list)
     for trial in trials:
         device = (*_of_threads(trial.pmds), *_of_frames(trial.ledger.hops[1:-1]), *own(trial.observed).items())
-        for sign, value in (*device, *_of_streams(trial.streams), *_of_engine(trial), *_of_time(trial, ring)):
+        engine = (*_of_engine(trial), *_of_links(trial))
+        for sign, value in (*device, *_of_streams(trial.streams), *engine, *_of_time(trial, ring)):
             seen[sign].append(value)
     values = {sign: median(each) for sign, each in seen.items()}
     if lapse is not None:
@@ -79,6 +81,19 @@ def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
     engine = [worker.busy_share for worker in receivers(trial.witness.workers, trial.streams)]
     if engine:
         yield Sign.ENGINE_BUSY, max(engine)
+
+
+def _of_links(trial: Trial) -> Iterator[tuple[Sign, float]]:
+    """Of NICs alone: other ports have no link that could be full."""
+    found = tuple(links(trial))
+    if found:
+        yield Sign.LINE_SHARE, max(link.share for link in found)
+        yield Sign.PAUSES, float(sum(_pauses(trial.observed, f"engine/port/{link.port}/") for link in found))
+
+
+def _pauses(observed: Mapping[str, float], begin: str) -> int:
+    own = {name[len(begin) :]: int(value) for name, value in observed.items() if name.startswith(begin)}
+    return nic.counts(own).pauses_received
 
 
 def _of_caches(loads: Sequence[PmdLoad], received: int, recirculated: int) -> Iterator[tuple[Sign, float]]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.account import facts, unexplained
+from pinchpoint.account.links import Link, fullest
 from pinchpoint.account.workers import receivers
 from pinchpoint.causes import signs
 from pinchpoint.causes.apart import losing_apart
@@ -20,6 +21,7 @@ from pinchpoint.model.causes import Signs, Suspicion
 from pinchpoint.model.hops import DropKind
 from pinchpoint.model.result import Limit, Rate, RateStatus, Verdict
 from pinchpoint.model.trial import Drop, PmdLoad, Trial, TrialValidity
+from pinchpoint.model.wire import FULL
 
 SATURATED = 0.95  # busy share from which a core has no headroom worth naming
 MAJORITY = 0.5  # share of the losses that one reason must explain to be called the limit
@@ -137,6 +139,8 @@ def _from_rules(losing: Sequence[Trial]) -> str:
 
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
     highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
+    if highest and (full := _full_link([highest])):
+        return Verdict(Limit.WIRE, _wire(full), (rate.reason, *_load_evidence([highest])), (), (highest.id,))
     evidence = _load_evidence([highest]) if highest else ()
     limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
     generator = limited or rate.limited_by is Limit.GENERATOR
@@ -251,6 +255,9 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     engine_busy = _mean([busy for trial in losing if (busy := _receiver_busy(trial)) is not None])
     thread = _busiest_of(losing, lost.port if lost.limits == "dut" else "")
     pmd_busy = thread.busy_share if thread else None
+    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
+    if lost.kind is DropKind.TRANSMIT_RING and (full := _full_link(losing)):
+        return Limit.WIRE, f"{_wire(full)}{headroom}"
     if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
         return (
             Limit.GENERATOR,
@@ -258,10 +265,22 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
         )
     if thread and pmd_busy is not None and pmd_busy >= SATURATED and lost.limits == "dut":
         return Limit.PMD_CORE, _saturated(thread)
-    headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
     if lost.limits == "host":
         return Limit.HOST, f"the host's kernel: {lost.words()}{headroom}"
     return Limit.NAMED_DROP, f"{lost.words()}{headroom}"
+
+
+def _full_link(trials: Sequence[Trial]) -> Link | None:
+    """The fullest link of the trial with the median share, if it was full."""
+    found = sorted((link for trial in trials if (link := fullest(trial))), key=lambda link: link.share)
+    return link if found and (link := found[len(found) // 2]).share >= FULL else None
+
+
+def _wire(full: Link) -> str:
+    speed = f"{full.speed_bps / 1e9:g} Gbit/s"
+    return (
+        f"the wire, not the switch: the link of {full.port}, {speed}, is at {units.share(full.share)} of its line rate"
+    )
 
 
 def _receiver_busy(trial: Trial) -> float | None:

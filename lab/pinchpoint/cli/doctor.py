@@ -14,7 +14,7 @@ from pinchpoint.bench.requirements import Probe, Remedy
 from pinchpoint.cli.hosts import at, host_option
 from pinchpoint.cli.mending import Step, carry_out, remove_left, services_stay, steps
 from pinchpoint.cli.terminal import PIPED_WIDTH
-from pinchpoint.dut import guested, registry
+from pinchpoint.dut import guested, nics, registry
 from pinchpoint.engine import process
 from pinchpoint.engine.protocol import Backend
 from pinchpoint.host.hugepages import pool
@@ -71,7 +71,14 @@ def _look(fix: bool, everything: bool, hugepages: int | None, yes: bool, as_json
 
 def _probes(away: bool = False) -> list[Probe]:
     guests = () if away else (replace(one, needed=False) for one in guested.probes())
-    return [requirements.root(), requirements.cpus((), 2), *_device_probes(), *guests, *_engine_probes()]
+    return [
+        requirements.root(),
+        requirements.cpus((), 2),
+        *_device_probes(),
+        *guests,
+        *nics.probes(),
+        *_engine_probes(),
+    ]
 
 
 def _code(probes: Sequence[Probe]) -> int:

@@ -38,6 +38,8 @@ def no_nics(given: Given, source: Source, why: str) -> None:
         for key in ("pci", "engine_pci"):
             if address := port.values.get(key):
                 source.problem((*port.at, key), f'expected no NIC where {why}, found "{address}"')
+        if port.values.get("no_iommu"):
+            source.mismatch((*port.at, "no_iommu"), f"false where {why}", True)
 
 
 def no_vhost(given: Given, source: Source, why: str) -> None:
@@ -62,6 +64,8 @@ def nics(ports: Sequence[Element], source: Source) -> None:
             if address in addresses:
                 source.problem((*port.at, key), f'expected a NIC that no other port uses, found "{address}" again')
             addresses.add(address)
+        if port.values.get("no_iommu") and "pci" in port.values and not port.values["pci"]:
+            source.mismatch((*port.at, "no_iommu"), "false where the port is no NIC", True)
         if port.values.get("engine_pci") and port.values.get("ring_layout", SPLIT) != SPLIT:
             problem = f'"{SPLIT}" where the port is a NIC: its rings are its driver\'s'
             source.mismatch((*port.at, "ring_layout"), problem, port.values["ring_layout"])

@@ -313,7 +313,12 @@ class ProcessInstrument(EngineProcess):
         self._held = ()  # the engine has continued them
         if result.trial != request.trial_id:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
-        return engine_result(result, self._request.workers)
+        return engine_result(result, self._request.workers, self._speeds())
+
+    def _speeds(self) -> dict[str, int]:
+        """Of the links that can be full: a virtual device's speed is a constant of its driver."""
+        nics = {port.name for port in self._request.ports if port.backend == "dpdk"}
+        return {port.name: port.speed_bps for port in self.ports if port.name in nics and port.speed_bps}
 
     def close(self) -> None:
         """End the engine. What a trial without a result may have left stopped is continued."""

@@ -1,22 +1,28 @@
 """What the engine answers, in the lab's own terms."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pinchpoint.engine import probed, protocol
 from pinchpoint.engine.instrument import EngineResult, PortCounts, SliceCounts
 from pinchpoint.engine.parts import Latency
 from pinchpoint.model.trial import Jump, LatencySummary, Loopback, StreamCounts, WorkerWitness
+from pinchpoint.model.wire import wire_bits
 
 
-def engine_result(result: protocol.Result, workers: Sequence[protocol.WorkerRequest]) -> EngineResult:
-    """The seam's message in the lab's own types; `workers` are those that the ports were opened with."""
+def engine_result(
+    result: protocol.Result, workers: Sequence[protocol.WorkerRequest], speeds: Mapping[str, int] | None = None
+) -> EngineResult:
+    """The seam's message in the lab's own types; `workers` are those that the ports were opened with.
+
+    `speeds` are those of the links of ports that are NICs, bits per second.
+    """
     probes, loopback = result.witness.cache_lines, result.witness.loopback
     ports = {worker.core: worker.ports for worker in workers}
     return EngineResult(
         completed=result.status == "completed",
         sent_duration_s=result.duration_s,
         streams=tuple(_stream_counts(stream) for stream in result.streams),
-        ports=tuple(_port_counts(port) for port in result.ports),
+        ports=tuple(_port_counts(port, result, (speeds or {}).get(port.name)) for port in result.ports),
         workers=tuple(_worker(worker, ports.get(worker.core, ())) for worker in result.witness.workers),
         cache_line_before_ns=probed.mean_ns([probe.before_ns for probe in probes]),
         cache_line_after_ns=probed.mean_ns([probe.after_ns for probe in probes]),
@@ -42,7 +48,7 @@ def _slice_counts(one: protocol.SliceResult) -> SliceCounts:
     )
 
 
-def _port_counts(port: protocol.PortResult) -> PortCounts:
+def _port_counts(port: protocol.PortResult, result: protocol.Result, speed_bps: int | None) -> PortCounts:
     silence = port.longest_silence
     return PortCounts(
         name=port.name,
@@ -56,7 +62,18 @@ def _port_counts(port: protocol.PortResult) -> PortCounts:
         answered=port.answered,
         longest_silence_s=silence.ns / 1e9 if silence else None,
         longest_silence_at_s=silence.at_s if silence else None,
+        speed_bps=speed_bps,
+        line_share=_line_share(port.name, result, speed_bps) if speed_bps else None,
     )
+
+
+def _line_share(port: str, result: protocol.Result, speed_bps: int) -> float | None:
+    """Bits of the trial's frames on the port's link, with what stands around each, of those that it carries."""
+    if result.duration_s <= 0:
+        return None
+    sent = sum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
+    back = sum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
+    return max(sent, back) / (speed_bps * result.duration_s)
 
 
 def _pacing(pacing: protocol.Pacing) -> dict[str, float]:

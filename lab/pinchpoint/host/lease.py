@@ -16,6 +16,7 @@ from pinchpoint.model.errors import PinchpointError
 
 _ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 _GRACE_S = 2.0
+_BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
 
 def undo(journal: Path, host: Host = OWN) -> bool:
@@ -34,10 +35,28 @@ def undo(journal: Path, host: Host = OWN) -> bool:
             if (wanted := max(before, present - (after - before))) < present:
                 hugepages.resize(host, wanted)
         host.remove_folder(str(folder / bench_id))
+        if any(kind in _BOUND for kind in _kinds(journal)):
+            return False
         host.remove_file(str(journal))
     except (OSError, PinchpointError):
         return False
     return True
+
+
+def _kinds(journal: Path) -> list[str]:
+    """Of every resource that has been made and not removed, in order; what cannot be read is left out."""
+    present: list[str] = []
+    for line in journal.read_bytes().split(b"\n")[:-1]:
+        try:
+            entry = json.loads(line)
+            op, kind = entry["op"], str(entry["resource"]["kind"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        if op == "create":
+            present.append(kind)
+        elif kind in present:
+            present.remove(kind)
+    return present
 
 
 def _pools(journal: Path) -> Iterator[tuple[int, int]]:

@@ -39,6 +39,8 @@ class Sign(StrEnum):
     SOFTWARE = "share of the frames that entered which software handled"
     ONE_WAY = "share of the frames that no stream answers"
     CONTENDED = "sends that waited for another thread's lock, for each frame"
+    LINE_SHARE = "share of its line rate at which the fullest link was used"
+    PAUSES = "pause frames that the engine's NICs received"
 
     def shown(self, value: float) -> str:
         """A value of it, for people."""
@@ -64,6 +66,7 @@ SHARES = frozenset(
         Sign.CLAIMED,
         Sign.SOFTWARE,
         Sign.ONE_WAY,
+        Sign.LINE_SHARE,
     }
 )
 """The signs to be written in per cent."""

@@ -11,6 +11,7 @@ class Party(StrEnum):
     RULES = "rules"  # the device was told to
     HOST = "host"  # the kernel, where it is not the device
     ENGINE = "engine"  # the generator
+    WIRE = "wire"  # the link between two NICs: it carries no more, or damages frames
 
 
 class DropKind(StrEnum):

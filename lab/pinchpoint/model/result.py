@@ -31,6 +31,7 @@ class Limit(StrEnum):
     GENERATOR = "generator"
     SEARCH_MAXIMUM = "search_maximum"
     HOST = "host"
+    WIRE = "wire"  # a link between NICs carries no more
     PMD_CORE = "pmd_core"
     WORKER_CORE = "worker_core"  # of a balancer
     SENDER_CORE = "sender_core"  # of a socket workload's client

@@ -78,6 +78,7 @@ class Port:
     pci: str | None  # a NIC of the DUT instead of a vhost-user or veth port (dpdk only)
     engine_pci: str | None  # the NIC at the other end of the cable
     ring_layout: str = SPLIT  # of vhost-user rings
+    no_iommu: bool = False  # its NICs may be given to processes without an IOMMU
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ LIMITS: Final[Mapping[Limit, str]] = {
     Limit.GENERATOR: "traffic generator",
     Limit.SEARCH_MAXIMUM: "search maximum",
     Limit.HOST: "measuring host",
+    Limit.WIRE: "the wire",
     Limit.PMD_CORE: "PMD core",
     Limit.WORKER_CORE: "worker core",
     Limit.SENDER_CORE: "client's core",

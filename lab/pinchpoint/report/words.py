@@ -49,6 +49,7 @@ SIDES: Final[Mapping[str, str]] = {
     "engine": "the engine could not keep up",
     "host": "the host could not keep up",
     "rules": "the DUT's rules ask for it",
+    "wire": "the link carries no more, or damages frames",
 }
 
 

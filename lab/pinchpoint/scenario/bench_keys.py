@@ -57,6 +57,13 @@ PORT = Table(
             Unset("no NIC"),
         ),
         Key(
+            "no_iommu",
+            kinds.boolean(),
+            "Where the machine has no IOMMU: use the port's NICs all the same while the bench stands, by vfio where "
+            "the kernel was built for that, else by uio_pci_generic. They can then reach any memory.",
+            False,
+        ),
+        Key(
             "ring_layout",
             kinds.word(SPLIT, PACKED),
             "Of a vhost-user port's rings (Virtio 1.1, 2.6 and 2.7). It changes what the DUT's side costs, too.",

@@ -290,3 +290,12 @@ def test_a_lease_gives_back_the_pages_that_the_bench_added(tmp_path, entries, le
     assert lease.undo(journal, host)
     assert host.pages == left
     assert not journal.exists()
+
+
+def test_a_lease_leaves_the_journal_of_a_bench_that_has_nics_for_clean(tmp_path):
+    journal, nic = tmp_path / "b1.journal", '{{"op":"{op}","resource":{{"kind":"nic","address":"0000:01:00.0"}}}}\n'
+    journal.write_text(nic.format(op="create"))
+    assert not lease.undo(journal, WithPool(0))
+    assert journal.exists()
+    journal.write_text(nic.format(op="create") + nic.format(op="removed"))
+    assert lease.undo(journal, WithPool(0))

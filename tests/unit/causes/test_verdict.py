@@ -68,6 +68,37 @@ def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
     assert found.limit is Limit.NAMED_DROP
 
 
+def on_link(share, drop):
+    lost = losing(lost=100, pmds=[pmd(0.4)])
+    observed = {"engine/port/left/line_share": share, "engine/port/left/speed_bps": 1e9}
+    return replace(lost, observed=observed, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
+
+
+def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room():
+    before = Drop("the link of left is full", 100, "c", "wire", port="left", kind=DropKind.TRANSMIT_RING)
+    behind = Drop("transmit queues of the NIC right full", 100, "c", "dut", port="right", kind=DropKind.TRANSMIT_RING)
+    for drop in (before, behind):
+        found = verdict(FOUND, [on_link(0.996, drop)])
+        assert found.limit is Limit.WIRE
+        assert (
+            "the link of left, 1 Gbit/s, is at 99.6 % of its line rate; PMD core 1 only 40.0 % busy" in found.headline
+        )
+        assert found.suspicions[0].cause == "line-rate"
+    assert verdict(FOUND, [on_link(0.9, behind)]).limit is Limit.NAMED_DROP
+
+
+def test_a_switch_that_loses_frames_itself_is_the_limit_however_full_the_link():
+    ring = Drop("receive queues of the NIC left full", 100, "c", "dut", port="left", kind=DropKind.RECEIVE_RING)
+    assert verdict(FOUND, [on_link(0.999, ring)]).limit is Limit.NAMED_DROP
+
+
+def test_a_search_that_ends_at_the_line_rate_ends_at_the_wire():
+    rate = replace(FOUND, status=RateStatus.AT_LEAST, reason="nothing was lost at the highest load")
+    full = replace(trial(1000.0), observed={"engine/port/left/line_share": 0.999, "engine/port/left/speed_bps": 1e10})
+    assert verdict(rate, [full]).limit is Limit.WIRE
+    assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+
+
 def engine_of_two(sender_busy, receiver_busy):
     """A losing trial whose left port is driven by core 0, its right one by core 2."""
     lost = losing("transmit ring of right full", "engine", pmds=[pmd(0.7)])

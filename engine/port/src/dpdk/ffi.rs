@@ -25,6 +25,7 @@ pub(super) struct Info {
     pub(super) mac: [u8; 6],
     pub(super) driver: [c_char; 64],
     pub(super) max_queues: u16,
+    pub(super) settings: [c_char; 160],
 }
 
 /// `struct rte_eth_xstat_name`.

@@ -207,6 +207,7 @@ impl Device {
             mac: [0; 6],
             driver: [0; 64],
             max_queues: 0,
+            settings: [0; 160],
         };
         let (rx_ring, tx_ring) = (spec.rx_ring as u16, spec.tx_ring as u16);
         let mtu = MAX_MTU.min(self.pool.room - RESERVE);
@@ -226,6 +227,10 @@ impl Device {
             return Err(refusal(spec, rc, info.max_queues));
         }
         self.mode = text(info.driver.as_ptr());
+        if info.is_vdev == 0 {
+            self.mode += ", ";
+            self.mode += &text(info.settings.as_ptr());
+        }
         self.mac = (info.has_mac != 0).then_some(Mac(info.mac));
         self.is_vdev = info.is_vdev != 0;
         // A device may accept less than it was asked for.

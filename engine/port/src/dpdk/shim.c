@@ -32,6 +32,7 @@ struct pp_info {
 	uint8_t mac[6];
 	char driver[64];
 	uint16_t max_queues;
+	char settings[160];
 };
 
 const char *pp_version(void)
@@ -133,6 +134,30 @@ static void fill_info(uint16_t port, const struct rte_eth_dev_info *dev,
 	rte_eth_dev_get_mtu(port, &info->mtu);
 }
 
+/* What a NIC has in force, as it says itself: its memory's node, receive side
+ * scaling, offloads, flow control (rte_eth_fc_mode). */
+static void describe(uint16_t port, char *text, size_t room)
+{
+	static const char *const flow[] = {"off", "rx", "tx", "rx and tx"};
+	struct rte_eth_rss_conf rss = {0};
+	struct rte_eth_fc_conf fc = {0};
+	struct rte_eth_conf conf = {0};
+	const char *mode = "not reported";
+	int node = rte_eth_dev_socket_id(port);
+
+	if (rte_eth_dev_flow_ctrl_get(port, &fc) == 0 &&
+	    (unsigned int)fc.mode < RTE_DIM(flow))
+		mode = flow[fc.mode];
+	(void)rte_eth_dev_conf_get(port, &conf);
+	if (rte_eth_dev_rss_hash_conf_get(port, &rss) < 0)
+		rss.rss_hf = 0;
+	snprintf(text, room,
+		 "NUMA node %d, RSS 0x%llx, offloads rx 0x%llx tx 0x%llx, flow control %s",
+		 node, (unsigned long long)rss.rss_hf,
+		 (unsigned long long)conf.rxmode.offloads,
+		 (unsigned long long)conf.txmode.offloads, mode);
+}
+
 /* Asks for receive side scaling where there is something to scale: by address
  * and port, as far as the device can. */
 static void spread(const struct rte_eth_dev_info *dev, uint16_t queues,
@@ -216,6 +241,8 @@ int pp_start(uint16_t port, struct rte_mempool *pool, uint16_t queues,
 	info->rx_ring = rx_ring;
 	info->tx_ring = tx_ring;
 	fill_info(port, &dev, info);
+	if (!info->is_vdev)
+		describe(port, info->settings, sizeof(info->settings));
 	return 0;
 }
 

@@ -9,6 +9,7 @@ from pinchpoint.bench.resource import (
     Namespace,
     Uptime,
 )
+from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, foundation, pages_of, veths
 from pinchpoint.dut.device import Pages
 from pinchpoint.dut.ovs import balancing
@@ -46,6 +47,7 @@ def bench(
 ) -> list[AnyResource]:
     """Everything to build for `scenario`, in order of dependency; `engine` is the command that starts one."""
     resources = [*foundation(places, pages, hugepages_needed(scenario)), Namespace(places.dut_netns)]
+    resources += nics.resources(scenario, places.bench_id, places.dut_netns)
     resources += _links(scenario, places)
     resources += database(scenario, places)
     resources += settings(scenario, places)

@@ -3,6 +3,8 @@
 Sources: ovs-vswitchd(8) for coverage counters; lib/netdev-dpdk.c for the custom counters of ports.
 """
 
+from dataclasses import replace
+
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath
 from pinchpoint.dut.ovs.tc import DROPPED
 from pinchpoint.model.hops import DropCounter, DropKind, HopGraph, Party, Place, Refused
@@ -24,6 +26,23 @@ _RECEIVE = Place(
     (_RECEIVED, _RECEIVE_DROPPED),
     (_RECEIVED,),
     (DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),),
+)
+# netdev-dpdk's rx_dropped is the sum of the first two, which it shows for NICs alone; damaged frames are not in it.
+_RECEIVE_BY_NIC = Place(
+    "switch receives",
+    (_RECEIVED, _RECEIVE_DROPPED, "ovs/port/{port}/rx_errs"),
+    (_RECEIVED,),
+    (
+        DropCounter(
+            "ovs/port/{port}/rx_missed_errors",
+            "receive queues of the NIC {port} full",
+            Party.DUT,
+            DropKind.RECEIVE_RING,
+        ),
+        DropCounter("ovs/port/{port}/rx_mbuf_allocation_errors", "no buffer on {port}", Party.DUT, DropKind.BUFFERS),
+        DropCounter("ovs/port/{port}/rx_errs", "damaged on the way to {port}", Party.WIRE, DropKind.MALFORMED),
+    ),
+    DropCounter(_RECEIVE_DROPPED, "{port} dropped on receive", Party.DUT, DropKind.RECEIVE_RING),
 )
 _READ_DROPS = {
     Datapath.AF_PACKET: (
@@ -84,11 +103,20 @@ def graph(datapath: Datapath, nics: bool) -> HopGraph:
         drops = (*drops, DropCounter(DROPPED, "dropped by an action of a tc filter", Party.RULES, DropKind.RULE))
     middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)
     if datapath is Datapath.DPDK:
-        return HopGraph(_refused(nics), (_RECEIVE, middle, _TRANSMIT), _SETTLES)
+        return HopGraph(_refused(nics), (_RECEIVE_BY_NIC if nics else _RECEIVE, middle, _transmit(nics)), _SETTLES)
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
     taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
     return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
+
+
+def _transmit(nics: bool) -> Place:
+    """Behind a NIC's queue is the link, not whoever receives."""
+    if not nics:
+        return _TRANSMIT
+    first, *others = _TRANSMIT.drops
+    full = replace(first, reason="transmit queues of the NIC {port} full", party=Party.DUT)
+    return replace(_TRANSMIT, drops=(full, *others))
 
 
 def in_service(datapath: Datapath) -> HopGraph:

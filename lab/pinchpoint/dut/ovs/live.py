@@ -6,8 +6,9 @@ from contextlib import contextmanager
 
 from pinchpoint.bench.resource import AnyResource
 from pinchpoint.bulk.making import Bulk
+from pinchpoint.dut import nics
 from pinchpoint.dut.device import Action
-from pinchpoint.dut.ovs import connections
+from pinchpoint.dut.ovs import connections, nic_status
 from pinchpoint.dut.ovs.actions import action_of
 from pinchpoint.dut.ovs.bulk_flows import Flows
 from pinchpoint.dut.ovs.bulk_ports import Ports as BulkPorts
@@ -81,6 +82,7 @@ class OvsLive:
     def settings(self) -> Mapping[str, str]:
         """As the switch and the hosts report them."""
         found = in_force(self._scenario, self._places, self.control)
+        found |= {**nics.settings(self._scenario), **dict(nic_status.nics(self._scenario, self._places))}
         return found | connections.settings(self._scenario, self._places, self.control)
 
     def ready(self) -> Mapping[str, str]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pinchpoint.bench.requirements import Probe, command, hugepages, kernel_module, packaged
+from pinchpoint.dut import nics
 from pinchpoint.dut.attach import pages_of
 from pinchpoint.dut.device import ENGINE_MEMORY_MB
 from pinchpoint.dut.ovs.bench import hugepages_needed
@@ -37,6 +38,7 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     yield _own_program(dut.vswitchd, dut.datapath) if dut.vswitchd else program(dut.datapath)
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
+        yield from nics.needs(scenario)
     if dut.datapath is Datapath.TC:
         otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
         yield from (kernel_module(name, otherwise, scenario.guest) for name in MODULES)

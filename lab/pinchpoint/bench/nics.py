@@ -1,0 +1,129 @@
+"""Taking a network card and giving it back: its driver, and the interface that the driver makes.
+
+Sources: Documentation/ABI/testing/sysfs-bus-pci (driver_override, bind, unbind), Documentation/driver-api/vfio.rst.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from pinchpoint.bench import resource as r
+from pinchpoint.host.interface import NAMESPACES, CommandFailed, Host
+from pinchpoint.host.nics import DEVICES, PCI, UNSAFE, VFIO, driver, has_device, interface_names, unsafe_mode
+from pinchpoint.model.errors import BenchError, RequirementError
+
+SETTLE_S = 10.0  # for a driver to make its interface
+RENAME_S = 2.0  # for udev(7) to give it its name
+
+
+def do_without_iommu(resource: r.NoIommu, host: Host) -> None:
+    """Raises RequirementError on a kernel that was built without that mode."""
+    host.run(["modprobe", "vfio"])
+    if not unsafe_mode(host):
+        raise RequirementError(
+            "vfio of this kernel cannot do without an IOMMU", "boot a kernel with CONFIG_VFIO_NOIOMMU, or with an IOMMU"
+        )
+    host.write(UNSAFE, "1")
+
+
+def want_iommu_again(resource: r.NoIommu, host: Host) -> None:
+    """As it was before; a module that was loaded for the bench stays, with its default."""
+    if resource.before != "Y" and unsafe_mode(host) == "Y":
+        host.write(UNSAFE, "0")
+
+
+def take(resource: r.Nic, host: Host) -> None:
+    """Bind its driver, or move its interface. Raises BenchError if another driver is bound in the end."""
+    if not resource.driver:
+        if resource.netns:
+            host.run(["ip", "link", "set", "dev", resource.interface, "netns", resource.netns])
+        return
+    if driver(host, resource.address) == resource.driver:
+        return
+    if not host.exists(f"{PCI}/drivers/{resource.driver}"):
+        host.run(["modprobe", resource.driver])
+    _write(host, f"{DEVICES}/{resource.address}/driver_override", resource.driver)
+    _unbind(resource.address, host)
+    _write(host, f"{PCI}/drivers_probe", resource.address)
+    if (found := driver(host, resource.address)) != resource.driver:
+        hint = "dmesg says why"
+        if resource.driver == VFIO:
+            hint = "dmesg says why; without an IOMMU, port.no_iommu = true lets vfio take the card all the same"
+        raise BenchError(f"{resource.address}: asked for driver {resource.driver}, found {found or 'none'}", hint)
+
+
+def give_back(resource: r.Nic, host: Host) -> None:
+    """As it was found. Raises BenchError or OSError; a card that has been pulled out is no error."""
+    if not has_device(host, resource.address):
+        return
+    if resource.driver:
+        _rebind(resource, host)
+    elif resource.netns and host.exists(f"{NAMESPACES}/{resource.netns}"):
+        _fetch(resource, host)
+    if resource.interface:
+        _restore(resource, host)
+
+
+def _rebind(resource: r.Nic, host: Host) -> None:
+    _write(host, f"{DEVICES}/{resource.address}/driver_override", resource.override_before or "\n")
+    if driver(host, resource.address) == resource.driver_before:
+        return
+    _unbind(resource.address, host)
+    if not resource.driver_before:
+        return
+    place = f"{PCI}/drivers/{resource.driver_before}"
+    if not host.exists(place):
+        with suppress(CommandFailed):  # the next error names what is missing
+            host.run(["modprobe", resource.driver_before])
+    _write(host, f"{place}/bind", resource.address)
+
+
+def _fetch(resource: r.Nic, host: Host) -> None:
+    """Back from the namespace to that of the shell which asks: its process id stands for it."""
+    with suppress(CommandFailed):  # it never went, or is back
+        move = 'ip -n "$1" link set dev "$2" netns $$; exit $?'
+        host.run(["sh", "-c", move, "sh", resource.netns, resource.interface])
+
+
+def _restore(resource: r.Nic, host: Host) -> None:
+    """The interface's name and settings; addresses and routes that it has already stay as they are."""
+    if not _soon(lambda: bool(interface_names(host, resource.address)), SETTLE_S):
+        raise BenchError(
+            f"{resource.address}: {resource.driver_before} made no interface within {SETTLE_S:g} s; "
+            f"it was {resource.interface}",
+            "dmesg says why",
+        )
+    name = resource.interface
+    if not _soon(lambda: name in interface_names(host, resource.address), RENAME_S):
+        now = interface_names(host, resource.address)[0]
+        host.run(["ip", "link", "set", "dev", now, "down"])
+        host.run(["ip", "link", "set", "dev", now, "name", name])
+    state = "up" if resource.is_up else "down"
+    host.run(["ip", "link", "set", "dev", name, "mtu", str(resource.mtu)])
+    host.run(["ip", "link", "set", "dev", name, state])
+    for one in resource.addresses:
+        host.run(["ip", "address", "replace", one, "dev", name])
+    for one in resource.routes:
+        family, *words = one.split()
+        host.run(["ip", family, "route", "replace", *words, "dev", name])
+
+
+def _unbind(address: str, host: Host) -> None:
+    if driver(host, address):
+        _write(host, f"{DEVICES}/{address}/driver/unbind", address)
+
+
+def _write(host: Host, path: str, text: str) -> None:
+    try:
+        host.write(path, text)
+    except OSError as error:
+        raise BenchError(f"{path}: {text.strip() or 'empty'}: {error.strerror or error}", "dmesg says why") from error
+
+
+def _soon(holds: Callable[[], bool], within_s: float) -> bool:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True

@@ -1,0 +1,291 @@
+"""Network cards as a host's kernel shows them: their drivers, IOMMU groups, interfaces and what uses those.
+
+Sources: sysfs(5); Documentation/ABI/testing/sysfs-bus-pci and sysfs-class-net; ip(8) and ss(8) for addresses, routes
+and connections; devlink-dev(8) for the mode of an embedded switch.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinchpoint.host.interface import SYS, CommandFailed, Host
+from pinchpoint.model.errors import RequirementError
+
+PCI: Final = f"{SYS}/bus/pci"
+DEVICES: Final = f"{PCI}/devices"
+GROUPS: Final = f"{SYS}/kernel/iommu_groups"
+INTERFACES: Final = f"{SYS}/class/net"
+UNSAFE: Final = f"{SYS}/module/vfio/parameters/enable_unsafe_noiommu_mode"
+VFIO: Final = "vfio-pci"
+UIO: Final = "uio_pci_generic"
+BIFURCATED: Final = ("mlx5_core", "mlx4_core", "mana")
+"""Drivers that stay bound: DPDK's own works beside them (DPDK, "Bifurcated Driver")."""
+_NETWORK, _BRIDGE = "0x02", "0x0604"  # beginnings of PCI class codes
+_UP = 0x1  # IFF_UP (netdevice(7))
+_NO_GROUP = "vfio-noiommu"  # the name of a group that vfio makes where there is no IOMMU
+_LOCAL = re.compile(r"^(?:\[::ffff:|\[)?([0-9a-fA-F.:]+)(?:%[^\]:]+)?\]?:(\d+)$")
+_ABSENT = ("linkdown", "dead", "onlink", "pervasive")  # words of a listed route that say how it is, not what it is
+
+
+@dataclass(frozen=True)
+class Interface:
+    """A network interface of a card."""
+
+    name: str
+    mtu: int
+    is_up: bool  # administratively
+    speed_mbps: int | None  # None: unknown, as of one that is down
+    has_link: bool | None  # None: unknown, as of one that is down
+    master: str = ""  # the bond or bridge that it is a port of
+    uppers: tuple[str, ...] = ()  # interfaces on top of it, such as VLANs
+    switch_id: str = ""  # of the embedded switch that it is a port of: the card is in switchdev mode
+    port_name: str = ""  # of that switch: p0 is the uplink, pf0vf1 a representor
+
+    @property
+    def is_representor(self) -> bool:
+        """Whether it stands for another function of the card."""
+        return bool(self.switch_id) and re.fullmatch(r"p\d+", self.port_name) is None
+
+
+@dataclass(frozen=True)
+class Member:
+    """Another device of the same IOMMU group."""
+
+    address: str
+    driver: str
+
+
+@dataclass(frozen=True)
+class Nic:
+    """A network card's function."""
+
+    address: str  # with its domain
+    vendor: str  # hexadecimal, without 0x
+    device: str
+    driver: str  # empty: none is bound
+    override: str  # the one driver that may be bound; empty: any
+    numa_node: int | None
+    group: str | None  # of the IOMMU; None: there is no IOMMU
+    members: tuple[Member, ...]  # the others of the group, bridges left out
+    interfaces: tuple[Interface, ...]
+    virtual_functions: int  # that it has made
+    is_virtual: bool  # whether it is one itself
+
+    @property
+    def stays_bound(self) -> bool:
+        """Whether its kernel driver is used beside DPDK's."""
+        return self.driver in BIFURCATED
+
+    @property
+    def interface(self) -> Interface | None:
+        """Its own, representors left out."""
+        return next((one for one in self.interfaces if not one.is_representor), None)
+
+
+def read(host: Host, address: str) -> Nic | None:
+    """The card at a PCI address; None if nothing is there, or no network card."""
+    place = f"{DEVICES}/{address}"
+    if not _value(host, f"{place}/class").startswith(_NETWORK):
+        return None
+    group = group_of(host, address)
+    node = _number(host, f"{place}/numa_node")
+    return Nic(
+        address=address,
+        vendor=_value(host, f"{place}/vendor").removeprefix("0x"),
+        device=_value(host, f"{place}/device").removeprefix("0x"),
+        driver=driver(host, address),
+        override=_override(host, address),
+        numa_node=node if node is not None and node >= 0 else None,
+        group=group,
+        members=tuple(_members(host, group, address)) if group else (),
+        interfaces=tuple(_interface(host, name) for name in interface_names(host, address)),
+        virtual_functions=_number(host, f"{place}/sriov_numvfs") or 0,
+        is_virtual=host.exists(f"{place}/physfn"),
+    )
+
+
+def all_nics(host: Host) -> tuple[Nic, ...]:
+    """All network cards on the PCI bus, by address."""
+    addresses = sorted(host.names(DEVICES)) if host.exists(DEVICES) else []
+    return tuple(found for one in addresses if (found := read(host, one)) is not None)
+
+
+def has_device(host: Host, address: str) -> bool:
+    """Whether there is any device at a PCI address."""
+    return host.exists(f"{DEVICES}/{address}")
+
+
+def driver(host: Host, address: str) -> str:
+    """The driver that is bound to a device; empty: none."""
+    lines = _value(host, f"{DEVICES}/{address}/uevent").splitlines()
+    return next((line.partition("=")[2] for line in lines if line.startswith("DRIVER=")), "")
+
+
+def group_of(host: Host, address: str) -> str | None:
+    """The device's IOMMU group; None: there is no IOMMU."""
+    for group in sorted(host.names(GROUPS)) if host.exists(GROUPS) else []:
+        if host.exists(f"{GROUPS}/{group}/devices/{address}"):
+            return None if _value(host, f"{GROUPS}/{group}/name") == _NO_GROUP else group
+    return None
+
+
+def unsafe_mode(host: Host) -> str:
+    """Whether vfio may do without an IOMMU: `Y` or `N`; empty: the module is not loaded, or was built without it."""
+    return _value(host, UNSAFE)
+
+
+def has_unsafe_mode(host: Host) -> bool:
+    """Whether the kernel was built with it: the module says which parameters it has (modinfo(8))."""
+    return host.exists(UNSAFE) or "enable_unsafe_noiommu_mode" in _run(host, "modinfo", "--field", "parm", "vfio")
+
+
+def interface_names(host: Host, address: str) -> list[str]:
+    """The interfaces of a device; of a virtio one they belong to its child."""
+    place, found = f"{DEVICES}/{address}", list[str]()
+    for folder in (place, *(f"{place}/{name}" for name in _names(host, place) if re.fullmatch(r"virtio\d+", name))):
+        found += _names(host, f"{folder}/net")
+    return sorted(found)
+
+
+def addresses(host: Host, interface: str) -> tuple[str, ...]:
+    """Its IP addresses with the lengths of their prefixes; link-local ones are the kernel's own and left out."""
+    found = _listed(host, "address", "show", "dev", interface)
+    return tuple(
+        f"{info['local']}/{info['prefixlen']}"
+        for link in found
+        for info in link.get("addr_info", ())
+        if info.get("scope") != "link" and "local" in info and "prefixlen" in info
+    )
+
+
+def routes(host: Host, interface: str) -> tuple[str, ...]:
+    """The routes through it that are not the kernel's own, as `ip route replace` takes them, without the interface."""
+    found = list[str]()
+    for family in ("-4", "-6"):
+        for line in _run(host, "ip", family, "route", "show", "dev", interface).splitlines():
+            if "proto kernel" not in line and "proto ra" not in line and line.strip():
+                found.append(" ".join((family, *(word for word in line.split() if word not in _ABSENT))))
+    return tuple(found)
+
+
+def default_routes(host: Host) -> frozenset[str]:
+    """The interfaces of the default routes, and of a route with several next hops all of them."""
+    found = set[str]()
+    told = host.run(["ip", "-4", "-j", "route", "show", "default"])  # whoever cannot be asked is no "no"
+    for route in (*_parsed(told), *_listed(host, "-6", "route", "show", "default")):
+        found |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
+    return frozenset(found)
+
+
+def connected(host: Host) -> dict[str, str]:
+    """Local addresses with an established TCP connection -> one of them as `LOCAL - PEER`."""
+    found: dict[str, str] = {}
+    for line in host.run(["ss", "-Htn", "state", "established"]).splitlines():
+        words = line.split()
+        if len(words) >= 4 and (local := _LOCAL.match(words[2])):
+            found.setdefault(local[1], f"{words[2]} - {words[3]}")
+    return found
+
+
+def eswitch(host: Host, address: str) -> str:
+    """The mode of the card's embedded switch, `legacy` or `switchdev`; empty: it has none, or it was not told."""
+    if host.which("devlink") is None:
+        return ""
+    try:
+        told = json.loads(_run(host, "devlink", "-j", "dev", "eswitch", "show", f"pci/{address}") or "{}")
+        return str(told["dev"][f"pci/{address}"].get("mode", ""))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ""
+
+
+def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
+    """Why a bench must not take the card, `ours` being all that it takes; each a clause."""
+    reasons = []
+    if nic.virtual_functions:
+        reasons.append(f"it has {nic.virtual_functions} virtual functions, which would vanish with its driver")
+    strangers = [one for one in nic.members if one.address not in ours]
+    if strangers and not nic.stays_bound:
+        names = ", ".join(f"{one.address} ({one.driver or 'no driver'})" for one in strangers)
+        reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
+    defaults, connections = default_routes(host), connected(host)
+    for one in nic.interfaces:
+        if one.name in defaults:
+            reasons.append(f"{one.name} carries the default route")
+        if one.master:
+            reasons.append(f"{one.name} is a port of {one.master}")
+        if one.uppers:
+            reasons.append(f"{', '.join(one.uppers)} depend on {one.name}")
+        for address in addresses(host, one.name):
+            if connection := connections.get(address.partition("/")[0]):
+                reasons.append(f"{one.name} has {address}, which a connection uses: {connection}")
+    return reasons
+
+
+def _interface(host: Host, name: str) -> Interface:
+    place = f"{INTERFACES}/{name}"
+    speed, link = _number(host, f"{place}/speed"), _number(host, f"{place}/carrier")
+    master = _value(host, f"{place}/master/uevent")
+    return Interface(
+        name=name,
+        mtu=_number(host, f"{place}/mtu") or 0,
+        is_up=bool(int(_value(host, f"{place}/flags") or "0", 16) & _UP),
+        speed_mbps=speed if speed is not None and 0 < speed < 0xFFFFFFFF else None,
+        has_link=None if link is None else bool(link),
+        master=next((line[10:] for line in master.splitlines() if line.startswith("INTERFACE=")), ""),
+        uppers=tuple(sorted(one[6:] for one in _names(host, place) if one.startswith("upper_"))),
+        switch_id=_value(host, f"{place}/phys_switch_id"),
+        port_name=_value(host, f"{place}/phys_port_name"),
+    )
+
+
+def _members(host: Host, group: str, address: str) -> Iterator[Member]:
+    for one in sorted(_names(host, f"{GROUPS}/{group}/devices")):
+        if one != address and not _value(host, f"{DEVICES}/{one}/class").startswith(_BRIDGE):
+            yield Member(one, driver(host, one))
+
+
+def _override(host: Host, address: str) -> str:
+    found = _value(host, f"{DEVICES}/{address}/driver_override")
+    return "" if found == "(null)" else found
+
+
+def _listed(host: Host, *words: str) -> list[dict[str, Any]]:
+    """What ip(8) prints as JSON; nothing where it fails, or has nothing to tell."""
+    return _parsed(_run(host, "ip", "-j", *words))
+
+
+def _parsed(text: str) -> list[dict[str, Any]]:
+    try:
+        found = json.loads(text or "[]")
+    except ValueError:
+        return []
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def _run(host: Host, *words: str) -> str:
+    try:
+        return host.run(words)
+    except (CommandFailed, RequirementError):
+        return ""
+
+
+def _names(host: Host, folder: str) -> list[str]:
+    try:
+        return host.names(folder)
+    except OSError:
+        return []
+
+
+def _value(host: Host, path: str) -> str:
+    """What a file holds, without its end of line; empty: it is absent, or has nothing to tell now."""
+    try:
+        return host.read(path).strip("\0\n ")
+    except OSError:
+        return ""
+
+
+def _number(host: Host, path: str) -> int | None:
+    text = _value(host, path)
+    return int(text) if re.fullmatch(r"-?\d{1,18}", text) else None

@@ -1,0 +1,121 @@
+"""What NICs count, by the names that their drivers have for it; and who is responsible for what they drop."""
+
+from dataclasses import replace
+
+import pytest
+from trials import engine_result, port, stream_counts
+
+from pinchpoint.account import ledger, nic
+from pinchpoint.dut.ovs.hops import graph
+from pinchpoint.dut.ovs.spec import Datapath
+from pinchpoint.model.hops import DropKind
+from pinchpoint.model.wire import line_rate_fps
+
+# Names as the drivers of DPDK 22.11 list them; values made up.
+DRIVERS = {
+    "e1000": ({"rx_missed_errors": 3, "rx_crc_errors": 2, "rx_errors": 4, "rx_xoff_packets": 5, "tx_xoff_packets": 6},
+              nic.NicCounts(0, 4, 0, 5, 6)),
+    "i40e and ice": ({"rx_crc_errors": 2, "rx_errors": 2, "rx_xoff_packets": 7, "rx_xon_packets": 9, "rx_q0_bytes": 1},
+                     nic.NicCounts(0, 2, 0, 7, 0)),
+    "ixgbe": ({"rx_flow_control_xoff_packets": 8, "rx_xoff_packets": 8, "rx_mbuf_allocation_errors": 1},
+              nic.NicCounts(1, 0, 0, 8, 0)),
+    "bnxt": ({"rx_pause_frames": 2, "tx_pause_frames": 1, "rx_pfc_ena_frames_pri0": 40}, nic.NicCounts(0, 0, 0, 2, 1)),
+    "mlx5": ({"rx_phy_discard_packets": 11, "rx_phy_crc_errors": 1, "rx_out_of_buffer": 12, "rx_phy_packets": 99},
+             nic.NicCounts(0, 1, 11, 0, 0)),
+    "mlx5 by ethtool": ({"rx_discards_phy": 11, "rx_crc_errors_phy": 1, "rx_pause_ctrl_phy": 4, "tx_discards_phy": 50},
+                        nic.NicCounts(0, 1, 11, 4, 0)),
+    "virtio and vmxnet3": ({"rx_good_packets": 5, "rx_q0_size_64_packets": 5, "rx_missed_errors": 0},
+                           nic.NicCounts(0, 0, 0, 0, 0)),
+    "hostile": ({"": 1, "rx_xoff_packets_": 9, "XRX_XOFF_PACKETS": 9, "rx_crc_errors\n": 7, "rx_errors": -1},
+                nic.NicCounts(0, 0, 0, 0, 0)),
+}  # fmt: skip
+PORTS = ("left", "right")
+
+
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_each_drivers_names_mean_the_same(driver):
+    stats, meant = DRIVERS[driver]
+    assert nic.counts(stats) == meant
+
+
+def sent(line_share=0.5, stats=None, refused=10):
+    """1,000 frames for the NIC `left`, of which its transmit queue refused some."""
+    left = replace(port("left", 1000 - refused, refused, 0), speed_bps=10**9, line_share=line_share, stats=stats or {})
+    return engine_result([stream_counts(offered=1000, refused=refused, received=1000 - refused)],
+                         [left, port("right", 0, 0, 1000 - refused)])  # fmt: skip
+
+
+def only_drop(engine, seen=None):
+    account = ledger.build(engine, seen or {}, PORTS, graph(Datapath.DPDK, nics=True))
+    assert account.unexplained == 0
+    (drop,) = [drop for hop in account.hops for drop in hop.drops]
+    return drop.name, drop.frames, drop.limits, drop.kind
+
+
+def test_what_a_full_link_refuses_is_the_wires():
+    assert only_drop(sent(line_share=0.995)) == ("the link of left is full", 10, "wire", DropKind.TRANSMIT_RING)
+
+
+def test_what_a_link_with_room_refuses_is_the_engines():
+    name = "transmit queue of the engine's NIC left full"
+    assert only_drop(sent(line_share=0.8)) == (name, 10, "engine", DropKind.TRANSMIT_RING)
+
+
+def test_what_a_nic_refuses_that_was_asked_to_wait_is_the_devices():
+    name = "the device's NIC asked left to wait (pause frames)"
+    assert only_drop(sent(stats={"rx_xoff_packets": 3})) == (name, 10, "dut", DropKind.RECEIVE_RING)
+
+
+def received(stats, rx_missed=0, lost=0):
+    right = replace(port("right", 0, 0, 1000 - lost, rx_missed), speed_bps=10**9, line_share=0.1, stats=stats)
+    return engine_result([stream_counts(offered=1000, received=1000 - lost)], [port("left", 1000), right])
+
+
+@pytest.mark.parametrize(
+    ("stats", "missed", "drop"),
+    [
+        ({}, 7, ("engine missed on right", 7, "engine", DropKind.TRANSMIT_RING)),
+        (
+            {"rx_mbuf_allocation_errors": 90},
+            7,
+            ("engine out of buffers to receive on right", 7, "engine", DropKind.BUFFERS),
+        ),
+        ({"rx_errors": 7}, 0, ("damaged on the way to the engine's NIC right", 7, "wire", DropKind.MALFORMED)),
+        (
+            {"rx_discards_phy": 7},
+            0,
+            ("the engine's NIC right had no room before its queues", 7, "engine", DropKind.TRANSMIT_RING),
+        ),
+    ],
+)
+def test_what_the_engines_nic_lost_is_named_with_who_is_responsible(stats, missed, drop):
+    assert only_drop(received(stats, missed, lost=7)) == drop
+
+
+def test_the_switchs_nic_names_what_it_lost_once():
+    seen = {
+        "ovs/port/left/rx_pkts": 970,
+        "ovs/port/left/rx_drop": 30,
+        "ovs/port/left/rx_errs": 0,
+        "ovs/port/left/rx_missed_errors": 28,
+        "ovs/port/left/rx_mbuf_allocation_errors": 2,
+        "ovs/pmd/core1/packets_received": 970,
+        "ovs/port/right/tx_pkts": 970,
+        "ovs/port/right/tx_drop": 0,
+    }
+    engine = engine_result([stream_counts(offered=1000, received=970)], [port("left", 1000), port("right", 0, 0, 970)])
+    account = ledger.build(engine, seen, PORTS, graph(Datapath.DPDK, nics=True))
+    assert account.unexplained == 0
+    assert {drop.name: (drop.frames, drop.kind) for hop in account.hops for drop in hop.drops} == {
+        "receive queues of the NIC left full": (28, DropKind.RECEIVE_RING),
+        "no buffer on left": (2, DropKind.BUFFERS),
+    }
+    assert account.hops[1].frames_in == 1000
+
+
+@pytest.mark.parametrize(
+    ("speed_bps", "frame_bytes", "fps"),
+    [(10e9, 64, 14_880_952), (1e9, 64, 1_488_095), (10e9, 1518, 812_743), (100e9, 64, 148_809_523)],
+)
+def test_line_rates_are_those_of_rfc_2544(speed_bps, frame_bytes, fps):
+    assert int(line_rate_fps(speed_bps, frame_bytes)) == fps
