@@ -67,7 +67,7 @@ def command(
         *guest.OWN_NAMESPACE,
         *(PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
         *("-machine", "pc,graphics=off", *accelerated, "-smp", "1", "-m", f"{memory_mb}M"),
-        *("-kernel", str(kernel / "vmlinuz"), "-initrd", str(kernel / "initrd"), "-append", words),
+        *("-kernel", str(_booted(kernel)), "-initrd", str(kernel / "initrd"), "-append", words),
         *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
         # The first device of virtio: its port is /dev/vport0p1.
         *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={guest.LINE}"),
@@ -76,6 +76,12 @@ def command(
         *("-device", "virtio-9p-pci,fsdev=root,mount_tag=root"),
         *(word for number, tap in enumerate(taps) for word in _interface(number, tap, mtu)),
     )
+
+
+def _booted(folder: Path) -> Path:
+    """The kernel's file: where its processor is emulated, the unpacked one, since unpacking takes that one seconds."""
+    plain = folder / "vmlinux"
+    return plain if plain.exists() and not _has_kvm() else folder / "vmlinuz"
 
 
 def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
