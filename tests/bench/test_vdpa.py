@@ -1,9 +1,8 @@
 """vDPA: the engine on /dev/vhost-vdpa-N in a guest, and a switch that has no such ports.
 
-The device of the guest is the kernel's simulator, which hands what it gets back to the sender: a frame is received again
-if it is sent to the device's own address or to a group, another is counted as an error of receiving, and one that finds no
-free buffer is lost and counted as an overrun (vdpa_sim_net.c, vdpasim_net_work). So every frame has a place, and the engine
-counts what the device does.
+The device of the guest is the kernel's simulator, which hands what it gets back to the sender. A frame is received
+again if it is sent to the device's own address or to a group; another is a drop, and one that finds no free buffer an
+overrun, both of its receive queue (drivers/vdpa/vdpa_sim/vdpa_sim_net.c, vdpasim_net_work). So every frame has a place.
 """
 
 import json
