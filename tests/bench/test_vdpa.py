@@ -6,7 +6,6 @@ overrun, both of its receive queue (drivers/vdpa/vdpa_sim/vdpa_sim_net.c, vdpasi
 """
 
 import json
-import re
 import shutil
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +23,7 @@ BOOT_S = 240
 OWN, FOREIGN = "02:00:00:00:00:07", "02:00:00:00:00:99"
 SIMULATORS = Path("/var/cache/pinchpoint/vdpa-sim")
 ENGINE = Path(__file__).parents[2] / ".venv/bin/pinchpoint-engine"
+EAL = "--in-memory --no-pci --single-file-segments -m 256 --iova-mode=va"
 NEEDED = "run packaging/guest-kernel --release 6.12 and packaging/vdpa-sim, or make test-vdpa"
 SWITCH = """
 [dut]
@@ -85,20 +85,16 @@ def vdpa_device(guest):
 
 
 def sent(guest, device, mac):
-    """What the engine says of a second of frames to an address, from the device to itself."""
+    """What became of a second of frames to an address, from the device to itself. Rings hold virtual addresses."""
     port = f"dpdk:net_virtio_user0,path={device},queue_size=256"
-    words = f"send --from {port} --to {port} --dst-mac {mac} --rate 500 --time 1s --drain 2s --cores 0 --json -q"
-    said = guest.run([str(ENGINE), *words.split(), "--rx-ring", "256", "--tx-ring", "256"], timeout_s=120)
-    return json.loads(said.splitlines()[-1])
+    words = f"send --from {port} --to {port} --dst-mac {mac} --rate 200 --time 1s --drain 2s --cores 0 --json -q"
+    rings = ("--rx-ring", "256", "--tx-ring", "256", "--eal", EAL)
+    said = guest.run([str(ENGINE), *words.split(), *rings], timeout_s=120)
+    (stream,) = json.loads(said.splitlines()[-1])["streams"]
+    return stream
 
 
-def counted(guest):
-    """The device's own counters of its two queues: name -> frames."""
-    said = "".join(guest.run(["vdpa", "dev", "vstats", "show", "one", "qidx", str(queue)]) for queue in (0, 1))
-    return {name: int(number) for name, number in re.findall(r"(\w+) (\d+)", said)}
-
-
-def test_what_the_engine_sends_through_a_vdpa_device_comes_back_or_is_counted(tmp_path):
+def test_what_the_engine_sends_through_a_vdpa_device_comes_back_to_its_address_alone(tmp_path):
     kernels = [one for one in releases(qemu.place(RELEASE) / "modules") if one.startswith(RELEASE)]
     if not shutil.which("qemu-system-x86_64") or not any((SIMULATORS / one).is_dir() for one in kernels):
         pytest.skip(NEEDED)
@@ -106,4 +102,5 @@ def test_what_the_engine_sends_through_a_vdpa_device_comes_back_or_is_counted(tm
         device = vdpa_device(guest)
         guest.run(["sysctl", "-qw", "vm.nr_hugepages=160"])
         own, foreign = sent(guest, device, OWN), sent(guest, device, FOREIGN)
-    print(own, foreign)
+    assert own["received"] > 0, own
+    assert foreign["sent"] > 0 == foreign["received"], foreign
