@@ -1,16 +1,19 @@
-"""Devices in a guest under qemu, which may be emulated: nothing here depends on its speed. Four boots in all."""
+"""Devices in a guest under qemu, which may be emulated: nothing here depends on its speed. Six boots in all."""
 
+import json
 import os
 import re
 
 import pytest
-from bench_tools import kill_lab, pid_of, run, start_watched, trials_in, wait_for, what_is_there
+from bench_tools import ROOT, kill_lab, pid_of, run, start_watched, trials_in, wait_for, what_is_there
 from standing_tools import standing
 
 from pinchpoint.causes.offload import truth
 from pinchpoint.dut import registry
+from pinchpoint.host.guest import is_release
 from pinchpoint.model.offload import Offload
 from pinchpoint.scenario import parse
+from pinchpoint.scenario.sweep import load_sweep
 from pinchpoint.store.folder import RunFolder
 
 pytestmark = pytest.mark.usefixtures("nothing_left")
@@ -107,6 +110,34 @@ max_load_fps = 400
 trial_duration_s = 0.5
 initial_trial_duration_s = 0.5
 """
+
+
+SMALL = {
+    "sweep.repeats": 1,
+    "search.max_load_fps": 400,
+    "search.duration_sum_s": 1,
+    "search.relative_width": 0.5,
+    "search.max_traffic_s": 3,
+    "latency.at": "[]",
+}
+
+
+def test_releases_of_the_kernel_are_levels_of_a_sweep_and_are_read_back(tmp_path):
+    wanted = load_sweep(ROOT / "studies/kernels/1-bridge.toml").scenarios
+    for one in wanted:
+        missing = [probe for probe in registry.device_of(one).needs(one) if not probe.ok]
+        if missing:
+            pytest.skip(f"{missing[0].name}: {missing[0].detail}; {missing[0].hint}")
+    sets = [word for key, value in SMALL.items() for word in ("--set", f"{key}={value}")]
+    done = run("run", ROOT / "studies/kernels/1-bridge.toml", "--out", tmp_path, *sets)
+    assert done.returncode == 0, done.stderr
+    (folder,) = tmp_path.iterdir()
+    results = json.loads((folder / "result.json").read_text())["scenarios"]
+    found = {one["levels"]["release"]: one["settings"]["guest.release"] for one in results}
+    assert found.keys() == {"6.1", "6.12"}
+    assert all(is_release(runs, asked) for asked, runs in found.items()), found
+    for trial in RunFolder.open(folder).read_trials():
+        assert trial.ledger.unexplained == 0, trial.ledger
 
 
 def test_a_lab_killed_while_it_measures_a_bridge_in_a_guest_is_cleaned_up_after(tmp_path):

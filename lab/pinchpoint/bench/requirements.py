@@ -79,9 +79,9 @@ def kernel_module(name: str, otherwise: str, guest: Guest | None = None) -> Prob
     """Whether it is loaded, built in, or can be loaded; `otherwise` says how to do without it."""
     if guest:
         kernel = KERNELS[guest.kernel]
-        there = kernel.has_module(name)
+        there = kernel.has_module(name, guest.release)
         detail = "can be loaded in the guest" if there else f"the guest's kernel has no module {name}"
-        return Probe(f"kernel module {name}", there, detail, f"{kernel.PROVIDED_BY}; or {otherwise}")
+        return Probe(f"kernel module {name}", there, detail, f"{kernel.provided_by(guest.release)}; or {otherwise}")
     if LOCAL.exists(f"{SYS}/module/{name}"):
         return Probe(f"kernel module {name}", True, "loaded")
     release, folder = LOCAL.release(), modules_folder()

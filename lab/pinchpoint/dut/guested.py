@@ -28,13 +28,13 @@ from pinchpoint.bench.resource import (
 )
 from pinchpoint.dut.attach import foundation, mtu
 from pinchpoint.dut.device import Attachment, Bench, Device, Freezing, Given, Live, Pages, Places, Seen
-from pinchpoint.host.guest import Guest
+from pinchpoint.host.guest import Guest, is_release
 from pinchpoint.host.guest_kernels import KERNELS, GuestKernels
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
 from pinchpoint.keys.source import Source
-from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.errors import BenchError, PinchpointError
 from pinchpoint.model.hops import HopGraph, Party, Place, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, Port, Scenario
 from pinchpoint.model.scenario import Guest as Wanted
@@ -63,6 +63,9 @@ def check(given: Given, source: Source, device: Device) -> None:
     if (memory_mb := guest.get("memory_mb", least_mb)) < least_mb:
         wanted = f'at least {least_mb} where guest.kernel is "{guest["kernel"]}"'
         source.mismatch(("guest", "memory_mb"), wanted, memory_mb)
+    if (release := guest.get("release")) and not KERNELS[guest["kernel"]].HAS_RELEASES:
+        others = " or ".join(f'"{word}"' for word, one in KERNELS.items() if one.HAS_RELEASES)
+        source.mismatch(("guest", "release"), f"none, or guest.kernel = {others}, of which there are several", release)
     if why := device.why_no_guest(given.dut):
         source.problem(("guest",), f"expected no [guest] where {why}")
     if given.measure and issubclass(given.measure, Batch | Between | Change):
@@ -72,13 +75,13 @@ def check(given: Given, source: Source, device: Device) -> None:
         source.mismatch(("engine", "backend"), '"auto" or "af_packet" where there is a [guest]', backend)
 
 
-def probes(kernels: Sequence[GuestKernels] = tuple(KERNELS.values())) -> Iterator[Probe]:
+def probes(kernels: Sequence[GuestKernels] = tuple(KERNELS.values()), release: str | None = None) -> Iterator[Probe]:
     """What a machine must have for a guest with one of these kernels."""
     for kernel in kernels:
         yield from (command(name, package) for name, package in kernel.PROGRAMS)
-        for name, path in kernel.FILES:
+        for name, path in kernel.files(release):
             there = LOCAL.exists(path)
-            yield Probe(name, there, path if there else f"{path}: missing", kernel.PROVIDED_BY)
+            yield Probe(name, there, path if there else f"{path}: missing", kernel.provided_by(release))
     yield command("unshare", "util-linux")
     there = LOCAL.exists(_TUN)
     detail = _TUN if there else f"this kernel has no {_TUN}"
@@ -111,7 +114,8 @@ class GuestedDevice:
 
     def needs(self, scenario: Scenario) -> Iterator[Probe]:
         """The guest's; where its kernel can be asked, the device's."""
-        found = list(probes([_kernel_of(scenario)]))
+        assert scenario.guest is not None
+        found = list(probes([_kernel_of(scenario)], scenario.guest.release))
         yield from found
         if all(one.ok for one in found):
             yield from self._device.needs(scenario)
@@ -167,7 +171,7 @@ class GuestedBench:
             *foundation(places, pages),
             Namespace(places.engine_netns),
             *taps,
-            TextFile(self._init, (_kernel_of(self.scenario).init_line(),)),
+            TextFile(self._init, (_kernel_of(self.scenario).init_line(self._guest.release),)),
             self._kernel([tap.name for tap in taps]),
             *(Inside(one) for found in there for one in found),
         ]
@@ -193,7 +197,7 @@ class GuestedBench:
 
     def open(self) -> Live:
         """The device, and its guest."""
-        return cast(Live, GuestedLive(self.device.open(), self.places, _kernel_of(self.scenario)))
+        return cast(Live, GuestedLive(self.device.open(), self.places, _kernel_of(self.scenario), self._guest.release))
 
     @property
     def _guest(self) -> Wanted:
@@ -205,7 +209,7 @@ class GuestedBench:
         return f"{self.places.directory}/guest-init"
 
     def _kernel(self, taps: Sequence[str]) -> GuestKernel:
-        places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps)
+        places, given = self.places, (self._guest.memory_mb, mtu(self.scenario), taps, self._guest.release)
         return GuestKernel(
             argv=_kernel_of(self.scenario).command(str(places.directory), self._init, *given),
             pidfile=places.pidfile("guest"),
@@ -236,8 +240,8 @@ class GuestedBench:
 class GuestedLive:
     """A device that stands in a guest; what is not said here is as the device says it."""
 
-    def __init__(self, device: Live, places: Places, kernel: GuestKernels) -> None:
-        self._device, self._places, self._guests_kernel = device, places, kernel
+    def __init__(self, device: Live, places: Places, kernel: GuestKernels, release: str | None = None) -> None:
+        self._device, self._places, self._guests_kernel, self._release = device, places, kernel, release
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._device, name)
@@ -252,9 +256,19 @@ class GuestedLive:
         """Likewise."""
         return [*self._device.witnesses(), self._process()]
 
+    def settings(self) -> Mapping[str, str]:
+        """The device's; the kernel's release. Raises BenchError where it is not the one that was asked for."""
+        found = self._places.host.release()
+        if self._release and not is_release(found, self._release):
+            raise BenchError(f"guest.release: {self._release} was asked for, {found} runs", self._provider())
+        return {**self._device.settings(), "guest.release": found}
+
     def ready(self) -> Mapping[str, str]:
         """The device's facts; the kernel as it names itself."""
         return {**self._device.ready(), "guest's kernel": self._places.host.release()}
+
+    def _provider(self) -> str:
+        return self._guests_kernel.provided_by(self._release)
 
     def _process(self) -> Collector:
         return PacketThreads(LOCAL, self._places.pidfile(_KERNEL), self._guests_kernel.VCPU, _ANY)

@@ -39,6 +39,16 @@ def has_module(modules: Path, name: str) -> bool:
     return any(modules.rglob(f"{name}.ko*")) or any(f"/{name}.ko" in text for text in built_in)
 
 
+def releases(modules: Path) -> Sequence[str]:
+    """Those of which there are modules."""
+    return sorted(path.name for path in modules.iterdir()) if modules.is_dir() else ()
+
+
+def is_release(found: str, wanted: str) -> bool:
+    """Whether a kernel's release is the wanted one, or begins with it as a whole: 6.12 is not 6.1."""
+    return found.startswith(wanted) and not found[len(wanted) :][:1].isalnum()
+
+
 class Guest(AskedHost):
     """A guest kernel; before `start` and after `close` it answers nothing."""
 

@@ -13,16 +13,23 @@ class GuestKernels(Protocol):
     TITLE: str
     ABOUT: str  # for the documentation
     PROGRAMS: tuple[tuple[str, str], ...]  # (program, Debian's package of it)
-    FILES: tuple[tuple[str, str], ...]  # (what it is, where it is); provided by:
-    PROVIDED_BY: str  # the command that provides the kernel and its modules
+    HAS_RELEASES: bool  # whether a scenario may choose one; else `release` is always None
     LEAST_MB: int  # memory with which it boots
     STANDING_S: float  # to boot and to end
     VCPU: re.Pattern[str]  # names of the threads, beside the first, that forward frames
 
-    def command(self, folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
+    def files(self, release: str | None = None) -> Sequence[tuple[str, str]]:
+        """What it needs, each as (what it is, where it is)."""
+
+    def provided_by(self, release: str | None = None) -> str:
+        """The command that provides the kernel and its modules."""
+
+    def command(
+        self, folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+    ) -> tuple[str, ...]:
         """What boots it, with `taps` as its interfaces; `init` is a file that holds `init_line`."""
 
-    def init_line(self) -> str:
+    def init_line(self, release: str | None = None) -> str:
         """The shell command with which the guest begins."""
 
     def interface(self, number: int) -> str:
@@ -31,10 +38,10 @@ class GuestKernels(Protocol):
     def runs_on(self) -> str:
         """What stands for its CPU."""
 
-    def has_module(self, name: str) -> bool:
-        """Whether there is such a module of any release."""
+    def has_module(self, name: str, release: str | None = None) -> bool:
+        """Whether there is such a module."""
 
-    def is_configured(self, option: str) -> bool:
+    def is_configured(self, option: str, release: str | None = None) -> bool:
         """Whether it was built with an option, or has it as a module."""
 
 

@@ -20,24 +20,46 @@ ABOUT = (
 )
 PROGRAM = "qemu-system-x86_64"
 PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "qemu-system-x86"),)
-PROVIDED_BY = "packaging/guest-kernel"
+HAS_RELEASES = True
 LEAST_MB = 128
 STANDING_S = 20.0  # to boot and to end, emulated on a machine of two cores
 VCPU = re.compile(r"CPU 0/.*")  # with one thread for a CPU; the main thread moves frames between taps and rings
+_PROVIDER = "packaging/guest-kernel"
 _FOLDER = Path("/var/cache/pinchpoint/guest-kernel")  # the same whoever asks, also by sudo(8)
-_KERNEL, _INITRD, _CONFIG = (_FOLDER / name for name in ("vmlinuz", "initrd", "config"))
-_MODULES = _FOLDER / "modules"
-FILES: tuple[tuple[str, str], ...] = (("kernel for qemu", str(_INITRD)),)  # made last, with all the others
+_MODULES = "modules"
 _BARE = ("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
 _SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 _PROBE_S = 10.0
 
 
-def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
+def place(release: str | None = None) -> Path:
+    """The folder of a kernel, which need not be there: vmlinuz, initrd, config, modules/RELEASE.
+
+    It is that of the Debian here where no release is wanted, or that has it.
+    """
+    if release is None or any(guest.is_release(one, release) for one in guest.releases(_FOLDER / _MODULES)):
+        return _FOLDER
+    return _FOLDER.with_name(f"{_FOLDER.name}-{release}")
+
+
+def files(release: str | None = None) -> Sequence[tuple[str, str]]:
+    """The file system with which it begins: made last, with all the others."""
+    return ((f"kernel {release} for qemu" if release else "kernel for qemu", str(place(release) / "initrd")),)
+
+
+def provided_by(release: str | None = None) -> str:
+    """The command that provides the kernel and its modules."""
+    return f"{_PROVIDER} --release {release}" if release else _PROVIDER
+
+
+def command(
+    folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces eth0, eth1 and so on; `init` is the file of `init_line`.
 
     Its root is this machine's, read only, by 9p. Nothing listens; `folder` is not needed.
     """
+    kernel = place(release)
     accelerated = ("-accel", "kvm", "-cpu", "host") if _has_kvm() else ("-accel", "tcg,thread=multi")
     # No frame is the kernel's own idea; no namespace can say so before the module is there.
     words = f"console=ttyS0 quiet panic=-1 ipv6.disable_ipv6=1 pinchpoint.init={init}"
@@ -45,7 +67,7 @@ def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str
         *guest.OWN_NAMESPACE,
         *(PROGRAM, "-name", "guest,debug-threads=on", *_BARE, "-sandbox", _SANDBOX),
         *("-machine", "pc,graphics=off", *accelerated, "-smp", "1", "-m", f"{memory_mb}M"),
-        *("-kernel", str(_KERNEL), "-initrd", str(_INITRD), "-append", words),
+        *("-kernel", str(_booted(kernel)), "-initrd", str(kernel / "initrd"), "-append", words),
         *("-chardev", "file,id=console,path=/dev/stdout,append=on", "-serial", "chardev:console"),
         # The first device of virtio: its port is /dev/vport0p1.
         *("-device", "virtio-serial-pci", "-chardev", f"socket,id=line,fd={guest.LINE}"),
@@ -56,6 +78,12 @@ def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str
     )
 
 
+def _booted(folder: Path) -> Path:
+    """The kernel's file: where its processor is emulated, the unpacked one, since unpacking takes that one seconds."""
+    plain = folder / "vmlinux"
+    return plain if plain.exists() and not _has_kvm() else folder / "vmlinuz"
+
+
 def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     """An interface without offloads: frames are taken and given as they are on a wire."""
     return (
@@ -64,9 +92,9 @@ def _interface(number: int, tap: str, mtu: int) -> tuple[str, ...]:
     )
 
 
-def init_line() -> str:
+def init_line(release: str | None = None) -> str:
     """The shell command with which the guest begins, once its root is mounted."""
-    return guest.init_line(_MODULES, "/dev/vport0p1")
+    return guest.init_line(place(release) / _MODULES, "/dev/vport0p1")
 
 
 def interface(number: int) -> str:
@@ -79,15 +107,17 @@ def runs_on() -> str:
     return "KVM" if _has_kvm() else "TCG, emulated"
 
 
-def has_module(name: str) -> bool:
-    """Whether there is such a module of any release."""
-    return guest.has_module(_MODULES, name)
+def has_module(name: str, release: str | None = None) -> bool:
+    """Whether there is such a module."""
+    return guest.has_module(place(release) / _MODULES, name)
 
 
-def is_configured(option: str) -> bool:
+def is_configured(option: str, release: str | None = None) -> bool:
     """Whether the kernel was built with an option, or has it as a module; False where there is no kernel."""
     try:
-        return any(line in (f"{option}=y", f"{option}=m") for line in LOCAL.read(str(_CONFIG)).splitlines())
+        return any(
+            line in (f"{option}=y", f"{option}=m") for line in LOCAL.read(str(place(release) / "config")).splitlines()
+        )
     except OSError:
         return False
 

@@ -15,15 +15,26 @@ TITLE = "user-mode Linux"
 ABOUT = "user-mode Linux, as Debian's package user-mode-linux provides it; it has no nf_tables for IPv4"
 PROGRAM = "linux.uml"
 PROGRAMS: tuple[tuple[str, str], ...] = ((PROGRAM, "user-mode-linux"),)
-FILES: tuple[tuple[str, str], ...] = ()
-PROVIDED_BY = "apt-get install user-mode-linux"
+HAS_RELEASES = False  # the package has one
 LEAST_MB = 64
 STANDING_S = 4.0  # to boot and to end; seen on a machine of two cores
 VCPU = re.compile(r"(?!)")  # its process is its one CPU
 _MODULES = Path("/usr/lib/uml/modules")  # where modprobe(8) does not look
 
 
-def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str]) -> tuple[str, ...]:
+def files(release: str | None = None) -> Sequence[tuple[str, str]]:
+    """None but the program."""
+    return ()
+
+
+def provided_by(release: str | None = None) -> str:
+    """The command that provides the kernel and its modules."""
+    return "apt-get install user-mode-linux"
+
+
+def command(
+    folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str], release: str | None = None
+) -> tuple[str, ...]:
     """What boots it, with `taps` as its interfaces vec0, vec1 and so on; `init` is the file of `init_line`.
 
     Its root is this machine's, read only. Processes that stand for those of the guest would be left stopped, were it
@@ -41,7 +52,7 @@ def command(folder: str, init: str, memory_mb: int, mtu: int, taps: Sequence[str
     )
 
 
-def init_line() -> str:
+def init_line(release: str | None = None) -> str:
     """The shell command with which the guest begins."""
     return guest.init_line(_MODULES, "/dev/ttyS0")
 
@@ -56,12 +67,12 @@ def runs_on() -> str:
     return "a process"
 
 
-def has_module(name: str) -> bool:
-    """Whether there is such a module of any release."""
+def has_module(name: str, release: str | None = None) -> bool:
+    """Whether there is such a module."""
     return guest.has_module(_MODULES, name)
 
 
-def is_configured(option: str) -> bool:
+def is_configured(option: str, release: str | None = None) -> bool:
     """Whether the kernel was built with an option, or has it as a module. Raises CommandFailed or RequirementError."""
     return any(line in (f"{option}=y", f"{option}=m") for line in _configuration())
 

@@ -34,6 +34,7 @@ HIGHEST_CPU = 4095
 _MOST_ADDRESSES = 1 << 32
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
+_RELEASE = re.compile(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?")
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
@@ -199,6 +200,16 @@ def machine_name() -> Kind:
         return str(value)
 
     return Kind("the NAME of a [host.NAME]", read)
+
+
+def kernel_release() -> Kind:
+    """A kernel's release (uname(2)), or the beginning of it. A number would not tell 6.1 from 6.10."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _RELEASE.fullmatch(value) is not None)
+        return str(value)
+
+    return Kind('a release in quotes, like "6.12" or "6.12.95"', read)
 
 
 def destination() -> Kind:

@@ -200,6 +200,7 @@ class Guest:
 
     kernel: str  # "uml", "qemu": host/guest_kernels.py
     memory_mb: int
+    release: str | None = None  # of the kernel, or the beginning of it: "6.12"; None: the kernel's own choice
 
 
 _DESTINATION = re.compile(r"(?!-)[A-Za-z0-9._:/@%\[\]-]{1,255}")

@@ -117,6 +117,13 @@ GUEST = Table(
             " ".join(f'"{word}": {about}.' for word, about in guested.kernels().items()),
             Unset("no guest"),
         ),
+        Key(
+            "release",
+            kinds.kernel_release(),
+            'The release of the kernel, or the beginning of it, e.g. "6.12" (qemu only). `packaging/guest-kernel '
+            "--release 6.12` provides it. The result records the release that runs.",
+            Unset("that of the Debian here"),
+        ),
         Key("memory_mb", kinds.integer(64, 1_048_576), "Its memory, MiB.", 512),
     ),
 )

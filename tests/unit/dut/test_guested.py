@@ -7,7 +7,18 @@ from pathlib import PurePosixPath
 import pytest
 from support import OF_A_KIND
 
-from pinchpoint.bench.resource import Command, Daemon, GuestKernel, Inside, Namespace, RunDirectory, Tap, Uptime, Veth
+from pinchpoint.bench.resource import (
+    Command,
+    Daemon,
+    GuestKernel,
+    Inside,
+    Namespace,
+    RunDirectory,
+    Tap,
+    TextFile,
+    Uptime,
+    Veth,
+)
 from pinchpoint.dut import registry
 from pinchpoint.dut.device import Pages, Places, PlainLive
 from pinchpoint.dut.guested import GuestedLive
@@ -17,11 +28,13 @@ from pinchpoint.host import guest, qemu, uml
 from pinchpoint.host.guest_kernels import KERNELS
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, Local
-from pinchpoint.model.errors import InputError
+from pinchpoint.keys.source import Source
+from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.scenario import Guest
 from pinchpoint.observe.cpu import CpuTime
 from pinchpoint.observe.host import CpuSteal, PacketThreads
 from pinchpoint.scenario import parse
+from pinchpoint.scenario.sweep import sweep_of
 
 GUEST = '[guest]\nkernel = "uml"\nmemory_mb = 128\n'
 QEMU = GUEST.replace("uml", "qemu")
@@ -66,6 +79,12 @@ def test_a_scenario_without_the_table_has_no_guest():
         ),
         ('[guest]\nkernel = "uml"\nmemory_mb = 8\n', "guest.memory_mb: expected a whole number from 64"),
         ('[guest]\nkernel = "uml"\nmodules = []\n', "guest.modules: unknown key"),
+        ('[guest]\nkernel = "qemu"\nrelease = 6.12\n', "guest.release: expected a release in quotes, like"),
+        ('[guest]\nkernel = "qemu"\nrelease = "../6.12"\n', "guest.release: expected a release in quotes, like"),
+        (
+            '[guest]\nkernel = "uml"\nrelease = "6.12"\n',
+            'guest.release: expected none, or guest.kernel = "qemu", of which there are several, found "6.12"',
+        ),
         ('[[guest]]\nkernel = "uml"\n', "guest: expected a table [guest]"),
     ],
 )
@@ -245,16 +264,77 @@ def test_the_threads_that_forward_are_known_by_name():
 
 def test_a_missing_kernel_is_told_with_the_command_that_provides_it(monkeypatch, tmp_path, no_kvm):
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
-    monkeypatch.setattr(qemu, "FILES", (("kernel for qemu", str(tmp_path / "initrd")),))
+    monkeypatch.setattr(qemu, "_FOLDER", tmp_path / "guest-kernel")
     wanted = guested("bridge", QEMU)
     missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
     assert ("kernel for qemu", "packaging/guest-kernel") in [(probe.name, probe.hint) for probe in missing]
 
 
+@pytest.fixture
+def kernels(monkeypatch, tmp_path, no_kvm):
+    """A folder that holds Debian's own kernel, of 6.1; returns what adds another."""
+    monkeypatch.setattr(qemu, "_FOLDER", tmp_path / "guest-kernel")
+    monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
+
+    def add(name, release):
+        (tmp_path / name / "modules" / release).mkdir(parents=True)
+        for file in ("vmlinuz", "initrd", "config"):
+            (tmp_path / name / file).write_text("")
+        (tmp_path / name / "modules" / release / "bridge.ko.xz").write_text("")
+
+    add("guest-kernel", "6.1.0-56-amd64")
+    return add
+
+
+def of_release(release):
+    return guested("bridge", f'{QEMU}release = "{release}"\n')
+
+
+def test_a_release_that_is_not_there_is_told_with_the_command_that_provides_it(kernels):
+    wanted = of_release("6.12")
+    missing = {probe.name: probe.hint for probe in registry.device_of(wanted).needs(wanted) if not probe.ok}
+    assert missing["kernel 6.12 for qemu"] == "packaging/guest-kernel --release 6.12"
+
+
+@pytest.mark.parametrize(
+    ("release", "folder"),
+    [("6.1", "guest-kernel"), ("6.1.0-56-amd64", "guest-kernel"), ("6.12", "guest-kernel-6.12")],
+)
+def test_a_guest_boots_the_release_that_its_scenario_names(kernels, tmp_path, release, folder):
+    kernels("guest-kernel-6.12", "6.12.95+deb12-amd64")
+    wanted = of_release(release)
+    assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted) if "kernel" in probe.name)
+    made = registry.device_of(wanted).bench(wanted, "b1", RUN).resources(Pages(0, 0), ["engine"])
+    (kernel,) = [one for one in made if isinstance(one, GuestKernel)]
+    (first,) = [one for one in made if isinstance(one, TextFile) and one.path.endswith("guest-init")]
+    assert str(tmp_path / folder / "vmlinuz") in kernel.argv
+    assert f"{tmp_path / folder / 'modules'} " in first.lines[0]
+
+
+def test_releases_are_a_factor():
+    text = OF_A_KIND.format(kind="bridge", dut=DUTS["bridge"], more=QEMU)
+    text += '[[sweep.factor]]\nname = "kernel"\nkeys = ["guest.release"]\nlevels = ["6.1", "6.12"]\n'
+    found = sweep_of(Source(text, "x.toml"), quick=False)
+    assert [one.guest.release for one in found.scenarios] == ["6.1", "6.12"]
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "is_it"),
+    [
+        ("6.12.95+deb12-amd64", "6.12", True),
+        ("6.12.95+deb12-amd64", "6.1", False),
+        ("6.12.95+deb12-amd64", "6.12.9", False),
+        ("6.1.0-56-amd64", "6.1.0-56-amd64", True),
+    ],
+)
+def test_a_release_is_named_by_its_beginning_as_a_whole(found, wanted, is_it):
+    assert guest.is_release(found, wanted) is is_it
+
+
 @pytest.mark.parametrize(("text", "there"), [("CONFIG_NF_TABLES_IPV4=y", True), ("CONFIG_NF_TABLES=m", False)])
 def test_what_debians_kernel_supports_is_read_from_its_configuration(monkeypatch, tmp_path, text, there):
     config = tmp_path / "config"
-    monkeypatch.setattr(qemu, "_CONFIG", config)
+    monkeypatch.setattr(qemu, "_FOLDER", tmp_path)
     assert not qemu.is_configured("CONFIG_NF_TABLES_IPV4"), "there is no kernel"
     config.write_text(f"# x\n{text}\n")
     assert qemu.is_configured("CONFIG_NF_TABLES_IPV4") is there
@@ -264,7 +344,7 @@ def test_rules_are_taken_by_a_guest_whose_kernel_has_tables(monkeypatch):
     wanted = scenario_of("nft", f"{DUTS['nft']}\n{NAT}", QEMU)
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
     monkeypatch.setattr(Local, "exists", lambda self, path: True)
-    monkeypatch.setattr(qemu, "is_configured", lambda option: option == "CONFIG_NF_TABLES_IPV4")
+    monkeypatch.setattr(qemu, "is_configured", lambda option, release: option == "CONFIG_NF_TABLES_IPV4")
     assert all(probe.ok for probe in registry.device_of(wanted).needs(wanted))
 
 
@@ -278,7 +358,7 @@ def test_every_kernel_is_documented_and_begins_with_the_agent(word):
 def test_rules_need_a_guest_whose_kernel_has_tables_of_ipv4(monkeypatch):
     wanted = scenario_of("nft", DUTS["nft"] + '\nrules = "table ip x { }"', GUEST)
     monkeypatch.setattr(Local, "which", lambda self, name: f"/bin/{name}")
-    monkeypatch.setattr(uml, "is_configured", lambda option: False)
+    monkeypatch.setattr(uml, "is_configured", lambda option, release: False)
     missing = [probe for probe in registry.device_of(wanted).needs(wanted) if not probe.ok]
     assert "the guest's kernel was built without CONFIG_NF_TABLES_IPV4" in [probe.detail for probe in missing]
 
@@ -319,6 +399,19 @@ class InTheGuest(PlainLive):
         return [CpuTime(LOCAL, [0])]
 
     witnesses = collectors
+
+
+def of_another_release(wanted):
+    return GuestedLive(InTheGuest(), Places("one", PurePosixPath("/x"), LOCAL), qemu, wanted)
+
+
+def test_the_release_that_runs_is_read_back():
+    runs = os.uname().release
+    assert of_another_release(None).settings()["guest.release"] == runs
+    assert of_another_release(runs).settings()["guest.release"] == runs
+    with pytest.raises(BenchError, match=r"guest.release: 0.1 was asked for") as error:
+        of_another_release("0.1").settings()
+    assert error.value.hint == "packaging/guest-kernel --release 0.1"
 
 
 @pytest.mark.parametrize("read", ["collectors", "witnesses"])

@@ -111,6 +111,14 @@ fn stop_listening(path: &Path) {
     let _ = std::fs::remove_file(path);
 }
 
+/// Whether the driver of a device knows the state of its link. That of `net_virtio_user`
+/// over vhost-vdpa does not ask for it, and says "down" of every device that could tell.
+pub(super) fn knows_link(devargs: &str) -> bool {
+    !devargs
+        .split(',')
+        .any(|part| part.starts_with("path=/dev/vhost-vdpa"))
+}
+
 /// The socket that a `net_virtio_user` device in server mode listens on.
 fn server_socket(devargs: &str) -> Option<&Path> {
     let is_server = devargs.split(',').any(|part| part == "server=1");
@@ -153,6 +161,15 @@ mod tests {
         let clients: Vec<_> = (0..4).map(|_| connect(&path)).collect();
         std::fs::remove_file(&path).unwrap();
         assert_eq!(clients[3].as_ref().err(), Some(&Errno::EAGAIN));
+    }
+
+    #[test]
+    fn the_link_of_a_vhost_vdpa_device_is_not_known() {
+        assert!(!knows_link(
+            "net_virtio_user0,path=/dev/vhost-vdpa-0,queue_size=256"
+        ));
+        assert!(knows_link("net_virtio_user0,path=/run/x.sock,server=1"));
+        assert!(knows_link("0000:01:00.0"));
     }
 
     #[test]

@@ -131,6 +131,8 @@ struct Device {
     mode: String,
     mac: Option<Mac>,
     is_vdev: bool,
+    /// Whether its driver knows the state of its link.
+    knows_link: bool,
     max_len: usize,
     rings: (u32, u32),
     /// Dropped after the device is closed, hence the last field.
@@ -189,6 +191,7 @@ impl Device {
             mode: String::new(),
             mac: None,
             is_vdev: false,
+            knows_link: attach::knows_link(&spec.device),
             max_len: 0,
             rings: (0, 0),
             pool: Arc::clone(pool),
@@ -326,7 +329,7 @@ impl Port for DpdkPort {
 
     fn link_up(&mut self) -> bool {
         // SAFETY: the port exists.
-        unsafe { ffi::pp_link_up(self.device.id) != 0 }
+        !self.device.knows_link || unsafe { ffi::pp_link_up(self.device.id) != 0 }
     }
 
     fn failure(&mut self) -> Option<String> {

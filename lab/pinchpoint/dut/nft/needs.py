@@ -28,7 +28,7 @@ def needs(guest: Guest | None, has_rules: bool, balances: bool = False) -> Itera
 
 
 def _nf_tables_of_guest(guest: Guest) -> Probe:
-    there = KERNELS[guest.kernel].is_configured(_IPV4_TABLES)
+    there = KERNELS[guest.kernel].is_configured(_IPV4_TABLES, guest.release)
     detail = "there" if there else f"the guest's kernel was built without {_IPV4_TABLES}"
     others = " or ".join(f'"{word}"' for word in KERNELS if word != guest.kernel)
     hint = f"leave out dut.rules, set guest.kernel = {others}, or run the device without a [guest]"

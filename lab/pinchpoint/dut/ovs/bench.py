@@ -12,7 +12,7 @@ from pinchpoint.bench.resource import (
 from pinchpoint.dut import nics
 from pinchpoint.dut.attach import STANDARD_MTU, foundation, pages_of, veths
 from pinchpoint.dut.device import Pages
-from pinchpoint.dut.ovs import balancing
+from pinchpoint.dut.ovs import balancing, vdpa
 from pinchpoint.dut.ovs.daemons import (
     SWITCH,
     command,
@@ -54,6 +54,7 @@ def bench(
     if scenario.guest:
         resources.append(Uptime(_OLD_ENOUGH_S))
     resources.append(vswitchd(scenario, places))
+    resources += vdpa.known(scenario, places)
     ports = switch_ports(scenario, places)
     resources.append(command(places, "ovs-vsctl", *vsctl(places), *bridges(scenario, ports)))
     resources += underlay_routes(scenario, places)

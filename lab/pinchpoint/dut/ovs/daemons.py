@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 from pinchpoint.bench.resource import AnyResource, Command, Daemon
 from pinchpoint.dut.attach import pci_arguments
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsDut, spec
+from pinchpoint.dut.ovs.spec import POLLED, Datapath, OvsDut, ports, spec
 from pinchpoint.host.interface import COMMAND_TIMEOUT_S
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.scenario import Scenario
@@ -106,11 +106,22 @@ def _other_config(scenario: Scenario) -> dict[str, str]:
             "dpdk-init": "true",
             "dpdk-socket-mem": str(dut.memory_mb),
             "dpdk-lcore-mask": _mask((_control_cpu(scenario),)),
-            "dpdk-extra": " ".join((*pci_arguments(port.pci for port in scenario.ports), *_EAL)),
+            "dpdk-extra": " ".join((*pci_arguments(_nics(scenario)), *_EAL)),
         }
     if dut.datapath in POLLED:
         config["pmd-cpu-mask"] = _mask(dut.pmd_cpus)
     return config | tuned(dut) | dict(dut.other_config)
+
+
+def _nics(scenario: Scenario) -> tuple[str, ...]:
+    """NICs, each with the representors that its ports have. Functions that serve rings are attached by their ports."""
+    representors: dict[str, list[str]] = {}
+    for port in ports(scenario):
+        if port.pf:
+            representors.setdefault(port.pf, []).append(str(port.representor))
+    wanted = {port.pci: port.pci for port in scenario.ports if port.pci}
+    wanted |= {nic: f"{nic},representor=[{','.join(numbers)}]" for nic, numbers in representors.items()}
+    return tuple(wanted.values())
 
 
 def tuned(dut: OvsDut) -> dict[str, str]:

@@ -8,7 +8,7 @@ from pinchpoint.bench.requirements import Probe
 from pinchpoint.bench.resource import AnyResource, TapLinks
 from pinchpoint.dut.attach import by_dpdk, by_veth
 from pinchpoint.dut.device import Attached, Attachment, Defaults, Freezing, Given, Pages, Read, Seen, Types
-from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs
+from pinchpoint.dut.ovs import attached, experiments, hops, load, metrics, needs, reading, signs, vdpa
 from pinchpoint.dut.ovs import bench as made
 from pinchpoint.dut.ovs.daemons import SWITCH
 from pinchpoint.dut.ovs.keys import KEYS
@@ -66,8 +66,8 @@ class OvsBench:
         return program_facts(self.scenario)
 
     def refusal(self, error: CommandFailed) -> PinchpointError | None:
-        """A refused rule, with its place in the scenario."""
-        return refused_rule(error, self.scenario, self.places)
+        """A refused rule, with its place in the scenario, or ports that it does not have."""
+        return vdpa.refused(error, self.scenario) or refused_rule(error, self.scenario, self.places)
 
     def ends_with_it(self, resources: Sequence[AnyResource]) -> list[AnyResource]:
         """The switch and its rules; bridges, ports and settings come back from its database."""

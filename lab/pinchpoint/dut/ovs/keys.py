@@ -3,6 +3,7 @@
 from typing import Final
 
 from pinchpoint.dut.device import Items, Keys
+from pinchpoint.dut.ovs.spec import VDPA
 from pinchpoint.dut.services import Option, Services
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Key, Table, Unset
@@ -197,6 +198,16 @@ _PORT = (
         "Which of dut.pmd_cpus polls which queue (OVS's pmd-rxq-affinity).",
         "",
     ),
+    Key(
+        "kind",
+        kinds.word(VDPA),
+        '"vdpa": a vhost-user socket whose rings a virtual function of a NIC serves: `type=dpdkvdpa`, with `pf`, `vf` '
+        "and `representor`. Forks of Open vSwitch have it; another is refused once it runs.",
+        Unset("as dut.datapath says"),
+    ),
+    Key("pf", kinds.pci_address(), "The NIC's physical function, in switchdev mode (vdpa only).", Unset("none")),
+    Key("vf", kinds.pci_address(), "Its virtual function (vdpa only).", Unset("none")),
+    Key("representor", kinds.integer(0, 4095), "The number of that function's representor (vdpa only).", Unset("none")),
 )
 
 _HOST = (Key("bridge", _A_BRIDGE, "The bridge it is on.", FIRST_BRIDGE),)

@@ -7,13 +7,14 @@ them: in each bridge from 1 in the order engine ports, hosts, patch ports, tunne
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from pinchpoint.dut.ovs import vdpa
 from pinchpoint.dut.ovs.daemons import quoted
 from pinchpoint.dut.ovs.places import OvsPlaces
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, VDPA, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.spec import hosts as spec_hosts
 from pinchpoint.dut.ovs.spec import ports as spec_ports
 from pinchpoint.dut.ovs.tunnels import ends, underlay_bridges
-from pinchpoint.model.scenario import Host, Port, Scenario
+from pinchpoint.model.scenario import Host, Scenario
 
 # ovs-vswitchd.conf.db(5), Bridge datapath_type: the kernel's or the userspace datapath.
 _DATAPATH_TYPE = dict.fromkeys(IN_KERNEL, "system")
@@ -84,9 +85,11 @@ def _host_port(host: Host, datapath: Datapath, places: OvsPlaces) -> dict[str, s
             return {}
 
 
-def _attached(port: Port, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
+def _attached(port: OvsPort, datapath: Datapath, places: OvsPlaces) -> dict[str, str]:
     """How the port reaches its other end. Of a vhost-user port the other end decides how many queues it has."""
     match datapath:
+        case Datapath.DPDK if port.kind == VDPA:
+            return vdpa.columns(port, places)
         case Datapath.DPDK if port.pci:
             return {"type": "dpdk", "options:dpdk-devargs": quoted(port.pci), "options:n_rxq": str(port.queues)}
         case Datapath.DPDK:

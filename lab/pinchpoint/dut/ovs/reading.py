@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from pinchpoint.dut import checks
 from pinchpoint.dut.device import Given, Read
-from pinchpoint.dut.ovs import bridges
+from pinchpoint.dut.ovs import bridges, vdpa
 from pinchpoint.dut.ovs.keys import FIRST_BRIDGE, NEEDS_PMD, TUNING
 from pinchpoint.dut.ovs.spec import (
     IN_KERNEL,
@@ -97,6 +97,7 @@ def _check_ports(given: Given, source: Source) -> None:
     if datapath and datapath != Datapath.DPDK:
         checks.no_vhost(given, source, f'dut.datapath is "{datapath}"')
     checks.nics(given.ports, source)
+    vdpa.check(given, source)
 
 
 def _check_service(given: Given, source: Source) -> None:

@@ -18,6 +18,8 @@ class Datapath(StrEnum):
     TC = "tc"  # the same, with megaflows in the kernel's traffic control, as for a NIC that offloads them
 
 
+VDPA: Final = "vdpa"
+"""The kind of a port whose rings a function of a NIC serves."""
 POLLED: Final = frozenset({Datapath.DPDK, Datapath.AF_XDP})
 """Datapaths whose ports are polled by PMD threads."""
 IN_KERNEL: Final = frozenset({Datapath.KERNEL, Datapath.TC})
@@ -138,6 +140,10 @@ class OvsPort(Port):
 
     bridge: str
     rxq_affinity: str  # "queue:cpu,..." as pmd-rxq-affinity; empty: the switch decides
+    kind: str | None = None  # VDPA; None: as the datapath has its ports
+    pf: str | None = None  # of VDPA: the NIC's physical function, a PCI address
+    vf: str | None = None  # its virtual function that serves the rings
+    representor: int | None = None  # of that function in the switch
 
 
 @dataclass(frozen=True, kw_only=True)
