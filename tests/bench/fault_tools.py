@@ -1,7 +1,7 @@
 """A host by ssh that can be rebooted, cut off, filled up and looked at, for tests of what goes wrong with one.
 
-It has processes, interfaces, /run, /tmp and /var/cache of its own. It shares this machine's other files, hugepages,
-kernel and clock. Several may stand at once.
+It has processes, interfaces, /run, /tmp, /var/cache and an empty /root of its own. It shares this machine's other
+files, hugepages, kernel and clock. Several may stand at once.
 """
 
 import os
@@ -16,7 +16,7 @@ from ssh_tools import CLIENT, CONFIG
 
 ENGINE = b"pinchpoint-engine"
 STAYS = {  # what docs/hosts.md says stays, and what is the host's own
-    "/run": re.compile("netns|sshd|login(/.*)?|sudo(/.*)?|pinchpoint(/run.lock)?"),
+    "/run": re.compile("netns|mount|sshd|login(/.*)?|sudo(/.*)?|pinchpoint(/run.lock)?"),
     "/tmp": re.compile("$"),
     "/var/cache": re.compile("pinchpoint(/[0-9a-f]{16}(/pinchpoint-engine)?)?"),
 }
@@ -28,6 +28,7 @@ mkdir -p /run/netns /run/sshd /run/login
 cp {folder}/host_key {folder}/key.pub {folder}/sshd_config /run/login
 mount --bind {folder}/disk /var/cache
 mount -t tmpfs tmp /tmp
+mount -t tmpfs home /root
 mount -t sysfs sys /sys
 {setup}
 ip link set lo up
@@ -140,7 +141,7 @@ class Site:
     def victims(self, kind):
         """The processes there of that kind: agent, engine, device or session."""
         is_one = {
-            "agent": lambda words: b"\0-I\0-S\0-c\0" in words and words.startswith(b"python3"),
+            "agent": lambda words: words.partition(b"\0")[0].endswith(b"python3") and b"\0-I\0-S\0-c\0" in words,
             "engine": lambda words: words.partition(b"\0")[0].endswith(ENGINE),
             "device": lambda words: words.partition(b"\0")[0].endswith(b"ovs-vswitchd"),
             "session": lambda words: words.startswith(b"sshd: "),
@@ -156,7 +157,7 @@ class Site:
         words = (line.replace(b"\0", b" ")[:60].decode(errors="replace") for line in self.processes().values())
         found = [f"process {line}" for line in words if line]  # a zombie has no words
         found += [f"interface {name}" for name in names - {"lo", self._link}]
-        found += [f"mount {line.split()[4]}" for line in mounts if "/netns" in line.split()[4]]
+        found += [f"mount {line.split()[4]}" for line in mounts if "/netns/" in line.split()[4]]
         for folder in ("/run", "/tmp", "/var/cache"):
             top = self.root(folder)
             paths = (str(path.relative_to(top)) for path in top.rglob("*"))

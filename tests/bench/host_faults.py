@@ -62,6 +62,7 @@ at_fps = {rates}
 duration_s = 0.1
 repeats = {repeats}
 [search]
+min_load_fps = 1000
 max_load_fps = 5000
 max_repeats = 100
 drain_s = 0.1
@@ -371,7 +372,7 @@ def main():
     given = parser.parse_args()
 
     def say(outcome):
-        told = "; ".join(outcome.wrong) or f"ended with {', '.join(map(str, outcome.codes))}"
+        told = "; ".join((f"ended with {', '.join(map(str, outcome.codes))}", *outcome.wrong))
         fault = outcome.fault
         print(
             f"{fault.number}: {fault.kind} at {fault.moment:.0%}, {fault.device}: {told}", file=sys.stderr, flush=True
