@@ -260,7 +260,8 @@ class Ssh(AskedHost):
             ours.sendall(b"%d\n" % len(sent) + sent)
             if self._line.await_ready(_BEGIN_TIMEOUT_S):
                 return
-            raise self._needs(f"no answer within {_BEGIN_TIMEOUT_S:g} s{self._printed()}", f"ssh {self.name}")
+            hint = f"ssh {self.name} true, which must end at once; a start-up file of the login may wait for something"
+            raise self._needs(f"no answer within {_BEGIN_TIMEOUT_S:g} s{self._printed()}", hint)
         except (LineError, OSError) as error:
             raise self._refused(error) from None
 
