@@ -25,6 +25,7 @@ from fault_tools import Site
 
 FAULTS, SITES = 200, 3
 LEASE_S = 8  # a lab that waits for a core on a busy machine is not lost
+PATIENCE_S = 300.0  # for what a busy machine keeps waiting
 RATES, REPEATS = (1000, 2000), 4
 KINDS = {  # kind: exit codes of the run that it strikes; 0: it goes on
     "lab killed": (-signal.SIGKILL,),
@@ -138,7 +139,7 @@ class Struck:
         with suppress(subprocess.TimeoutExpired):
             lab.wait(fault.moment * self.usual_s)
         struck = self._strike(lab)
-        code = lab.wait(180)
+        code = lab.wait(PATIENCE_S)
         self._judge(code, struck)
         kept = self._trials()
         self.outcome.trials = kept.count(b"\n")
@@ -171,7 +172,7 @@ class Struck:
         """Whether there was something to strike: the run may have ended."""
         kind, site = self.fault.kind, self.site
         if kind == "lab told to end":
-            wait_for(lambda: self.errors.stat().st_size or lab.poll() is not None, "the program to have begun")
+            wait_for(lambda: self.errors.stat().st_size or lab.poll() is not None, "it to have begun", PATIENCE_S)
             lab.send_signal(signal.SIGINT)
         elif kind == "power lost":
             site.reboot()
@@ -206,7 +207,7 @@ class Struck:
 
     def _victims(self, lab, victims):
         """As soon as there are any; none if the run ends before."""
-        wait_for(lambda: victims() or lab.poll() is not None, "a victim")
+        wait_for(lambda: victims() or lab.poll() is not None, "a victim", PATIENCE_S)
         return victims()
 
     def _judge(self, code, struck):
@@ -225,7 +226,7 @@ class Struck:
             return
         if self.fault.after == "clean":
             cleaned = self._started("clean", "--host", "far")
-            if cleaned.wait(90) != 0:
+            if cleaned.wait(PATIENCE_S) != 0:
                 self.outcome.wrong.append(f"clean ended with {cleaned.returncode}: {self.errors.read_text()}")
         if self.fault.after != "resume":
             self._wait_until_nothing_is_left()
@@ -237,7 +238,7 @@ class Struck:
             folder = self._run_folder()
             before = len(self.errors.read_text())
             again = self._started(*(("run", "--resume", folder) if folder else ("run", self.folder / "struck.toml")))
-            code = again.wait(180)
+            code = again.wait(PATIENCE_S)
             said = self.errors.read_text()[before:]
             if code == 3 and "another run is active on far" in said and time.monotonic() < until:
                 self.outcome.refused += 1
@@ -341,7 +342,7 @@ class Campaign:
             spared = Struck(site, Fault(0, "agent killed", "bridge", 0, 0, ""), site.folder / f"spared-{attempt}", 0)
             spared.folder.mkdir()
             began = time.monotonic()
-            if spared._started("run", spared._scenario()).wait(180) == 0:
+            if spared._started("run", spared._scenario()).wait(PATIENCE_S) == 0:
                 took_s.append(time.monotonic() - began)
             if len(took_s) == 2:
                 assert not site.holds(), site.holds()
