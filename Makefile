@@ -3,7 +3,7 @@
 
 BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve
 
-.PHONY: demo docs test test-nics lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-nics test-hosts lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -24,6 +24,7 @@ help:
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
 	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
+	@echo "make test-hosts      kill and cut what benches on hosts by ssh stand on, 200 times (as root, 20 minutes)"
 	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
 	@echo "make bench-watch     measure what a loaded switch loses to being watched (as root, 4 minutes)"
 	@echo "make bench           run bench-engine and bench-build, and measure the lab's own time per trial"
@@ -49,6 +50,11 @@ test: setup .venv/.test-packages lint
 # Each is a virtual machine of its own, emulated where KVM cannot be used; `make test` runs one.
 test-nics: setup .venv/.test-packages
 	$(BIN)/pytest tests/nics
+
+# As root. FAULTS: --faults N, --hosts N, --seed N. Fails where something is left, or a finished trial is lost or made
+# twice. tests/bench has a short round.
+test-hosts: setup .venv/.test-packages
+	@$(BIN)/python tests/bench/host_faults.py $(FAULTS)
 
 # Checks that every benchmark still runs; only the output of a failed one is shown.
 smoke: setup

@@ -21,8 +21,9 @@ StrictModes no
 UsePAM no
 PasswordAuthentication no
 """
-# /run is its own; so are its processes and interfaces. Nothing of a bench on it is this machine's.
+# /run and an empty /root are its own; so are its processes and interfaces. Nothing of a bench on it is this machine's.
 FAR = """
+mount -t tmpfs home /root
 mount -t tmpfs run /run && mkdir -p /run/netns /run/sshd && mount -t sysfs sys /sys && ip link set lo up
 while ! ip link show {link} >/dev/null 2>&1; do sleep 0.02; done
 ip address add {there}/24 dev {link} && ip link set {link} up

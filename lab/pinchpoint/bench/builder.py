@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pinchpoint.bench import actions as act
-from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Foreign, Journal, journals, remove_unborn
+from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Entry, Foreign, Journal, journals, read, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
-from pinchpoint.bench.resource import AnyResource, GuestKernel, Inside
+from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import LOCAL
@@ -83,8 +83,9 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
     removed: list[str] = []
     left: list[str] = []
     try:
-        present, foreign = journal.present(), journal.foreign()
-        by_name = act.named_after(journal.bench_id, journal.path.parent, LOCAL) if foreign else []
+        present, foreign, damaged = journal.present(), journal.foreign(), journal.damaged()
+        is_partial = bool(foreign or damaged)
+        by_name = act.named_after(journal.bench_id, journal.path.parent, LOCAL) if is_partial else []
         for action in plan([*present, *(one for one in by_name if one not in present)], ()):
             what = action.resource.describe()
             try:
@@ -97,7 +98,7 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
                 journal.record("removed", action.resource)
         if not left:
             journal.finish()
-        left += _not_understood(foreign)
+        left += [*_not_understood(foreign), *map(_not_readable, damaged)]
     except PinchpointError as error:
         left.append(str(error))
     finally:
@@ -118,11 +119,31 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
     ]
 
 
+def _not_readable(line: str) -> str:
+    """What may be left of an entry that cannot be read; what bears the bench's name is removed without it."""
+    return (
+        f"{line}; namespaces, processes and folder of its bench are removed; compare vm.nr_hugepages with its value "
+        "before the run"
+    )
+
+
 def _words(error: OSError | PinchpointError) -> str:
     if isinstance(error, PinchpointError):
         return error.message
     words = error.strerror or str(error)
-    return f"{error.filename}: {words}" if error.filename else words
+    where = f"{LOCAL.name}: " if LOCAL.name else ""
+    return f"{where}{error.filename}: {words}" if error.filename else f"{where}{words}"
+
+
+def _pages_found(path: Path) -> int:
+    """How many hugepages a bench found in the pool that it added to; -1 if it added none, or that cannot be read.
+
+    Of benches that stand at once, the one that found most came last, whatever clocks say.
+    """
+    with suppress(PinchpointError):
+        entries = [one.resource for one in read(path) if isinstance(one, Entry)]
+        return max((one.before for one in entries if isinstance(one, Hugepages)), default=-1)
+    return -1
 
 
 class Cleaned(NamedTuple):
@@ -144,7 +165,7 @@ def clean(state_directory: Path = STATE_DIRECTORY) -> Cleaned:
     failures: list[str] = []
     with signals_wait():
         remove_unborn(state_directory)
-        for path in reversed(journals(state_directory)):
+        for path in sorted(reversed(journals(state_directory)), key=_pages_found, reverse=True):
             try:
                 journal = Journal.take_over(path)
             except FileNotFoundError:

@@ -1,7 +1,8 @@
 """The bench's memory: every action is on disk before it is done.
 
 One file per bench, `/run/pinchpoint/<id>.journal`, JSON lines. /run is a tmpfs: after
-a power loss the file is gone, and so is everything that it could have named. The
+a reboot the file is gone, and so is everything that it could have named: processes, namespaces, links,
+pages added to the pool. What a reboot would not undo may not be made under this journal (decision 0076). The
 owner holds a lock on the file, so that `clean` can tell a dead run from a live one.
 Beside the journals stands `run.lock`: a machine has one run at a time. All of it is on the
 host on which the bench stands, so that it can be undone there without the lab.
@@ -11,6 +12,7 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
@@ -25,6 +27,7 @@ from pinchpoint.model.errors import BenchError, RequirementError
 STATE_DIRECTORY = Path("/run/pinchpoint")
 VERSION = 1  # raised when a resource of a journal could no longer be read, or would be removed otherwise
 _NEW = ".new"  # a journal before its owner holds the lock
+_SHOWN = 60  # bytes of a damaged line
 _HINTS = {
     errno.EACCES: "run as root: sudo pinchpoint ...",
     errno.EPERM: "run as root: sudo pinchpoint ...",
@@ -51,6 +54,13 @@ class Foreign(msgspec.Struct, frozen=True):
     op: str
     resource: _Tag
     version: int = 1
+
+
+@dataclass(frozen=True)
+class Damaged:
+    """A line that no version can read; `words` say where it is and how it begins."""
+
+    words: str
 
 
 class Journal:
@@ -87,16 +97,17 @@ class Journal:
         try:
             self._file.append(msgspec.json.encode(Entry(op, resource, VERSION)) + b"\n")
         except OSError as error:
-            raise BenchError(f"{self.path}: cannot write: {error.strerror}", _hint(error, self.path.parent)) from error
+            told = f"{_where()}{self.path}: cannot write: {error.strerror}"
+            raise BenchError(told, _hint(error, self.path.parent)) from error
 
     def present(self) -> tuple[AnyResource, ...]:
         """What may exist: every resource whose creation began and whose removal has not ended.
 
-        Without what another version wrote: see `foreign`.
+        Without what another version wrote (`foreign`), and without what cannot be read (`damaged`).
         """
         resources: list[AnyResource] = []
         for entry in read(self.path):
-            if isinstance(entry, Foreign):
+            if not isinstance(entry, Entry):
                 continue
             if entry.op == "create":
                 resources.append(entry.resource)
@@ -107,6 +118,10 @@ class Journal:
     def foreign(self) -> tuple[Foreign, ...]:
         """What another version wrote and this one cannot remove by its entry."""
         return tuple(entry for entry in read(self.path) if isinstance(entry, Foreign))
+
+    def damaged(self) -> tuple[str, ...]:
+        """The lines that cannot be read, each with its place."""
+        return tuple(entry.words for entry in read(self.path) if isinstance(entry, Damaged))
 
     def finish(self) -> None:
         """Delete the journal: nothing is left that it names."""
@@ -120,20 +135,17 @@ class Journal:
         self._file.close()
 
 
-def read(path: Path) -> Iterator[Entry | Foreign]:
-    """The entries of a journal; a torn last line is an action that never began. Raises BenchError."""
+def read(path: Path) -> Iterator[Entry | Foreign | Damaged]:
+    """The entries of a journal; a torn last line is an action that never began. Raises BenchError if there is none."""
     try:
         lines = LOCAL.read_bytes(str(path)).split(b"\n")
     except OSError as error:
-        raise BenchError(f"{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
+        raise BenchError(f"{_where()}{path}: cannot read: {error.strerror}", _hint(error, path.parent)) from error
     for number, line in enumerate(lines[:-1], start=1):  # the last is empty, or torn
         try:
             yield _entry(line)
         except msgspec.DecodeError as error:
-            raise BenchError(
-                f"{path}:{number}: not a journal entry: {error}",
-                f"rm {path}; what it named remains: see ip netns list, ps and /dev/hugepages",
-            ) from error
+            yield Damaged(f"{_where()}{path}:{number}: not a journal entry: {error}: {line[:_SHOWN]!r}")
 
 
 def _entry(line: bytes) -> Entry | Foreign:
@@ -195,6 +207,8 @@ def busy(error: BlockingIOError) -> RequirementError:
     """What to say of a machine that another run holds."""
     where = f"on {LOCAL.name}" if LOCAL.name else "on this machine"
     hint = "wait until it ends; if it was killed, run `pinchpoint clean`"
+    if LOCAL.name:
+        hint = "wait until it ends; if it was killed, its bench is undone there within its lease_s"
     return RequirementError(f"another run is active {where}: {error.strerror}", hint)
 
 
@@ -204,9 +218,13 @@ def requiring(directory: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        where = f"{LOCAL.name}: " if LOCAL.name else ""
-        message = f"{where}{error.filename or directory}: cannot write: {error.strerror}"
+        message = f"{_where()}{error.filename or directory}: cannot write: {error.strerror}"
         raise RequirementError(message, _hint(error, directory)) from error
+
+
+def _where() -> str:
+    """What an error says before a path of another host."""
+    return f"{LOCAL.name}: " if LOCAL.name else ""
 
 
 def _hint(error: OSError, directory: Path) -> str:

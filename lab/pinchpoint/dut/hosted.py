@@ -13,6 +13,7 @@ from pinchpoint.keys.source import Source
 from pinchpoint.model.scenario import Batch, Between, Change, Relative, Remote, Scenario
 
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
+_NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 
 
 def check(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
@@ -78,4 +79,6 @@ def _engine() -> Probe:
         detail = LOCAL.run([engine, "--version"]).strip()
     except CommandFailed as error:
         return Probe("pinchpoint-engine", False, error.output, _MISSING)
+    except OSError as error:
+        return Probe("pinchpoint-engine", False, f"{engine}: {error.strerror}", _NOT_RUN)
     return Probe("pinchpoint-engine", True, f"{engine}: {detail}")

@@ -1,11 +1,11 @@
 """Undoes a bench on the host on which it stands when the lab is gone: by its journal, with the standard library alone.
 
 Everything of a bench bears its name or its mark, or goes with what does (`bench/resource.py`). What is left after that
-is the hugepages that it added to the pool. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`.
+is the hugepages that it added to the pool. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`,
+and so does one with a damaged line, which may have named hugepages.
 """
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
 from pinchpoint.host import hugepages
@@ -16,7 +16,6 @@ from pinchpoint.model.errors import PinchpointError
 
 _ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 _GRACE_S = 2.0
-_BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
 
 def undo(journal: Path, host: Host = OWN) -> bool:
@@ -30,38 +29,23 @@ def undo(journal: Path, host: Host = OWN) -> bool:
         for name in host.names(NAMESPACES) if host.exists(NAMESPACES) else []:
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
-        for before, after in reversed(list(_pools(journal))):
+        changes, is_whole = _pools(journal)
+        for before, after in reversed(changes):
             present, _ = hugepages.pool(host)
             if (wanted := max(before, present - (after - before))) < present:
                 hugepages.resize(host, wanted)
         host.remove_folder(str(folder / bench_id))
-        if any(kind in _BOUND for kind in _kinds(journal)):
-            return False
-        host.remove_file(str(journal))
+        if is_whole:
+            host.remove_file(str(journal))
     except (OSError, PinchpointError):
         return False
-    return True
+    return is_whole
 
 
-def _kinds(journal: Path) -> list[str]:
-    """Of every resource that has been made and not removed, in order; what cannot be read is left out."""
-    present: list[str] = []
-    for line in journal.read_bytes().split(b"\n")[:-1]:
-        try:
-            entry = json.loads(line)
-            op, kind = entry["op"], str(entry["resource"]["kind"])
-        except (ValueError, KeyError, TypeError):
-            continue
-        if op == "create":
-            present.append(kind)
-        elif kind in present:
-            present.remove(kind)
-    return present
-
-
-def _pools(journal: Path) -> Iterator[tuple[int, int]]:
-    """(pages before, pages after) of every change of the pool that has not been undone."""
+def _pools(journal: Path) -> tuple[list[tuple[int, int]], bool]:
+    """(pages before, pages after) of every change of the pool that has not been undone; whether all was readable."""
     present: list[tuple[int, int]] = []
+    is_whole = True
     for line in journal.read_bytes().split(b"\n")[:-1]:  # the last is empty, or torn
         try:
             entry = json.loads(line)
@@ -70,9 +54,10 @@ def _pools(journal: Path) -> Iterator[tuple[int, int]]:
                 continue
             change = int(resource["before"]), int(resource["after"])
         except (ValueError, KeyError, TypeError):
+            is_whole = False
             continue
         if entry["op"] == "create":
             present.append(change)
         elif change in present:
             present.remove(change)
-    yield from present
+    return present, is_whole

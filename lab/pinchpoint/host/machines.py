@@ -30,6 +30,12 @@ def machine(remote: Remote) -> Ssh:
     return found
 
 
+def held_as(remote: Remote, lock: str) -> str | None:
+    """The other address under which this lab holds the host, connected, by the lock's file there; None: it does not."""
+    host = machine(remote)
+    return next((one.name for one in _machines().values() if one is not host and one.holds_for(host, lock)), None)
+
+
 @contextmanager
 def standing_on(remote: Remote | None) -> Iterator[None]:
     """Inside, the host is at hand on which the bench stands; None: this machine. Raises RequirementError."""

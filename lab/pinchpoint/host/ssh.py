@@ -5,7 +5,9 @@ channel for each engine. Nothing is installed there but the engine's file, and n
 Options: ssh(1), ssh_config(5).
 """
 
+import errno
 import hashlib
+import json
 import os
 import platform
 import re
@@ -15,11 +17,11 @@ import socket
 import subprocess
 import tempfile
 import threading
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib import resources
-from json import dumps
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -47,21 +49,29 @@ _SENT = (
 # Of each line, what ends with a status of its own is a requirement; $@ is the command.
 _AS_USER = "command -v python3 >/dev/null 2>&1 || exit 97; "
 _AS_ROOT = 'if [ "$(id -u)" = 0 ]; then exec "$@"; fi; '
-_BY_SUDO = 'sudo -n true 2>/dev/null || exit 98; exec sudo -n "$@"'
+_BY_SUDO = 'sudo -n true </dev/null || exit 98; exec sudo -n "$@"'
 _ITSELF = 'exec "$@"'
 _ENGINE = 'echo -20 2>/dev/null >/proc/self/autogroup; exec nice -n -20 env "$@"'
 _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scripts above
     96: ("its python3 is older than 3.11", "ssh {host} python3 --version; install a newer one there"),
     97: ("it has no python3", "ssh -t {host} sudo apt-get install python3"),
     98: (
-        "the user is not root, and sudo wants a password or is not installed",
-        "ssh -t {host} 'echo \"$USER ALL=(root) NOPASSWD: ALL\" | sudo tee /etc/sudoers.d/pinchpoint'; or log in as "
-        "root",
+        "the user is not root, and sudo wants a password or a terminal, or is not installed",
+        'ssh -t {host} \'printf "%s ALL=(root) NOPASSWD: ALL\\nDefaults:%s !requiretty\\n" "$USER" "$USER" | '
+        "sudo tee /etc/sudoers.d/pinchpoint'; or log in as root",
     ),
 }
 _REFUSALS: Final = (  # by ssh's own words, which only choose the hint
     (
-        re.compile(r"host key|HOST IDENTIFICATION", re.IGNORECASE),
+        re.compile(r"host key .*has changed|IDENTIFICATION HAS CHANGED", re.IGNORECASE),
+        (
+            "its host key has changed: it was installed anew, or another machine answers in its place",
+            "compare the fingerprint with the host's own, by another way than the network; if it is right, remove the "
+            "old key by ssh-keygen, as ssh says above, then ssh {host}",
+        ),
+    ),
+    (
+        re.compile("host key", re.IGNORECASE),
         (
             "its host key is not one that ssh knows",
             "ssh {host}; compare the key that it shows with the host's own, say yes",
@@ -89,6 +99,8 @@ class Ssh(AskedHost):
         self._over = threading.Event()
         self._token = secrets.token_hex(8)
         self._lock: tuple[str, str] | None = None
+        self._machine = platform.machine()  # of the host, once it has said so
+        self.clock_ahead_s = 0.0  # its wall clock, of this machine's; known to half of a round trip
 
     @property
     def is_started(self) -> bool:
@@ -142,6 +154,13 @@ class Ssh(AskedHost):
         except OSError as error:
             raise self._cannot_write(path, error) from None
 
+    def holds_for(self, other: "Ssh", path: str) -> bool:
+        """Whether it is the same machine as another one, by its lock: who holds that there has this one's token."""
+        with suppress(OSError, ValueError):
+            found = json.loads(other.read(path))
+            return self._lock is not None and isinstance(found, dict) and found.get("token") == self._token
+        return False
+
     def is_lost(self) -> bool:
         """Whether it does not answer now."""
         try:
@@ -174,10 +193,10 @@ class Ssh(AskedHost):
     def engine(self, path: str) -> str:
         """Where the engine of this machine's `path` is found on the host, once its hash has been compared.
 
-        Raises RequirementError if it cannot be put there.
+        Raises RequirementError if it cannot be put there, or there is none for the host's architecture.
         """
         if path not in self._engines:
-            data = Path(path).read_bytes()
+            data = Path(self._built_for_it(path)).read_bytes()
             digest = hashlib.sha256(data).hexdigest()
             there = f"{CACHE}/{digest[:16]}/{Path(path).name}"
             if self._ask("sha256", {"path": there}) != digest:
@@ -233,13 +252,16 @@ class Ssh(AskedHost):
             ours.close()
             raise RequirementError(f"{self._program}: not installed", "apt-get install openssh-client") from None
         self._line = Line(ours, LONGEST)
-        sent = dumps({"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}).encode()
+        sent = json.dumps(
+            {"modules": {name: _text(name) for name in _SENT}, "main": "pinchpoint.host.ssh_agent"}
+        ).encode()
         ours.settimeout(_BEGIN_TIMEOUT_S)
         try:
             ours.sendall(b"%d\n" % len(sent) + sent)
             if self._line.await_ready(_BEGIN_TIMEOUT_S):
                 return
-            raise self._needs(f"no answer within {_BEGIN_TIMEOUT_S:g} s{self._printed()}", f"ssh {self.name}")
+            hint = f"ssh {self.name} true, which must end at once; a start-up file of the login may wait for something"
+            raise self._needs(f"no answer within {_BEGIN_TIMEOUT_S:g} s{self._printed()}", hint)
         except (LineError, OSError) as error:
             raise self._refused(error) from None
 
@@ -255,7 +277,7 @@ class Ssh(AskedHost):
             )
         if code in _LACKING:
             what, hint = _LACKING[code]
-            return self._needs(what, hint.format(host=self.name))
+            return self._needs(f"{what}{said}", hint.format(host=self.name))
         for words, (what, hint) in _REFUSALS if code == _SSH_FAILED else ():
             if words.search(said):
                 return self._needs(f"{what}{said}", hint.format(host=self.name))
@@ -263,16 +285,32 @@ class Ssh(AskedHost):
 
     def _identify(self) -> Mapping[str, object]:
         """Say for how long the lab may be silent; learn what the host is."""
-        return self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+        asked_s = time.time()
+        found = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
+        if isinstance(clock_s := found.get("clock_s"), int | float):
+            self.clock_ahead_s = clock_s - (asked_s + time.time()) / 2
+        self._machine = str(found.get("machine", self._machine))
+        return found
 
     def _check(self, found: Mapping[str, object]) -> None:
-        """Whether a bench can be built there by this lab's engine."""
+        """Whether a bench can be built there."""
         if found.get("uid") != 0:
             hint = "log in as root, or leave sudo at its default, true"
             raise self._needs("the user is not root; namespaces, hugepages and CPU pinning need it", hint)
-        if (there := found.get("machine")) != (here := platform.machine()):
-            hint = f"use a host of {here}, or a lab of {there}"
-            raise self._needs(f"it is {there}, and this lab's engine is for {here}", hint)
+
+    def _built_for_it(self, path: str) -> str:
+        """The engine's file for the host's architecture: `path`, or beside it one that ends with the architecture.
+
+        Raises RequirementError where there is none.
+        """
+        here = platform.machine()
+        if self._machine == here:
+            return path
+        other = f"{path}-{self._machine}"
+        if not Path(other).is_file():
+            hint = f"use a host of {here}; or build the engine on {self._machine} and put it to {other}"
+            raise self._needs(f"it is {self._machine}, and this lab's engine is for {here}", hint)
+        return other
 
     def _ask(self, call: str, given: Mapping[str, Any], timeout_s: float = ANSWER_TIMEOUT_S) -> Any:
         line = self._line
@@ -288,7 +326,10 @@ class Ssh(AskedHost):
         return HostLostError(f"{self.name} does not answer: {error}{self._printed()}", f"ssh {self.name} true")
 
     def _cannot_write(self, path: str, error: OSError) -> RequirementError:
-        hint = f"ssh {shlex.join([self.name, 'df', str(Path(path).parent)])}"
+        is_full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        looked_at = ["df", "-h", str(Path(path).parents[1])] if is_full else ["ls", "-ld", str(Path(path).parents[1])]
+        command = f"ssh {shlex.join([self.name, *looked_at])}"
+        hint = f"free some space there, see {command}" if is_full else command
         return self._needs(f"{path}: cannot write: {error.strerror}", hint)
 
     def _needs(self, what: str, hint: str) -> RequirementError:

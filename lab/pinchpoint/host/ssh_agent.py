@@ -9,6 +9,7 @@ import os
 import platform
 import select
 import signal
+import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -48,7 +49,8 @@ class SshAgent(Agent):
     def _identity(self, lease_s: float) -> dict[str, object]:
         """The first request: the lab says how long it may be silent, the host what it is."""
         self.lease_s = lease_s
-        return {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node()}
+        found = {"uid": os.geteuid(), "machine": platform.machine(), "node": platform.node()}
+        return {**found, "clock_s": time.time()}
 
 
 def _is_journal(file: Kept) -> bool:
@@ -65,16 +67,25 @@ def _sha256(path: str) -> str | None:
 
 
 def _put(path: str, data: str, mode: int) -> None:
-    """Make a file of compressed bytes; whoever looks sees the whole file or none."""
+    """Make a file of compressed bytes; whoever looks sees the whole file or none. What fails leaves nothing.
+
+    The folder is the file's own. A part that an agent left there which was killed meanwhile is removed.
+    """
     place = Path(path)
     place.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    for part in place.parent.glob(f"{place.name}.*"):
+        if not Path(f"/proc/{part.suffix[1:]}").exists():
+            part.unlink(missing_ok=True)
     new = place.with_name(f"{place.name}.{os.getpid()}")
     try:
         new.write_bytes(zlib.decompress(to_bytes(data)))
         new.chmod(mode)
         new.replace(place)
-    finally:
+    except BaseException:
         new.unlink(missing_ok=True)
+        with suppress(OSError):  # an earlier file may be there
+            place.parent.rmdir()
+        raise
 
 
 class _Silent(Exception):
@@ -138,7 +149,7 @@ def main() -> None:
     finally:
         for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
             signal.signal(number, signal.SIG_IGN)
-        for path in agent.journals():
+        for path in reversed(agent.journals()):  # as a run does: see `builder.clean`
             lease.undo(path)
 
 

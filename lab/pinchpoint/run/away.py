@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
-from pinchpoint.host.machines import machine, standing_on
+from pinchpoint.host.machines import held_as, machine, standing_on
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.standing import Record, Recorded, Stoppable, Undoable
 from pinchpoint.measure.trial import Interrupted
-from pinchpoint.model.errors import HostLostError, PinchpointError
+from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
 from pinchpoint.model.scenario import Remote, Scenario
@@ -27,7 +27,7 @@ MOST_LOSSES = 3  # of a host within one unit
 def held(units: Sequence[Scenario]) -> Iterator[None]:
     """Inside, no other run is active on any machine on which a bench of these will stand.
 
-    Raises RequirementError naming who holds one, or what a host lacks.
+    Raises RequirementError naming who holds one, or what a host lacks; InputError where two addresses are one machine.
     """
     with ExitStack() as stack:
         # One host may have several names, and has one lock.
@@ -41,10 +41,14 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
 
 
 def _hold(remote: Remote) -> None:
+    lock = f"{STATE_DIRECTORY}/run.lock"
     with standing_on(remote), requiring(STATE_DIRECTORY):
         try:
-            machine(remote).hold_machine(f"{STATE_DIRECTORY}/run.lock", holder())
+            machine(remote).hold_machine(lock, holder())
         except BlockingIOError as error:
+            if other := held_as(remote, lock):
+                told = f"{other} and {remote.address} are one machine, which this run holds already as {other}"
+                raise InputError(told, "give each host one address, the same in all scenarios") from None
             raise busy(error) from error
 
 

@@ -9,7 +9,7 @@ from pinchpoint.bench.plan import describe, plan
 from pinchpoint.dut.setup import Setup, prepare
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import facts
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.machines import machine, standing_on
 from pinchpoint.host.priority import preferred
 from pinchpoint.measure.listener import Listener
 from pinchpoint.measure.rates.keys import Rates
@@ -22,6 +22,7 @@ from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.ceiling import CeilingTest
 
 MOST_ATTACHED = 1_000_000  # characters
+_CLOCKS_AGREE_S = 1.0  # a round trip over a slow link, and then some
 
 
 def run_scenario(
@@ -98,7 +99,12 @@ def _host_facts(remote: Remote) -> dict[str, str]:
     """What the other machine is, for the record: `run.json` has the lab's own."""
     shown = ("processor", "cpus", "kernel", "system", "numa nodes", "virtual machine")
     found = facts.host_facts()
-    return {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {found[key]}" for key in shown)))}
+    told = {f"host {remote.name}": "; ".join((remote.address, *(f"{key} {found[key]}" for key in shown)))}
+    if abs(ahead_s := machine(remote).clock_ahead_s) > _CLOCKS_AGREE_S:
+        # Nothing that is measured depends on it. Not under "host": a clock that is put right may be resumed on.
+        which = "ahead of" if ahead_s > 0 else "behind"
+        told[f"clock of {remote.name}"] = f"{abs(ahead_s):.0f} s {which} the lab's; logs from there have that time"
+    return told
 
 
 def ceilings_of(

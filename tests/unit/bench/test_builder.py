@@ -93,7 +93,7 @@ def test_clean_goes_on_after_a_journal_it_cannot_read(bench):
     (bench.state / "b2.journal").mkdir()
     dead_run("b3", bench.state, bench.resources[2])
     removed, alive, failures = clean(bench.state)
-    assert set(removed) == {f"b1: mkdir {bench.folders[0]}", f"b3: mkdir {bench.folders[2]}"}
+    assert {f"b1: mkdir {bench.folders[0]}", f"b3: mkdir {bench.folders[2]}"} <= set(removed)
     assert alive == ()
     told = "\n".join(failures)
     assert "b0.journal:1: not a journal entry" in told
@@ -116,7 +116,8 @@ def test_signals_wait_until_clean_is_done(bench, monkeypatch):
     assert journals(bench.state) == ()
 
 
-def test_clean_removes_the_newest_bench_first_so_that_the_hugepages_of_both_are_given_back(bench, monkeypatch):
+@pytest.mark.parametrize("clock", [1, -1], ids=["right", "set back"])
+def test_clean_removes_the_newest_bench_first_so_that_the_hugepages_of_both_are_given_back(bench, monkeypatch, clock):
     pool = bench.state.parent / "nr_hugepages"
     pool.write_text("10")
     monkeypatch.setattr(hugepages, "NR_HUGEPAGES", pool)
@@ -125,7 +126,7 @@ def test_clean_removes_the_newest_bench_first_so_that_the_hugepages_of_both_are_
         builder = Builder(bench_id, bench.state)
         builder.apply([Hugepages(*pages)])
         builder._journal.leave()  # as its owner's death would
-        os.utime(bench.state / f"{bench_id}.journal", (place, place))
+        os.utime(bench.state / f"{bench_id}.journal", (clock * place, clock * place))
     removed = clean(bench.state).removed
     assert [line.partition(":")[0] for line in removed] == ["newer", "older"]
     assert pool.read_text() == "10"

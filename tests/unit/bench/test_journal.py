@@ -40,8 +40,23 @@ def test_a_torn_last_line_is_an_action_that_never_began(tmp_path):
 def test_a_damaged_line_inside_is_told_with_its_place(tmp_path):
     path = tmp_path / "b1.journal"
     path.write_text('{"op":"create","resource":{"kind":\n')
-    with pytest.raises(BenchError, match=r"b1\.journal:1"):
-        list(read(path))
+    (found,) = read(path)
+    assert "b1.journal:1: not a journal entry" in found.words
+
+
+def test_clean_undoes_what_a_damaged_journal_still_names_and_says_what_it_cannot_read(tmp_path):
+    state, named = tmp_path / "state", tmp_path / "named"
+    for folder in (state, state / "b1", named):
+        folder.mkdir()
+    path = state / "b1.journal"
+    entry = f'{{"op":"create","resource":{{"kind":"run_directory","path":"{named}"}}}}'
+    path.write_text(f"\0\0\0\n{entry}\n")
+    (said,) = clean(state).failures
+    assert "b1.journal:1: not a journal entry" in said
+    assert "vm.nr_hugepages" in said
+    assert not named.exists()
+    assert [place.name for place in state.iterdir()] == []
+    assert clean(state).failures == ()
 
 
 OF_ANOTHER_VERSION = [

@@ -1,15 +1,18 @@
 """A host by ssh, as far as it can be tried without one: what stands for ssh runs the command on this machine."""
 
+import errno
 import os
 import signal
 import subprocess
 import time
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from pinchpoint.host import lease, machines, ssh
+from pinchpoint.host import lease, machines, ssh, ssh_agent
+from pinchpoint.host.guest_line import to_text
 from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL, OWN, at_hand, on
 from pinchpoint.host.locked import LockedFile
@@ -76,6 +79,7 @@ def test_what_the_host_lacks_is_told_with_what_mends_it(reached, status, told):
     ("said", "told"),
     [
         ("Host key verification failed.", "hint: ssh there; compare the key"),
+        ("Host key for there has changed and you have requested strict checking.", "hint: compare the fingerprint"),
         ("root@there: Permission denied (publickey).", "hint: ssh-copy-id there"),
     ],
 )
@@ -91,10 +95,56 @@ def test_a_login_that_prints_something_is_refused(reached):
         reached(f"echo welcome; {HERE}").open()
 
 
-def test_another_architecture_is_refused_with_both_names(monkeypatch):
-    monkeypatch.setattr(ssh.platform, "machine", lambda: "x86_64")
-    with pytest.raises(RequirementError, match="aarch64, and this lab's engine is for x86_64"):
-        Ssh("there")._check({"uid": 0, "machine": "aarch64"})
+def test_what_sudo_says_is_told(reached):
+    with pytest.raises(RequirementError, match="you must have a tty"):
+        reached("echo sudo: sorry, you must have a tty to run sudo >&2; exit 98").open()
+
+
+@pytest.fixture
+def of_another_architecture(reached, tmp_path, monkeypatch):
+    """A connected host that is not what this lab's engine is built for, and that engine."""
+    monkeypatch.setattr(ssh, "CACHE", str(tmp_path / "cache"))
+    engine = tmp_path / "engine"
+    engine.write_bytes(b"for here")
+    host = reached()
+    host.open()
+    monkeypatch.setattr(ssh.platform, "machine", lambda: "s390x")
+    there = host._machine
+    return host, engine, there
+
+
+def test_another_architecture_is_refused_with_both_names_and_what_would_do(of_another_architecture):
+    host, engine, there = of_another_architecture
+    with pytest.raises(RequirementError, match=f"it is {there}, and this lab's engine is for s390x") as caught:
+        host.engine(str(engine))
+    assert f"{engine}-{there}" in caught.value.hint
+
+
+def test_an_engine_for_the_hosts_architecture_that_lies_beside_is_sent(of_another_architecture):
+    host, engine, there = of_another_architecture
+    Path(f"{engine}-{there}").write_bytes(b"for there")
+    assert Path(host.engine(str(engine))).read_bytes() == b"for there"
+
+
+def test_a_file_that_does_not_fit_leaves_nothing_and_parts_of_the_dead_are_removed(tmp_path, monkeypatch):
+    place = tmp_path / "cache/engine"
+    place.parent.mkdir()
+    (place.parent / "engine.4194305").write_bytes(b"a part")  # above the highest process id
+
+    def full(self, data):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(Path, "write_bytes", full)
+        ssh_agent._put(str(place), to_text(zlib.compress(b"x")), 0o755)
+    assert not place.parent.exists()
+
+
+def test_how_far_the_clock_there_is_off_is_known(reached, tmp_path):
+    host = reached()
+    host._ask = lambda call, given: {"uid": 0, "machine": "x86_64", "clock_s": time.time() - 3600}
+    host._identify()
+    assert host.clock_ahead_s == pytest.approx(-3600, abs=1)
 
 
 def test_the_engines_file_is_sent_once_and_again_where_it_has_changed(reached, tmp_path, monkeypatch):
@@ -219,6 +269,23 @@ def test_a_host_under_two_names_is_held_once(named, tmp_path, monkeypatch):
     assert machines.machine(units[0].remote) is machines.machine(units[1].remote)
 
 
+def test_two_addresses_of_one_machine_are_refused_as_that(named, tmp_path, monkeypatch):
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    units = [SimpleNamespace(remote=Remote("a", address, False, 60.0)) for address in ("dut1", "me@dut1")]
+    with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), away.held(units):
+        pass
+
+
+def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(named, reached, tmp_path, monkeypatch):
+    monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
+    other = reached()
+    other.open()
+    other.hold_machine(str(tmp_path / "state/run.lock"), "process 1 on lab1")
+    units = [SimpleNamespace(remote=named("a"))]
+    with pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"), away.held(units):
+        pass
+
+
 def test_the_shortest_lease_of_a_host_holds_also_once_it_is_connected(named):
     with machines.standing_on(named("a")):
         asked = []
@@ -299,3 +366,12 @@ def test_a_lease_leaves_the_journal_of_a_bench_that_has_nics_for_clean(tmp_path)
     assert journal.exists()
     journal.write_text(nic.format(op="create") + nic.format(op="removed"))
     assert lease.undo(journal, WithPool(0))
+
+
+def test_a_lease_leaves_a_journal_with_a_damaged_line_to_clean(tmp_path):
+    journal = tmp_path / "b1.journal"
+    journal.write_text("\0\0\0\n" + ENTRY.format(op="create", before=10, after=30))
+    host = WithPool(40)
+    assert not lease.undo(journal, host)
+    assert host.pages == 20, "what can be read is undone"
+    assert journal.exists()

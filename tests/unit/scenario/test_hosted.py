@@ -1,7 +1,10 @@
 """A scenario that puts its bench on another host: which it names, and what it cannot be."""
 
+from types import SimpleNamespace
+
 import pytest
 
+from pinchpoint.dut import hosted
 from pinchpoint.dut.registry import device_of
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import Remote
@@ -95,3 +98,14 @@ def test_sockets_between_hosts_are_refused_there_with_the_reason():
 def test_a_device_on_a_host_is_not_frozen_so_that_comparisons_go_in_turns():
     scenario = read('runs_on = "far"\nhost.far = {}')
     assert device_of(scenario).freezing(scenario).why_not
+
+
+def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab(monkeypatch):
+    def run(argv):
+        raise OSError(8, "Exec format error", argv[0])
+
+    monkeypatch.setattr(hosted, "find_engine", lambda: "/var/cache/pinchpoint/1/pinchpoint-engine")
+    monkeypatch.setattr(hosted, "LOCAL", SimpleNamespace(run=run))
+    found = hosted._engine()
+    assert not found.ok
+    assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
