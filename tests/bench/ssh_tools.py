@@ -56,11 +56,18 @@ class Far:
 
     def agents(self):
         """The processes there that answer the lab."""
+        return self._having(b"\0-I\0-S\0-c\0")
+
+    def connections(self):
+        """The processes there that are sshd's, each of a connection."""
+        return self._having(b"sshd: root") + self._having(b"sshd-session: root")
+
+    def _having(self, part):
         found = []
         for entry in Path("/proc").iterdir():
             try:
                 words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-                is_far = b"\0-I\0-S\0-c\0" in words and (entry / "ns/pid").readlink() == self.processes
+                is_far = part in words and (entry / "ns/pid").readlink() == self.processes
             except OSError:
                 continue
             if is_far:

@@ -143,7 +143,7 @@ def test_a_run_goes_on_after_one_connection_was_killed_with_the_trials_that_had_
     lab = start("run", scenario(1), "--out", tmp_path / "runs", env=hosts.environment)
     wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
     first = trials_of(tmp_path / "runs")[0]
-    for pid in getattr(hosts, which).agents():
+    for pid in getattr(hosts, which).connections():
         os.kill(pid, signal.SIGKILL)
     said = lab.communicate(timeout=120)
     assert lab.returncode == 0, said
