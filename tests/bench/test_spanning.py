@@ -26,6 +26,7 @@ cpus = [1]
 [engine]
 runs_on = "gen"
 cpus = [0]
+clock_error_us = 50
 [[port]]
 name = "left"
 interface = "to-gen"
@@ -46,7 +47,7 @@ initial_trial_duration_s = {trial_s}
 duration_sum_s = {trial_s}
 preceding_targets = 1
 relative_width = 0.5
-max_traffic_s = 8
+max_traffic_s = {traffic_s}
 max_repeats = 50
 loss_ratios = [0, 0.5]
 drain_s = 0.3
@@ -106,9 +107,9 @@ def hosts(tmp_path):
 
 @pytest.fixture
 def scenario(tmp_path):
-    def write(trial_s=0.2, lease_s=LEASE_S, more=""):
+    def write(trial_s=0.2, traffic_s=8):
         path = tmp_path / "span.toml"
-        path.write_text(SCENARIO.format(trial_s=trial_s, lease_s=lease_s) + more)
+        path.write_text(SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S))
         return path
 
     return write
@@ -122,8 +123,9 @@ def test_a_rate_is_found_over_three_hosts_behind_slow_control_links(hosts, scena
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["scenarios"]
     assert found["rates"][0]["lower_fps"] >= 1000, found
-    assert found["latency"][0]["latency"] is None
-    assert "no clock in common" in found["latency"][0]["note"]
+    latency = found["latency"][0]["latency"]
+    assert latency["clock_error_ns"] == 50_000, "the machines' one clock, as far as the lab knows"
+    assert 0 < latency["p50_ns"] < 1e9
     trials = trials_of(tmp_path / "runs")
     judged = [one for one in trials if one["validity"] == "valid"]
     assert judged
@@ -152,9 +154,9 @@ def test_a_run_goes_on_after_one_connection_was_killed_with_the_trials_that_had_
 
 @pytest.mark.usefixtures("nothing_left")
 def test_clean_gives_each_host_its_interfaces_back_after_lab_and_agents_were_killed(hosts, scenario, tmp_path):
-    lab = start("run", scenario(5), "--out", tmp_path / "runs", env=hosts.environment)
+    lab = start("run", scenario(5, 300), "--out", tmp_path / "runs", env=hosts.environment)
     wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
-    other = run("run", scenario(5), "--out", tmp_path / "runs", env=hosts.environment)
+    other = run("run", scenario(5, 300), "--out", tmp_path / "runs", env=hosts.environment)
     assert other.returncode == 3, other.stderr
     assert f"process {lab.pid} on {os.uname().nodename}" in other.stderr, "who holds the hosts"
     for pid in (*(pid for machine in hosts.all for pid in machine.agents()), lab.pid):

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// (frames sent, frames that came in the first trial, the second one's result)
 fn received(wall_clock: bool) -> (u64, u64, Value) {
     let mut engine = Engine::start();
-    let opened = engine.ask(&mem_pair(",delay_us=20000"));
+    let opened = engine.ask(&mem_pair(",delay_us=500000"));
     assert_eq!(opened["type"], "open", "{opened}");
     let mut sent = stream(7, "left", "right", json!(10_000.0));
     let mut expected = sent.clone();
@@ -21,6 +21,7 @@ fn received(wall_clock: bool) -> (u64, u64, Value) {
     let first = engine.ask(&first);
     let mut second = run(60.0, &[expected]);
     second["wall_clock"] = json!(wall_clock);
+    second["drain_s"] = json!(1.0);
     let begun = engine.ask(&second);
     assert_eq!(begun, json!({"type": "begun", "trial": "t"}));
     let result = engine.ask(&json!({"type": "stop"}));
@@ -37,7 +38,9 @@ fn its_frames_are_accounted_for_and_what_only_the_sender_knows_is_null() {
     let stream = &result["streams"][0];
     assert!(stream["received"].as_u64().unwrap() > 0, "{result}");
     assert_eq!(stream["received"].as_u64().unwrap() + early, sent);
-    assert_eq!(stream["jitter"]["count"], stream["received"]);
+    // Between each and the one before it.
+    let pairs = stream["received"].as_u64().unwrap() - 1;
+    assert_eq!(stream["jitter"]["count"], pairs);
     for key in [
         "tx_port",
         "intended",
@@ -57,7 +60,7 @@ fn by_the_time_of_day_its_latency_is_known() {
     let stream = &result["streams"][0];
     assert_eq!(stream["latency"]["count"], stream["received"]);
     assert!(
-        stream["latency"]["min_ns"].as_u64().unwrap() >= 15_000_000,
+        stream["latency"]["min_ns"].as_u64().unwrap() >= 400_000_000,
         "{stream}"
     );
 }

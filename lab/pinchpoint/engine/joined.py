@@ -71,6 +71,7 @@ class JoinedInstrument:
     def __init__(self, ends: Sequence[End], clock_error_ns: float | None) -> None:
         """`clock_error_ns`: by which the clocks of the hosts may be apart; None: that is not known."""
         self._ends, self._clock_error_ns = tuple(ends), clock_error_ns
+        self._senders: Sequence[Part] = ()  # of the running trial
 
     def open(self) -> Mapping[str, str]:
         """Open each; facts with the name of the host. Raises what an engine raises, naming the host."""
@@ -84,6 +85,7 @@ class JoinedInstrument:
         """One trial over all engines. `heard` gets the samples of a single sender, which knows nothing of losses."""
         parts = list(divided(request, self._ends, self._clock_error_ns is not None))
         receivers, senders = [one for one in parts if one.receives], [one for one in parts if not one.receives]
+        self._senders = senders
         told = _sender_only(heard, bool(receivers)) if len(senders) == 1 else None
         with session_preferred():
             for part in (*receivers, *senders):
@@ -96,8 +98,8 @@ class JoinedInstrument:
 
     def stop(self) -> None:
         """End what is sent; `run` then ends what is received."""
-        for end in self._ends:
-            end.engine.stop()
+        for part in self._senders:
+            part.end.engine.stop()
 
     def close(self) -> None:
         """Release all of them, whatever one of them does."""

@@ -91,6 +91,15 @@ def test_who_receives_begins_first_and_ends_last():
     assert log == ["sink begins", "gen begins", "gen ends", "sink is stopped", "sink ends"]
 
 
+def test_a_stop_ends_who_sends_and_leaves_who_receives_to_the_end_of_the_trial():
+    log = []
+    instrument = JoinedInstrument(ends(log), None)
+    instrument.run(request(100.0))
+    log.clear()
+    instrument.stop()
+    assert log == ["gen is stopped"]
+
+
 def test_each_engine_is_asked_for_its_end_of_the_stream_under_the_same_id():
     sender, receiver = (part.message for part in divided(request(100.0), ends([]), False))
     assert [(one.id, one.tx_port, one.rx_port) for one in (*sender.streams, *receiver.streams)] == [
