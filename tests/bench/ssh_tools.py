@@ -4,14 +4,12 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench_tools import wait_for
 
-HERE, THERE = "10.97.0.1", "10.97.0.2"
-LINK, FAR_LINK = "pp-lab", "pp-far"
 CONFIG = """
 ListenAddress {there}
 HostKey {folder}/host_key
@@ -30,7 +28,7 @@ ip address add {there}/24 dev {link} && ip link set {link} up
 exec /usr/sbin/sshd -D -e -f {folder}/sshd_config
 """
 CLIENT = """
-Host far
+Host {name}
   HostName {there}
   User root
   IdentityFile {folder}/key
@@ -44,6 +42,7 @@ class Far:
 
     folder: Path
     pid: int  # its first process
+    near_link: str  # the lab's end of the link to it
 
     @property
     def environment(self):
@@ -58,11 +57,18 @@ class Far:
 
     def agents(self):
         """The processes there that answer the lab."""
+        return self._having(b"\0-I\0-S\0-c\0")
+
+    def connections(self):
+        """The processes there that are sshd's, each of a connection."""
+        return self._having(b"sshd: root") + self._having(b"sshd-session: root")
+
+    def _having(self, part):
         found = []
         for entry in Path("/proc").iterdir():
             try:
                 words = (entry / "cmdline").read_bytes() if entry.name.isdigit() else b""
-                is_far = b"\0-I\0-S\0-c\0" in words and (entry / "ns/pid").readlink() == self.processes
+                is_far = part in words and (entry / "ns/pid").readlink() == self.processes
             except OSError:
                 continue
             if is_far:
@@ -76,7 +82,14 @@ class Far:
 
     def link(self, state):
         """Cut the link to it, or join it again."""
-        subprocess.run(["ip", "link", "set", LINK, state], check=True)
+        subprocess.run(["ip", "link", "set", self.near_link, state], check=True)
+
+    def run(self, *words):
+        """A command in its network namespace."""
+        done = subprocess.run(
+            ["nsenter", f"--target={self.pid}", "--net", *words], capture_output=True, text=True, check=True
+        )
+        return done.stdout
 
     def delay(self, seconds):
         """Let what is sent either way take so long, as a jump host's ProxyCommand."""
@@ -86,20 +99,22 @@ class Far:
 
 
 @contextmanager
-def far_machine(folder):
-    """One that is reached as `far`."""
-    given = {"folder": folder, "there": THERE, "link": FAR_LINK}
-    for name in ("host_key", "key"):
-        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / name], check=True)
+def far_machine(folder, name="far", number=0):
+    """One that is reached as `far`, or by another name; the number is its own among several."""
+    here, there = f"10.97.{number}.1", f"10.97.{number}.2"
+    near_link, far_link = f"pp-lab{number}", f"pp-far{number}"
+    given = {"folder": folder, "there": there, "link": far_link, "name": name}
+    for key in ("host_key", "key"):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", folder / key], check=True)
     (folder / "sshd_config").write_text(CONFIG.format(**given))
     (folder / "config").write_text(CLIENT.format(**given))
-    (folder / "known_hosts").write_text(f"{THERE} {(folder / 'host_key.pub').read_text()}")
+    (folder / "known_hosts").write_text(f"{there} {(folder / 'host_key.pub').read_text()}")
     (folder / "bin").mkdir()
     (folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config "$@"\n')
     (folder / "bin/ssh").chmod(0o755)
-    subprocess.run(["ip", "link", "add", LINK, "type", "veth", "peer", "name", FAR_LINK], check=True)
-    subprocess.run(["ip", "address", "add", f"{HERE}/24", "dev", LINK], check=True)
-    subprocess.run(["ip", "link", "set", LINK, "up"], check=True)
+    subprocess.run(["ip", "link", "add", near_link, "type", "veth", "peer", "name", far_link], check=True)
+    subprocess.run(["ip", "address", "add", f"{here}/24", "dev", near_link], check=True)
+    subprocess.run(["ip", "link", "set", near_link, "up"], check=True)
     own = ["unshare", "--net", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child", "--mount-proc"]
     with (folder / "sshd.log").open("w") as log:
         holder = subprocess.Popen([*own, "sh", "-c", FAR.format(**given)], stderr=log)
@@ -108,10 +123,34 @@ def far_machine(folder):
         pid = int(wait_for(lambda: children.read_text().split(), "the other machine's first process")[0])
         own_net = Path("/proc/self/ns/net").readlink()
         wait_for(lambda: Path(f"/proc/{pid}/ns/net").readlink() != own_net, "its network namespace")
-        subprocess.run(["ip", "link", "set", FAR_LINK, "netns", str(pid)], check=True)
+        subprocess.run(["ip", "link", "set", far_link, "netns", str(pid)], check=True)
         wait_for(lambda: "listening" in (folder / "sshd.log").read_text(), "sshd")
-        yield Far(folder, pid)
+        yield Far(folder, pid, near_link)
     finally:
-        subprocess.run(["ip", "link", "del", LINK], check=False)
+        subprocess.run(["ip", "link", "del", near_link], check=False)
         holder.send_signal(signal.SIGKILL)
         holder.wait()
+
+
+@contextmanager
+def far_machines(folder, *names):
+    """Several, each reached by its name: (machines by name, the environment in which `ssh NAME` leads there)."""
+    with ExitStack() as stack:
+        found = {}
+        for number, name in enumerate(names, start=1):
+            own = folder / name
+            own.mkdir(parents=True)
+            found[name] = stack.enter_context(far_machine(own, name, number))
+        (folder / "config").write_text("".join((folder / name / "config").read_text() for name in names))
+        (folder / "bin").mkdir()
+        (folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {folder}/config "$@"\n')
+        (folder / "bin/ssh").chmod(0o755)
+        yield found, {**os.environ, "PATH": f"{folder}/bin:{os.environ['PATH']}"}
+
+
+def cable(one, one_name, other, other_name):
+    """Join two machines by a pair of interfaces that the lab knows nothing of."""
+    ends = ["netns", str(one.pid), "type", "veth", "peer", "name", other_name, "netns", str(other.pid)]
+    subprocess.run(["ip", "link", "add", "name", one_name, *ends], check=True)
+    for machine, name in ((one, one_name), (other, other_name)):
+        machine.run("ip", "link", "set", name, "up")

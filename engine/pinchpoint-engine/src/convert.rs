@@ -1,5 +1,6 @@
 //! From requests to what the workers run, with every check of their values.
 
+mod elsewhere;
 mod known;
 mod session;
 mod slices;

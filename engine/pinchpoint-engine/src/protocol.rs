@@ -16,7 +16,7 @@ pub use layer::{EchoRequest, ExtensionRequest, Hex, LayerRequest, TcpFlag};
 pub use stream::{FieldRequest, Op, Rate, Shape, Size, StreamRequest, Template, Wrong};
 
 /// Version of the protocol spoken here.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// Reads a key that may be null but must be there.
 fn present<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
@@ -63,6 +63,8 @@ pub enum Reply {
     Hello(HelloReply),
     /// The ports as opened.
     Open(OpenReply),
+    /// The workers of a trial run that receives what another engine sends.
+    Begun(Begun),
     /// Totals of the running trial.
     Sample(Sample),
     /// A trial's account.
@@ -126,6 +128,8 @@ message! {
         tx_burst: usize,
         latency_every: u64,
         loopback: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        wall_clock: bool,
         #[serde(deserialize_with = "present")]
         capture: Option<CaptureRequest>,
         #[serde(deserialize_with = "present")]
@@ -186,6 +190,9 @@ message! {
         speed_bps: Option<u64>,
     }
 
+    /// `begun` from the engine.
+    Begun { trial: String, }
+
     /// `sample` from the engine.
     Sample {
         trial: String,
@@ -237,7 +244,8 @@ message! {
     /// One stream's account.
     StreamResult {
         id: u8,
-        tx_port: String,
+        #[serde(deserialize_with = "present")]
+        tx_port: Option<String>,
         #[serde(deserialize_with = "present")]
         rx_port: Option<String>,
         rx_ports: Vec<String>,

@@ -141,7 +141,7 @@ pub fn result(
     let streams = outcome.streams.into_iter().zip(&request.streams);
     let ports = outcome.ports.into_iter().zip(&known.ports);
     let streams: Vec<StreamResult> = streams
-        .map(|(one, wanted)| stream(one, wanted, start_ns))
+        .map(|(one, wanted)| stream(one, wanted, start_ns, request.wall_clock))
         .collect();
     let slices = request.slices.as_ref().map(|wanted| {
         let of_group = |group: usize| {
@@ -183,7 +183,12 @@ fn seconds(nanoseconds: u64) -> f64 {
     nanoseconds as f64 / 1e9
 }
 
-fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> StreamResult {
+fn stream(
+    outcome: StreamOutcome,
+    request: &StreamRequest,
+    start_ns: u64,
+    wall_clock: bool,
+) -> StreamResult {
     let sum =
         |of: fn(&Pacer) -> Option<u64>| -> Option<u64> { outcome.pacers.iter().map(of).sum() };
     let received = outcome.received.as_ref();
@@ -205,6 +210,8 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
     let one_queue = counts.is_none_or(|counts| counts.shares < 2);
     let last_loss_ns = outcome.refused_ns.max(last_jump_ns).filter(|_| one_queue);
     let jump = counts.and_then(|counts| counts.largest_jump);
+    // Of a stream that another engine sends.
+    let is_sent = request.tx_port.is_some();
     let latencies = outcome
         .received
         .map(|received| received.latency.into_latencies());
@@ -218,14 +225,16 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
         tx_port: request.tx_port.clone(),
         rx_port: request.rx_port.clone(),
         rx_ports: request.rx_ports.clone(),
-        intended: sum(Pacer::intended),
+        intended: sum(Pacer::intended).filter(|_| is_sent),
         offered: outcome.pacers.iter().map(Pacer::offered).sum(),
         refused: outcome.refused,
-        shortfall: sum(Pacer::shortfall),
+        shortfall: sum(Pacer::shortfall).filter(|_| is_sent),
         sent: outcome.sent,
         bytes_mean: outcome.mean_len + FCS_LEN as f64,
         received: counts.map(|counts| counts.received),
-        lost: counts.map(|counts| outcome.sent - counts.received),
+        lost: counts
+            .filter(|_| is_sent)
+            .map(|counts| outcome.sent - counts.received),
         duplicated: counts.map(|counts| counts.duplicated),
         reordered: counts.map(|counts| counts.reordered),
         reordered_in_flow: counts.and_then(|counts| counts.reordered_in_flow),
@@ -239,7 +248,8 @@ fn stream(outcome: StreamOutcome, request: &StreamRequest, start_ns: u64) -> Str
             at_s: since_start(jump.at_ns),
         }),
         last_loss_s: last_loss_ns.map(since_start),
-        latency: told(times),
+        // Two engines have one time only by the system's clock.
+        latency: told(times.filter(|_| is_sent || wall_clock)),
         jitter: told(jitter),
         flows,
     }

@@ -4,8 +4,8 @@ use crate::capture::Capture;
 use crate::convert::{self, Known};
 use crate::input::{Event, Events};
 use crate::protocol::{
-    CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply, Request,
-    RunRequest, Sample, StreamSample, VERSION,
+    Begun, CacheLine, Empty, ErrorCode, ErrorReply, Loopback, OpenReply, OpenRequest, Reply,
+    Request, RunRequest, Sample, StreamSample, VERSION,
 };
 use crate::report::Beside;
 use crate::{parse, report, usage};
@@ -26,6 +26,7 @@ mod workload;
 use workload::Workload;
 
 const LINK_POLL: Duration = Duration::from_millis(10);
+const BEGIN_POLL: Duration = Duration::from_micros(100);
 
 /// Ports and the workers that drive them.
 struct OpenSession {
@@ -42,6 +43,7 @@ struct Trial {
     loopback: Option<Loopback>,
     running: Running,
     live: Arc<Live>,
+    clock: Clock,
     begun: Instant,
     /// Whether every port has one queue, so that a frame that is overtaken is late or lost.
     one_queue: bool,
@@ -294,7 +296,15 @@ impl Session {
                 Ok(Some(Reply::Hello(hello)))
             }
             Request::Open(request) => self.open(&request).map(|open| Some(Reply::Open(open))),
-            Request::Run(request) => self.start_trial(&request).map(|()| None),
+            Request::Run(request) => {
+                self.start_trial(&request)?;
+                let is_elsewhere = request
+                    .streams
+                    .iter()
+                    .any(|stream| stream.tx_port.is_none());
+                let trial = request.trial;
+                Ok(is_elsewhere.then(|| self.await_begin(trial)))
+            }
             Request::Sockets(request) => {
                 let ended = self.events.sender.clone();
                 self.workload = Some(Workload::start(&request, ended)?);
@@ -357,10 +367,15 @@ impl Session {
         let ended = self.events.sender.clone();
         let one_queue = open.known.ports.iter().all(|port| port.workers.len() < 2);
         let ports = std::mem::take(&mut open.ports);
+        let clock = if request.wall_clock {
+            Clock::wall()
+        } else {
+            self.clock.clone()
+        };
         let done = move || {
             let _ = ended.send(Event::TrialEnded);
         };
-        let running = streams::start(ports, plan, &self.clock, &live, done);
+        let running = streams::start(ports, plan, &clock, &live, done);
         let Ok(running) = running else {
             self.open = None;
             return Err(error(
@@ -377,6 +392,7 @@ impl Session {
             loopback: loopback.flatten().map(report::loopback),
             running,
             live,
+            clock,
             begun,
             one_queue,
             sample_interval,
@@ -385,6 +401,18 @@ impl Session {
             _released: hold.map(ReleaseAtEnd),
         });
         Ok(())
+    }
+
+    /// Waits until the workers receive: the other engine may send from then on.
+    fn await_begin(&self, trial: String) -> Reply {
+        while self
+            .trial
+            .as_ref()
+            .is_some_and(|trial| !trial.live.has_begun())
+        {
+            std::thread::sleep(BEGIN_POLL);
+        }
+        Reply::Begun(Begun { trial })
     }
 
     fn sample(&mut self) -> io::Result<()> {
@@ -442,7 +470,7 @@ impl Session {
                 let beside = Beside {
                     cache_lines,
                     loopback: trial.loopback,
-                    capture: capture.map(|file| file.write(&outcome, &open.known, &self.clock)),
+                    capture: capture.map(|file| file.write(&outcome, &open.known, &trial.clock)),
                 };
                 let result = report::result(&trial.request, outcome, &open.known, beside);
                 Reply::Result(Box::new(result))

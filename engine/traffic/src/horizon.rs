@@ -19,6 +19,11 @@ impl Horizon {
         Self(AtomicU64::new(0))
     }
 
+    /// A horizon behind every frame: nobody here knows how far the sender is.
+    pub const fn endless() -> Self {
+        Self(AtomicU64::new(u64::MAX))
+    }
+
     /// Called before sequence numbers below `next` are handed to a port.
     #[inline(always)]
     pub fn reach(&self, next: u64) {

@@ -4,7 +4,7 @@
 use pinchpoint_port::sched;
 use quanta::Clock as Counter;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// How long two cores compare their counters; the kernel's own check of this
 /// kind (`check_tsc_warp`) takes as long.
@@ -23,7 +23,7 @@ pub struct Clock {
 #[derive(Debug, Clone)]
 enum Source {
     Counter { counter: Counter, origin: u64 },
-    System { origin: Instant },
+    System { origin: Instant, at_origin_ns: u64 },
 }
 
 impl Default for Clock {
@@ -48,6 +48,21 @@ impl Clock {
         Self {
             source: Source::System {
                 origin: Instant::now(),
+                at_origin_ns: 0,
+            },
+        }
+    }
+
+    /// The system's clock, set now to its time of day in nanoseconds since 1970.
+    /// It goes on as the monotonic clock does, whose rate is disciplined with that of
+    /// the time of day, and does not step with it.
+    pub fn wall() -> Self {
+        let (origin, now) = (Instant::now(), SystemTime::now());
+        let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            source: Source::System {
+                origin,
+                at_origin_ns: since_1970.as_nanos() as u64,
             },
         }
     }
@@ -78,7 +93,10 @@ impl Clock {
     pub fn now_ns(&self) -> u64 {
         match &self.source {
             Source::Counter { counter, origin } => counter.delta_as_nanos(*origin, counter.raw()),
-            Source::System { origin } => origin.elapsed().as_nanos() as u64,
+            Source::System {
+                origin,
+                at_origin_ns,
+            } => at_origin_ns + origin.elapsed().as_nanos() as u64,
         }
     }
 

@@ -75,7 +75,7 @@ def of_trials(trials: Sequence[Trial]) -> Neighbour:
 
 def _probes(trial: Trial) -> Iterator[tuple[int, float]]:
     """Of cores that are not the engine's."""
-    engine = {worker.core for worker in trial.witness.workers}
+    engine = {worker.core for worker in trial.witness.workers if not worker.host}
     for core, probes in trial.witness.ipc.items():
         if core not in engine:
             yield from ((core, ipc) for ipc in probes if ipc is not None)

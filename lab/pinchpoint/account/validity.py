@@ -147,7 +147,8 @@ def _long_gaps(streams: Sequence[StreamCounts], witness: Witness, load_fps: floa
     for worker in witness.workers:
         if worker.gap_max_ns / 1e9 * from_others_fps(worker, witness.workers, streams, load_fps) > ring:
             at = "" if worker.gap_max_at_s is None else f" at {worker.gap_max_at_s:.2f} s"
-            stood = f"the engine's core {worker.core} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
+            where = f" on {worker.host}" if worker.host else ""
+            stood = f"the engine's core {worker.core}{where} stood still for {units.nanoseconds(worker.gap_max_ns)}{at}"
             yield stood + _siblings([worker], witness)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pinchpoint.bench import nics
 from pinchpoint.bench import resource as r
-from pinchpoint.host import hugepages, numa
+from pinchpoint.host import hugepages, interfaces, numa
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import NAMESPACES, PROC, CommandFailed, Host, prefix
 from pinchpoint.host.local import LOCAL
@@ -120,6 +120,17 @@ def _(resource: r.Veth, host: Host) -> None:
 @remove.register
 def _(resource: r.Veth, host: Host) -> None:
     """The pair goes with either of its namespaces."""
+
+
+@create.register
+def _(resource: r.LentInterface, host: Host) -> None:
+    interfaces.lend(host, resource.interface, resource.netns, resource.name, resource.mtu)
+
+
+@remove.register
+def _(resource: r.LentInterface, host: Host) -> None:
+    before = interfaces.State(resource.mtu_before, resource.was_up, resource.addresses)
+    interfaces.give_back(host, resource.interface, resource.netns, resource.name, before)
 
 
 @create.register

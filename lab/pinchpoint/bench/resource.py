@@ -76,6 +76,28 @@ class Veth(Resource, frozen=True, tag="veth"):
         )
 
 
+class LentInterface(Resource, frozen=True, tag="lent_interface"):
+    """An interface of the host that the bench moves into one of its namespaces, and gives back as it was.
+
+    A namespace that is deleted takes a veth end with it, so that comes after this is removed.
+    """
+
+    interface: str  # its name on the host
+    netns: str
+    name: str  # there
+    mtu: int  # there
+    mtu_before: int
+    was_up: bool
+    addresses: tuple[tuple[str, ...], ...]  # each as the words that ip-address(8) takes
+
+    def describe(self) -> str:
+        before = ", ".join(("up" if self.was_up else "down", *(words[0] for words in self.addresses)))
+        return (
+            f"ip link set dev {self.interface} netns {self.netns} name {self.name} mtu {self.mtu} up    "
+            f"# was mtu {self.mtu_before}, {before}"
+        )
+
+
 class Host(Resource, frozen=True, tag="host"):
     """A namespace with one addressed interface, `eth0`, whose other end lies in the switch's namespace.
 
@@ -281,6 +303,7 @@ AnyResource = (
     | Hugepages
     | Namespace
     | Veth
+    | LentInterface
     | Host
     | TextFile
     | Command

@@ -306,14 +306,17 @@ def _load_evidence(trials: Sequence[Trial]) -> tuple[str, ...]:
 
 def _engine_load(trials: Sequence[Trial]) -> str:
     """How busy each of the engine's cores was, on average; empty if none was seen."""
-    by_core: dict[int, list[float]] = {}
+    by_core: dict[tuple[str, int], list[float]] = {}
     for trial in trials:
         for worker in trial.witness.workers:
-            by_core.setdefault(worker.core, []).append(worker.busy_share)
+            by_core.setdefault((worker.host, worker.core), []).append(worker.busy_share)
     busy = {core: units.share(sum(shares) / len(shares)) for core, shares in sorted(by_core.items())}
     if len(busy) <= 1:
         return "".join(f"the engine's core was {share} busy" for share in busy.values())
-    return "the engine's cores were " + ", ".join(f"{share} (core {core})" for core, share in busy.items()) + " busy"
+    named = (
+        f"{share} (core {core} on {host})" if host else f"{share} (core {core})" for (host, core), share in busy.items()
+    )
+    return f"the engine's cores were {', '.join(named)} busy"
 
 
 def _load_line(load: PmdLoad) -> str:

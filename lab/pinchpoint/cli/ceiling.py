@@ -44,7 +44,7 @@ def ceiling(
     vhost-user socket that the command has to serve: `--generator "trafgen --dev {left} --conf udp.cfg"`.
     """
     scenario = program.of_paths([path]).units[0]
-    if scenario.remote:
+    if scenario.remote or scenario.engines:
         what = "its bench stands on another host, where the ceiling is measured by the run itself"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path}")
     test = CeilingTest(process.version)

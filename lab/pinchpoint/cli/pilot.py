@@ -161,7 +161,7 @@ def pilot(
     asked = Asked(path, quick, dict(settings), metrics, out, within, time_s)
     scenario, sources = _scenario(asked)
     size = Size(benches, starts, measurements)
-    if scenario.remote:
+    if scenario.remote or scenario.engines:
         what = "a pilot starts devices on the lab's own machine only"
         raise InputError(f"{path}: runs_on: {what}", f"pinchpoint run {path} --repeats N")
     requirements.require(scenario)

@@ -40,7 +40,7 @@ from pinchpoint.run.profile import profile_all
 from pinchpoint.run.relative import References
 from pinchpoint.run.run import describe_run, run_all, so_far
 from pinchpoint.run.same import require_same
-from pinchpoint.run.scenario import run_scenario
+from pinchpoint.run.scenario import planned_lines, run_scenario
 from pinchpoint.run.together import prepare_both
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
@@ -268,7 +268,7 @@ def _print_plans(units: Sequence[Scenario], comparison: ComparisonRequest | None
             click.echo(f"# {unit.path}: {unit.name}: {unit.title}")
             try:
                 with standing_on(unit.remote):
-                    click.echo("\n".join(describe(plan((), prepare(unit).resources))))
+                    click.echo("\n".join(planned_lines(prepare(unit))))
             except RequirementError as error:
                 click.echo(f"# impossible: {error}".replace("\n", "\n#   "))
 

@@ -4,8 +4,10 @@ from collections.abc import Iterable
 from typing import Final
 
 from pinchpoint.bench.resource import AnyResource, Hugepages, MarkedProcesses, Namespace, RunDirectory, Veth
+from pinchpoint.dut import spanned
 from pinchpoint.dut.device import Attachment, Pages, Places
 from pinchpoint.engine.protocol import BackendName
+from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError
 from pinchpoint.model.scenario import PACKED, Port, Scenario
 
@@ -35,12 +37,23 @@ def mtu(scenario: Scenario) -> int:
 
 
 def veths(scenario: Scenario, places: Places) -> list[AnyResource]:
-    """A pair for each port, one end in the device's namespace and one in the engine's, both of the port's name."""
-    pairs = [
-        Veth(port.name, places.dut_netns, port.name, places.engine_netns, mtu(scenario), port.queues)
-        for port in scenario.ports
-    ]
+    """A pair for each port, one end in the device's namespace and one in the engine's, both of the port's name.
+
+    Of a port that is a cable, both interfaces; the engine's only where that is on the device's host.
+    Raises RequirementError where one cannot be lent.
+    """
+    pairs = [one for port in scenario.ports for one in _ends(scenario, places, port)]
     return [Namespace(places.engine_netns), *pairs] if pairs else []
+
+
+def _ends(scenario: Scenario, places: Places, port: Port) -> list[AnyResource]:
+    size = mtu(scenario)
+    if not port.interface or not port.engine_interface:
+        return [Veth(port.name, places.dut_netns, port.name, places.engine_netns, size, port.queues)]
+    ends = [(port.interface, places.dut_netns)]
+    if spanned.is_here(scenario, port):
+        ends.append((port.engine_interface, places.engine_netns))
+    return [spanned.lent(interface, netns, port.name, size, LOCAL) for interface, netns in ends]
 
 
 def by_veth(scenario: Scenario, places: Places, port: Port, fastest: BackendName) -> Attachment:

@@ -5,17 +5,26 @@ from collections.abc import Sequence
 from pinchpoint.dut.device import Given
 from pinchpoint.keys.reader import Element
 from pinchpoint.keys.source import Source
-from pinchpoint.model.scenario import SPLIT, Batch, Between
+from pinchpoint.model.scenario import LAB, SPLIT, Batch, Between
 
 
 def own_cpus(given: Given, source: Source, key: str, polls: bool) -> None:
     """The engine has CPUs of its own; it polls only where it sends frames, so that others may share one otherwise."""
     if not polls and given.measure and issubclass(given.measure, Batch | Between):
         return
+    if is_elsewhere(given):
+        return
     shared = sorted(set(given.dut.get(key, ())) & set(given.tables["engine"].get("cpus", ())))
     if shared:
         cpus = ", ".join(str(cpu) for cpu in shared)
         source.problem(("engine", "cpus"), f"expected CPUs other than dut.{key}, found {cpus} in both")
+
+
+def is_elsewhere(given: Given) -> bool:
+    """Whether no engine is on the device's host."""
+    own = {None, "", given.tables[""].get("runs_on") or LAB}
+    where = given.tables["engine"].get("runs_on")
+    return bool(given.ports) and not any((port.values.get("engine_runs_on") or where) in own for port in given.ports)
 
 
 def backend(given: Given, source: Source, key: str, dpdk: str) -> None:

@@ -117,6 +117,7 @@ class Keys:
     settings: Kind | None = None  # of the settings that may change while it runs; None: none may
     items: Mapping[str, Items] = field(default_factory=dict)  # what can be made of it in bulk, by its word
     services: Services | None = None  # None: it balances nothing
+    cabled: Callable[[Values], bool] | None = None  # of [dut]: whether ports may be interfaces that exist; None: never
 
 
 def made_by(keys: Keys) -> Mapping[str, Items]:

@@ -1,6 +1,7 @@
 """A bench on another machine: which scenarios can have one, and what its device then cannot do."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 from pinchpoint.bench.requirements import Probe
@@ -10,8 +11,10 @@ from pinchpoint.host.interface import CommandFailed
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys.reader import Values
 from pinchpoint.keys.source import Source
+from pinchpoint.model.hops import DropKind, HopGraph, Party, Refused
 from pinchpoint.model.scenario import Batch, Between, Change, Relative, Remote, Scenario
 
+_FULL = Refused("transmit queue of the cable at {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _MISSING = "apt-get install dpdk"  # the engine's only libraries that a system may lack
 _NOT_RUN = "a file system there that is not mounted noexec; an engine for the host's architecture"
 
@@ -46,8 +49,9 @@ def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None
 
 
 def on_host(device: Device, scenario: Scenario) -> Device:
-    """The device as it is on the scenario's host."""
-    return device if scenario.remote is None else cast(Device, _HostedDevice(device))
+    """The device as it is on the scenario's hosts."""
+    plain = scenario.remote is None and not scenario.engines
+    return device if plain else cast(Device, _HostedDevice(device))
 
 
 class _HostedDevice:
@@ -64,21 +68,27 @@ class _HostedDevice:
         if scenario.point.relative is not Relative.NO:
             detail = "its reference would have to stand at the same time, which is done on the lab's own machine only"
             yield Probe("relative points", False, detail, "leave out sweep.relative")
-        yield _engine()
+        if not scenario.engines:
+            yield engine()
         yield from self._device.needs(scenario)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """Refused: the engine can be given only processes of its own host."""
-        return Freezing(why_not="a device on another host is not frozen")
+        return Freezing(why_not="a device on another host than the lab or an engine is not frozen")
+
+    def graph(self, scenario: Scenario) -> HopGraph:
+        """As the kind says; what an interface at a cable refuses, it has no room for itself."""
+        found = self._device.graph(scenario)
+        return replace(found, refused=_FULL) if scenario.engines else found
 
 
-def _engine() -> Probe:
+def engine() -> Probe:
     """Whether the engine's file runs on the host at hand."""
-    engine = find_engine()
+    program = find_engine()
     try:
-        detail = LOCAL.run([engine, "--version"]).strip()
+        detail = LOCAL.run([program, "--version"]).strip()
     except CommandFailed as error:
         return Probe("pinchpoint-engine", False, error.output, _MISSING)
     except OSError as error:
-        return Probe("pinchpoint-engine", False, f"{engine}: {error.strerror}", _NOT_RUN)
-    return Probe("pinchpoint-engine", True, f"{engine}: {detail}")
+        return Probe("pinchpoint-engine", False, f"{program}: {error.strerror}", _NOT_RUN)
+    return Probe("pinchpoint-engine", True, f"{program}: {detail}")

@@ -1,11 +1,14 @@
 """Whether this machine can run a scenario: what its device, its engine and its hosts need."""
 
+from dataclasses import replace
+
 from pinchpoint.bench import requirements
 from pinchpoint.bench.requirements import Probe
+from pinchpoint.dut.hosted import engine
 from pinchpoint.dut.registry import device_of
 from pinchpoint.host.machines import standing_on
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import EngineSite, Scenario
 
 _LESS = "use less: --set dut.memory_mb=512 --set engine.memory_mb=256"
 
@@ -29,21 +32,34 @@ def lacking_together(a: Scenario, b: Scenario) -> RequirementError | None:
 def require(scenario: Scenario) -> None:
     """Raises RequirementError naming all that is missing, each with its remedy, on the host of its bench."""
     if missing := lacking(scenario):
-        where = f"on {scenario.remote.address}" if scenario.remote else "on this machine"
+        hosts = (one.address if one else "this machine" for one in scenario.remotes)
+        where = f"on {', '.join(hosts)}"
         lines = "".join(f"\n  {p.name}: {p.detail}" + (f"\n    hint: {p.hint}" if p.hint else "") for p in missing)
         raise RequirementError(f"{scenario.path} cannot run {where}:{lines}")
 
 
 def lacking(scenario: Scenario) -> list[Probe]:
-    """All that the host of its bench lacks for a scenario."""
+    """All that the hosts of its bench lack for a scenario."""
     with standing_on(scenario.remote):
-        return _lacking(scenario)
+        found = _lacking(scenario)
+    return found + [probe for site in scenario.engines for probe in _lacking_engine(scenario, site)]
+
+
+def _lacking_engine(scenario: Scenario, site: EngineSite) -> list[Probe]:
+    """What the host of an engine lacks, each named with that host."""
+    with standing_on(site.remote):
+        cpus = requirements.cpus(scenario.engine.cpus[: len(site.ports)], 1)
+        probes = (requirements.root(), engine(), requirements.command("ip", "iproute2"), cpus)
+        return [replace(probe, name=f"{probe.name} on {site.host}") for probe in probes if not probe.ok]
 
 
 def _lacking(scenario: Scenario) -> list[Probe]:
     hosts = (cpu for host in scenario.hosts for cpu in host.cpus)
-    cpus = (*scenario.engine.cpus, *scenario.dut.cpus, *hosts)
-    least = 2 if scenario.ports or scenario.dut.polls else 1  # whether anything polls: an engine with ports, a device
+    engines = () if scenario.engines else scenario.engine.cpus
+    cpus = (*engines, *scenario.dut.cpus, *hosts)
+    least = (
+        2 if (scenario.ports and not scenario.engines) or scenario.dut.polls else 1
+    )  # whether anything polls: an engine with ports, a device
     probes = (
         requirements.root(),
         *device_of(scenario).needs(scenario),

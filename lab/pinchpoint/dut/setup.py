@@ -2,7 +2,7 @@
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -12,22 +12,33 @@ from pinchpoint.bench.journal import STATE_DIRECTORY
 from pinchpoint.bench.requirements import queues
 from pinchpoint.bench.resource import AnyResource, Daemon, Hugepages, Relay
 from pinchpoint.bulk import needs
-from pinchpoint.dut.attach import HUGEPAGE_MB, pci_arguments
+from pinchpoint.dut.attach import HUGEPAGE_MB, mtu, pci_arguments
 from pinchpoint.dut.device import Attachment, Bench, Live, Pages, Places
 from pinchpoint.dut.placement import placed
 from pinchpoint.dut.registry import device_of
+from pinchpoint.dut.spanned import engine_resources
 from pinchpoint.engine import protocol
 from pinchpoint.engine.process import find_engine
 from pinchpoint.host import hugepages
 from pinchpoint.host.local import LOCAL
+from pinchpoint.host.machines import standing_on
 from pinchpoint.host.numa import read_topology
 from pinchpoint.model.errors import RequirementError
-from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.scenario import EngineSite, Scenario
 from pinchpoint.observe.host import CpuSteal
 from pinchpoint.observe.relay import Relays
 from pinchpoint.observe.snapshot import Collector
 
 LINK_TIMEOUT_S = 20.0  # a switch looks for a vhost server about once a second
+
+
+@dataclass(frozen=True)
+class EngineEnd:
+    """One of the engines of a bench that spans hosts."""
+
+    site: EngineSite
+    engine: protocol.Open
+    resources: tuple[AnyResource, ...]  # on its host; none where that is the device's, whose bench has them
 
 
 @dataclass(frozen=True)
@@ -38,6 +49,7 @@ class Setup:
     bench: Bench
     resources: tuple[AnyResource, ...]
     engine: protocol.Open
+    engines: tuple[EngineEnd, ...] = ()  # of a bench that spans hosts, in place of that one
     facts: Mapping[str, str] = field(default_factory=dict)  # what was decided and the plan does not show
 
     @property
@@ -67,7 +79,20 @@ def prepare(
     engine = [find_engine()] if device.relayed(scenario) or scenario.dut.polls else []
     wanted = (*bench.resources(pages, engine), *needs.resources(scenario.measure, bench_id))
     resources = tuple(_on_nodes(one, nodes) for one in wanted)
-    return Setup(scenario, bench, resources, engine_request(bench, scenario), facts)
+    engines = tuple(_engine_end(scenario, bench, site) for site in scenario.engines)
+    return Setup(scenario, bench, resources, engine_request(bench, scenario), engines, facts)
+
+
+def _engine_end(scenario: Scenario, bench: Bench, site: EngineSite) -> EngineEnd:
+    """What it opens, and what its host has of the bench. Raises RequirementError where an interface cannot be lent."""
+    ports = tuple(port for port in scenario.ports if port.name in site.ports)
+    cpus = scenario.engine.cpus[: len(ports)]
+    mine = replace(scenario, ports=ports, engine=replace(scenario.engine, cpus=cpus))
+    opened = engine_request(bench, mine)
+    if site.remote == scenario.remote:
+        return EngineEnd(site, opened, ())
+    with standing_on(site.remote):
+        return EngineEnd(site, opened, tuple(engine_resources(scenario, site, bench.places, mtu(scenario))))
 
 
 def _left_by(bench: Setup, stands: bool) -> Pages:
@@ -173,6 +198,8 @@ def witnesses(setup: Setup, live: Live) -> list[Collector]:
 
 def _steal(setup: Setup) -> list[Collector]:
     scenario = setup.scenario
+    if scenario.engines:  # an engine elsewhere says itself what was stolen from it
+        return [CpuSteal(LOCAL, sorted(scenario.dut.cpus))]
     return [CpuSteal(LOCAL, sorted({*scenario.engine.cpus, *scenario.dut.cpus, *host_cpus(scenario)}))]
 
 

@@ -15,6 +15,7 @@ from pinchpoint.bench.resource import AnyResource, Command, Namespace, TextFile
 from pinchpoint.dut import checks
 from pinchpoint.dut.attach import by_veth, foundation, veths
 from pinchpoint.dut.device import Attachment, Given, Pages, Places, PlainBench, PlainLive, Seen
+from pinchpoint.dut.spanned import engine_links
 from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
 from pinchpoint.host.local import LOCAL
 from pinchpoint.keys import kinds
@@ -188,7 +189,7 @@ class KernelLive(PlainLive):
     def collectors(self) -> list[Collector]:
         """The links' counters at both ends, the kind's own, the CPUs'."""
         names, places = [port.name for port in self._scenario.ports], self.places
-        ends = [Links(LOCAL, places.engine_netns, "engine", names), Links(places.host, places.dut_netns, "dut", names)]
+        ends = [*engine_links(self._scenario, places), Links(places.host, places.dut_netns, "dut", names)]
         return [*ends, *self.own(), *self.witnesses()]
 
     def own(self) -> list[Collector]:

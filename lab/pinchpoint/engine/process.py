@@ -197,6 +197,11 @@ class EngineProcess:
     ) -> _Answer:
         """Send, then read until the answer comes; `heard` gets the samples before it."""
         self._send(message)
+        return self._answer(answer, timeout_s, heard)
+
+    def _answer(
+        self, answer: type[_Answer], timeout_s: float, heard: Callable[[Progress], None] = _pass_over
+    ) -> _Answer:
         deadline = time.monotonic() + timeout_s + GRACE_S
         while True:
             line = self._read_line(deadline)
@@ -303,16 +308,29 @@ class ProcessInstrument(EngineProcess):
 
     def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
         """One trial, drain and cache-line probes included."""
-        # Links that have gone down are waited for first.
-        timeout_s = self._request.link_timeout_s + request.quiet_within_s + request.duration_s
-        timeout_s += protocol.LONGEST_DRAIN * request.drain_s
-        progress = _pass_over if heard is None else _to(heard)
         self._held = tuple(pid for group in (request.slices and request.slices.hold) or () for pid in group)
         with session_preferred():
-            result = self._ask(_run_message(request), protocol.Result, timeout_s, progress)
+            message = run_message(request)
+            self.begin(message)
+            result = self.finish(message, heard)
         self._held = ()  # the engine has continued them
-        if result.trial != request.trial_id:
-            raise EngineError(f"the engine answered for trial {result.trial} instead of {request.trial_id}")
+        return result
+
+    def begin(self, message: protocol.Run) -> None:
+        """Begin a trial; where another engine sends a stream of it, return once it is received. See `finish`."""
+        self._send(message)
+        if any(stream.tx_port is None for stream in message.streams):
+            self._answer(protocol.Begun, self._request.link_timeout_s)
+
+    def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
+        """The account of the trial that `begin` began, once it has ended; of one that only receives, after `stop`."""
+        # Links that have gone down are waited for first.
+        timeout_s = self._request.link_timeout_s + message.quiet_within_s + message.duration_s
+        timeout_s += protocol.LONGEST_DRAIN * message.drain_s
+        result = self._answer(protocol.Result, timeout_s, _pass_over if heard is None else _to(heard))
+        self._stopping = False
+        if result.trial != message.trial:
+            raise EngineError(f"the engine answered for trial {result.trial} instead of {message.trial}")
         return engine_result(result, self._request.workers, self._speeds())
 
     def _speeds(self) -> dict[str, int]:
@@ -353,7 +371,8 @@ def _port_fact(port: protocol.OpenedPort) -> str:
     return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
 
 
-def _run_message(request: TrialRequest) -> protocol.Run:
+def run_message(request: TrialRequest) -> protocol.Run:
+    """The trial in the words of the seam; streams have the numbers of their places as ids."""
     loads_fps = _loads_fps(request)
     return protocol.Run(
         trial=request.trial_id,

@@ -8,7 +8,7 @@ from pinchpoint.engine.parts import Latency, Message, Part, Status
 from pinchpoint.engine.sockets import SocketsRequest, SocketsResult, SocketsSample
 from pinchpoint.engine.streams import StreamRequest
 
-PROTOCOL_VERSION = 5
+PROTOCOL_VERSION = 6
 LONGEST_DRAIN = 10  # times drain_s: a drain is extended while frames of its trial still arrive
 
 BackendName = Literal["mem", "af_packet", "af_xdp", "xdp_live", "dpdk"]
@@ -53,6 +53,12 @@ class Opened(Message, frozen=True, tag="open"):
     """All ports are open and their links up."""
 
     ports: tuple[OpenedPort, ...]
+
+
+class Begun(Message, frozen=True, tag="begun"):
+    """A trial receives from now on what another engine sends."""
+
+    trial: str
 
 
 class StreamSample(Part, frozen=True):
@@ -103,7 +109,7 @@ class StreamResult(Part, frozen=True):
     """One stream's account; null is not countable."""
 
     id: int
-    tx_port: str
+    tx_port: str | None  # null: another engine sends it
     rx_port: str | None
     intended: int | None
     offered: int
@@ -250,7 +256,7 @@ class Bye(Message, frozen=True, tag="bye"):
     """The engine's last word."""
 
 
-FromEngine = EngineHello | Opened | Sample | Result | SocketsSample | SocketsResult | Error | Bye
+FromEngine = EngineHello | Opened | Begun | Sample | Result | SocketsSample | SocketsResult | Error | Bye
 
 
 class LabHello(Message, frozen=True, tag="hello"):
@@ -330,6 +336,7 @@ class Run(Message, frozen=True, tag="run"):
     capture: CaptureRequest | None
     slices: SlicesRequest | None
     streams: tuple[StreamRequest, ...]
+    wall_clock: bool | UnsetType = UNSET  # stamps by the system's time of day; absent: by the engine's own clock
 
 
 class Stop(Message, frozen=True, tag="stop"):

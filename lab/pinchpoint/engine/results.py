@@ -84,7 +84,7 @@ def _pacing(pacing: protocol.Pacing) -> dict[str, float]:
 def _stream_counts(stream: protocol.StreamResult) -> StreamCounts:
     return StreamCounts(
         stream=stream.id,
-        tx_port=stream.tx_port,
+        tx_port=stream.tx_port or "",
         rx_port=stream.rx_port,
         intended=stream.intended,
         offered=stream.offered,

@@ -253,7 +253,7 @@ class StreamRequest(Part, frozen=True, kw_only=True):
     """One stream to send."""
 
     id: int
-    tx_port: str
+    tx_port: str | None  # null: another engine sends it
     rx_port: str | None
     rate: Rate | None
     shape: Shape

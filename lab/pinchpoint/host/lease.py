@@ -1,14 +1,16 @@
 """Undoes a bench on the host on which it stands when the lab is gone: by its journal, with the standard library alone.
 
 Everything of a bench bears its name or its mark, or goes with what does (`bench/resource.py`). What is left after that
-is the hugepages that it added to the pool. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`,
-and so does one with a damaged line, which may have named hugepages.
+is the hugepages that it added to the pool, and interfaces that it was lent: a namespace takes those with it, so they go
+first. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`: that of a bench with NICs, and one with
+a damaged line.
 """
 
 import json
 from pathlib import Path
+from typing import Any
 
-from pinchpoint.host import hugepages
+from pinchpoint.host import hugepages, interfaces
 from pinchpoint.host.interface import NAMESPACES, Host
 from pinchpoint.host.local import OWN
 from pinchpoint.host.processes import end_processes, marked_pids
@@ -16,6 +18,7 @@ from pinchpoint.model.errors import PinchpointError
 
 _ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 _GRACE_S = 2.0
+_BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
 
 def undo(journal: Path, host: Host = OWN) -> bool:
@@ -26,38 +29,41 @@ def undo(journal: Path, host: Host = OWN) -> bool:
             if not (pids := list(marked_pids(host, bench_id))):
                 break
             end_processes(host, pids, _GRACE_S)
+        resources, is_whole = _present(journal)
+        for lent in reversed([one for one in resources if one["kind"] == "lent_interface"]):
+            state = interfaces.State(lent["mtu_before"], lent["was_up"], lent["addresses"])
+            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
         for name in host.names(NAMESPACES) if host.exists(NAMESPACES) else []:
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
-        changes, is_whole = _pools(journal)
-        for before, after in reversed(changes):
+        for pool in reversed([one for one in resources if one["kind"] == "hugepages"]):
+            added = int(pool["after"]) - int(pool["before"])
             present, _ = hugepages.pool(host)
-            if (wanted := max(before, present - (after - before))) < present:
+            if (wanted := max(int(pool["before"]), present - added)) < present:
                 hugepages.resize(host, wanted)
         host.remove_folder(str(folder / bench_id))
+        is_whole = is_whole and not any(one["kind"] in _BOUND for one in resources)
         if is_whole:
             host.remove_file(str(journal))
-    except (OSError, PinchpointError):
+    except (OSError, PinchpointError, ValueError, KeyError, TypeError):
         return False
     return is_whole
 
 
-def _pools(journal: Path) -> tuple[list[tuple[int, int]], bool]:
-    """(pages before, pages after) of every change of the pool that has not been undone; whether all was readable."""
-    present: list[tuple[int, int]] = []
+def _present(journal: Path) -> tuple[list[dict[str, Any]], bool]:
+    """Every resource that has been made and not removed, in order; whether each line was readable."""
+    present: list[dict[str, Any]] = []
     is_whole = True
     for line in journal.read_bytes().split(b"\n")[:-1]:  # the last is empty, or torn
         try:
             entry = json.loads(line)
-            resource = entry["resource"]
-            if resource["kind"] != "hugepages":
-                continue
-            change = int(resource["before"]), int(resource["after"])
+            op, resource = entry["op"], entry["resource"]
+            str(resource["kind"])
         except (ValueError, KeyError, TypeError):
             is_whole = False
             continue
-        if entry["op"] == "create":
-            present.append(change)
-        elif change in present:
-            present.remove(change)
+        if op == "create":
+            present.append(resource)
+        elif resource in present:
+            present.remove(resource)
     return present, is_whole

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from functools import cache
 
 from pinchpoint.host import numa
+from pinchpoint.host.interface import Host
 from pinchpoint.host.local import OWN, on
 from pinchpoint.host.ssh import Ssh
 from pinchpoint.model.scenario import Remote
@@ -47,6 +48,11 @@ def standing_on(remote: Remote | None) -> Iterator[None]:
     host.open()
     with on(host):
         yield
+
+
+def host_of(remote: Remote | None) -> Host:
+    """The host, connected or not; None: the machine on which the lab runs."""
+    return OWN if remote is None else machine(remote)
 
 
 def topology_of(remote: Remote | None) -> numa.Topology | None:

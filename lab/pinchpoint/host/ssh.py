@@ -44,6 +44,7 @@ _SENT = (
     *("pinchpoint.__init__", "pinchpoint.model.__init__", "pinchpoint.model.errors", "pinchpoint.host.__init__"),
     *("pinchpoint.host.interface", "pinchpoint.host.signals", "pinchpoint.host.numa", "pinchpoint.host.locked"),
     *("pinchpoint.host.local", "pinchpoint.host.processes", "pinchpoint.host.hugepages", "pinchpoint.host.lease"),
+    "pinchpoint.host.interfaces",
     *("pinchpoint.host.guest_line", "pinchpoint.host.guest_agent", "pinchpoint.host.ssh_agent"),
 )
 # Of each line, what ends with a status of its own is a requirement; $@ is the command.

@@ -35,6 +35,7 @@ _MOST_ADDRESSES = 1 << 32
 _MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}")
 _PORT_NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,9}")
 _RELEASE = re.compile(r"[0-9]+\.[0-9]+([.+~-][A-Za-z0-9.+~-]{1,40})?")
+_INTERFACE_NAME = re.compile(r"[!-.0-9;-~]{1,15}")  # no white space, slash or colon
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
 _CONFIG_KEY = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _UDP_RANGE = re.compile(r"([0-9]{1,5})-([0-9]{1,5})")
@@ -190,6 +191,16 @@ def port_name() -> Kind:
         return str(value)
 
     return Kind("1 to 10 letters, digits or -, the first one a letter", read)
+
+
+def interface_name() -> Kind:
+    """The name of a network interface, as the kernel allows it (dev_valid_name)."""
+
+    def read(value: Any) -> str:
+        check(isinstance(value, str) and _INTERFACE_NAME.fullmatch(value) is not None and value not in (".", ".."))
+        return str(value)
+
+    return Kind("the name of a network interface, at most 15 characters", read)
 
 
 def machine_name() -> Kind:

@@ -1,10 +1,14 @@
 """The engine and the observers of a bench that stands, for measures that send frames."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from pinchpoint.dut.setup import await_engine_pages, collectors
-from pinchpoint.engine.process import ProcessInstrument
+from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import Instrument
+from pinchpoint.engine.joined import End, JoinedInstrument
+from pinchpoint.engine.process import ProcessInstrument, find_engine
+from pinchpoint.host.machines import standing_on
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.established import established
 from pinchpoint.measure.standing import Standing
@@ -18,14 +22,9 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
 
     Connections that the scenario's frames belong to are opened first. Raises EngineError where they cannot.
     """
-    places, record = bench.setup.places, bench.record
+    record = bench.record
     scenario = established(bench) if bench.scenario.established else bench.scenario
-    instrument = ProcessInstrument(
-        bench.setup.engine,
-        command=bench.engine,
-        environment={ENVIRONMENT_MARK: places.bench_id},
-        log=record.engine_log,
-    )
+    instrument = instrument_of(bench)
     try:
         await_engine_pages(bench.setup)
         facts = {**instrument.open(), **bench.live.ready()}
@@ -36,3 +35,21 @@ def measuring(bench: Standing) -> Iterator[Measurer]:
         yield measurer
     finally:
         instrument.close()
+
+
+def instrument_of(bench: Standing) -> Instrument:
+    """The engine of the bench, or its engines, each to be started on its own host."""
+    setup, error_us = bench.setup, bench.scenario.engine.clock_error_us
+    environment = {ENVIRONMENT_MARK: setup.places.bench_id}
+
+    def started(request: protocol.Open, command: Sequence[str]) -> ProcessInstrument:
+        return ProcessInstrument(request, command=command, environment=environment, log=bench.record.engine_log)
+
+    if not setup.engines:
+        return started(setup.engine, bench.engine)
+    ends = []
+    for one in setup.engines:
+        with standing_on(one.site.remote):
+            engine = started(one.engine, [find_engine()])
+        ends.append(End(one.site.host, one.site.remote == bench.scenario.remote, one.site.ports, engine))
+    return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

@@ -43,6 +43,7 @@ class MeasureKind:
     has_limit: bool = True  # something pinches its number
     is_served: bool = False  # it opens connections to a [service]
     wanted: Callable[[Values], Wanted | None] = lambda _: None  # of its table: the connections that all must succeed
+    over_engines: bool = False  # its trials may be sent by one engine and received by another
     through_service: bool = False  # its frames may be those of connections to a [service]
 
     @property

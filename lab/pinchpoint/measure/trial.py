@@ -264,6 +264,8 @@ class Measurer:
         scenario, seen = self._scenario, observed.flat()
         account = self._ledger(result, observed)
         witness = _witness(result, seen)
+        if scenario.engines:  # the device's threads are on no core of an engine elsewhere that has the same number
+            witness = replace(witness, siblings_s={})
         judgement = judge(
             completed=result.completed,
             aborted=result.reason,

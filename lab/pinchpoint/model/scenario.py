@@ -79,6 +79,9 @@ class Port:
     engine_pci: str | None  # the NIC at the other end of the cable
     ring_layout: str = SPLIT  # of vhost-user rings
     no_iommu: bool = False  # its NICs may be given to processes without an IOMMU
+    interface: str | None = None  # of the device's host, instead of what the bench would make
+    engine_interface: str | None = None  # of the engine's host, at the other end of the cable
+    engine_runs_on: str | None = None  # the host of the engine's end by name; None: that of `[engine]`
 
 
 @dataclass(frozen=True)
@@ -222,6 +225,23 @@ class Remote:
 
 
 @dataclass(frozen=True)
+class EngineSite:
+    """One of the engines of a bench that spans hosts: where it runs, and the ports whose other ends it has."""
+
+    remote: Remote | None  # None: the machine on which the lab runs
+    ports: tuple[str, ...]
+
+    @property
+    def host(self) -> str:
+        """Its host as the scenario names it."""
+        return self.remote.name if self.remote else LAB
+
+
+LAB: Final = "lab"
+"""How a scenario names the machine on which the lab runs, where another host is meant otherwise."""
+
+
+@dataclass(frozen=True)
 class Segment:
     """What a TCP segment says of its place in a connection; the same in each."""
 
@@ -256,6 +276,8 @@ class Engine:
     cpus: tuple[int, ...]
     memory_mb: int  # hugepage memory of the engine (dpdk only)
     backend: str  # "auto": the datapath's own; or "af_packet", "af_xdp", "xdp_live"
+    runs_on: str | None = None  # its host by name; None: the device's
+    clock_error_us: float | None = None  # by which the clocks of two engines' hosts may be apart; None: not known
 
 
 class SearchMethod(StrEnum):
@@ -375,6 +397,7 @@ class Scenario:
     point: Point
     guest: Guest | None = None  # None: the device runs on this machine's own kernel
     remote: Remote | None = None  # None: the bench stands on this machine
+    engines: tuple[EngineSite, ...] = ()  # of a bench that spans hosts; none: one engine, on the device's host
     service: Service | None = None  # what a balancer does; None: the measure sends no connections
     established: Established | None = None  # connections on which the streams are sent; None: streams of their own
     defaulted: frozenset[str] = field(default_factory=frozenset)  # keys the file did not set
@@ -385,8 +408,19 @@ class Scenario:
         return min(port.ring for port in self.ports)
 
     @property
+    def remotes(self) -> tuple[Remote | None, ...]:
+        """The hosts of its bench, the device's first; None: the machine on which the lab runs."""
+        hosts = (self.remote, *(site.remote for site in self.engines))
+        return tuple({one.address if one else "": one for one in hosts}.values())
+
+    @property
     def probed_cores(self) -> tuple[tuple[int, int], ...]:
-        """The engine's first core with each core of the device: the pairs that are probed around every trial."""
+        """The engine's first core with each core of the device: the pairs that are probed around every trial.
+
+        None where a bench spans hosts: cores of two machines share no cache line.
+        """
+        if self.engines:
+            return ()
         return tuple((self.engine.cpus[0], cpu) for cpu in self.dut.cpus[:MOST_PROBED])
 
 

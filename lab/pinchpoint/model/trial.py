@@ -91,6 +91,7 @@ class LatencySummary:
     p9999_ns: int
     max_ns: int
     curve: tuple[tuple[float, int], ...]  # (quantile 0..1, nanoseconds), rising
+    clock_error_ns: float | None = None  # by which every time may be wrong: two hosts' clocks; None: one clock
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,7 @@ class WorkerWitness:
     ports: tuple[str, ...] = ()  # that it drives; empty: all of them
     gaps_longest: tuple[tuple[float, int], ...] = ()  # (seconds into the trial, nanoseconds), the longest first
     frequency_hz: int | None = None  # of its core at the end, as the kernel reports it
+    host: str = ""  # of its core, where a bench spans hosts; empty: the device's
 
 
 @dataclass(frozen=True)

@@ -65,9 +65,12 @@ class PacketSockets:
 class Links:
     """The kernel's own counters of every veth end in a namespace."""
 
-    def __init__(self, host: Host, netns: str | None, side: str, ports: Sequence[str]) -> None:
-        """`side` is `dut` or `engine`: which end of the links the namespace (None: this one) holds."""
-        self.name = f"links-{side}"
+    def __init__(self, host: Host, netns: str | None, side: str, ports: Sequence[str], where: str = "") -> None:
+        """`side` is `dut` or `engine`: which end of the links the namespace (None: this one) holds.
+
+        `where` distinguishes one of several hosts.
+        """
+        self.name = f"links-{side}" + (f"-{where}" if where else "")
         self._host, self._netns = host, netns
         self._side = side
         self._ports = tuple(ports)

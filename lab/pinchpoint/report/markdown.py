@@ -102,6 +102,8 @@ def _latency(one: ScenarioResult) -> list[str]:
         return []
     point, latency = measured[-1]
     times = f"p50 {units.nanoseconds(latency.p50_ns)}, p99 {units.nanoseconds(latency.p99_ns)}"
+    if latency.clock_error_ns is not None:
+        times += f" (± {units.nanoseconds(latency.clock_error_ns)}: clocks of two hosts)"
     own = f", of which the engine's own loop: {words.engine_times(point.loopback)}" if point.loopback else ""
     return [f"Latency at {units.share(point.share)} of the NDR: {times}{own}."]
 

@@ -30,9 +30,9 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
     Raises RequirementError naming who holds one, or what a host lacks; InputError where two addresses are one machine.
     """
     with ExitStack() as stack:
-        # One host may have several names, and has one lock.
-        remotes = {unit.remote.address if unit.remote else "": unit.remote for unit in units}
-        for remote in remotes.values():
+        # One host may have several names, and has one lock. All labs take them in one order: the first has them all.
+        remotes = {one.address if one else "": one for unit in units for one in unit.remotes}
+        for _, remote in sorted(remotes.items()):
             if remote is None:
                 stack.enter_context(machine_lock())
             else:
@@ -67,7 +67,8 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
         *arguments: object,
         **named: object,
     ) -> ScenarioResult:
-        if unit.remote is None:
+        remotes = [one for one in unit.remotes if one]
+        if not remotes:
             return run_one(unit, record, listener, recorded, on_stoppable, *arguments, **named)
         kept = _Kept(record, recorded)
         for _ in range(MOST_LOSSES - 1):
@@ -76,10 +77,12 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
             except Interrupted:
                 raise
             except PinchpointError as error:
-                if not machine(unit.remote).is_lost():
+                lost = [one for one in remotes if machine(one).is_lost()]
+                if not lost:
                     raise
                 on_stoppable(Undoable())  # what measured is over: a signal ends the wait
-                _await(unit.remote, error, sleep)
+                for one in lost:
+                    _await(one, error, sleep)
         return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
 
     return run

@@ -18,10 +18,8 @@ def sweep_of(scenario: Scenario, free_cpus: Collection[int] = ()) -> Sweep:
 
     Each is measured beside the unchanged bench, in turns, where that is possible, else by its own search.
     """
-    if scenario.remote is not None:
-        message = (
-            f'{scenario.path}: runs_on = "{scenario.remote.name}": causes are confirmed on the lab\'s own machine only'
-        )
+    if far := [one.name for one in scenario.remotes if one]:
+        message = f'{scenario.path}: runs_on = "{", ".join(far)}": causes are confirmed on the lab\'s own machine only'
         raise InputError(
             message, "leave out runs_on, or run it without counter-experiments: the report names the likely causes"
         )

@@ -1,7 +1,7 @@
 """One scenario from its file to its result: build, measure, take down."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 
@@ -17,7 +17,7 @@ from pinchpoint.measure.registry import measure_of
 from pinchpoint.measure.standing import Record, Recorded, Standing, Stoppable
 from pinchpoint.model.errors import PinchpointError
 from pinchpoint.model.result import Ceiling, ScenarioResult
-from pinchpoint.model.scenario import Remote, Scenario
+from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.run.bench import standing_bench
 from pinchpoint.run.ceiling import CeilingTest
 
@@ -66,14 +66,15 @@ def _run(
 ) -> ScenarioResult:
     """The same, on the host at hand."""
     began = time.monotonic()
-    if scenario.remote:
-        record.note_facts(_host_facts(scenario.remote))
-    engine = [find_engine()]  # before anything is built
+    for remote in filter(None, scenario.remotes):
+        with standing_on(remote):
+            record.note_facts(_host_facts(remote))
+    engine = [] if scenario.engines else [find_engine()]  # before anything is built
     setup = planned(scenario)
     ceilings, no_ceiling = ceilings_of(setup.scenario, recorded, ceiling_test, listener)
     if isinstance(scenario.measure, Rates):
         record.note_ceilings(scenario.name, ceilings)
-    record.note_plan(scenario.name, describe(plan((), setup.resources)))
+    record.note_plan(scenario.name, tuple(planned_lines(setup)))
     record.note_facts({**setup.facts, **setup.bench.facts()})
     with preferred(), standing_bench(setup, listener):
         live = setup.bench.open()
@@ -87,12 +88,25 @@ def _run(
             raise
         finally:
             live.close()
-    if ceiling_test:
+    if ceiling_test and not scenario.engines:
         result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
     listener.scenario_ends(result)
     return result
+
+
+def planned_lines(setup: Setup) -> Iterator[str]:
+    """The plan of a bench, as people read it; of one that spans hosts, host by host."""
+    for end in setup.engines:
+        if end.resources:
+            yield f"on {end.site.host}: engine towards {', '.join(end.site.ports)}"
+            yield from describe(plan((), end.resources))
+    if setup.engines:
+        here = [end.site.ports for end in setup.engines if not end.resources]
+        engine = f", engine towards {', '.join(name for ports in here for name in ports)}" if here else ""
+        yield f"on {setup.scenario.remote.name if setup.scenario.remote else LAB}: device{engine}"
+    yield from describe(plan((), setup.resources))
 
 
 def _host_facts(remote: Remote) -> dict[str, str]:
@@ -118,6 +132,8 @@ def ceilings_of(
     if recorded.trials and recorded.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not recorded.ceilings
         return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
+    if ceiling_test and scenario.engines:
+        return (), "the generator's own ceiling is not measured where its ends are on other hosts than the device"
     return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 
 

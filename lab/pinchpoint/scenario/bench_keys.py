@@ -64,6 +64,27 @@ PORT = Table(
             False,
         ),
         Key(
+            "interface",
+            kinds.interface_name(),
+            "An interface of the DUT's host that exists already, such as the end of a cable to another host, instead "
+            "of a veth pair. The bench moves it into its namespace and gives it back as it was: name, MTU, state, "
+            "addresses.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "engine_interface",
+            kinds.interface_name(),
+            "The interface at the other end of that cable, on the engine's host.",
+            Unset("a veth pair"),
+        ),
+        Key(
+            "engine_runs_on",
+            kinds.machine_name(),
+            'The host of the engine at this port\'s other end; "lab": the machine on which the lab runs. Two ports '
+            "with two hosts have two engines: one sends a stream, the other one receives it.",
+            Unset("engine.runs_on"),
+        ),
+        Key(
             "ring_layout",
             kinds.word(SPLIT, PACKED),
             "Of a vhost-user port's rings (Virtio 1.1, 2.6 and 2.7). It changes what the DUT's side costs, too.",
@@ -151,6 +172,20 @@ ENGINE = Table(
             kinds.word("auto", "af_packet", "af_xdp", "xdp_live"),
             'How it sends and receives; "auto": as suits the device, the only way with DPDK.',
             "auto",
+        ),
+        Key(
+            "runs_on",
+            kinds.machine_name(),
+            'The host on which it runs; "lab": the machine on which the lab runs. `cpus` are that host\'s. Every port '
+            "then has an `interface` and an `engine_interface`.",
+            Unset("the DUT's host"),
+        ),
+        Key(
+            "clock_error_us",
+            kinds.number(0, 1e9),
+            "By how much the clocks of the hosts of two engines may be apart, microseconds: the bound that PTP or "
+            "chrony gives. One-way latency is reported with it as its error.",
+            Unset("not known: no latency where two engines measure"),
         ),
     ),
 )

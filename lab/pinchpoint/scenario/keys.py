@@ -36,7 +36,8 @@ TOP = Table(
         Key(
             "runs_on",
             kinds.machine_name(),
-            "The host on which the bench stands: device and engine. CPUs, nodes and programs are that host's.",
+            "The host on which the bench stands: the device and, unless `engine.runs_on` says otherwise, the engine. "
+            "CPUs, nodes and programs are that host's.",
             Unset("this machine"),
         ),
     ),

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path as FilePath
 
-from pinchpoint.dut import guested, hosted, registry
+from pinchpoint.dut import guested, hosted, registry, spanned
 from pinchpoint.dut.device import Given, Read
 from pinchpoint.keys import kinds
 from pinchpoint.keys.key import Table
@@ -82,12 +82,15 @@ def scenario_of(source: Source) -> Scenario | None:
     guested.check(given, source, device)
     machines = reader.named(MACHINE)
     hosted.check(given, source, machines)
+    spanned.check(given, source, machines, device, over_engines=bool(measure and measure.over_engines))
     if source.problems:
         return None
     assert measure is not None, "a wrong one is a problem"
     given_measure = tables[measure.table(device.keys).name]
     found = _scenario(source.path, measure.made(**given_measure), tables, arrays, made(), frozenset(reader.defaulted))
-    return replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
+    found = replace(found, remote=hosted.remote_of(tables[""]["runs_on"], machines))
+    remotes = {name: remote for name in machines if (remote := hosted.remote_of(name, machines))}
+    return replace(found, engines=spanned.engines_of(found, remotes))
 
 
 def _single(reader: Reader, table: Table, measure: str | None) -> Values:

@@ -261,7 +261,8 @@ def named(tmp_path, monkeypatch):
 
 def test_a_host_under_two_names_is_held_once(named, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
-    units = [SimpleNamespace(remote=named(name, lease_s=lease_s)) for name, lease_s in (("a", 60.0), ("b", 30.0))]
+    named_twice = [named(name, lease_s=lease_s) for name, lease_s in (("a", 60.0), ("b", 30.0))]
+    units = [SimpleNamespace(remote=one, remotes=(one,)) for one in named_twice]
     with away.held(units), away.held(units):
         for unit in units:
             with machines.standing_on(unit.remote):
@@ -307,7 +308,7 @@ def test_a_state_folder_that_cannot_be_made_there_is_a_requirement(named, tmp_pa
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "file/state")
     with (
         pytest.raises(RequirementError, match=r"there: .*cannot write"),
-        away.held([SimpleNamespace(remote=named("a"))]),
+        away.held([SimpleNamespace(remotes=(named("a"),))]),
     ):
         pass
 

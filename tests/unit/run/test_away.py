@@ -67,7 +67,7 @@ def attempt(outcomes, unit=None, sleep=lambda seconds: None, on_stoppable=lambda
         record.keep(f"trial {len(seen)}")
         return outcomes[len(seen) - 1]()
 
-    unit = unit or SimpleNamespace(remote=FAR)
+    unit = unit or SimpleNamespace(remotes=(FAR,))
     found = away.surviving(run_one, sleep)(unit, record(kept), None, Recorded(("before",)), on_stoppable)
     return found, seen, kept
 
@@ -103,7 +103,7 @@ def test_an_error_of_a_host_that_answers_is_raised_at_once(host):
 
 def test_a_unit_of_this_machine_is_never_begun_anew(host):
     with pytest.raises(BenchError):
-        attempt([lose(host)], SimpleNamespace(remote=None))
+        attempt([lose(host)], SimpleNamespace(remotes=(None,)))
 
 
 def test_a_host_is_awaited_longer_and_longer_for_five_minutes_at_most(host):

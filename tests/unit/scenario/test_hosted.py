@@ -106,6 +106,105 @@ def test_an_engine_that_the_host_cannot_run_is_a_finding_and_no_error_of_the_lab
 
     monkeypatch.setattr(hosted, "find_engine", lambda: "/var/cache/pinchpoint/1/pinchpoint-engine")
     monkeypatch.setattr(hosted, "LOCAL", SimpleNamespace(run=run))
-    found = hosted._engine()
+    found = hosted.engine()
     assert not found.ok
     assert found.detail == "/var/cache/pinchpoint/1/pinchpoint-engine: Exec format error"
+
+
+SPAN = """
+runs_on = "dut"
+host.dut = {{}}
+host.gen = {{}}
+host.sink = {{}}
+{top}
+[dut]
+kind = "bridge"
+cpus = [{cpu}]
+[engine]
+runs_on = "gen"
+cpus = [0]
+{engine}
+[[port]]
+name = "left"
+interface = "eth1"
+engine_interface = "eth0"
+[[port]]
+name = "right"
+interface = "eth2"
+engine_interface = "eth0"
+{right}
+[[stream]]
+from = "left"
+to = "right"
+{more}
+"""
+
+
+def span(cpu=1, top="", engine="", right='engine_runs_on = "sink"', more=""):
+    return parse(SPAN.format(cpu=cpu, top=top, engine=engine, right=right, more=more), "x.toml")
+
+
+def sites(scenario):
+    return [(site.host, site.ports) for site in scenario.engines]
+
+
+def test_each_host_of_an_engine_has_an_engine_for_its_ports():
+    found = span()
+    assert sites(found) == [("gen", ("left",)), ("sink", ("right",))]
+    assert [one.name for one in found.remotes] == ["dut", "gen", "sink"]
+    assert found.probed_cores == (), "two machines share no cache line"
+    assert from_plain(to_plain(found)) == found
+
+
+def test_an_engine_of_another_host_may_have_the_devices_cpus():
+    assert span(cpu=0).dut.cpus == (0,)
+
+
+def test_both_ports_may_have_one_engine_elsewhere():
+    assert sites(span(right="")) == [("gen", ("left", "right"))]
+
+
+def test_the_labs_own_machine_may_have_an_engine():
+    (lab, sink) = span(right='engine_runs_on = "lab"').engines
+    assert (lab.host, sink.host, sink.remote) == ("gen", "lab", None)
+
+
+def test_cables_on_one_host_need_no_other_one():
+    text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace('runs_on = "gen"', "")
+    assert parse(text, "x.toml").engines == ()
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (
+            {"right": 'engine_runs_on = "source"'},
+            'a [host.NAME] or "lab", found "source"; this file has dut, gen, sink',
+        ),
+        ({"top": 'numa = "same"'}, 'expected "any" where an engine is on another host'),
+        ({"right": "queues = 2"}, "port[2].queues: expected 1"),
+        ({"top": 'measure = "soak"'}, "expected a measure of plain trials of frames"),
+        ({"more": '[[stream]]\nfrom = "right"\nto = "left"\neth_dst = "02:00:00:00:00:09"'}, "streams one way"),
+    ],
+)
+def test_what_cannot_span_hosts_is_refused_with_the_reason(given, told):
+    with pytest.raises(InputError) as caught:
+        span(**given)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('interface = "eth1"\nengine_interface', "engine_interface", "port[1].interface: missing"),
+        ('engine_interface = "eth0"\n[[port]]', "[[port]]", "port[1].engine_interface: missing"),
+        ('"eth2"', '"eth1"', 'expected an interface that no other port has, found "eth1" again'),
+        ('"eth2"', '"a name that is too long"', "the name of a network interface, at most 15 characters"),
+        ('kind = "bridge"', 'kind = "wire"', "only what forwards between kernel interfaces has cables"),
+    ],
+)
+def test_cables_are_checked_at_both_ends(old, new, told):
+    text = SPAN.format(cpu=1, top="", engine="", right="", more="")
+    with pytest.raises(InputError) as caught:
+        parse(text.replace(old, new, 1), "x.toml")
+    assert told in str(caught.value)

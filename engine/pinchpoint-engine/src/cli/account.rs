@@ -76,7 +76,8 @@ fn head(result: &TrialResult, opened: &OpenReply) -> String {
 
 fn title(stream: &StreamResult) -> String {
     let to = stream.rx_port.as_deref().unwrap_or("nobody");
-    format!("{} {} > {to}", stream.id, stream.tx_port)
+    let from = stream.tx_port.as_deref().unwrap_or("elsewhere");
+    format!("{} {from} > {to}", stream.id)
 }
 
 fn told(count: Option<u64>) -> String {

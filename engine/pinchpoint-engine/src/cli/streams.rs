@@ -129,7 +129,7 @@ pub(super) fn streams(
             })?;
             streams.push(StreamRequest {
                 id,
-                tx_port: ports[leg.from].name.clone(),
+                tx_port: Some(ports[leg.from].name.clone()),
                 rx_port: leg.to.map(|to| ports[to].name.clone()),
                 rx_ports: Vec::new(),
                 rate: body.rate,

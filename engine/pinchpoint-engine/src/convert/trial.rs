@@ -1,5 +1,6 @@
 //! What a trial runs.
 
+use super::elsewhere::{add_elsewhere, check_elsewhere};
 use super::slices::Turns;
 use super::stream::{pacer, rate_fps};
 use super::template::{Block, spec};
@@ -65,6 +66,7 @@ pub fn plan(
     };
     let mut ids = Ids::new(&request.streams)?;
     let turns = Turns::new(request, plan.duration_ns)?;
+    check_elsewhere(request)?;
     for (k, stream) in request.streams.iter().enumerate() {
         let sent_s = turns.as_ref().map_or(request.duration_s, |it| it.sent_s(k));
         add_stream(&mut plan, request, (k, stream, sent_s), known, &mut ids)?;
@@ -100,6 +102,7 @@ fn check_live(plan: &Plan, request: &RunRequest) -> Result<(), ErrorReply> {
             let same = |other: &&PlannedStream| other.tx_port == stream.tx_port;
             let count = worker.streams.iter().filter(same).count();
             let name = &request.streams[plan.parts[stream.part].stream].tx_port;
+            let name = name.as_deref().unwrap_or_default();
             check(
                 count <= MAX_LIVE_STREAMS,
                 "streams",
@@ -153,7 +156,10 @@ fn add_stream(
     ids: &mut Ids,
 ) -> Result<(), ErrorReply> {
     let key = format!("streams[{index}]");
-    let tx_port = &known.ports[find(&request.tx_port, known, &format!("{key}.tx_port"))?];
+    let Some(name) = &request.tx_port else {
+        return add_elsewhere(plan, run, (index, request), known);
+    };
+    let tx_port = &known.ports[find(name, known, &format!("{key}.tx_port"))?];
     let rx_ports = rx_ports(request, known, &key)?;
     let max_len = rx_ports.iter().map(|&index| known.ports[index].max_len);
     let max_len = max_len.fold(tx_port.max_len, usize::min);
@@ -180,7 +186,7 @@ fn add_stream(
         plan.parts.push(Part {
             stream: index,
             id,
-            worker,
+            worker: Some(worker),
             rx_ports: if request.stamped {
                 rx_ports.clone()
             } else {
@@ -207,7 +213,11 @@ fn add_stream(
 }
 
 /// The ports that expect a stream: they can receive.
-fn rx_ports(request: &StreamRequest, known: &Known, key: &str) -> Result<Vec<usize>, ErrorReply> {
+pub(super) fn rx_ports(
+    request: &StreamRequest,
+    known: &Known,
+    key: &str,
+) -> Result<Vec<usize>, ErrorReply> {
     check(
         request.rx_port.is_none() || request.rx_ports.is_empty(),
         format!("{key}.rx_ports"),
@@ -265,7 +275,7 @@ fn counted(
 
 /// Whether a field is drawn for each frame: then the sequence number does not say
 /// which flow a frame is of.
-fn is_drawn(spec: &StreamSpec) -> bool {
+pub(super) fn is_drawn(spec: &StreamSpec) -> bool {
     let drawn = |program: &FieldProgram| matches!(program.op, Op::Zipf { .. });
     spec.fields.iter().any(drawn)
 }

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 #[allow(missing_docs)] // the README defines the keys, once
 pub struct StreamRequest {
     pub id: u8,
-    pub tx_port: String,
+    #[serde(deserialize_with = "present")]
+    pub tx_port: Option<String>,
     #[serde(deserialize_with = "present")]
     pub rx_port: Option<String>,
     #[serde(default)]

@@ -151,6 +151,11 @@ impl Live {
         }
     }
 
+    /// Whether every worker is here and runs, or the trial will not go on.
+    pub fn has_begun(&self) -> bool {
+        self.step.start_ns.load(Ordering::Acquire) > 0 || self.stopped()
+    }
+
     /// One worker has sent its last frame, at `now_ns`.
     pub(crate) fn sending_ended(&self, now_ns: u64) {
         self.step.sent_ns.fetch_max(now_ns, Ordering::AcqRel);

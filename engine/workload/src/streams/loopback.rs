@@ -62,7 +62,7 @@ pub fn measure(plan: &Plan, clock: &Clock) -> Option<LatencyRecorder> {
         ports: 2,
         parts: vec![Part {
             stream: 0,
-            worker: 0,
+            worker: Some(0),
             rx_ports: vec![1],
             horizon: Arc::default(),
             flows: None,

@@ -60,15 +60,30 @@ fn streams(plan: &Plan, shares: &mut [Share]) -> Vec<StreamOutcome> {
         sent.append(&mut share.sent);
     }
     sent.sort_by_key(|part| part.part);
-    for part in sent {
-        let accounts = shares
-            .iter_mut()
-            .map(|share| share.received[part.part].take());
+    let mut take = |part: usize| {
+        let accounts = shares.iter_mut().map(|share| share.received[part].take());
         let account = merged(accounts);
-        let misdelivered = shares.iter().map(|share| share.misdelivered[part.part]);
+        let misdelivered = shares.iter().map(|share| share.misdelivered[part]);
+        (account, misdelivered.sum::<u64>())
+    };
+    for part in sent {
+        let (account, misdelivered) = take(part.part);
         let stream = &mut streams[plan.parts[part.part].stream];
-        stream.misdelivered += misdelivered.sum::<u64>();
+        stream.misdelivered += misdelivered;
         add_part(stream, part, account);
+    }
+    let elsewhere = plan.parts.iter().enumerate();
+    for (index, part) in elsewhere.filter(|(_, part)| part.worker.is_none()) {
+        let (account, misdelivered) = take(index);
+        let stream = &mut streams[part.stream];
+        stream.misdelivered += misdelivered;
+        // How many were sent, and of which flows, is known where they are sent.
+        stream.received = account.map(|account| Received {
+            counts: account.counts,
+            latency: account.latency,
+            flows: None,
+            losses: Vec::new(),
+        });
     }
     streams
 }

@@ -20,8 +20,8 @@ pub struct Part {
     pub stream: usize,
     /// Id carried in the signature; its own for each part.
     pub id: u8,
-    /// Who sends it, as an index into the workers.
-    pub worker: usize,
+    /// Who sends it, as an index into the workers; none: another engine does.
+    pub worker: Option<usize>,
     /// The ports that expect it, as indexes into the session's: any of them may
     /// deliver a frame. None if nobody does, or if its frames carry no signature.
     pub rx_ports: Vec<usize>,
@@ -30,7 +30,8 @@ pub struct Part {
     pub flow_count: Option<u64>,
     /// Whether received frames of it with a wrong checksum are corrupt.
     pub verify_checksums: bool,
-    /// How far it has been sent, for those who receive it elsewhere.
+    /// How far it has been sent, for those who receive it elsewhere; endless where
+    /// another engine sends it.
     pub horizon: Arc<Horizon>,
     /// The flows to follow one by one, and how many of the first.
     pub flows: Option<(FlowMap, usize)>,

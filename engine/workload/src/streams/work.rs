@@ -113,7 +113,7 @@ impl<'a> Streams<'a> {
             rx_ports: part.rx_ports.iter().copied().filter_map(place).collect(),
             is_expected: !part.rx_ports.is_empty(),
             flow_count: part.flow_count,
-            sender: if part.worker == index {
+            sender: if part.worker == Some(index) {
                 Sender::Here
             } else {
                 Sender::Elsewhere(Arc::clone(&part.horizon))

@@ -195,5 +195,6 @@ _KEYS = Keys(
         softirq.CPUS,
         Key("learning", kinds.boolean(), "Whether the bridge looks up and learns the source of every frame.", False),
     ),
+    cabled=lambda _: True,
 )
 DEVICE = BridgeDevice("bridge", "the kernel's bridge", Types(BridgeDut), _KEYS)

@@ -28,6 +28,7 @@ def _prefix() -> Kind:
 
 _OPTIONS = (Option.LOCAL_PORTS, Option.OPENING_S, Option.ESTABLISHED_S, Option.CLOSED_S)
 KEYS: Final = Keys(
+    cabled=lambda _: True,
     dut=(
         softirq.CPUS,
         Key(

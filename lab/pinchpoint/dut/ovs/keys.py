@@ -231,6 +231,7 @@ KEYS = Keys(
     arrays=(RULE_SERIES, BRIDGE, BRIDGE_SERIES, PATCH, TUNNEL, ARP_RESPONDER),
     actions=_ACTIONS,
     settings=kinds.config(RESERVED_CONFIG),
+    cabled=lambda dut: dut.get("datapath", "dpdk") != "dpdk",
     services=Services((Scheduler.HASH,), NAT, tuple(Option)),
     items={
         "flows": Items("OpenFlow rules", ("process", "file", "bundle"), "the bridge's tables, asked by OpenFlow, held"),

@@ -29,7 +29,7 @@ from pinchpoint.dut.ovs.settings import check_queues, in_force
 from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
 from pinchpoint.dut.ovs.tc import TcFilters
 from pinchpoint.dut.ovs.unixctl import Unixctl, UnixctlError
-from pinchpoint.host.local import LOCAL
+from pinchpoint.dut.spanned import engine_links
 from pinchpoint.model.errors import DutError
 from pinchpoint.model.scenario import Batch, Change, Scenario
 from pinchpoint.observe.host import PacketThreads
@@ -62,7 +62,7 @@ class OvsLive:
         ]
         if datapath is not Datapath.DPDK:
             if scenario.ports:
-                found.append(Links(LOCAL, places.engine_netns, "engine", [port.name for port in scenario.ports]))
+                found += engine_links(scenario, places)
             found.append(Links(places.host, places.dut_netns, "dut", ends))
         if datapath in IN_KERNEL and (datapath is Datapath.TC or spec(scenario).tuning.hw_offload):
             found.append(TcFilters(places.host, places.dut_netns, ends))

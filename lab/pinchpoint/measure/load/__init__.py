@@ -15,6 +15,7 @@ MEASURES: Final = (
         expected_s=expected_s,
         main=("cycles per packet at ", "PMD busy at ", "loss at "),
         has_limit=False,
+        over_engines=True,
         through_service=True,
     ),
 )

@@ -14,6 +14,7 @@ MEASURES: Final = (
         run=measure_loss_curve,
         expected_s=expected_s,
         main=("loss-free load", "max load", "highest forwarded", "overload forwarding", "loss at "),
+        over_engines=True,
         through_service=True,
     ),
 )

@@ -14,6 +14,7 @@ MEASURES: Final = (
         run=measure_rates,
         expected_s=expected_s,
         main=(),
+        over_engines=True,
         through_service=True,
     ),
 )

@@ -148,6 +148,10 @@ def _latency(share: float, found: _Found, scenario: Scenario, measurer: Measurer
     repeats = min(MOST_LATENCY_REPEATS, scenario.search.max_repeats)
     trial = until_valid(measure, asked(scenario, Rates).duration_s, load_fps, repeats)
     note = "" if trial.validity is TrialValidity.VALID else f"{trial.validity.value}: {trial.reason}"
+    if not note and trial.latency is None and scenario.engines and scenario.engine.clock_error_us is None:
+        note = "two engines have no clock in common; engine.clock_error_us says by how much their hosts' are apart"
+    if not note and trial.latency and trial.latency.clock_error_ns is not None:
+        note = f"each time may be wrong by {units.nanoseconds(trial.latency.clock_error_ns)}: clocks of two hosts"
     if not note and trial.lost:
         note = f"lost {units.loss(trial.loss_ratio)} of its frames"
     return LatencyPoint(

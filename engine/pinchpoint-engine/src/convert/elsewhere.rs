@@ -1,0 +1,53 @@
+//! Streams that another engine sends.
+
+use super::template::{Block, spec};
+use super::trial::{is_drawn, rx_ports};
+use super::{Known, check};
+use crate::protocol::{ErrorReply, RunRequest, StreamRequest};
+use pinchpoint_traffic::horizon::Horizon;
+use pinchpoint_workload::streams::Plan;
+use pinchpoint_workload::streams::plan::Part;
+use std::sync::Arc;
+
+/// Adds a stream that another engine sends: nothing but a part to be received.
+pub(super) fn add_elsewhere(
+    plan: &mut Plan,
+    run: &RunRequest,
+    (index, request): (usize, &StreamRequest),
+    known: &Known,
+) -> Result<(), ErrorReply> {
+    let key = format!("streams[{index}]");
+    let rx_ports = rx_ports(request, known, &key)?;
+    check(
+        !rx_ports.is_empty() && request.stamped,
+        format!("{key}.tx_port"),
+        "expected the name of a port for a stream that nobody here receives by its signature",
+    )?;
+    check(
+        request.tracked_flows == 0,
+        format!("{key}.tracked_flows"),
+        "expected 0 for a stream that another engine sends",
+    )?;
+    let spec = spec(request, run, request.id, &Block { part: 0, parts: 1 }, &key)?;
+    plan.parts.push(Part {
+        stream: index,
+        id: request.id,
+        worker: None,
+        rx_ports,
+        flow_count: (!is_drawn(&spec)).then_some(spec.flows),
+        verify_checksums: run.verify_checksums && request.wrong_checksums.is_empty(),
+        horizon: Arc::new(Horizon::endless()),
+        flows: None,
+    });
+    Ok(())
+}
+
+/// Streams of other engines are in no slice: they know nothing of this engine's turns.
+pub(super) fn check_elsewhere(request: &RunRequest) -> Result<(), ErrorReply> {
+    let is_here = |stream: &StreamRequest| stream.tx_port.is_some();
+    check(
+        request.slices.is_none() || request.streams.iter().all(is_here),
+        "slices",
+        "expected null where another engine sends a stream",
+    )
+}

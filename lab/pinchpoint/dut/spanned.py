@@ -1,0 +1,167 @@
+"""A bench that spans hosts: its ports are cables, and engines run elsewhere than the device."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from pinchpoint.bench.resource import AnyResource, LentInterface, MarkedProcesses, Namespace
+from pinchpoint.dut.device import Device, Given, Places
+from pinchpoint.host import interfaces
+from pinchpoint.host.interface import Host
+from pinchpoint.host.local import LOCAL
+from pinchpoint.host.machines import host_of
+from pinchpoint.keys.lexical import Path
+from pinchpoint.keys.reader import Element, Values
+from pinchpoint.keys.source import Source
+from pinchpoint.model.scenario import LAB, EngineSite, Port, Remote, Scenario
+from pinchpoint.observe.sockets import Links
+
+_ENDS = (("interface", "engine_interface"), ("engine_interface", "interface"))
+
+
+def check(given: Given, source: Source, machines: Mapping[str, Values], device: Device, over_engines: bool) -> None:
+    """Whether cables and hosts of engines fit the device and each other; problems are noted in `source`.
+
+    `over_engines`: whether the measure's trials may be sent by one engine and received by another.
+    """
+    _check_cables(given, source, device)
+    _check_names(given, source, machines)
+    device_on = given.tables[""].get("runs_on") or LAB
+    hosts = {port.values["name"]: _host(port, given, device_on) for port in given.ports if "name" in port.values}
+    for port in given.ports:
+        if hosts.get(port.values.get("name", ""), device_on) != device_on and not port.values.get("interface"):
+            told = "missing: its engine is on another host, so that the port is the end of a cable to it"
+            source.problem((*port.at, "interface"), told)
+    if set(hosts.values()) <= {device_on}:
+        return
+    _check_bench(given, source, over_engines)
+    streams = [one.values for one in given.arrays.get("stream", ()) if {"tx_port", "rx_port"} <= one.values.keys()]
+    ends = [(hosts[one["tx_port"]], hosts[one["rx_port"]]) for one in streams if _known(one, hosts)]
+    _check_ways(source, given.ports, hosts, ends)
+
+
+def _known(stream: Values, hosts: Mapping[str, str]) -> bool:
+    return stream["tx_port"] in hosts and stream["rx_port"] in hosts
+
+
+def _host(port: Element, given: Given, device_on: str) -> str:
+    return port.values.get("engine_runs_on") or given.tables["engine"].get("runs_on") or device_on
+
+
+def _check_cables(given: Given, source: Source, device: Device) -> None:
+    taken = set[tuple[str, str]]()
+    cabled = device.keys.cabled
+    for port in given.ports:
+        for key, other in _ENDS:
+            name = port.values.get(key)
+            if not name:
+                continue
+            if cabled is None or not cabled(given.dut):
+                told = f'expected no {key} where dut.kind is "{device.kind}" with these ports, found "{name}"'
+                source.problem((*port.at, key), f"{told}: only what forwards between kernel interfaces has cables")
+            if other in port.values and not port.values[other]:
+                source.problem((*port.at, other), f"missing; with {key} both ends of the cable are interfaces")
+            if (key, name) in taken and key == "interface":
+                source.problem((*port.at, key), f'expected an interface that no other port has, found "{name}" again')
+            taken.add((key, name))
+    if given.tables["guest"].get("kernel") and taken:
+        source.problem(("guest",), "expected no [guest] where a [[port]] has an interface: a guest's ports are taps")
+
+
+def _check_names(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
+    places: list[tuple[Path, str | None]] = [(("engine", "runs_on"), given.tables["engine"].get("runs_on"))]
+    places += [((*port.at, "engine_runs_on"), port.values.get("engine_runs_on")) for port in given.ports]
+    for place, name in places:
+        if not name or (name == LAB and LAB not in machines):
+            continue
+        if name == LAB:
+            source.problem(place, f'expected another name than [host.{LAB}], since "{LAB}" is the lab\'s own machine')
+        elif name not in machines:
+            known = ", ".join(machines) or "none"
+            told = f'expected the NAME of a [host.NAME] or "{LAB}", found "{name}"; this file has {known}'
+            source.problem(place, told)
+
+
+def _check_bench(given: Given, source: Source, over_engines: bool) -> None:
+    """What cannot be done yet where an engine is elsewhere than the device."""
+    if not over_engines:
+        told = "expected a measure of plain trials of frames where an engine is on another host than the device"
+        source.problem(("measure",), told)
+    if given.tables[""].get("numa", "any") != "any":
+        source.problem(("numa",), 'expected "any" where an engine is on another host: the ends share no node')
+    if given.tables.get("service") or given.tables.get("established"):
+        told = "expected no [service] where an engine is on another host: connections need both ends at one engine"
+        source.problem(("service",), told)
+    for port in given.ports:
+        if port.values.get("queues", 1) > 1:
+            told = "1 where an engine is on another host: a stream in several parts has one receiver only at one engine"
+            source.mismatch((*port.at, "queues"), told, port.values["queues"])
+
+
+def _check_ways(
+    source: Source, ports: Sequence[Element], hosts: Mapping[str, str], ends: Sequence[tuple[str, str]]
+) -> None:
+    """An engine that receives what another one sends begins before it and ends after it: it sends nothing itself."""
+    receiving = {to for sent, to in ends if sent != to}
+    if both := sorted(receiving & {sent for sent, _ in ends}):
+        told = (
+            f"expected streams one way between engines: the engine on {', '.join(both)} would send and receive what "
+            "another one sends, and the two would have to begin at one instant"
+        )
+        source.problem(("stream",), told)
+    for port in ports:
+        host = hosts.get(port.values.get("name", ""))
+        if host and ends and not any(host in pair for pair in ends):
+            told = f'expected a stream from or to a port of the engine on "{host}": it would do nothing'
+            source.problem((*port.at, "engine_runs_on"), told)
+
+
+def engines_of(scenario: Scenario, remotes: Mapping[str, Remote]) -> tuple[EngineSite, ...]:
+    """The engines of a checked file, none if there is one, on the device's host; `remotes` are by name."""
+    device_on = scenario.remote.name if scenario.remote else LAB
+    ports: dict[str, list[str]] = {}
+    for port in scenario.ports:
+        host = port.engine_runs_on or scenario.engine.runs_on or device_on
+        ports.setdefault(host, []).append(port.name)
+    if set(ports) <= {device_on}:
+        return ()
+    return tuple(EngineSite(remotes.get(host), tuple(names)) for host, names in ports.items())
+
+
+def engine_host(scenario: Scenario, port: str) -> Host:
+    """Where the engine's end of a port is."""
+    site = next((site for site in scenario.engines if port in site.ports), None)
+    return LOCAL if site is None or site.remote == scenario.remote else host_of(site.remote)
+
+
+def engine_links(scenario: Scenario, places: Places) -> list[Links]:
+    """The counters of the engine's ends of the ports, each read on its own host."""
+    ports = [port.name for port in scenario.ports]
+    if not scenario.engines:
+        return [Links(LOCAL, places.engine_netns, "engine", ports)]
+    return [
+        Links(engine_host(scenario, site.ports[0]), places.engine_netns, "engine", site.ports, site.host)
+        for site in scenario.engines
+    ]
+
+
+def is_here(scenario: Scenario, port: Port) -> bool:
+    """Whether the engine's end of a port is on the device's host."""
+    site = next((site for site in scenario.engines if port.name in site.ports), None)
+    return site is None or site.remote == scenario.remote
+
+
+def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
+    """An interface as it is now. Raises RequirementError where it cannot be lent."""
+    state = interfaces.look(host, interface)
+    return LentInterface(interface, netns, name, max(mtu, state.mtu), state.mtu, state.is_up, state.addresses)
+
+
+def engine_resources(scenario: Scenario, site: EngineSite, places: Places, mtu: int) -> Iterator[AnyResource]:
+    """What the engine's host has of the bench, where that is not the device's; read on the host at hand.
+
+    Raises RequirementError.
+    """
+    yield MarkedProcesses(places.bench_id)
+    yield Namespace(places.engine_netns)
+    for port in scenario.ports:
+        if port.name in site.ports and port.engine_interface:
+            yield lent(port.engine_interface, places.engine_netns, port.name, mtu, LOCAL)

@@ -1,0 +1,234 @@
+"""Several engines as one Instrument: what one sends, another one receives, and their accounts are joined.
+
+Who receives what others send begins first and ends last; who sends what others receive does nothing else. What
+would need both ends at one engine is unknown then, never zero.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from pinchpoint.engine import protocol
+from pinchpoint.engine.instrument import EngineResult, Heard, PortCounts, TrialRequest
+from pinchpoint.engine.process import run_message
+from pinchpoint.host.priority import session_preferred
+from pinchpoint.model.errors import PinchpointError
+from pinchpoint.model.trial import Sample, StreamCounts, WorkerWitness
+
+_T = TypeVar("_T")
+RECEIVES_FOR_S = 600.0  # beyond the trial's own time; the lab ends it before
+
+
+class Engine(Protocol):
+    """What is asked of each: `ProcessInstrument` has it."""
+
+    def open(self) -> Mapping[str, str]:
+        """Take the ports."""
+
+    def begin(self, message: protocol.Run) -> None:
+        """Begin a trial."""
+
+    def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
+        """Its account."""
+
+    def stop(self) -> None:
+        """End it early."""
+
+    def close(self) -> None:
+        """Release everything."""
+
+
+@dataclass(frozen=True)
+class End:
+    """One of the engines, and the ports that it has."""
+
+    host: str  # for people
+    is_device: bool  # whether that is the device's
+    ports: tuple[str, ...]
+    engine: Engine
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one engine does of a trial."""
+
+    end: End
+    message: protocol.Run
+
+    @property
+    def receives(self) -> bool:
+        """Whether it waits for what another engine sends."""
+        return any(stream.tx_port is None for stream in self.message.streams)
+
+
+class JoinedInstrument:
+    """An Instrument that owns several engines."""
+
+    def __init__(self, ends: Sequence[End], clock_error_ns: float | None) -> None:
+        """`clock_error_ns`: by which the clocks of the hosts may be apart; None: that is not known."""
+        self._ends, self._clock_error_ns = tuple(ends), clock_error_ns
+        self._senders: Sequence[Part] = ()  # of the running trial
+
+    def open(self) -> Mapping[str, str]:
+        """Open each; facts with the name of the host. Raises what an engine raises, naming the host."""
+        facts = dict[str, str]()
+        for end in self._ends:
+            found = _named(end, end.engine.open)
+            facts |= {f"{name} on {end.host}": value for name, value in found.items()}
+        return facts
+
+    def run(self, request: TrialRequest, heard: Heard | None = None) -> EngineResult:
+        """One trial over all engines. `heard` gets the samples of a single sender, which knows nothing of losses."""
+        parts = list(divided(request, self._ends, self._clock_error_ns is not None))
+        receivers, senders = [one for one in parts if one.receives], [one for one in parts if not one.receives]
+        self._senders = senders
+        told = _sender_only(heard, bool(receivers)) if len(senders) == 1 else None
+        with session_preferred():
+            for part in (*receivers, *senders):
+                _named(part.end, partial(part.end.engine.begin, part.message))
+            found = [(part, _finished(part, told)) for part in senders]
+            for part in receivers:
+                _named(part.end, part.end.engine.stop)
+            found += [(part, _finished(part, None)) for part in receivers]
+        return joined(request, found, self._clock_error_ns)
+
+    def stop(self) -> None:
+        """End what is sent; `run` then ends what is received."""
+        for part in self._senders:
+            part.end.engine.stop()
+
+    def close(self) -> None:
+        """Release all of them, whatever one of them does."""
+        with ExitStack() as stack:
+            for end in self._ends:
+                stack.callback(end.engine.close)
+
+
+def _named(end: End, do: Callable[[], _T]) -> _T:
+    """Do it; an error names the host."""
+    try:
+        return do()
+    except PinchpointError as error:
+        error.add_note(f"the engine on {end.host}")
+        raise
+
+
+def _finished(part: Part, heard: Heard | None) -> EngineResult:
+    return _named(part.end, partial(part.end.engine.finish, part.message, heard))
+
+
+def _sender_only(heard: Heard | None, is_split: bool) -> Heard | None:
+    """Samples of an engine that does not see what arrives."""
+    if heard is None or not is_split:
+        return heard
+
+    def told(sample: Sample) -> None:
+        heard(replace(sample, lost=None, received=None))
+
+    return told
+
+
+def divided(request: TrialRequest, ends: Sequence[End], is_timed: bool) -> Iterator[Part]:
+    """What each engine is asked for: the streams of which it has an end. `is_timed`: the hosts' clocks agree."""
+    whole = run_message(request)
+    for end in ends:
+        streams = []
+        for stream in whole.streams:
+            sends, receives = stream.tx_port in end.ports, stream.rx_port in end.ports
+            if sends or receives:
+                tx_port, rx_port = stream.tx_port if sends else None, stream.rx_port if receives else None
+                streams.append(msgspec.structs.replace(stream, tx_port=tx_port, rx_port=rx_port))
+        if not streams:
+            continue
+        message = msgspec.structs.replace(whole, streams=tuple(streams))
+        if any(stream.tx_port is None for stream in streams):
+            duration_s = whole.duration_s + RECEIVES_FOR_S
+            message = msgspec.structs.replace(message, duration_s=duration_s, sample_interval_s=None)
+        elif not any(stream.rx_port for stream in streams):
+            message = msgspec.structs.replace(message, drain_s=0.0)  # nothing comes back here
+        if is_timed and any(None in (stream.tx_port, stream.rx_port) for stream in streams):
+            message = msgspec.structs.replace(message, wall_clock=True)
+        yield Part(end, message)
+
+
+def joined(
+    request: TrialRequest, found: Sequence[tuple[Part, EngineResult]], clock_error_ns: float | None
+) -> EngineResult:
+    """One account of several. What one engine alone cannot know is None."""
+    results = [result for _, result in found]
+    senders = [result for part, result in found if not part.receives]
+    counts = [stream for result in results for stream in result.streams]
+    reasons = [reason for part, result in found if (reason := _why_ended(part, result))]
+    alone = results[0] if len(results) == 1 else None
+    return EngineResult(
+        completed=not reasons and all(result.completed for result in senders),
+        sent_duration_s=max((result.sent_duration_s for result in senders), default=0.0),
+        streams=tuple(
+            _stream(number, one.rx_port, counts, clock_error_ns) for number, one in enumerate(request.streams)
+        ),
+        ports=tuple(_port(port, part) for part, result in found for port in result.ports),
+        workers=tuple(_worker(worker, part) for part, result in found for worker in result.workers),
+        cache_line_before_ns=None,
+        cache_line_after_ns=None,
+        pacing=_pacing(senders),
+        reason="; ".join(reasons) or None,
+        loopback=alone.loopback if alone else None,
+    )
+
+
+def _why_ended(part: Part, result: EngineResult) -> str:
+    """Why the trial says nothing; empty if it does, or was stopped on request."""
+    if result.reason:
+        return f"on {part.end.host}: {result.reason}"
+    if part.receives and result.completed:
+        return f"on {part.end.host}: the receiving engine ended before the sender"
+    return ""
+
+
+def _pacing(senders: Sequence[EngineResult]) -> dict[str, float]:
+    """The worst of them."""
+    names = dict.fromkeys(name for result in senders for name in result.pacing)
+    return {name: max(result.pacing[name] for result in senders if name in result.pacing) for name in names}
+
+
+def _stream(
+    number: int, rx_port: str | None, counts: Sequence[StreamCounts], clock_error_ns: float | None
+) -> StreamCounts:
+    """The sender's counts with those of the receiver, where these are two."""
+    sent = next(one for one in counts if one.stream == number and one.tx_port)
+    came = next((one for one in counts if one.stream == number and not one.tx_port), None)
+    if came is None:
+        return sent
+    latency = came.latency if clock_error_ns is not None else None
+    return replace(
+        sent,
+        rx_port=rx_port,
+        received=came.received,
+        lost=None if came.received is None else sent.sent - came.received,
+        duplicated=came.duplicated,
+        reordered=came.reordered,
+        corrupt=came.corrupt,
+        late=came.late,
+        reorder_distance_max=came.reorder_distance_max,
+        reordered_in_flow=came.reordered_in_flow,
+        jitter=came.jitter,
+        latency=replace(latency, clock_error_ns=clock_error_ns) if latency else None,
+        # By the time since the start of the trial, which two engines do not have in common.
+        largest_jump=None,
+        last_loss_s=None,
+    )
+
+
+def _port(port: PortCounts, part: Part) -> PortCounts:
+    """A receiver also hears the silence before and after the trial."""
+    return replace(port, longest_silence_s=None, longest_silence_at_s=None) if part.receives else port
+
+
+def _worker(worker: WorkerWitness, part: Part) -> WorkerWitness:
+    """With its host; when a receiver's gaps were, since the start of the sending, is not known."""
+    named = worker if part.end.is_device else replace(worker, host=part.end.host)
+    return replace(named, gap_max_at_s=None, gaps_longest=()) if part.receives else named

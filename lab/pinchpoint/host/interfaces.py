@@ -1,0 +1,143 @@
+"""Interfaces that exist before a bench does: looked at, lent to a namespace of the bench, given back as they were.
+
+Sources: ip-link(8), ip-address(8), ip-route(8), ss(8). Needs the standard library alone, so that a host can give
+them back without the lab (`lease`).
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pinchpoint.host.interface import NAMESPACES, PROC, SYS, CommandFailed, Host
+from pinchpoint.model.errors import RequirementError
+
+HOME: Final = "1"  # the process whose network namespace is the host's own
+_SOCKET = re.compile(r"^\S+\s+\S+\s+(?P<local>\S+):\d+\s+(?P<peer>\S+):\d+\s+users:\(\((?P<who>.*)\)\)")
+_SSH = re.compile(r'"sshd?(-session)?"')
+_COMES_BACK = "kernel"  # the protocol of routes that follow from an address
+
+
+@dataclass(frozen=True)
+class State:
+    """What of an interface is restored."""
+
+    mtu: int
+    is_up: bool
+    addresses: tuple[tuple[str, ...], ...]  # each as the words that `ip address add` takes
+
+
+def look(host: Host, name: str) -> State:
+    """The interface as it is. Raises RequirementError where it is not there, or others depend on it."""
+    if host.run(["readlink", f"{PROC}/{HOME}/ns/net"]) != host.run(["readlink", f"{PROC}/self/ns/net"]):
+        told = f"{name}: interfaces cannot be given back: the first process {_here(host)} has other ones"
+        raise RequirementError(told, "run outside of the container, or with the host's process namespace")
+    link = _link(host, name)
+    if why := next(_dependents(host, name, link), None):
+        raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
+    addresses = tuple(_words(one) for one in link.get("addr_info", ()) if not _is_made_anew(one))
+    return State(int(link["mtu"]), "UP" in link.get("flags", ()), addresses)
+
+
+def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
+    """Move it into a namespace under another name, up. Raises CommandFailed."""
+    host.run(["ip", "link", "set", "dev", interface, "netns", netns, "name", name])
+    host.run(["ip", "-n", netns, "link", "set", "dev", name, "mtu", str(mtu), "up"])
+
+
+def give_back(host: Host, interface: str, netns: str, name: str, state: State) -> None:
+    """Move it back, and make it what it was; nothing of one that is gone. Raises CommandFailed."""
+    if host.exists(f"{NAMESPACES}/{netns}") and _has(host, name, netns):
+        host.run(["ip", "-n", netns, "link", "set", "dev", name, "netns", HOME, "name", interface])
+    if not host.exists(f"{SYS}/class/net/{interface}"):
+        return
+    host.run(["ip", "link", "set", "dev", interface, "mtu", str(state.mtu), "up" if state.is_up else "down"])
+    for words in state.addresses:
+        host.run(["ip", "address", "replace", *words, "dev", interface])
+
+
+def _has(host: Host, name: str, netns: str) -> bool:
+    try:
+        host.run(["ip", "-n", netns, "link", "show", "dev", name])
+    except CommandFailed:
+        return False
+    return True
+
+
+def _link(host: Host, name: str) -> Mapping[str, Any]:
+    links = {link["ifname"]: link for link in json.loads(host.run(["ip", "-j", "-d", "address", "show"]))}
+    if name not in links:
+        known = ", ".join(one for one in links if one != "lo") or "none"
+        raise RequirementError(f"{name}: no such interface{_on(host)}; there are {known}", "ip link show")
+    found: Mapping[str, Any] = {
+        **links[name],
+        "above": [one for one, link in links.items() if link.get("link") == name],
+    }
+    return found
+
+
+def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]:
+    """Why it cannot be lent, as the rest of a sentence."""
+    if "LOOPBACK" in link.get("flags", ()):
+        yield "is the loopback interface"
+    if master := link.get("master"):
+        yield f"is enslaved to {master}"
+    if below := json.loads(host.run(["ip", "-j", "link", "show", "master", name]) or "[]"):
+        yield f"is the master of {', '.join(one['ifname'] for one in below if 'ifname' in one)}"
+    if link["above"]:
+        yield f"carries {', '.join(link['above'])}"
+    routes = [route for family in ("-4", "-6") for route in _routes(host, family, name)]
+    if any(route.get("dst") == "default" for route in routes):
+        yield "carries the default route"
+    if others := [str(route.get("dst")) for route in routes if route.get("protocol") != _COMES_BACK]:
+        yield f"carries a route to {', '.join(others)}, which would be lost"
+    own = {one.get("local") for one in link.get("addr_info", ())}
+    if peers := [peer for local, peer in _ssh_connections(host) if local in own]:
+        yield f"carries an ssh connection with {peers[0]}"
+
+
+def _routes(host: Host, family: str, name: str) -> list[Mapping[str, Any]]:
+    found = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all", "dev", name]) or "[]")
+    return [route for route in found if "dst" in route]
+
+
+def _ssh_connections(host: Host) -> Iterator[tuple[str, str]]:
+    """(local address, the other end's) of each connection that ssh or sshd holds."""
+    for line in host.run(["ss", "-H", "-t", "-n", "-p", "state", "established"]).splitlines():
+        # Without its state, a line begins with the two queues.
+        found = _SOCKET.match(line.strip())
+        if found and _SSH.search(found["who"]):
+            yield _plain(found["local"]), _plain(found["peer"])
+
+
+def _plain(address: str) -> str:
+    """Without brackets, scope, or the prefix of an IPv4 address in an IPv6 socket."""
+    return address.strip("[]").partition("%")[0].strip("[]").removeprefix("::ffff:")
+
+
+def _is_made_anew(address: Mapping[str, Any]) -> bool:
+    """Whether the kernel itself gives it to an interface that goes up."""
+    return address.get("family") == "inet6" and address.get("scope") == "link"
+
+
+def _words(address: Mapping[str, Any]) -> tuple[str, ...]:
+    found = [f"{address['local']}/{address['prefixlen']}"]
+    for key, word in (("address", "peer"), ("broadcast", "broadcast"), ("scope", "scope"), ("label", "label")):
+        if key in address and not (key == "label" and address.get("family") == "inet6"):
+            found += [word, str(address[key])]
+    if address.get("dynamic"):
+        lifetimes: Sequence[tuple[str, str]] = (
+            ("valid_life_time", "valid_lft"),
+            ("preferred_life_time", "preferred_lft"),
+        )
+        found += [text for key, word in lifetimes if key in address for text in (word, str(address[key]))]
+    return tuple(found)
+
+
+def _here(host: Host) -> str:
+    return f"on {host.name}" if host.name else "on this machine"
+
+
+def _on(host: Host) -> str:
+    return f" on {host.name}" if host.name else ""

@@ -1,0 +1,184 @@
+"""Benches that span hosts: generator, switch and sink each on a machine of its own, joined by cables.
+
+Each machine has interfaces, processes and a /run of its own; the cables are veth pairs that no bench makes.
+"""
+
+import json
+import os
+import signal
+
+import pytest
+from bench_tools import run, start, trials_in, wait_for
+from ssh_tools import cable, far_machines
+
+LEASE_S = 15
+SCENARIO = """
+runs_on = "dut"
+[host.dut]
+lease_s = {lease_s}
+[host.gen]
+lease_s = {lease_s}
+[host.sink]
+lease_s = {lease_s}
+[dut]
+kind = "bridge"
+cpus = [1]
+[engine]
+runs_on = "gen"
+cpus = [0]
+clock_error_us = 50
+[[port]]
+name = "left"
+interface = "to-gen"
+engine_interface = "eth9"
+[[port]]
+name = "right"
+interface = "to-sink"
+engine_interface = "eth9"
+engine_runs_on = "sink"
+[[stream]]
+from = "left"
+to = "right"
+[search]
+min_load_fps = 1000
+max_load_fps = 4000
+trial_duration_s = {trial_s}
+initial_trial_duration_s = {trial_s}
+duration_sum_s = {trial_s}
+preceding_targets = 1
+relative_width = 0.5
+max_traffic_s = {traffic_s}
+max_repeats = 50
+loss_ratios = [0, 0.5]
+drain_s = 0.3
+[validity]
+gap_shortfall_ratio = 0.9
+[latency]
+duration_s = 0.2
+"""
+
+
+class Hosts:
+    """The three machines, and how their cables' ends were before any bench."""
+
+    def __init__(self, machines, environment):
+        self.gen, self.dut, self.sink = (machines[name] for name in ("gen", "dut", "sink"))
+        self.environment = environment
+        cable(self.gen, "eth9", self.dut, "to-gen")
+        cable(self.dut, "to-sink", self.sink, "eth9")
+        self.gen.run("ip", "link", "set", "eth9", "mtu", "1700")
+        self.gen.run("ip", "address", "add", "192.0.2.1/24", "dev", "eth9")
+        self.sink.run("ip", "link", "set", "eth9", "down")
+        self.before = self.ends()
+
+    @property
+    def all(self):
+        return self.gen, self.dut, self.sink
+
+    def ends(self):
+        """Names, MTU, state and IPv4 addresses of the cables' ends, by machine."""
+        return [
+            [
+                (link["ifname"], link["mtu"], "UP" in link["flags"], [one["local"] for one in link["addr_info"]])
+                for link in json.loads(machine.run("ip", "-4", "-j", "address", "show"))
+                if link["ifname"].startswith(("eth9", "to-"))
+            ]
+            for machine in self.all
+        ]
+
+    def holds(self):
+        return [machine.holds() for machine in self.all]
+
+
+def trials_of(out):
+    (file,) = out.glob("*/trials.jsonl")
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Three machines; at the end of a test they hold nothing, and their interfaces are what they were."""
+    with far_machines(tmp_path / "far", "gen", "dut", "sink") as (machines, environment):
+        found = Hosts(machines, environment)
+        yield found
+        assert found.holds() == [[], [], []]
+        assert found.ends() == found.before
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    def write(trial_s=0.2, traffic_s=8):
+        path = tmp_path / "span.toml"
+        path.write_text(SCENARIO.format(trial_s=trial_s, traffic_s=traffic_s, lease_s=LEASE_S))
+        return path
+
+    return write
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_a_rate_is_found_over_three_hosts_behind_slow_control_links(hosts, scenario, tmp_path):
+    for machine in hosts.all:
+        machine.delay(0.005)
+    done = run("run", scenario(), "--json", "--out", tmp_path / "runs", env=hosts.environment)
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["scenarios"]
+    assert found["rates"][0]["lower_fps"] >= 1000, found
+    latency = found["latency"][0]["latency"]
+    assert latency["clock_error_ns"] == 50_000, "the machines' one clock, as far as the lab knows"
+    assert 0 < latency["p50_ns"] < 1e9
+    trials = trials_of(tmp_path / "runs")
+    judged = [one for one in trials if one["validity"] == "valid"]
+    assert judged
+    for one in judged:
+        assert one["ledger"]["offered"] == one["ledger"]["received"] + sum(
+            drop["frames"] for hop in one["ledger"]["hops"] for drop in hop["drops"]
+        ), one["ledger"]
+        assert one["streams"][0]["jitter"]["count"] > 0
+        assert {worker["host"] for worker in one["witness"]["workers"]} == {"gen", "sink"}
+    (info,) = (tmp_path / "runs").glob("*/run.json")
+    assert {"host gen", "host dut", "host sink"} <= json.loads(info.read_text())["versions"].keys()
+
+
+@pytest.mark.usefixtures("nothing_left")
+@pytest.mark.parametrize("which", ["gen", "sink"])
+def test_a_run_goes_on_after_one_connection_was_killed_with_the_trials_that_had_ended(hosts, scenario, tmp_path, which):
+    lab = start("run", scenario(1), "--out", tmp_path / "runs", env=hosts.environment)
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
+    first = trials_of(tmp_path / "runs")[0]
+    for pid in getattr(hosts, which).connections():
+        os.kill(pid, signal.SIGKILL)
+    said = lab.communicate(timeout=120)
+    assert lab.returncode == 0, said
+    assert trials_of(tmp_path / "runs")[0] == first
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_clean_gives_each_host_its_interfaces_back_after_lab_and_agents_were_killed(hosts, scenario, tmp_path):
+    lab = start("run", scenario(5, 300), "--out", tmp_path / "runs", env=hosts.environment)
+    wait_for(lambda: trials_in(tmp_path / "runs"), "a trial")
+    other = run("run", scenario(5, 300), "--out", tmp_path / "runs", env=hosts.environment)
+    assert other.returncode == 3, other.stderr
+    assert f"process {lab.pid} on {os.uname().nodename}" in other.stderr, "who holds the hosts"
+    for pid in (*(pid for machine in hosts.all for pid in machine.agents()), lab.pid):
+        os.kill(pid, signal.SIGKILL)
+    lab.wait()
+    assert all(hosts.holds())
+    for name in ("gen", "dut", "sink"):
+        done = run("clean", "--host", name, env=hosts.environment)
+        assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.usefixtures("nothing_left")
+def test_an_interface_that_others_depend_on_is_refused_by_name_before_anything_is_built(hosts, scenario, tmp_path):
+    path, plan = scenario(), ("--dry-run", "--out", tmp_path / "runs")
+    done = run("run", path, *plan, env=hosts.environment)
+    assert "on gen: engine towards left" in done.stdout, done.stdout + done.stderr
+    assert "on dut: device" in done.stdout
+    hosts.gen.run("ip", "route", "add", "default", "via", "192.0.2.2")
+    done = run("run", path, *plan, env=hosts.environment)
+    assert "eth9 on gen carries the default route" in done.stdout + done.stderr
+    text = path.read_text().replace('engine_interface = "eth9"', 'engine_interface = "pp-far1"', 1)
+    path.write_text(text)
+    done = run("run", path, *plan, env=hosts.environment)
+    assert "pp-far1 on gen carries an ssh connection with 10.97.1.1" in done.stdout + done.stderr
+    hosts.gen.run("ip", "route", "del", "default")

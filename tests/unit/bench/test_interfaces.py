@@ -1,0 +1,136 @@
+"""Interfaces that a bench is lent: which it may have, and that they are given back as they were."""
+
+import json
+
+import pytest
+
+from pinchpoint.host import interfaces, lease
+from pinchpoint.host.interface import CommandFailed
+from pinchpoint.model.errors import RequirementError
+
+ADDRESS = {
+    "family": "inet",
+    "local": "192.0.2.1",
+    "prefixlen": 24,
+    "broadcast": "192.0.2.255",
+    "scope": "global",
+    "label": "eth1",
+    "valid_life_time": 4294967295,
+    "preferred_life_time": 4294967295,
+}
+LINK_LOCAL = {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"}
+LINK = {"ifname": "eth1", "mtu": 1400, "flags": ["BROADCAST", "UP"], "addr_info": [ADDRESS, LINK_LOCAL]}
+CONNECTED = {"dst": "192.0.2.0/24", "protocol": "kernel"}
+GIVEN_BACK = [
+    "ip -n pp-b1-dut link set dev left netns 1 name eth1",
+    "ip link set dev eth1 mtu 1400 up",
+    "ip address replace 192.0.2.1/24 broadcast 192.0.2.255 dev eth1",
+]
+STATE = interfaces.State(1400, True, (("192.0.2.1/24", "broadcast", "192.0.2.255"),))
+
+
+class Machine:
+    """Answers as its links, routes and sockets are; notes what changes something."""
+
+    name = "gen"
+
+    def __init__(self, *links, routes=(), sockets="", namespaces=("pp-b1-dut",), is_lent=True):
+        self.links, self.routes, self.sockets, self.changes = links, routes, sockets, []
+        self.namespaces, self.is_lent, self.own = namespaces, is_lent, "net:[1]"
+
+    def run(self, argv, *_, **__):
+        line = " ".join(argv)
+        shown = {
+            "readlink /proc/1/ns/net": "net:[1]",
+            "readlink /proc/self/ns/net": self.own,
+            "ip -j -d address show": json.dumps(self.links),
+            "ip -j link show master eth1": json.dumps([one for one in self.links if one.get("master") == "eth1"]),
+            "ip -j -4 route show table all dev eth1": json.dumps(self.routes),
+            "ip -j -6 route show table all dev eth1": "",
+            "ip -n pp-b1-dut link show dev left": "",
+            "ss -H -t -n -p state established": self.sockets,
+        }
+        if line not in shown:
+            self.changes.append(line)
+        elif "-n" in argv and "left" in argv and not self.is_lent:
+            raise CommandFailed(argv, "Device does not exist.")
+        return shown.get(line, "")
+
+    def exists(self, path):
+        return path.rpartition("/")[2] in (*self.namespaces, "eth1", "netns")
+
+    def names(self, folder):
+        return list(self.namespaces)
+
+    def remove_folder(self, path):
+        self.changes.append("folder")
+
+    def remove_file(self, path):
+        self.changes.append("journal")
+
+
+def test_an_interface_is_known_with_what_is_restored():
+    found = interfaces.look(Machine(LINK, routes=[CONNECTED]), "eth1")
+    words = ("192.0.2.1/24", "broadcast", "192.0.2.255", "scope", "global", "label", "eth1")
+    assert found == interfaces.State(1400, True, (words,)), "a link-local address comes back by itself"
+
+
+@pytest.mark.parametrize(
+    ("machine", "told"),
+    [
+        (Machine({**LINK, "ifname": "eth2"}), "eth1: no such interface on gen; there are eth2"),
+        (Machine(LINK, routes=[{"dst": "default"}]), "eth1 on gen carries the default route"),
+        (Machine(LINK, routes=[{"dst": "10.0.0.0/8", "protocol": "static"}]), "carries a route to 10.0.0.0/8"),
+        (Machine({**LINK, "master": "bond0"}), "is enslaved to bond0"),
+        (Machine(LINK, {"ifname": "eth2", "master": "eth1"}), "is the master of eth2"),
+        (Machine(LINK, {"ifname": "eth1.7", "link": "eth1"}), "carries eth1.7"),
+        (Machine({**LINK, "flags": ["LOOPBACK"]}), "is the loopback interface"),
+        (
+            Machine(LINK, sockets='0 0 192.0.2.1:22 192.0.2.9:40000 users:(("sshd",pid=7,fd=4))\n'),
+            "carries an ssh connection with 192.0.2.9",
+        ),
+        (
+            Machine(LINK, sockets='0 0 [::ffff:192.0.2.1]:22 [::ffff:192.0.2.9]:1 users:(("sshd-session",pid=7))\n'),
+            "carries an ssh connection with 192.0.2.9",
+        ),
+    ],
+)
+def test_one_that_others_depend_on_is_refused_by_name(machine, told):
+    with pytest.raises(RequirementError) as caught:
+        interfaces.look(machine, "eth1")
+    assert told in caught.value.message
+
+
+def test_a_connection_of_another_program_refuses_nothing():
+    sockets = '0 0 192.0.2.1:80 192.0.2.9:40000 users:(("nginx",pid=7,fd=4))\n'
+    assert interfaces.look(Machine(LINK, sockets=sockets), "eth1").is_up
+
+
+def test_where_the_first_process_has_other_interfaces_none_is_lent():
+    machine = Machine(LINK)
+    machine.own = "net:[2]"
+    with pytest.raises(RequirementError, match="the first process on gen has other ones"):
+        interfaces.look(machine, "eth1")
+
+
+def test_what_was_lent_is_given_back_with_mtu_state_and_addresses():
+    machine = Machine(LINK)
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", STATE)
+    assert machine.changes == GIVEN_BACK
+
+
+def test_what_was_never_moved_is_made_what_it_was():
+    machine = Machine(LINK, is_lent=False)
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", STATE)
+    assert machine.changes == GIVEN_BACK[1:]
+
+
+def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_path):
+    lent = {"kind": "lent_interface", "interface": "eth1", "netns": "pp-b1-dut", "name": "left", "mtu": 1500}
+    lent |= {"mtu_before": 1400, "was_up": True, "addresses": [["192.0.2.1/24", "broadcast", "192.0.2.255"]]}
+    journal = tmp_path / "b1.journal"
+    journal.write_text(json.dumps({"op": "create", "resource": lent}) + "\n")
+    machine = Machine(LINK)
+    machine.names = lambda folder: list(machine.namespaces) if folder.endswith("netns") else []
+    assert lease.undo(journal, machine)
+    assert machine.changes == [*GIVEN_BACK, "ip netns del pp-b1-dut", "folder", "journal"]
