@@ -137,7 +137,9 @@ def cluster(folder, nodes):
             if node.holder.poll() is None:
                 node.holder.send_signal(signal.SIGKILL)
                 node.holder.wait()
-        subprocess.run(["ip", "link", "del", BRIDGE], check=False)
+        # The kernel removes what a dead node had in its own time.
+        for link in (BRIDGE, *(f"pp-c{name[1:]}" for name in found.nodes)):
+            subprocess.run(["ip", "link", "del", link], check=False, capture_output=True)
 
 
 def is_possible():

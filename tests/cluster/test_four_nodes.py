@@ -1,4 +1,4 @@
-"""`make test-campaign`: sixty points on a real Ray cluster of four nodes, two of which are killed, and one comes back."""
+"""`make test-campaign`: sixty points on a real Ray cluster of four nodes; two are killed, one comes back."""
 
 import random
 import subprocess

@@ -1,10 +1,10 @@
 """Attempts on the nodes of a Ray cluster that somebody runs: each node's bench is a resource, held by one actor.
 
 A node that measures is started with the resource `bench`, and with the label `machine` where its address shall not be
-its name: `ray start --address HEAD --resources '{"bench": 1}' --labels machine=dut1`. The actor that holds the bench is on
-that node and on no other (hard node affinity). It starts attempts as the lab does on its own machine, and answers with
-what their files have grown by. Ray repeats nothing (no restarts, no retries): what is lost gets a new attempt from the
-campaign, since only the campaign's log says what counts.
+its name: `ray start --address HEAD --resources '{"bench": 1}' --labels machine=dut1`. The actor that holds the bench is
+on that node and on no other (hard node affinity). It starts attempts as the lab does on its own machine, and answers
+with what their files have grown by. Ray repeats nothing (no restarts, no retries): what is lost gets a new attempt from
+the campaign, since only the campaign's log says what counts.
 
 The lab starts no Ray of its own and no dashboard, and usage statistics are off.
 """

@@ -16,7 +16,7 @@ from pinchpoint.model.scenario import Relative, Remote, Scenario, Sweep
 from pinchpoint.run import order
 from pinchpoint.run.estimate import expected_s
 from pinchpoint.scenario import load_sweep
-from pinchpoint.scenario.keys import program_key
+from pinchpoint.scenario.keys import by_hand, program_key
 from pinchpoint.scenario.plain import to_plain
 
 MOST_UNITS: Final = 100_000
@@ -143,6 +143,9 @@ def _variant(file: _File, element: Element) -> None:
         if isinstance(value, dict) and "." not in key:
             inner = next(iter(value), "key")
             file.source.problem((*element.at, key), f'expected a key in quotes, such as "{key}.{inner}"')
+        if key in by_hand():
+            told = "not allowed in a file; name a build in `builds`, and say where it is by --build NAME=PATH"
+            file.source.problem((*element.at, key), told)
     if name in file.variants:
         file.source.problem((*element.at, "name"), f"expected a unique name, found {show(name)} again")
     if not changes:
