@@ -241,7 +241,7 @@ def _bench_of(about: Mapping[str, Any], campaign: Campaign) -> Bench | None:
     labels = about.get("Labels") or {}
     name = str(labels.get(LABEL) or about["NodeManagerAddress"])
     cpus = int(about.get("Resources", {}).get("CPU", 0)) or None
-    own = tuple(sorted(f"{key}={value}" for key, value in labels.items() if not key.startswith("ray.io/")))
+    own = tuple(sorted(f"{key}-{value}" for key, value in labels.items() if not key.startswith("ray.io/")))
     if not campaign.benches:
         return Bench(name, labels=own, cpus=cpus)
     named = next((bench for bench in campaign.benches if bench.name == name), None)

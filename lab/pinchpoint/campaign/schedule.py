@@ -57,6 +57,7 @@ class Scheduler:
         self._in_a_row: dict[str, set[str]] = {}  # units that failed on a machine since one did not
         self._running: dict[str, Unit] = {}  # by machine
         self._controlled_s: dict[str, float] = {}
+        self._just_controlled: set[str] = set()  # never twice in a row, however long it takes
         self._count = 0
         self._ratio = (0.0, 0.0)  # spent, expected
         self.cost = 0.0
@@ -105,6 +106,7 @@ class Scheduler:
             waiting.machines -= 1
         running = self._running.pop(machine, None)
         self._controlled_s.pop(machine, None)
+        self._just_controlled.discard(machine)
         if running is None or running is self.control_unit:
             return None
         self._lost[running.name] = self._lost.get(running.name, 0) + 1
@@ -143,9 +145,11 @@ class Scheduler:
                     heapq.heappush(waiting.heap, entry)
                     self._running[machine] = control.unit
                     self._controlled_s[machine] = now_s
+                    self._just_controlled.add(machine)
                     return control.unit
                 waiting.work_s -= entry[2].expected_s
                 self._running[machine] = entry[2]
+                self._just_controlled.discard(machine)
                 return entry[2]
             waiting.work_s -= entry[2].expected_s
             self.unmeasured[entry[2].name] = (Outcome.SKIPPED, why)
@@ -193,7 +197,9 @@ class Scheduler:
 
     def _is_due(self, machine: str, now_s: float) -> bool:
         last = self._controlled_s.get(machine)
-        return self._control is not None and (last is None or now_s - last >= self._control.every_s)
+        if self._control is None or machine in self._just_controlled:
+            return False
+        return last is None or now_s - last >= self._control.every_s
 
     def _no_budget(self, unit: Unit, bench: Bench, now_s: float) -> str:
         """Why there is no time or money for the unit; empty if there is."""
