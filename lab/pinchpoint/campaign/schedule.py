@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
 from pinchpoint.model.result import Outcome
 
-MOST_LOST = 5  # machines that vanished under one unit: then it is the unit
+MOST_LOST = 10  # machines that vanished under one unit: then it is the unit; chance loses one of 100,000 five times
 MOST_FAILURES = 3  # in a row on one machine, of different units: then it is the machine
 
 _Order = tuple[float, ...]
