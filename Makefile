@@ -1,9 +1,9 @@
 # Two commands do everything: `make demo` (a real measurement with a report to open)
 # and `make test`. Both set up what is missing, into .venv in this folder.
 
-BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve
+BENCHMARKS := bench-engine bench-build bench-turnover bench-search bench-real-search bench-compare bench-truth bench-causes bench-exhaustion bench-watch bench-serve bench-campaign
 
-.PHONY: demo docs test test-nics test-hosts lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
+.PHONY: demo docs test test-nics test-hosts test-campaign lint fmt setup clean help manual fuzz profile-engine bench-tools bench smoke $(BENCHMARKS)
 .DEFAULT_GOAL := help
 
 BIN := .venv/bin
@@ -23,6 +23,8 @@ help:
 	@echo "make bench-real-search  run both searches on a real switch, alone and beside a busy loop (as root, 30 minutes)"
 	@echo "make bench-search    check searches for NDR and PDR on simulated devices of known rates (5 minutes)"
 	@echo "make bench-serve     time the pages of pinchpoint serve over 1,000 runs (2 minutes)"
+	@echo "make bench-campaign  schedule 100,000 points on 1,000 simulated machines that fail (no root, 1 minute)"
+	@echo "make test-campaign   measure 60 points on a Ray cluster of four nodes, two of which are killed (as root, 5 minutes)"
 	@echo "make bench-turnover  build 200 benches in a row; none may fail for lack of hugepages (as root, 12 minutes)"
 	@echo "make test-hosts      kill and cut what benches on hosts by ssh stand on, 200 times (as root, 20 minutes)"
 	@echo "make smoke           run one short round of every benchmark (as root, 2 minutes)"
@@ -55,6 +57,10 @@ test-nics: setup .venv/.test-packages
 # twice. tests/bench has a short round.
 test-hosts: setup .venv/.test-packages
 	@$(BIN)/python tests/bench/host_faults.py $(FAULTS)
+
+# Nodes are network namespaces of this machine. `make test` has the short form: two nodes, one of which is killed.
+test-campaign: setup
+	$(BIN)/pytest -s tests/cluster
 
 # Checks that every benchmark still runs; only the output of a failed one is shown.
 smoke: setup
@@ -120,6 +126,10 @@ bench-exhaustion: setup
 bench-watch: setup
 	@$(BIN)/python benchmarks/watch_rows.py $(BENCH)
 
+# No root and no network. BENCH: --units N, --machines N, --json. Fails where an aim is missed.
+bench-campaign: setup
+	@$(BIN)/python benchmarks/campaign_rows.py $(BENCH)
+
 # No root and no network. BENCH: --runs N, --json. Fails where a page takes longer than it should.
 bench-serve: setup
 	@$(BIN)/python benchmarks/serve_rows.py $(BENCH)
@@ -165,5 +175,5 @@ clean:
 	@packaging/check-rust
 	test -x $(BIN)/pip || python3 -m venv .venv
 	@echo "Installing the lab and building the engine (release) into .venv"
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,export]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev,export,campaign]'
 	@touch $@

@@ -39,6 +39,7 @@ MAY_IMPORT = {
         *("model", "host", "bench", "dut", "engine", "observe", "store"),
         *("account", "stats", "causes", "findings", "measure"),
     },
+    "campaign": {"model", "keys", "scenario", "host", "run", "store", "stats", "findings"},
     "otg": {"model", "host", "engine"},
     "profiles": {"model", "host", "engine"},
     "serve": {
@@ -47,7 +48,7 @@ MAY_IMPORT = {
     },
     "cli": {
         *("model", "scenario", "host", "bench", "dut", "engine", "report", "store"),
-        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api", "profiles"),
+        *("stats", "findings", "measure", "run", "serve", "otg", "export", "api", "profiles", "campaign"),
     },
 }
 DOES_NO_IO = ("model", "search", "account", "stats", "causes", "findings", "report", "export")

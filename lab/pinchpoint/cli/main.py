@@ -8,6 +8,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from pinchpoint import __version__
+from pinchpoint.cli.campaign import campaign
 from pinchpoint.cli.ceiling import ceiling
 from pinchpoint.cli.ci import ci
 from pinchpoint.cli.compare import compare
@@ -39,6 +40,7 @@ TOPICS: Mapping[str, tuple[click.Command, ...]] = {
     "Measure": (
         run,
         study,
+        campaign,
         compare,
         ci,
         explain,

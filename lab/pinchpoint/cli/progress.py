@@ -43,10 +43,10 @@ def progress(quiet: bool) -> Iterator[Listener]:
         with Live(console=console, auto_refresh=False, transient=True) as live:
             yield _LiveProgress(live)
     else:
-        yield PlainProgress(every_s=_log_every_s())
+        yield PlainProgress(every_s=log_every_s())
 
 
-def _log_every_s() -> float:
+def log_every_s() -> float:
     """Raises InputError if the variable holds no number of seconds."""
     text = os.environ.get(LOG_EVERY_S, "")
     try:

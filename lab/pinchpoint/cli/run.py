@@ -44,6 +44,7 @@ from pinchpoint.run.scenario import planned_lines, run_scenario
 from pinchpoint.run.together import prepare_both
 from pinchpoint.scenario.keys import by_hand, chosen_by_hand
 from pinchpoint.scenario.plain import from_plain, to_plain
+from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.folder import RunFolder
 from pinchpoint.store.owner import owned
 
@@ -181,6 +182,8 @@ def resumed(how: How, profiles: bool = False) -> int:
     if info.argv[1:2] == ("pilot",):
         hint = "pinchpoint pilot SCENARIO begins a new one"
         raise InputError(f"{how.resume}: a pilot cannot be resumed, because its benches no longer exist", hint)
+    if is_campaign(how.resume):
+        raise InputError(f"{how.resume}: the folder of a campaign", f"pinchpoint campaign --resume {how.resume}")
     units = [from_plain(plain) for plain in info.scenarios]
     _require_programs(units, programs, how.resume)
     if how.dry_run:

@@ -11,6 +11,7 @@ from typing import Final
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
+from pinchpoint.store.campaign import is_campaign
 from pinchpoint.store.owner import owner
 from pinchpoint.store.tags import read_tags, write_tags
 
@@ -44,7 +45,8 @@ class Acts:
         result = folder.read_result()
         if result is not None and result.finished and not any(one.outcome == "failed" for one in result.scenarios):
             raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
-        return self._spawn(run[:64], ("run", "--resume", str(folder.path), "--quiet"))
+        command = "campaign" if is_campaign(folder.path) else "run"
+        return self._spawn(run[:64], (command, "--resume", str(folder.path), "--quiet"))
 
     def tag(self, run: str, add: str, remove: str) -> None:
         """Give the run a tag, or take one away. Raises InputError."""

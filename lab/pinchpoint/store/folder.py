@@ -190,6 +190,14 @@ class RunFolder:
         """Write a file whole: a reader sees the old or the new one. Raises StoreError."""
         self._replace(_safe(name), data)
 
+    def append_line(self, name: str, line: bytes) -> None:
+        """Add one line to a file of lines, as `append_trial` does. Raises StoreError."""
+        self._append_line(_safe(name), line)
+
+    def read_lines(self, name: str, codec: Codec[T]) -> tuple[T, ...]:
+        """The lines of such a file; an unfinished last one is not counted."""
+        return self._read_lines(_safe(name), codec)
+
     def _read(self, name: str) -> bytes:
         path = self.path / name
         try:

@@ -1,0 +1,108 @@
+"""One attempt at a unit: `pinchpoint run --resume` on a run folder, in a process of its own.
+
+What dead runs have left on the machine is removed first. The process is sent SIGTERM when the one that started it ends
+(prctl(2), PR_SET_PDEATHSIG), so that its bench is removed whatever becomes of the lab.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from pinchpoint.host.local import OWN, exit_code
+from pinchpoint.model.campaign import Bench, What
+from pinchpoint.model.errors import BenchError, RequirementError
+from pinchpoint.model.result import Outcome, ScenarioResult
+from pinchpoint.store.folder import RunFolder
+
+LOG: Final = "attempt.log"
+GROWING: Final = ("trials.jsonl", "measurements.jsonl")
+INTERRUPTED: Final = 130
+_SAID: Final = 2000  # characters
+_LARGEST: Final = 1 << 20  # bytes of lines that are read at once
+_COMMAND: Final = (
+    "import json, sys; from pinchpoint.cli.main import main; "
+    "codes = [main(words) for words in json.loads(sys.argv[1])]; sys.exit(codes[-1])"
+)
+
+
+class Attempt:
+    """A started attempt, and how far its files were read."""
+
+    def __init__(self, folder: RunFolder, bench: Bench, programs: Mapping[str, str], ceiling: bool) -> None:
+        self.folder = folder
+        self._read = dict.fromkeys(GROWING, 0)
+        for name in GROWING:
+            if (path := folder.path / name).exists():
+                self._read[name] = path.stat().st_size
+        log = str(folder.path / LOG)
+        self._pid: int | None = OWN.spawn(_words(folder.path, bench, programs, ceiling), (), log, log)
+        self._code = 0
+
+    def ended(self) -> int | None:
+        """Its exit code, a signal's number negative; None while it runs."""
+        if self._pid is not None:
+            code = exit_code(self._pid)
+            if code is None:
+                return None
+            self._pid, self._code = None, code
+        return self._code
+
+    def stop(self) -> None:
+        """Interrupt it: it keeps what it has and removes its bench."""
+        if self._pid is not None:
+            OWN.signal([self._pid], signal.SIGTERM)
+
+    def grown(self) -> dict[str, bytes]:
+        """Whole lines that it has added since this was asked last, by file."""
+        found = {}
+        for name in GROWING:
+            path = self.folder.path / name
+            if not path.exists():
+                continue
+            with path.open("rb") as file:
+                file.seek(self._read[name])
+                data = file.read(_LARGEST)
+            lines = data[: data.rfind(b"\n") + 1]
+            if lines:
+                self._read[name] += len(lines)
+                found[name] = lines
+        return found
+
+    def said(self) -> str:
+        """The end of what it printed."""
+        try:
+            return (self.folder.path / LOG).read_text(errors="replace")[-_SAID:].strip()
+        except OSError:
+            return ""
+
+
+def _words(folder: Path, bench: Bench, programs: Mapping[str, str], ceiling: bool) -> Sequence[str]:
+    clean = ["clean", *(["--host", bench.address] if bench.address else [])]
+    options = [*(f"--set={key}={value}" for key, value in programs.items()), *([] if ceiling else ["--no-ceiling"])]
+    run = ["run", "--resume", str(folder), "--quiet", *options]
+    own = (sys.executable, "-c", _COMMAND, json.dumps([*([clean] if bench.sudo else []), run]))
+    return ("setpriv", "--pdeathsig", "TERM", "--", *own)
+
+
+def outcome(folder: RunFolder, code: int, said: str) -> tuple[What, str, ScenarioResult | None]:
+    """How an attempt ended, by its exit code and what its folder holds; why; and what it found."""
+    result = folder.read_result()
+    found = result.scenarios[-1] if result and result.scenarios else None
+    if code == INTERRUPTED or code == -signal.SIGTERM:
+        return What.INTERRUPTED, "interrupted", None
+    if found is not None and found.outcome in (Outcome.MEASURED, Outcome.WRONG, Outcome.SKIPPED):
+        return What.FINISHED, "", found
+    if found is not None and found.outcome is Outcome.IMPOSSIBLE:
+        return What.IMPOSSIBLE, found.reason, found
+    if found is not None:
+        return What.FAILED, found.reason, found
+    told = said.splitlines()[-4:]
+    return What.FAILED, f"exit code {code}: {' / '.join(told) or 'it said nothing'}", None
+
+
+def is_machines_fault(code: int, found: ScenarioResult | None) -> bool:
+    """Whether the machine could not even begin: something is missing, another run is active, or no bench is built."""
+    return found is None and code in (RequirementError.exit_code, BenchError.exit_code)

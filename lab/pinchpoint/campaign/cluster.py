@@ -1,0 +1,260 @@
+"""Attempts on the nodes of a Ray cluster that somebody runs: each node's bench is a resource, held by one actor.
+
+A node that measures is started with the resource `bench`, and with the label `machine` where its address shall not be
+its name: `ray start --address HEAD --resources '{"bench": 1}' --labels machine=dut1`. The actor that holds the bench is
+on that node and on no other (hard node affinity). It starts attempts as the lab does on its own machine, and answers
+with what their files have grown by. Ray repeats nothing (no restarts, no retries): what is lost gets a new attempt from
+the campaign, since only the campaign's log says what counts.
+
+The lab starts no Ray of its own and no dashboard, and usage statistics are off.
+"""
+
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Final
+
+from pinchpoint import __version__
+from pinchpoint.campaign.attempt import Attempt
+from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
+from pinchpoint.host.local import OWN
+from pinchpoint.model.campaign import Bench, Campaign
+from pinchpoint.model.errors import PinchpointError, RequirementError
+from pinchpoint.store.bundle import files_of
+from pinchpoint.store.folder import RunFolder
+
+RESOURCE: Final = "bench"
+LABEL: Final = "machine"
+SCAN_S: Final = 2.0  # between two looks at the nodes
+POLL_S: Final = 0.5  # that a node waits for an attempt to end, before it says how far it is
+_POLL_S: Final = 0.05
+_PREFIX: Final = "pinchpoint-attempt"
+_QUIET: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_metrics_collection": "0",
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
+
+
+def require_ray() -> Any:
+    """The module. Raises RequirementError where it is not installed."""
+    for name, value in _QUIET.items():
+        os.environ.setdefault(name, value)
+    try:
+        return import_module("ray")
+    except ImportError:
+        raise RequirementError("ray: not installed", "pip install 'pinchpoint[campaign]'") from None
+
+
+def _joined(address: str) -> Any:
+    """Ray, as a driver of the cluster. Raises RequirementError if there is none."""
+    ray = require_ray()
+    try:
+        ray.init(address=address, namespace="pinchpoint", log_to_driver=False, logging_level="error")
+    except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        told = str(error).strip().splitlines()[-1:] or [type(error).__name__]
+        hint = "this machine has to be a node of it: ray start --address HEAD:6379, or ray start --head"
+        raise RequirementError(f"no Ray cluster at {address}: {told[0]}", hint) from error
+    return ray
+
+
+class NodeBench:
+    """On a node: one attempt at a time."""
+
+    def __init__(self) -> None:
+        self._attempt: Attempt | None = None
+
+    def ready(self) -> str:
+        """The version of pinchpoint there; folders of dead actors are removed."""
+        for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}-*"):
+            number = path.name.removeprefix(f"{_PREFIX}-").partition("-")[0]
+            if number.isdecimal() and path.stat().st_uid == os.getuid() and OWN.signal([int(number)], 0):
+                shutil.rmtree(path, ignore_errors=True)
+        return __version__
+
+    def start(self, order: Order) -> None:
+        """Begin an attempt."""
+        folder = RunFolder(Path(tempfile.mkdtemp(prefix=f"{_PREFIX}-{os.getpid()}-")))
+        for name, data in order.files.items():
+            if "/" not in name:  # attachments are with the campaign
+                folder.replace(name, data)
+        self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
+
+    def poll(self) -> tuple[Mapping[str, bytes], int | None, Mapping[str, bytes], str]:
+        """What files have grown by; and once it is over its exit code, all files and the end of what it said."""
+        attempt, until_s = self._attempt, time.monotonic() + POLL_S
+        assert attempt is not None, "it was started"
+        while (code := attempt.ended()) is None and time.monotonic() < until_s:
+            time.sleep(_POLL_S)
+        if code is None:
+            return attempt.grown(), None, {}, ""
+        files, said = files_of(attempt.folder), attempt.said()
+        shutil.rmtree(attempt.folder.path, ignore_errors=True)
+        self._attempt = None
+        return {}, code, files, said
+
+    def stop(self) -> None:
+        """Interrupt the attempt."""
+        if self._attempt is not None:
+            self._attempt.stop()
+
+
+@dataclass
+class _Node:
+    """A node as the lab sees it."""
+
+    bench: Bench
+    node_id: str
+    actor: Any
+    is_ready: bool = False
+    order: Order | None = None
+    asked: Any = None  # what the actor was asked last: an object reference
+
+
+class Cluster:
+    """The machines are the nodes that have a bench."""
+
+    grace_s = 60.0
+    absent_s = 300.0
+
+    def __init__(self, address: str, campaign: Campaign) -> None:
+        self._ray = _joined(address)
+        self._campaign = campaign
+        self._nodes: dict[str, _Node] = {}
+        self._next_s = 0.0
+
+    def start(self, order: Order) -> None:
+        node = self._nodes[order.bench.name]
+        node.order = order
+        node.actor.start.remote(order)
+        node.asked = node.actor.poll.remote()
+
+    def wait(self, timeout_s: float) -> Sequence[Event]:
+        found = list(self._scan())
+        asked = {node.asked: name for name, node in self._nodes.items() if node.asked is not None}
+        if not asked:
+            if not found:
+                time.sleep(min(timeout_s, SCAN_S / 4))
+            return found
+        ready, _ = self._ray.wait(list(asked), num_returns=1, timeout=0 if found else timeout_s)
+        if ready:  # whoever else is ready by now comes at once
+            ready, _ = self._ray.wait(list(asked), num_returns=len(asked), timeout=0)
+        for reference in ready:
+            found += self._answered(asked[reference], reference)
+        return found
+
+    def _scan(self) -> Iterator[Event]:
+        """Nodes that have come and gone."""
+        if time.monotonic() < self._next_s:
+            return
+        self._next_s = time.monotonic() + SCAN_S
+        alive = {node["NodeID"]: node for node in self._ray.nodes() if node["Alive"]}
+        for name, node in list(self._nodes.items()):
+            if node.node_id not in alive:
+                yield self._lost(name, "its node has vanished")
+        known = {node.node_id for node in self._nodes.values()}
+        for node_id, about in alive.items():
+            bench = _bench_of(about, self._campaign)
+            if bench is not None and node_id not in known and bench.name not in self._nodes:
+                self._hold(bench, node_id)
+
+    def _hold(self, bench: Bench, node_id: str) -> None:
+        strategies = import_module("ray.util.scheduling_strategies")
+        options = {
+            "num_cpus": 0,
+            "resources": {RESOURCE: 1},
+            "max_restarts": 0,
+            "max_task_retries": 0,
+            "scheduling_strategy": strategies.NodeAffinitySchedulingStrategy(node_id, soft=False),
+        }
+        actor = self._ray.remote(NodeBench).options(**options).remote()
+        self._nodes[bench.name] = _Node(bench, node_id, actor, asked=actor.ready.remote())
+
+    def _answered(self, name: str, reference: Any) -> Iterator[Event]:
+        node = self._nodes[name]
+        try:
+            answer = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError as error:
+            node.asked = None
+            yield self._lost(name, f"{node.bench.name}: {str(error).strip().splitlines()[-1]}", is_unusable=True)
+            return
+        except self._ray.exceptions.RayError as error:
+            yield self._lost(name, f"its node has vanished ({type(error).__name__})")
+            return
+        if not node.is_ready:
+            node.asked, node.is_ready = None, answer == __version__
+            if node.is_ready:
+                yield Joined(node.bench)
+            else:
+                why = f"it has pinchpoint {answer}, and this is {__version__}"
+                yield Gone(name, why, is_unusable=True)
+            return
+        yield from self._polled(node, *answer)
+
+    def _polled(
+        self, node: _Node, grown: Mapping[str, bytes], code: int | None, files: Mapping[str, bytes], said: str
+    ) -> Iterator[Event]:
+        assert node.order is not None, "only started ones are polled"
+        for file, lines in grown.items():
+            yield Grown(node.order.attempt, file, lines)
+        if code is None:
+            node.asked = node.actor.poll.remote()
+            return
+        order, node.order, node.asked = node.order, None, None
+        yield Ended(order.attempt, node.bench.name, code, files, said)
+
+    def _lost(self, name: str, reason: str, is_unusable: bool = False) -> Gone:
+        node = self._nodes[name]
+        with suppress(self._ray.exceptions.RayError):
+            self._ray.kill(node.actor)
+        if not is_unusable:  # it may come back
+            del self._nodes[name]
+        node.asked = node.order = None
+        return Gone(name, reason, is_unusable)
+
+    def stop(self) -> None:
+        for node in self._nodes.values():
+            if node.order is not None:
+                node.actor.stop.remote()
+
+    def close(self) -> None:
+        """Give the benches back; whatever still runs is interrupted and waited for."""
+        self.stop()
+        until_s = time.monotonic() + 60.0
+        while any(node.order for node in self._nodes.values()) and time.monotonic() < until_s:
+            with suppress(PinchpointError):
+                self.wait(1.0)
+        self._ray.shutdown()
+
+
+def _bench_of(about: Mapping[str, Any], campaign: Campaign) -> Bench | None:
+    """The machine that a node is; None if it has no bench, or the campaign does not name it."""
+    if about.get("Resources", {}).get(RESOURCE, 0) < 1:
+        return None
+    labels = about.get("Labels") or {}
+    name = str(labels.get(LABEL) or about["NodeManagerAddress"])
+    cpus = int(about.get("Resources", {}).get("CPU", 0)) or None
+    own = tuple(sorted(f"{key}-{value}" for key, value in labels.items() if not key.startswith("ray.io/")))
+    if not campaign.benches:
+        return Bench(name, labels=own, cpus=cpus)
+    named = next((bench for bench in campaign.benches if bench.name == name), None)
+    if named is None:
+        return None
+    return replace(named, address="", labels=(*named.labels, *own), cpus=named.cpus or cpus)
+
+
+def nodes_of(address: str, campaign: Campaign) -> Sequence[Bench]:
+    """The machines that a cluster has now, for a plan."""
+    ray = _joined(address)
+    try:
+        found = [_bench_of(node, campaign) for node in ray.nodes() if node["Alive"]]
+    finally:
+        ray.shutdown()
+    return [bench for bench in found if bench is not None]

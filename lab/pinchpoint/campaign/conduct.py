@@ -1,0 +1,299 @@
+"""The loop of a campaign: free machines get units, what ends is stored, and whatever is lost is measured again."""
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Final
+
+from pinchpoint.campaign.attempt import is_machines_fault, outcome
+from pinchpoint.campaign.executor import Ended, Event, Executor, Gone, Grown, Joined, Order
+from pinchpoint.campaign.judge import suspect
+from pinchpoint.campaign.read import CONTROL, on_bench
+from pinchpoint.campaign.results import Results
+from pinchpoint.campaign.schedule import Limits, Scheduler
+from pinchpoint.model.campaign import (
+    Bench,
+    Campaign,
+    Entry,
+    Exclusion,
+    MachineProgress,
+    Progress,
+    Unit,
+    What,
+)
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.result import Outcome, RunInfo
+from pinchpoint.model.scenario import Scenario
+from pinchpoint.model.study import SweepInfo
+from pinchpoint.scenario.plain import from_plain, to_plain
+from pinchpoint.store.bundle import files_of
+from pinchpoint.store.campaign import CampaignFolder, Tally
+from pinchpoint.store.folder import INFO
+
+WAIT_S: Final = 1.0
+SHOWN_S: Final = 2.0  # between two writings of machines.json
+Show = Callable[[Progress], None]
+
+
+class Conduct:
+    """One start of a campaign, from its first attempt to its last."""
+
+    def __init__(
+        self,
+        campaign: Campaign,
+        info: RunInfo,
+        folder: CampaignFolder,
+        executor: Executor,
+        show: Show = lambda _: None,
+        now_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`info` is what run.json of the campaign holds; that of an attempt is made of it."""
+        self._campaign, self._info, self._folder, self._executor = campaign, info, folder, executor
+        self._show, self._now_s = show, now_s
+        self._units = {unit.name: unit for unit in campaign.units}
+        self._scenarios = {str(plain["name"]): from_plain(plain) for plain in info.scenarios}
+        self._tally = folder.tally(campaign)
+        self._results = Results(campaign, self._scenarios, folder, now_s)
+        self._running: dict[str, tuple[Unit, str, float]] = {}  # by machine: its unit, attempt, and since when
+        self._known: dict[str, Bench] = {}
+        self._stopping = False
+        self._shown_s = self._absent_s = self._last_joined_s = now_s()
+        self._began_s = now_s() - _spent_s(folder)
+        for machine in list(self._tally.excluded):
+            self._log(What.RETURNED, machine=machine)
+        waiting = (unit for unit in campaign.units if unit.name not in self._tally.accepted)
+        self._scheduler = Scheduler(waiting, Limits.of(campaign), campaign.control)
+
+    def stop(self) -> None:
+        """Interrupt what is measured; `run` then ends in order."""
+        self._stopping = True
+
+    def run(self) -> Tally:
+        """Measure until nothing is left, or it is stopped. Raises StoreError, and BenchError without any machine."""
+        told = False
+        try:
+            while not self._is_over():
+                if self._stopping and not told:
+                    self._executor.stop()
+                    told = True
+                for event in self._executor.wait(WAIT_S):
+                    self._take(event)
+                if not self._stopping:
+                    self._begin()
+                self._tell()
+        finally:
+            self._executor.close()
+            self._results.write(self._tally, self._scheduler.unmeasured)
+            self._tell(now=True)
+        return self._tally
+
+    def is_stopped(self) -> bool:
+        """Whether it ended because it was stopped."""
+        return self._stopping
+
+    @property
+    def unmeasured(self) -> Mapping[str, tuple[Outcome, str]]:
+        """Units that were left out, failed or are impossible, with the reason."""
+        return self._scheduler.unmeasured
+
+    # What is next
+
+    def _is_over(self) -> bool:
+        return not self._running and (self._stopping or self._scheduler.is_over())
+
+    def _begin(self) -> None:
+        for machine in self._scheduler.free():
+            unit = self._scheduler.take(machine, self._now_s() - self._began_s)
+            if unit is not None:
+                self._start(self._known[machine], unit)
+        if self._scheduler.benches:
+            self._absent_s = self._now_s()
+        if self._running or self._scheduler.is_over():
+            self._log_unmeasured()
+            return
+        absent_s = self._now_s() - self._absent_s
+        if self._scheduler.benches and not self._waits_for_more():
+            self._scheduler.give_up()
+        elif not self._scheduler.benches and absent_s >= self._executor.absent_s:
+            excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
+            raise BenchError(
+                f"no machine is left that measures{f' ({excluded})' if excluded else ''}",
+                f"pinchpoint campaign --resume {self._folder.path} goes on",
+            )
+        self._log_unmeasured()
+
+    def _waits_for_more(self) -> bool:
+        """Whether machines that may still come could measure what those that are there cannot."""
+        return self._now_s() - self._last_joined_s < self._executor.grace_s
+
+    def _start(self, bench: Bench, unit: Unit) -> None:
+        attempt, files = self._attempt_of(bench, unit)
+        self._folder.make_attempt(attempt, files)
+        self._log(What.BEGUN, unit.name, attempt, bench.name)
+        self._running[bench.name] = unit, attempt, self._now_s()
+        self._executor.start(Order(attempt, bench, files, unit.programs, self._campaign.ceiling))
+
+    def _attempt_of(self, bench: Bench, unit: Unit) -> tuple[str, Mapping[str, bytes]]:
+        """The attempt that this machine began and did not end, with its files; else a new one."""
+        began = self._tally.open.get(unit.name)
+        if began and began.machine == bench.name and unit is not self._scheduler.control_unit:
+            folder = self._folder.attempt(began.attempt)
+            if (folder.path / "run.json").is_file():
+                return began.attempt, files_of(folder)
+        number = self._tally.attempts.get(unit.name, 0) + 1
+        name = f"{unit.name}.on-{bench.name}" if unit is self._scheduler.control_unit else unit.name
+        attempt = f"{name}.a{number}"
+        return attempt, {"run.json": INFO.encode(self._attempt_info(attempt, bench, unit), "run.json") + b"\n"}
+
+    def _attempt_info(self, attempt: str, bench: Bench, unit: Unit) -> RunInfo:
+        scenario = on_bench(self._scenario(unit), bench)
+        sweep = SweepInfo(scenario.point.group, scenario.title, scenario.measure.kind, (), 1, "listed", 1)
+        return replace(
+            self._info, run_id=attempt, started=_now(), scenarios=(to_plain(scenario),), sweeps=(sweep,), sources={},
+            plans={}, budget_s=None,
+        )  # fmt: skip
+
+    def _scenario(self, unit: Unit) -> Scenario:
+        control = self._campaign.control
+        return from_plain(control.scenario) if control and unit.name == CONTROL else self._scenarios[unit.name]
+
+    # What has happened
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, Joined):
+            if event.bench.name not in self._tally.excluded:
+                self._known[event.bench.name] = event.bench
+                self._scheduler.joined(event.bench)
+                self._last_joined_s = self._now_s()
+        elif isinstance(event, Gone):
+            self._gone(event)
+        elif isinstance(event, Grown):
+            self._folder.grow_attempt(event.attempt, event.file, event.lines)
+        else:
+            self._ended(event)
+
+    def _gone(self, event: Gone) -> None:
+        self._scheduler.left(event.machine)
+        if (running := self._running.pop(event.machine, None)) is not None:
+            unit, attempt, began_s = running
+            self._log(What.LOST, unit.name, attempt, event.machine, self._now_s() - began_s, event.reason)
+        if event.is_unusable:
+            self._log(What.EXCLUDED, machine=event.machine, reason=event.reason)
+
+    def _ended(self, event: Ended) -> None:
+        running = self._running.get(event.machine)
+        if running is None or running[1] != event.attempt:
+            return  # it was given up before
+        del self._running[event.machine]
+        unit, attempt, began_s = running
+        wall_s = self._now_s() - began_s
+        if event.files:
+            self._folder.make_attempt(attempt, event.files)
+        what, reason, found = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
+        self._log(what, unit.name, attempt, event.machine, wall_s, reason)
+        if what is What.FINISHED:
+            self._scheduler.finished(event.machine, wall_s)
+            if unit is self._scheduler.control_unit:
+                self._judge(event.machine)
+            self._results.changed(self._tally, self._scheduler.unmeasured)
+        elif what is What.INTERRUPTED:
+            self._scheduler.interrupted(event.machine)
+        elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
+            self._scheduler.impossible(event.machine, wall_s, reason)
+        else:
+            often = self._scheduler.failed(event.machine, wall_s, reason)
+            if often or is_machines_fault(event.exit_code, found):
+                self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1))
+
+    def _judge(self, machine: str) -> None:
+        control = self._campaign.control
+        assert control is not None, "a control has just ended"
+        if found := suspect(machine, self._results.controls(self._tally), control.tolerance):
+            self._exclude(found)
+
+    def _exclude(self, one: Exclusion) -> None:
+        """No more of this machine; what it measured since it was last as it should be is measured elsewhere."""
+        self._results.excluded(one)
+        self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
+        self._scheduler.left(one.machine)
+        if one.since < 0:
+            return
+        own = [entry for entry in self._tally.controls if entry.machine == one.machine]
+        since = own[one.since - 1].at if one.since else ""
+        for entry in list(self._tally.accepted.values()):
+            unit = self._units[entry.unit]
+            elsewhere = any(unit.requirement.met_by(bench) for bench in self._scheduler.benches.values())
+            if entry.machine == one.machine and entry.at > since and elsewhere:
+                self._log(What.WITHDRAWN, entry.unit, entry.attempt, one.machine, reason=one.reason)
+                self._scheduler.add(unit)
+
+    # What is kept of it
+
+    def _log(
+        self, what: What, unit: str = "", attempt: str = "", machine: str = "", wall_s: float = 0.0, reason: str = ""
+    ) -> None:
+        entry = Entry(what, _now(), unit, attempt, machine, round(wall_s, 3), reason)
+        self._folder.append(entry)
+        self._tally.take(entry, CONTROL if self._campaign.control else "")
+
+    def _log_unmeasured(self) -> None:
+        words = {Outcome.SKIPPED: What.SKIPPED, Outcome.IMPOSSIBLE: What.IMPOSSIBLE, Outcome.FAILED: What.FAILED}
+        for name, (outcome_, reason) in self._scheduler.unmeasured.items():
+            known = self._tally.left_out.get(name)
+            if known is None or known.what is not words[outcome_]:
+                self._log(words[outcome_], name, reason=reason)
+
+    def _tell(self, now: bool = False) -> None:
+        if not now and self._now_s() - self._shown_s < SHOWN_S:
+            return
+        self._shown_s = self._now_s()
+        found = self.progress()
+        self._folder.write_progress(found)
+        self._show(found)
+
+    def progress(self) -> Progress:
+        """Where the campaign stands."""
+        accepted = self._tally.accepted.values()
+        names = dict.fromkeys((*self._known, *self._tally.excluded, *(one.machine for one in accepted)))
+        left_s = None
+        if self._scheduler.benches:
+            running = [
+                max(0.0, self._scheduler.predicted_s(unit) - (self._now_s() - since_s))
+                for unit, _, since_s in self._running.values()
+            ]
+            left_s = self._scheduler.left_s() + max(running, default=0.0)
+        return Progress(
+            at=_now(),
+            units=len(self._units),
+            measured=len(accepted),
+            left_out=len(self._scheduler.unmeasured),
+            withdrawn=self._tally.withdrawn,
+            left_s=left_s,
+            cost=self._scheduler.cost,
+            machines=tuple(self._machine(name) for name in names),
+        )
+
+    def _machine(self, name: str) -> MachineProgress:
+        running = self._running.get(name)
+        state = "measures" if running else "idle" if name in self._scheduler.benches else "gone"
+        return MachineProgress(
+            name,
+            "excluded" if name in self._tally.excluded else state,
+            running[0].name if running else "",
+            sum(one.machine == name for one in self._tally.accepted.values()),
+            self._tally.lost_on.get(name, 0),
+            self._tally.excluded.get(name, ""),
+        )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def _spent_s(folder: CampaignFolder) -> float:
+    """What earlier starts of the campaign took of its budget: the time of the machine that measured longest."""
+    spent: dict[str, float] = {}
+    for entry in folder.entries():
+        spent[entry.machine] = spent.get(entry.machine, 0.0) + entry.wall_s
+    return max(spent.values(), default=0.0)

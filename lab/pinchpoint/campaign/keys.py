@@ -1,0 +1,118 @@
+"""Every key of a campaign file, once."""
+
+from typing import Final
+
+from pinchpoint.campaign import kinds as own
+from pinchpoint.keys import kinds
+from pinchpoint.keys.key import Computed, Key, Table, Unset
+
+MOST_RULES: Final = 256
+MOST_MACHINES: Final = 1000
+
+TOP: Final = Table(
+    "",
+    "",
+    (
+        Key("title", kinds.text(), "What the campaign shows, in a few words.", Computed("the file's name")),
+        Key("scenarios", own.paths(), "The scenario files; a file with [sweep] at all its points."),
+        Key(
+            "builds",
+            own.names(),
+            "Builds of the device's program; --build NAME=PATH says where each is.",
+            Unset("none"),
+        ),
+        Key(
+            "repeats",
+            kinds.integer(1, 1000),
+            "How often each point is measured.",
+            Unset("as the scenario files say"),
+        ),
+        Key(
+            "measured_on",
+            kinds.word("any", "every"),
+            '"any": each unit on whichever machine is free; "every": each point on every machine.',
+            "any",
+        ),
+        Key("budget", own.duration(), "The time that the campaign may take.", Unset("as long as it needs"), "budget_s"),
+        Key(
+            "budget_cost",
+            kinds.number(0, 1e9),
+            "What its machines may cost, by their cost_per_hour.",
+            Unset("as much as it needs"),
+        ),
+        Key("retries", kinds.integer(0, 10), "How often a unit that failed is tried again, elsewhere if possible.", 1),
+    ),
+)
+
+VARIANT: Final = Table(
+    "variant",
+    'A variant of every scenario. Besides its name it holds the keys that it sets, in quotes: `"dut.smc" = true`.',
+    (Key("name", own.name(), "Its name in results and rules."),),
+    at_most=64,
+    is_open=True,
+)
+
+MACHINE: Final = Table(
+    "machine",
+    "A machine that measures. Without any, this one does; with --cluster every node that has the resource `bench`.",
+    (
+        Key("name", own.name(), "Its name in results and rules; of a cluster's node the value of its label `machine`."),
+        Key(
+            "address",
+            kinds.destination(),
+            "As for ssh(1): HOST, USER@HOST, or a Host of ssh_config.",
+            Unset("this machine, or a node of the cluster"),
+        ),
+        Key("sudo", kinds.boolean(), "Whether `sudo -n` makes the user root there who is not.", True),
+        Key("labels", own.names(), "Words that [[need]] asks for.", Unset("none")),
+        Key("cpus", kinds.integer(1, 4096), "How many CPUs it has.", Unset("not known; of a node what it says")),
+        Key("cost_per_hour", kinds.number(0, 1e6), "What an hour of measuring costs.", 0),
+    ),
+    at_most=MOST_MACHINES,
+)
+
+_CHOSEN = (
+    Key("scenario", own.stems(), "Scenario files, without folder and .toml.", Unset("all")),
+    Key("variant", own.names(), "Variants.", Unset("all")),
+    Key("build", own.names(), "Builds.", Unset("all")),
+)
+_CHOSEN_ON = (*_CHOSEN, Key("machine", own.names(), "Machines.", Unset("all")))
+
+EXCLUDE: Final = Table(
+    "exclude", "Combinations that are not measured: all that match every key.", _CHOSEN_ON, MOST_RULES
+)
+ONLY: Final = Table(
+    "only", "If there is any, only combinations that match one of these tables are measured.", _CHOSEN_ON, MOST_RULES
+)
+NEED: Final = Table(
+    "need",
+    "What combinations need of a machine, beside the CPUs that their scenarios name.",
+    (
+        *_CHOSEN,
+        Key("labels", own.names(), "Labels that the machine must have, all of them.", Unset("none")),
+        Key("cpus", kinds.integer(1, 4096), "CPUs that it must have at least.", Unset("those that are named")),
+    ),
+    MOST_RULES,
+)
+PRIORITY: Final = Table(
+    "priority",
+    "What is measured first.",
+    (*_CHOSEN, Key("priority", kinds.integer(-1000, 1000), "The highest first; 0 where no table matches.")),
+    MOST_RULES,
+)
+CONTROL: Final = Table(
+    "control",
+    "A scenario by which machines are held against each other, and each against itself over time.",
+    (
+        Key("scenario", own.path(), "A short scenario without [sweep], with one main figure.", Unset("no control")),
+        Key("every", own.duration(), "The time after which a machine measures it again.", "30m", "every_s"),
+        Key(
+            "tolerance",
+            kinds.number(0.01, 1),
+            "The largest share by which a machine may differ before it is excluded.",
+            0.1,
+        ),
+    ),
+)
+ARRAYS: Final = (VARIANT, MACHINE, EXCLUDE, ONLY, NEED, PRIORITY)
+TABLES: Final = (TOP, *ARRAYS, CONTROL)

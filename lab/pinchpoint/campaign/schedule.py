@@ -1,0 +1,309 @@
+"""Which unit a free machine measures next; pure, and the same for real machines and simulated ones.
+
+List scheduling: whenever a machine is free, it takes from the waiting units that it may measure the one of
+the highest priority; of these one that the fewest machines for its work may measure; of these the longest (LPT;
+Graham, "Bounds on Multiprocessing Timing Anomalies", 1969). With a budget the coarse picture comes before its
+details instead, and what no time or money is left for is skipped.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from pinchpoint.model.campaign import Bench, Campaign, Control, Requirement, Unit
+from pinchpoint.model.result import Outcome
+
+MOST_LOST = 10  # machines that vanished under one unit: then it is the unit; chance loses one of 100,000 five times
+MOST_FAILURES = 3  # in a row on one machine, of different units: then it is the machine
+
+_Order = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a campaign may take."""
+
+    time_s: float | None = None
+    cost: float | None = None
+    retries: int = 1
+
+    @classmethod
+    def of(cls, campaign: Campaign) -> "Limits":
+        """As the campaign says."""
+        return cls(campaign.budget_s, campaign.budget_cost, campaign.retries)
+
+
+@dataclass
+class _Waiting:
+    """Units of one requirement, the next one first."""
+
+    requirement: Requirement
+    heap: list[tuple[_Order, int, Unit]] = field(default_factory=list)
+    work_s: float = 0.0
+    machines: int = 0
+
+
+class Scheduler:
+    """The state of a campaign, as far as it decides what is measured next."""
+
+    def __init__(self, units: Iterable[Unit], limits: Limits, control: Control | None = None) -> None:
+        self._limits, self._control = limits, control
+        self._waiting: dict[Requirement, _Waiting] = {}
+        self._benches: dict[str, Bench] = {}
+        self._fitting: dict[str, list[_Waiting]] = {}
+        self._banned: dict[str, dict[str, str]] = {}  # unit -> machine -> why not there
+        self._failures: dict[str, int] = {}  # of a unit
+        self._lost: dict[str, int] = {}
+        self._in_a_row: dict[str, set[str]] = {}  # units that failed on a machine since one did not
+        self._running: dict[str, Unit] = {}  # by machine
+        self._controlled_s: dict[str, float] = {}
+        self._just_controlled: set[str] = set()  # never twice in a row, however long it takes
+        self._count = 0
+        self._ratio = (0.0, 0.0)  # spent, expected
+        self.cost = 0.0
+        self.unmeasured: dict[str, tuple[Outcome, str]] = {}  # by unit, and why
+        for unit in units:
+            self.add(unit)
+
+    # What there is to measure
+
+    def add(self, unit: Unit) -> None:
+        """A unit waits to be measured."""
+        waiting = self._waiting.get(unit.requirement)
+        if waiting is None:
+            waiting = self._waiting[unit.requirement] = _Waiting(unit.requirement)
+            for name, bench in self._benches.items():
+                if unit.requirement.met_by(bench):
+                    self._fitting[name].append(waiting)
+                    waiting.machines += 1
+        self._count += 1
+        heapq.heappush(waiting.heap, (self._order(unit), self._count, unit))
+        waiting.work_s += unit.expected_s
+
+    def _order(self, unit: Unit) -> _Order:
+        is_budgeted = self._limits.time_s is not None or self._limits.cost is not None
+        return (-unit.priority, *((unit.coarse,) if is_budgeted else ()), -unit.expected_s)
+
+    # Machines
+
+    def joined(self, bench: Bench) -> None:
+        """A machine is there."""
+        if bench.name in self._benches:
+            return
+        self._benches[bench.name] = bench
+        fitting = self._fitting[bench.name] = []
+        for waiting in self._waiting.values():
+            if waiting.requirement.met_by(bench):
+                fitting.append(waiting)
+                waiting.machines += 1
+
+    def left(self, machine: str) -> Unit | None:
+        """A machine is gone; the unit that it measured waits again, and is returned."""
+        if machine not in self._benches:
+            return None
+        del self._benches[machine]
+        for waiting in self._fitting.pop(machine):
+            waiting.machines -= 1
+        running = self._running.pop(machine, None)
+        self._controlled_s.pop(machine, None)
+        self._just_controlled.discard(machine)
+        if running is None or running is self.control_unit:
+            return None
+        self._lost[running.name] = self._lost.get(running.name, 0) + 1
+        if self._lost[running.name] >= MOST_LOST:
+            why = f"{MOST_LOST} machines were lost while they measured it"
+            self.unmeasured[running.name] = (Outcome.FAILED, why)
+        else:
+            self.add(running)
+        return running
+
+    @property
+    def benches(self) -> Mapping[str, Bench]:
+        """Those that are there."""
+        return self._benches
+
+    @property
+    def control_unit(self) -> Unit | None:
+        """The unit that every machine measures again and again."""
+        return self._control.unit if self._control else None
+
+    def free(self) -> list[str]:
+        """Machines that measure nothing."""
+        return [name for name in self._benches if name not in self._running]
+
+    # What is measured next
+
+    def take(self, machine: str, now_s: float) -> Unit | None:
+        """The unit that this free machine measures from now on; None: there is none for it."""
+        bench = self._benches[machine]
+        while (found := self._best(machine)) is not None:
+            waiting, entry = found
+            why = self._no_budget(entry[2], bench, now_s)
+            if not why:
+                control = self._control
+                if control and self._is_due(machine, now_s) and not self._no_budget(control.unit, bench, now_s):
+                    heapq.heappush(waiting.heap, entry)
+                    self._running[machine] = control.unit
+                    self._controlled_s[machine] = now_s
+                    self._just_controlled.add(machine)
+                    return control.unit
+                waiting.work_s -= entry[2].expected_s
+                self._running[machine] = entry[2]
+                self._just_controlled.discard(machine)
+                return entry[2]
+            waiting.work_s -= entry[2].expected_s
+            self.unmeasured[entry[2].name] = (Outcome.SKIPPED, why)
+        return None
+
+    def _best(self, machine: str) -> tuple[_Waiting, tuple[_Order, int, Unit]] | None:
+        """The next unit, taken off its heap."""
+        best: tuple[tuple[float, ...], _Waiting] | None = None
+        for waiting in self._fitting[machine]:
+            top = self._top(waiting, machine)
+            if top is None:
+                continue
+            rank = (top[0][0], -waiting.work_s / max(1, waiting.machines), *top[0][1:])
+            if best is None or rank < best[0]:
+                best = rank, waiting
+        if best is None:
+            return None
+        passed, entry = self._popped(best[1], machine)
+        for other in passed:
+            heapq.heappush(best[1].heap, other)
+        assert entry is not None
+        return best[1], entry
+
+    def _top(self, waiting: _Waiting, machine: str) -> tuple[_Order, int, Unit] | None:
+        if not waiting.heap:
+            return None
+        if machine not in self._banned.get(waiting.heap[0][2].name, ()):
+            return waiting.heap[0]
+        passed, entry = self._popped(waiting, machine)
+        for other in (*passed, *([entry] if entry else ())):
+            heapq.heappush(waiting.heap, other)
+        return entry
+
+    def _popped(
+        self, waiting: _Waiting, machine: str
+    ) -> tuple[list[tuple[_Order, int, Unit]], tuple[_Order, int, Unit] | None]:
+        """Those passed over, since this machine cannot measure them, and the first that it can."""
+        passed: list[tuple[_Order, int, Unit]] = []
+        while waiting.heap:
+            entry = heapq.heappop(waiting.heap)
+            if machine not in self._banned.get(entry[2].name, ()):
+                return passed, entry
+            passed.append(entry)
+        return passed, None
+
+    def _is_due(self, machine: str, now_s: float) -> bool:
+        last = self._controlled_s.get(machine)
+        if self._control is None or machine in self._just_controlled:
+            return False
+        return last is None or now_s - last >= self._control.every_s
+
+    def _no_budget(self, unit: Unit, bench: Bench, now_s: float) -> str:
+        """Why there is no time or money for the unit; empty if there is."""
+        needs_s = self.predicted_s(unit)
+        if self._limits.time_s is not None and now_s + needs_s > self._limits.time_s:
+            return (
+                f"no time: {max(0.0, self._limits.time_s - now_s):.0f} s of the budget left, it needs {needs_s:.0f} s"
+            )
+        if self._limits.cost is None:
+            return ""
+        cost = needs_s / 3600 * bench.cost_per_hour
+        planned = sum(
+            self.predicted_s(other) / 3600 * self._benches[name].cost_per_hour for name, other in self._running.items()
+        )
+        left = self._limits.cost - self.cost - planned
+        return f"no money: {left:.4g} of the budget left, it costs {cost:.4g} on {bench.name}" if cost > left else ""
+
+    def predicted_s(self, unit: Unit) -> float:
+        """What it will take, by what finished units took of what was expected of them."""
+        spent, expected = self._ratio
+        return unit.expected_s * (spent / expected if expected else 1.0)
+
+    # How it ended
+
+    def _ended(self, machine: str, wall_s: float) -> Unit:
+        unit = self._running.pop(machine)
+        if (bench := self._benches.get(machine)) is not None:
+            self.cost += wall_s / 3600 * bench.cost_per_hour
+        return unit
+
+    def finished(self, machine: str, wall_s: float) -> Unit:
+        """What the machine measured is finished."""
+        unit = self._ended(machine, wall_s)
+        self._ratio = (self._ratio[0] + wall_s, self._ratio[1] + unit.expected_s)
+        self._in_a_row.pop(machine, None)
+        return unit
+
+    def failed(self, machine: str, wall_s: float, reason: str) -> bool:
+        """It failed. Returns whether the machine is the likely cause: too much failed there in a row."""
+        unit = self._ended(machine, wall_s)
+        if unit is not self.control_unit:
+            self._failures[unit.name] = self._failures.get(unit.name, 0) + 1
+            if self._failures[unit.name] > self._limits.retries:
+                self.unmeasured[unit.name] = (Outcome.FAILED, reason)
+            else:
+                self._again_elsewhere(unit, machine, reason)
+        units = self._in_a_row.setdefault(machine, set())
+        units.add(unit.name)
+        return len(units) >= MOST_FAILURES
+
+    def impossible(self, machine: str, wall_s: float, reason: str) -> None:
+        """That machine lacks something that the unit needs."""
+        unit = self._ended(machine, wall_s)
+        if unit is not self.control_unit:
+            self._banned.setdefault(unit.name, {})[machine] = reason
+            self.add(unit)
+
+    def interrupted(self, machine: str) -> None:
+        """It was interrupted, and waits again."""
+        unit = self._ended(machine, 0.0)
+        if unit is not self.control_unit:
+            self.add(unit)
+
+    def _again_elsewhere(self, unit: Unit, machine: str, reason: str) -> None:
+        others = [name for name, bench in self._benches.items() if name != machine and unit.requirement.met_by(bench)]
+        if others:
+            self._banned.setdefault(unit.name, {})[machine] = reason
+        self.add(unit)
+
+    # What is left
+
+    def left_s(self) -> float:
+        """Seconds of measuring that wait, as predicted, shared by the machines that are there."""
+        spent, expected = self._ratio
+        waiting = sum(one.work_s for one in self._waiting.values())
+        return waiting * (spent / expected if expected else 1.0) / max(1, len(self._benches))
+
+    def waiting(self) -> Iterator[Unit]:
+        """Units that wait, in no order."""
+        for one in self._waiting.values():
+            yield from (entry[2] for entry in one.heap)
+
+    def is_over(self) -> bool:
+        """Whether nothing waits and nothing runs."""
+        return not self._running and not any(one.heap for one in self._waiting.values())
+
+    def give_up(self) -> None:
+        """Nothing runs, and no machine that is there can measure what waits."""
+        for unit in list(self.waiting()):
+            reasons = self._banned.get(unit.name, {})
+            why = next(iter(reasons.values()), "") or f"no machine that is there {_needs(unit.requirement)}"
+            kind = Outcome.FAILED if self._failures.get(unit.name) else Outcome.IMPOSSIBLE
+            self.unmeasured[unit.name] = (kind, why)
+        for one in self._waiting.values():
+            one.heap.clear()
+            one.work_s = 0.0
+
+
+def _needs(requirement: Requirement) -> str:
+    parts = []
+    if requirement.labels:
+        parts.append(f"has the labels {', '.join(requirement.labels)}")
+    if requirement.cpus:
+        parts.append(f"has {requirement.cpus} CPUs")
+    if requirement.only_on:
+        parts.append(f"is {' or '.join(requirement.only_on)}")
+    return " and ".join(parts) or "may measure it"

@@ -1,0 +1,189 @@
+"""A campaign's folder: a run folder, and beside its files those of the campaign.
+
+campaign.json      model.campaign.Campaign: units, machines, limits
+attempts.jsonl     one model.campaign.Entry a line, each synced: what became of every attempt
+attempts/ID/       one run folder for each attempt, as its machine wrote it
+calibration.json   model.campaign.Calibration: machines against each other
+machines.json      model.campaign.Progress: what each machine does now, for who watches
+
+Whether an attempt counts is said by `attempts.jsonl` alone: of a unit the first that finished and was not withdrawn.
+trials.jsonl, measurements.jsonl and result.json of the campaign are made whole from those attempts, so that nothing
+is in them twice, whenever a lab was killed.
+"""
+
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pinchpoint.model.campaign import Calibration, Campaign, Entry, Progress, What
+from pinchpoint.model.errors import InputError, StoreError
+from pinchpoint.store.codec import Codec
+from pinchpoint.store.folder import MEASUREMENT, TRIAL, RunFolder
+
+CAMPAIGN: Final = Codec.of(Campaign)
+ENTRY: Final = Codec.of(Entry)
+CALIBRATION: Final = Codec.of(Calibration)
+PROGRESS: Final = Codec.of(Progress)
+FILE: Final = "campaign.json"
+_LOG: Final = "attempts.jsonl"
+_GROWING: Final = ("trials.jsonl", "measurements.jsonl")
+
+
+@dataclass
+class Tally:
+    """What the log says, line after line."""
+
+    accepted: dict[str, Entry] = field(default_factory=dict)  # unit -> the attempt that counts
+    surplus: list[Entry] = field(default_factory=list)  # finished, when another had been accepted
+    open: dict[str, Entry] = field(default_factory=dict)  # unit -> an attempt that began and did not end
+    attempts: dict[str, int] = field(default_factory=dict)  # unit -> how many began
+    lost_on: dict[str, int] = field(default_factory=dict)  # machine -> attempts that were lost with it
+    withdrawn: int = 0
+    left_out: dict[str, Entry] = field(default_factory=dict)  # unit -> why it is not measured
+    excluded: dict[str, str] = field(default_factory=dict)  # machine -> why
+    controls: list[Entry] = field(default_factory=list)  # finished ones of the control scenario
+
+    def take(self, entry: Entry, control: str = "") -> None:
+        """One more line; `control` is the name of the control unit."""
+        unit, what = entry.unit, entry.what
+        if what is What.EXCLUDED:
+            self.excluded[entry.machine] = entry.reason
+        elif what is What.RETURNED:
+            self.excluded.pop(entry.machine, None)
+        elif what is What.BEGUN:
+            self.attempts[unit] = self.attempts.get(unit, 0) + 1
+            self.open[unit] = entry
+        elif what is What.FINISHED:
+            self._finished(entry, control)
+        elif what is What.WITHDRAWN:
+            self.withdrawn += 1
+            if (found := self.accepted.get(unit)) and found.attempt == entry.attempt:
+                del self.accepted[unit]
+        elif what is What.INTERRUPTED:
+            pass  # it may go on
+        else:
+            self.open.pop(unit, None)
+            if what is What.LOST:
+                self.lost_on[entry.machine] = self.lost_on.get(entry.machine, 0) + 1
+            elif not entry.attempt:  # of an attempt that failed, another may follow
+                self.left_out[unit] = entry
+
+    def _finished(self, entry: Entry, control: str) -> None:
+        self.open.pop(entry.unit, None)
+        self.left_out.pop(entry.unit, None)
+        if control and entry.unit == control:
+            self.controls.append(entry)
+        elif entry.unit in self.accepted:
+            self.surplus.append(entry)
+        else:
+            self.accepted[entry.unit] = entry
+
+
+@dataclass(frozen=True)
+class CampaignFolder:
+    """The files of one campaign. Reading raises InputError, writing StoreError; both name the file."""
+
+    run: RunFolder
+
+    @classmethod
+    def open(cls, path: Path) -> "CampaignFolder":
+        """An existing one. Raises InputError when it is none."""
+        if not is_campaign(path):
+            raise InputError(
+                f"{path}: not a campaign's folder (it has no {FILE})", "pinchpoint campaign FILE makes one"
+            )
+        return cls(RunFolder.open(path))
+
+    @property
+    def path(self) -> Path:
+        """Where it is."""
+        return self.run.path
+
+    def write_campaign(self, campaign: Campaign) -> None:
+        """Write campaign.json whole."""
+        self.run.replace(FILE, CAMPAIGN.encode(campaign, FILE) + b"\n")
+
+    def read_campaign(self) -> Campaign:
+        """What is to be measured."""
+        return CAMPAIGN.decode(_read(self.path / FILE), str(self.path / FILE))
+
+    def append(self, entry: Entry) -> None:
+        """Add one line to the log and return once it is on the disk."""
+        self.run.append_line(_LOG, ENTRY.encode(entry, _LOG))
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All lines of the log; an unfinished last one is not counted."""
+        return self.run.read_lines(_LOG, ENTRY)
+
+    def tally(self, campaign: Campaign) -> Tally:
+        """What the log says so far."""
+        found, control = Tally(), campaign.control.unit.name if campaign.control else ""
+        for entry in self.entries():
+            found.take(entry, control)
+        return found
+
+    def attempt(self, name: str) -> RunFolder:
+        """The run folder of one attempt, whether it is there or not."""
+        return RunFolder(self.path / "attempts" / name)
+
+    def make_attempt(self, name: str, files: Mapping[str, bytes]) -> RunFolder:
+        """The same with these files in it, each written whole. Raises StoreError."""
+        folder = self.attempt(name)
+        try:
+            (folder.path / "attachments").mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(f"cannot write {folder.path}: {error.strerror}") from error
+        for file, data in files.items():
+            inner, _, last = file.rpartition("/")
+            place = RunFolder(folder.path / "attachments") if inner == "attachments" else folder
+            place.replace(last if inner == "attachments" else file, data)
+        return folder
+
+    def grow_attempt(self, name: str, file: str, lines: bytes) -> None:
+        """Add whole lines to a file of an attempt. Raises StoreError."""
+        self.attempt(name).append_line(file, lines.rstrip(b"\n"))
+
+    def write_calibration(self, found: Calibration) -> None:
+        """Write calibration.json whole."""
+        self.run.replace("calibration.json", CALIBRATION.encode(found, "calibration.json") + b"\n")
+
+    def read_calibration(self) -> Calibration | None:
+        """Of the machines; None while there is none."""
+        path = self.path / "calibration.json"
+        return CALIBRATION.decode(_read(path), str(path)) if path.is_file() else None
+
+    def write_progress(self, found: Progress) -> None:
+        """Write machines.json whole."""
+        self.run.replace("machines.json", PROGRESS.encode(found, "machines.json") + b"\n")
+
+    def read_progress(self) -> Progress | None:
+        """What each machine does; None while nothing is known."""
+        path = self.path / "machines.json"
+        return PROGRESS.decode(_read(path), str(path)) if path.is_file() else None
+
+    def gather(self, accepted: Iterable[Entry]) -> None:
+        """Make trials.jsonl and measurements.jsonl anew, from the attempts that count. Raises StoreError."""
+        folders = [self.attempt(entry.attempt) for entry in accepted]
+        trials = [TRIAL.encode(one, "trials.jsonl") + b"\n" for folder in folders for one in folder.read_trials()]
+        made = [
+            MEASUREMENT.encode(one, "measurements.jsonl") + b"\n"
+            for folder in folders
+            for one in folder.read_measurements()
+        ]
+        for name, lines in zip(_GROWING, (trials, made), strict=True):
+            if lines or (self.path / name).exists():
+                self.run.replace(name, b"".join(lines))
+
+
+def is_campaign(path: Path) -> bool:
+    """Whether a folder is that of a campaign."""
+    return (path / FILE).is_file() and (path / "run.json").is_file()
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path}: {os.strerror(error.errno or 0)}") from error

@@ -1,0 +1,38 @@
+"""Campaigns: on this machine, and on the nodes of a real Ray cluster, one of which is killed."""
+
+import signal
+
+import pytest
+from bench_tools import run, start, wait_for
+from campaign_tools import log_of, only_folder, require_whole, write_campaign
+from cluster_tools import cluster, is_possible
+
+
+def test_here_it_is_interrupted_and_resumed_and_every_unit_counts_once(nothing_left, tmp_path):
+    path, out = write_campaign(tmp_path, sizes=2, repeats=1), tmp_path / "runs"
+    first = start("campaign", path, "--out", out, "--no-ceiling", "--quiet")
+    wait_for(lambda: any(entry["what"] == "finished" for entry in log_of(out)), "the first unit")
+    first.send_signal(signal.SIGINT)
+    _, said = first.communicate(timeout=60)
+    assert first.returncode in (0, 130), said  # the second may have been over
+    done = run("campaign", "--resume", only_folder(out), "--quiet")
+    assert done.returncode == 0, done.stderr
+    require_whole(only_folder(out), 2)
+    assert run("show", only_folder(out)).returncode == 0
+    refused = run("run", "--resume", only_folder(out))
+    assert (refused.returncode, "campaign --resume" in refused.stderr) == (2, True)
+
+
+@pytest.mark.skipif(not is_possible(), reason="ray is not installed: pip install 'pinchpoint[campaign]'")
+def test_a_node_of_a_ray_cluster_is_killed_and_nothing_is_lost_or_counted_twice(nothing_left, tmp_path):
+    path, out = write_campaign(tmp_path, sizes=4, repeats=2), tmp_path / "runs"
+    with cluster(tmp_path / "cluster", 2) as made:
+        lab = made.start(tmp_path / "stderr", "campaign", path, "--out", out, "--no-ceiling")
+        wait_for(lambda: any(entry["machine"] == "n2" and entry["what"] == "finished" for entry in log_of(out)), "n2")
+        wait_for(lambda: [entry for entry in log_of(out) if entry["machine"] == "n2"][-1]["what"] == "begun", "n2 anew")
+        made.nodes["n2"].kill()
+        assert lab.wait(120) == 0, (tmp_path / "stderr").read_text()
+        assert made.head.left() == []
+        assert made.head.links() == ["eth0", "lo"]
+    require_whole(only_folder(out), 8)
+    assert any(entry["what"] == "lost" and entry["machine"] == "n2" for entry in log_of(out))

@@ -1,0 +1,194 @@
+"""The loop of a campaign over made-up machines on virtual time: what is lost, withdrawn, resumed and counted."""
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+from support import scenario_text
+
+from pinchpoint.campaign.conduct import Conduct
+from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
+from pinchpoint.campaign.read import load
+from pinchpoint.model.campaign import Bench, What
+from pinchpoint.model.errors import BenchError
+from pinchpoint.model.measurement import Metric
+from pinchpoint.model.result import Outcome, RunResult
+from pinchpoint.run.run import describe_run, unmeasured
+from pinchpoint.scenario.plain import from_plain, to_plain
+from pinchpoint.store.campaign import CampaignFolder
+from pinchpoint.store.folder import INFO, RESULT, RunFolder
+
+FILE = 'scenarios = ["point.toml"]\nrepeats = {repeats}\nretries = 1\n{more}'
+SWEEP = '[sweep]\n[[sweep.factor]]\nname = "size"\nkeys = ["stream[1].frame_bytes"]\nlevels = [64, 128, 256, 512]\n'
+
+
+class MadeUp:
+    """Machines that take ten seconds a unit; `value` says what each finds, `fails` how an attempt ends instead."""
+
+    grace_s = absent_s = 0.0
+
+    def __init__(self, names, value=lambda machine, count: 100.0, seed=None, fails=None):
+        self.now = 0.0
+        self.orders, self.begun = {}, Counter()
+        self._value, self._fails = value, fails or {}
+        self._chance = random.Random(seed) if seed is not None else None
+        self._events = [Joined(Bench(name, cpus=4)) for name in names]
+        self.stopped = False
+
+    def start(self, order):
+        assert order.bench.name not in self.orders, "a bench is exclusive"
+        self.orders[order.bench.name] = (order, self.now + 10)
+        self.begun[order.bench.name] += 1
+
+    def wait(self, timeout_s):
+        if self._events:
+            found, self._events = self._events, []
+            return found
+        if self.stopped:
+            found = [Ended(order.attempt, name, 130, {}, "") for name, (order, _) in self.orders.items()]
+            self.orders.clear()
+            return found
+        self.now += timeout_s
+        found = []
+        for name, (order, ends_s) in list(self.orders.items()):
+            if self._chance and self._chance.random() < 0.01:
+                del self.orders[name]
+                found += [Gone(name, "killed"), Joined(order.bench)]
+            elif self.now >= ends_s:
+                del self.orders[name]
+                found.append(self._ended(name, order))
+        return found
+
+    def _ended(self, name, order):
+        (plain,) = INFO.decode(order.files["run.json"], "run.json").scenarios
+        unit = from_plain(plain)
+        outcome, code = self._fails.get((name, unit.name.partition(".r")[0]), (Outcome.MEASURED, 0))
+        found = unmeasured(unit, outcome, "" if outcome is Outcome.MEASURED else "planted", 10.0)
+        if outcome is Outcome.MEASURED:
+            value = self._value(name, self.begun[name])
+            found = replace(found, metrics=(Metric("load", "fps", value, value, value),))
+        result = RunResult(1, order.attempt, True, (found,))
+        return Ended(order.attempt, name, code, {"result.json": RESULT.encode(result, "x"), **order.files}, "")
+
+    def stop(self):
+        self.stopped = True
+
+    def close(self):
+        return
+
+
+@pytest.fixture
+def campaign(tmp_path):
+    """Makes a campaign's folder of four points; returns what a start of it takes."""
+
+    def make(repeats=2, more=""):
+        (tmp_path / "point.toml").write_text(scenario_text("load", "[load]\nat_fps = [1000]\n" + SWEEP))
+        (tmp_path / "control.toml").write_text(scenario_text("load", "[load]\nat_fps = [1000]\n"))
+        path = tmp_path / "c.toml"
+        path.write_text(FILE.format(repeats=repeats, more=more))
+        loaded = load(path, lambda *_: "")
+        folder = RunFolder.create(tmp_path / "runs", "c")
+        plain = [to_plain(one) for one in loaded.scenarios]
+        folder.write_info(describe_run(folder.run_id, (), plain, loaded.sources, loaded.campaign.sweeps))
+        made = CampaignFolder(folder)
+        made.write_campaign(loaded.campaign)
+        return made
+
+    return make
+
+
+def conduct(folder, executor):
+    return Conduct(folder.read_campaign(), folder.run.read_info(), folder, executor, now_s=lambda: executor.now)
+
+
+def whats(folder):
+    return Counter(entry.what for entry in folder.entries())
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_machines_that_are_killed_at_random_lose_nothing_and_nothing_counts_twice(campaign, seed):
+    folder = campaign(repeats=4)
+    executor = MadeUp(["a", "b", "c"], seed=seed)
+    conduct(folder, executor).run()
+    result = folder.run.read_result()
+    assert result.finished
+    assert Counter(one.scenario for one in result.scenarios) == {unit.name: 1 for unit in folder.read_campaign().units}
+    assert {one.outcome for one in result.scenarios} == {Outcome.MEASURED}
+    found = whats(folder)
+    assert found[What.FINISHED] == 16
+    assert found[What.BEGUN] == 16 + found[What.LOST]
+
+
+def test_it_is_stopped_and_goes_on_with_the_attempts_that_were_open(campaign):
+    folder = campaign()
+    executor = MadeUp(["a"])
+    first = conduct(folder, executor)
+    executor._value = lambda machine, count: first.stop() or 100.0
+    first.run()
+    assert not folder.run.read_result().finished
+    conduct(folder, MadeUp(["a"])).run()
+    assert folder.run.read_result().finished
+    attempts = Counter(entry.attempt for entry in folder.entries() if entry.what is What.FINISHED)
+    assert len(attempts) == 8
+    assert not folder.tally(folder.read_campaign()).surplus
+
+
+def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campaign):
+    folder = campaign(repeats=1)
+    bad = "point.size-64"
+    fails = {(name, bad): (Outcome.FAILED, 4) for name in "ab"}
+    left = conduct(folder, MadeUp(["a", "b"], fails=fails))
+    left.run()
+    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    assert (by_name[bad].outcome, by_name[bad].reason) == (Outcome.FAILED, "planted")
+    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+
+
+def test_what_one_machine_cannot_do_another_does(campaign):
+    folder = campaign(repeats=1)
+    fails = {("a", f"point.size-{size}"): (Outcome.IMPOSSIBLE, 3) for size in (64, 128, 256, 512)}
+    conduct(folder, MadeUp(["a", "b"], fails=fails)).run()
+    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
+
+
+def test_a_slow_machine_is_excluded_with_the_reason_and_what_it_measured_is_measured_elsewhere(campaign):
+    folder = campaign(repeats=8, more='[control]\nscenario = "control.toml"\nevery = "15s"\n')
+    executor = MadeUp(["a", "b", "c", "d"], lambda machine, count: (85.0 if machine == "c" else 100.0) + count % 3 / 10)
+    conduct(folder, executor).run()
+    found = folder.tally(folder.read_campaign())
+    assert list(found.excluded) == ["c"]
+    assert "0.85" in found.excluded["c"]
+    assert found.withdrawn > 0
+    assert len(found.accepted) == 32
+    assert not [entry for entry in found.accepted.values() if entry.machine == "c"]
+    assert [one.machine for one in folder.read_calibration().exclusions] == ["c"]
+
+
+def test_of_a_machine_that_drifts_only_what_came_after_is_measured_again(campaign):
+    folder = campaign(repeats=12, more='[control]\nscenario = "control.toml"\nevery = "5s"\n')
+    executor = MadeUp(["a", "b"], lambda machine, count: (70.0 if machine == "b" and count > 20 else 100.0) + count % 3)
+    conduct(folder, executor).run()
+    found = folder.tally(folder.read_campaign())
+    assert list(found.excluded) == ["b"]
+    assert found.withdrawn > 0
+    assert any(entry.machine == "b" for entry in found.accepted.values()), "what it measured before counts"
+    assert len(found.accepted) == 48
+
+
+def test_without_any_machine_it_ends_with_what_to_do(campaign):
+    folder = campaign()
+    executor = MadeUp([])
+    with pytest.raises(BenchError, match="no machine is left") as raised:
+        conduct(folder, executor).run()
+    assert "--resume" in raised.value.hint
+
+
+def test_the_lines_of_an_attempt_are_kept_as_they_come(campaign):
+    folder = campaign()
+    executor = MadeUp(["a"])
+    made = conduct(folder, executor)
+    folder.make_attempt("x.a1", {})
+    made._take(Grown("x.a1", "trials.jsonl", b'{"one":1}\n{"two":2}\n'))
+    assert (folder.path / "attempts/x.a1/trials.jsonl").read_bytes() == b'{"one":1}\n{"two":2}\n'

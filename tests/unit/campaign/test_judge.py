@@ -1,0 +1,96 @@
+"""Machines that are slower, that drift, and that only vary: which of them is excluded."""
+
+import random
+
+import pytest
+
+from pinchpoint.campaign.judge import Figure, calibrated, suspect
+
+MACHINES = ("m1", "m2", "m3", "m4")
+SEEDS = 200
+
+
+def controls(seed, count=12, slow=1.0, drift=0.0, noise=0.02, machines=0.02):
+    """Figures of four machines that differ by `machines`; the first is slower, or loses `drift` with each figure."""
+    chance = random.Random(seed)
+    own = {name: 1 + chance.gauss(0, machines) for name in MACHINES}
+    own["m1"] = slow
+    return {
+        name: [
+            1e6 * level * (1 - drift * n if name == "m1" else 1) * (1 + chance.gauss(0, noise)) for n in range(count)
+        ]
+        for name, level in own.items()
+    }
+
+
+def excluded(values, tolerance=0.1):
+    """Each machine that is excluded as the figures come one after the other, and after how many."""
+    found = {}
+    for n in range(1, len(values["m1"]) + 1):
+        for name in MACHINES:
+            so_far = {other: figures[:n] for other, figures in values.items() if other not in found}
+            if name not in found and suspect(name, so_far, tolerance):
+                found[name] = n
+    return found
+
+
+def test_a_machine_that_is_fifteen_per_cent_slower_is_excluded_and_no_other():
+    found = [excluded(controls(seed, slow=0.85, machines=0.0)) for seed in range(SEEDS // 4)]
+    assert sum(set(one) == {"m1"} for one in found) >= 0.95 * len(found)
+    assert not any(set(one) - {"m1"} for one in found)
+
+
+def test_machines_that_only_vary_are_left_alone():
+    wrong = sum(bool(excluded(controls(seed, count=8))) for seed in range(SEEDS))
+    assert wrong <= 0.01 * SEEDS
+
+
+def test_a_machine_that_drifts_is_noticed_by_itself_though_there_are_only_two():
+    found = 0
+    for seed in range(20):
+        values = controls(seed, count=24, drift=0.012)
+        pair = {name: values[name] for name in ("m1", "m2")}
+        one = suspect("m1", pair, 0.1)
+        found += one is not None and 0 < one.since < 24
+        assert suspect("m2", pair, 0.1) is None
+    assert found == 20
+
+
+def test_two_machines_that_differ_do_not_say_which_is_wrong():
+    values = controls(1, slow=0.7)
+    assert suspect("m1", {name: values[name] for name in ("m1", "m2")}, 0.1) is None
+
+
+def test_the_calibration_has_a_factor_with_its_interval_for_each_machine():
+    chance, factors = random.Random(1), {"m1": 0.9, "m2": 1.0, "m3": 1.0, "m4": 1.05}
+    figures = [
+        Figure(f"p{point}", name, 1000 * (point + 1) * factor * (1 + chance.gauss(0, 0.01)))
+        for point in range(10)
+        for name, factor in factors.items()
+    ]
+    found = calibrated([*figures, Figure("alone", "m1", 5.0)])
+    for one in found.factors:
+        assert one.low < one.factor < one.high
+        assert one.factor == pytest.approx(factors[one.machine], rel=0.02)
+    assert found.repeat_sd == pytest.approx(0.01, rel=0.5)
+
+
+def test_intervals_hold_the_true_ratio_to_the_mean_as_often_as_they_say():
+    """Of a machine among four, over many seeds; the model's own intervals, before the median is taken."""
+    from pinchpoint.stats import mixed
+
+    held, n = 0, 400
+    for seed in range(n):
+        chance = random.Random(seed)
+        true = {name: chance.gauss(0, 0.05) for name in MACHINES}
+        rows = [(p, name, 2.718281828 ** (true[name] + chance.gauss(0, 0.02))) for p in range(6) for name in MACHINES]
+        found = mixed.fit(*zip(*rows, strict=True))
+        apart = true["m1"] - sum(true.values()) / 4
+        wide = mixed.half_width(found.errors[0], found.freedom, 0.95)
+        held += abs(found.effects[0] - apart) <= wide
+    assert held >= 0.93 * n
+
+
+def test_without_machines_that_share_a_point_there_is_no_calibration():
+    found = calibrated([Figure("a", "m1", 1.0), Figure("b", "m2", 2.0)])
+    assert (found.factors, found.machine_sd) == ((), None)

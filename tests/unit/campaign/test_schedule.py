@@ -1,0 +1,143 @@
+"""What a free machine measures next, and what becomes of units that fail, are lost or do not fit a budget."""
+
+import pytest
+
+from pinchpoint.campaign.schedule import MOST_FAILURES, MOST_LOST, Limits, Scheduler
+from pinchpoint.campaign.simulate import Faults, made_up, simulate
+from pinchpoint.model.campaign import Bench, Control, Requirement, Unit
+from pinchpoint.model.result import Outcome
+
+ANY = Requirement()
+
+
+def unit(name, expected_s=10.0, priority=0, requirement=ANY, coarse=0):
+    return Unit(name, name, 1, requirement, expected_s, priority, coarse)
+
+
+def scheduler(units, *benches, control=None, **limits):
+    found = Scheduler(units, Limits(**limits), control)
+    for bench in benches:
+        found.joined(Bench(bench) if isinstance(bench, str) else bench)
+    return found
+
+
+def order(found, machine="a"):
+    names = []
+    while (taken := found.take(machine, 0.0)) is not None:
+        names.append(taken.name)
+        found.finished(machine, taken.expected_s)
+    return names
+
+
+def test_the_highest_priority_comes_first_then_the_longest():
+    units = [unit("short", 5), unit("urgent", 1, priority=2), unit("long", 50)]
+    assert order(scheduler(units, "a")) == ["urgent", "long", "short"]
+
+
+def test_with_a_budget_the_coarse_picture_comes_first_and_what_does_not_fit_is_skipped_with_the_reason():
+    found = scheduler([unit("fine", 60, coarse=1), unit("coarse", 30)], "a", time_s=70)
+    assert found.take("a", 0.0).name == "coarse"
+    found.finished("a", 30.0)
+    assert found.take("a", 30.0) is None
+    assert found.unmeasured["fine"] == (Outcome.SKIPPED, "no time: 40 s of the budget left, it needs 60 s")
+
+
+def test_a_budget_of_money_counts_what_runs_elsewhere():
+    benches = [Bench(name, cost_per_hour=36.0) for name in "ab"]  # 0.01 a second
+    found = scheduler([unit("x", 60), unit("y", 60)], *benches, cost=1.0)
+    assert found.take("a", 0.0).name == "x"
+    assert found.take("b", 0.0) is None
+    assert found.unmeasured["y"][0] is Outcome.SKIPPED
+
+
+def test_a_machine_that_few_units_need_is_kept_for_them():
+    needs = Requirement(labels=("nic",))
+    units = [unit("anywhere", 50), unit("there", 40, requirement=needs), unit("there too", 40, requirement=needs)]
+    found = scheduler(units, Bench("plain"), Bench("nic", labels=("nic",)))
+    assert found.take("nic", 0.0).name == "there"
+    assert found.take("plain", 0.0).name == "anywhere"
+
+
+def test_cpus_and_exclusions_decide_where_a_unit_may_go():
+    many, not_here = Requirement(cpus=8), Requirement(not_on=("small",))
+    found = scheduler([unit("many", requirement=many), unit("else", requirement=not_here)], Bench("small", cpus=4))
+    assert found.take("small", 0.0) is None
+    found.give_up()
+    assert {outcome for outcome, _ in found.unmeasured.values()} == {Outcome.IMPOSSIBLE}
+    assert "has 8 CPUs" in found.unmeasured["many"][1]
+
+
+def test_what_a_lost_machine_measured_waits_again_but_not_for_ever():
+    found = scheduler([unit("x")], "a")
+    for _ in range(MOST_LOST):
+        assert found.take("a", 0.0).name == "x"
+        assert found.left("a").name == "x"
+        found.joined(Bench("a"))
+    assert found.take("a", 0.0) is None
+    assert found.unmeasured["x"][0] is Outcome.FAILED
+
+
+def test_a_failed_unit_is_tried_again_elsewhere_and_then_fails():
+    found = scheduler([unit("x")], "a", "b", retries=1)
+    found.take("a", 0.0)
+    assert not found.failed("a", 1.0, "broken")
+    assert found.take("a", 0.0) is None
+    assert found.take("b", 0.0).name == "x"
+    found.failed("b", 1.0, "broken again")
+    assert found.unmeasured == {"x": (Outcome.FAILED, "broken again")}
+    assert found.is_over()
+
+
+def test_a_machine_on_which_one_unit_after_the_other_fails_is_the_cause():
+    found = scheduler([unit(f"u{n}") for n in range(MOST_FAILURES)], "a", "b")
+    blamed = []
+    for _ in range(MOST_FAILURES):
+        found.take("a", 0.0)
+        blamed.append(found.failed("a", 1.0, "broken"))
+    assert blamed == [False] * (MOST_FAILURES - 1) + [True]
+
+
+def test_what_one_machine_lacks_is_tried_on_the_next():
+    found = scheduler([unit("x")], "a", "b")
+    found.take("a", 0.0)
+    found.impossible("a", 1.0, "no such program")
+    assert found.take("a", 0.0) is None
+    assert found.take("b", 0.0).name == "x"
+    found.impossible("b", 1.0, "none here either")
+    found.give_up()
+    assert found.unmeasured["x"] == (Outcome.IMPOSSIBLE, "no such program")
+
+
+def test_the_control_comes_first_on_each_machine_and_again_after_its_time_while_something_waits():
+    control = Control(unit("control", 1), {}, 100.0, 0.1)
+    found = scheduler([unit(f"u{n}") for n in range(4)], "a", control=control)
+    taken = []
+    for now_s in (0, 1, 50, 101, 102, 103):
+        taken.append(found.take("a", now_s).name)
+        found.finished("a", 1.0)
+    assert taken == ["control", "u0", "u1", "control", "u2", "u3"]
+    assert found.take("a", 300.0) is None
+
+
+def test_time_left_follows_what_units_really_took():
+    found = scheduler([unit("x"), unit("y"), unit("z")], "a")
+    found.take("a", 0.0)
+    found.finished("a", 20.0)
+    assert found.left_s() == pytest.approx(40.0)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_on_virtual_time_every_unit_is_measured_once_near_the_bound_though_machines_fail(seed):
+    units, benches = made_up(4000, 40, seed)
+    found = simulate(units, benches, Limits(), faults=Faults(between_s=6 * 3600, spread=0.2, seed=seed))
+    assert found.lost > 0
+    assert set(found.finished) == {one.name for one in units}
+    assert set(found.finished.values()) == {1}
+    assert found.bound_s <= found.makespan_s <= 1.1 * found.bound_s
+    assert found.own_per_unit_s < 0.005
+
+
+def test_the_bound_is_no_longer_than_what_cannot_be_beaten():
+    found = simulate([unit("x", 30), unit("y", 10), unit("z", 10)], [Bench("a"), Bench("b")], Limits())
+    assert (found.bound_s, found.makespan_s) == (30, 30)
+    assert simulate([unit("x", 20), unit("y", 20), unit("z", 20)], [Bench("a"), Bench("b")], Limits()).bound_s == 30
