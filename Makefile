@@ -151,6 +151,12 @@ bench-tools: setup $(if $(findstring --smoke,$(BENCH)),,.venv/.bench-packages)
 	@$(CARGO_RELEASE) --package pinchpoint-traffic --example account
 	@test ! -d engine/sockets || $(CARGO_RELEASE) --package pinchpoint-sockets --example rr
 
+# The engine on /dev/vhost-vdpa-N in a guest under qemu: fetches a kernel and its source once, 250 MB.
+test-vdpa: setup .venv/.test-packages
+	@packaging/guest-kernel --release 6.12
+	@packaging/vdpa-sim
+	$(BIN)/pytest -q tests/bench/test_vdpa.py
+
 fuzz: .venv/.packages
 	@packaging/check-rust
 	engine/fuzz/run

@@ -2,7 +2,7 @@
 
 Everything of a bench bears its name or its mark, or goes with what does (`bench/resource.py`). What is left after that
 is the hugepages that it added to the pool, and interfaces that it was lent: a namespace takes those with it, so they go
-first. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`: that of a bench with NICs, and one with
+first. A journal whose bench cannot be undone whole stays, for `pinchpoint clean`: one of a bench with NICs, or with
 a damaged line.
 """
 
