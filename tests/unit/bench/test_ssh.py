@@ -272,7 +272,7 @@ def test_a_host_under_two_names_is_held_once(named, tmp_path, monkeypatch):
 
 def test_two_addresses_of_one_machine_are_refused_as_that(named, tmp_path, monkeypatch):
     monkeypatch.setattr(away, "STATE_DIRECTORY", tmp_path / "state")
-    units = [SimpleNamespace(remote=Remote("a", address, False, 60.0)) for address in ("dut1", "me@dut1")]
+    units = [SimpleNamespace(remotes=(Remote("a", address, False, 60.0),)) for address in ("dut1", "me@dut1")]
     with pytest.raises(InputError, match="dut1 and me@dut1 are one machine"), away.held(units):
         pass
 
@@ -282,7 +282,7 @@ def test_a_machine_that_another_lab_holds_is_not_taken_for_another_address(named
     other = reached()
     other.open()
     other.hold_machine(str(tmp_path / "state/run.lock"), "process 1 on lab1")
-    units = [SimpleNamespace(remote=named("a"))]
+    units = [SimpleNamespace(remotes=(named("a"),))]
     with pytest.raises(RequirementError, match="another run is active on there: process 1 on lab1"), away.held(units):
         pass
 
