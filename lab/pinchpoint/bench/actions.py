@@ -129,7 +129,7 @@ def _(resource: r.LentInterface, host: Host) -> None:
 
 @remove.register
 def _(resource: r.LentInterface, host: Host) -> None:
-    before = interfaces.State(resource.mtu_before, resource.was_up, resource.addresses)
+    before = interfaces.State(resource.mtu_before, resource.was_up, resource.addresses, resource.steering)
     interfaces.give_back(host, resource.interface, resource.netns, resource.name, before)
 
 

@@ -8,13 +8,17 @@ from typing import NamedTuple
 from pinchpoint.bench import actions as act
 from pinchpoint.bench.journal import STATE_DIRECTORY, VERSION, Entry, Foreign, Journal, journals, read, remove_unborn
 from pinchpoint.bench.plan import Action, Create, plan
-from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside
+from pinchpoint.bench.resource import AnyResource, GuestKernel, Hugepages, Inside, MarkedProcesses
 from pinchpoint.host.guest import Guest
 from pinchpoint.host.interface import Host
 from pinchpoint.host.local import LOCAL
 from pinchpoint.host.signals import signals_wait
 from pinchpoint.model.errors import BenchError, PinchpointError
 
+_COMPARE = (
+    "compare vm.nr_hugepages with its value before the run; an interface that was lent may now bear the name of its "
+    "port (ip link)"
+)
 OnAction = Callable[[int, int, str], None]  # (number, of how many, what)
 
 
@@ -86,7 +90,11 @@ def _take_down(journal: Journal) -> tuple[list[str], list[str]]:
         present, foreign, damaged = journal.present(), journal.foreign(), journal.damaged()
         is_partial = bool(foreign or damaged)
         by_name = act.named_after(journal.bench_id, journal.path.parent, LOCAL) if is_partial else []
-        for action in plan([*present, *(one for one in by_name if one not in present)], ()):
+        missing = [one for one in by_name if one not in present]
+        # Taken down from the end: processes first, namespaces after the interfaces that they may have been lent.
+        first = [one for one in missing if not isinstance(one, MarkedProcesses)]
+        last = [one for one in missing if isinstance(one, MarkedProcesses)]
+        for action in plan([*first, *present, *last], ()):
             what = action.resource.describe()
             try:
                 act.remove(action.resource, LOCAL)
@@ -115,16 +123,13 @@ def _not_understood(foreign: Sequence[Foreign]) -> list[str]:
     return [
         f"its journal has version {', '.join(map(str, versions))}, and this program reads version {VERSION}: its "
         f"namespaces, processes and folder are removed, but not what these entries name: {', '.join(kinds)}; "
-        "compare vm.nr_hugepages with its value before the run"
+        f"{_COMPARE}"
     ]
 
 
 def _not_readable(line: str) -> str:
     """What may be left of an entry that cannot be read; what bears the bench's name is removed without it."""
-    return (
-        f"{line}; namespaces, processes and folder of its bench are removed; compare vm.nr_hugepages with its value "
-        "before the run"
-    )
+    return f"{line}; namespaces, processes and folder of its bench are removed; {_COMPARE}"
 
 
 def _words(error: OSError | PinchpointError) -> str:

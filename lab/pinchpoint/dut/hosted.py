@@ -49,13 +49,13 @@ def remote_of(name: str | None, machines: Mapping[str, Values]) -> Remote | None
 
 
 def on_host(device: Device, scenario: Scenario) -> Device:
-    """The device as it is on the scenario's hosts."""
-    plain = scenario.remote is None and not scenario.engines
+    """The device as it is on the scenario's hosts and cables."""
+    plain = scenario.remote is None and not scenario.is_cabled
     return device if plain else cast(Device, _HostedDevice(device))
 
 
 class _HostedDevice:
-    """A kind of device on another machine; what is not said here is as the kind says it."""
+    """A kind of device on another machine, or at cables; what is not said here is as the kind says it."""
 
     def __init__(self, device: Device) -> None:
         self._device = device
@@ -68,18 +68,18 @@ class _HostedDevice:
         if scenario.point.relative is not Relative.NO:
             detail = "its reference would have to stand at the same time, which is done on the lab's own machine only"
             yield Probe("relative points", False, detail, "leave out sweep.relative")
-        if not scenario.engines:
+        if scenario.remote and not scenario.engines:
             yield engine()
         yield from self._device.needs(scenario)
 
     def freezing(self, scenario: Scenario) -> Freezing:
         """Refused: the engine can be given only processes of its own host."""
-        return Freezing(why_not="a device on another host than the lab or an engine is not frozen")
+        return Freezing(why_not="a device on another host, or at cables that it does not share, is not frozen")
 
     def graph(self, scenario: Scenario) -> HopGraph:
         """As the kind says; what an interface at a cable refuses, it has no room for itself."""
         found = self._device.graph(scenario)
-        return replace(found, refused=_FULL) if scenario.engines else found
+        return replace(found, refused=_FULL) if scenario.is_cabled else found
 
 
 def engine() -> Probe:

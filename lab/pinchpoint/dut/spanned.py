@@ -24,6 +24,7 @@ def check(given: Given, source: Source, machines: Mapping[str, Values], device: 
     """
     _check_cables(given, source, device)
     _check_names(given, source, machines)
+    _check_addresses(given, source, machines)
     device_on = given.tables[""].get("runs_on") or LAB
     hosts = {port.values["name"]: _host(port, given, device_on) for port in given.ports if "name" in port.values}
     for port in given.ports:
@@ -78,6 +79,19 @@ def _check_names(given: Given, source: Source, machines: Mapping[str, Values]) -
             known = ", ".join(machines) or "none"
             told = f'expected the NAME of a [host.NAME] or "{LAB}", found "{name}"; this file has {known}'
             source.problem(place, told)
+
+
+def _check_addresses(given: Given, source: Source, machines: Mapping[str, Values]) -> None:
+    """One machine has one name in a file: its parts of a bench would have one journal."""
+    keys = [given.tables[""].get("runs_on"), given.tables["engine"].get("runs_on")]
+    keys += [port.values.get("engine_runs_on") for port in given.ports]
+    names = [str(name) for name in dict.fromkeys(keys) if name in machines]
+    taken: dict[str, str] = {}
+    for name in names:
+        address = machines[name].get("address") or name
+        if taken.setdefault(address, name) != name:
+            told = f'expected another machine than that of [host.{taken[address]}], found "{address}" again'
+            source.problem(("host", name, "address"), told)
 
 
 def _check_bench(given: Given, source: Source, over_engines: bool) -> None:
@@ -152,7 +166,8 @@ def is_here(scenario: Scenario, port: Port) -> bool:
 def lent(interface: str, netns: str, name: str, mtu: int, host: Host) -> LentInterface:
     """An interface as it is now. Raises RequirementError where it cannot be lent."""
     state = interfaces.look(host, interface)
-    return LentInterface(interface, netns, name, max(mtu, state.mtu), state.mtu, state.is_up, state.addresses)
+    before = (state.mtu, state.is_up, state.addresses, state.steering)
+    return LentInterface(interface, netns, name, max(mtu, state.mtu), *before)
 
 
 def engine_resources(scenario: Scenario, site: EngineSite, places: Places, mtu: int) -> Iterator[AnyResource]:

@@ -64,6 +64,11 @@ class Part:
         """Whether it waits for what another engine sends."""
         return any(stream.tx_port is None for stream in self.message.streams)
 
+    @property
+    def stopped(self) -> "Part":
+        """The same once it was asked to end: its account is due at once."""
+        return replace(self, message=msgspec.structs.replace(self.message, duration_s=0.0))
+
 
 class JoinedInstrument:
     """An Instrument that owns several engines."""
@@ -93,7 +98,7 @@ class JoinedInstrument:
             found = [(part, _finished(part, told)) for part in senders]
             for part in receivers:
                 _named(part.end, part.end.engine.stop)
-            found += [(part, _finished(part, None)) for part in receivers]
+            found += [(part, _finished(part.stopped, None)) for part in receivers]
         return joined(request, found, self._clock_error_ns)
 
     def stop(self) -> None:

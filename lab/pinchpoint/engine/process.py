@@ -319,8 +319,9 @@ class ProcessInstrument(EngineProcess):
     def begin(self, message: protocol.Run) -> None:
         """Begin a trial; where another engine sends a stream of it, return once it is received. See `finish`."""
         self._send(message)
-        if any(stream.tx_port is None for stream in message.streams):
+        if _receives(message):
             self._answer(protocol.Begun, self._request.link_timeout_s)
+            self._stopping = False
 
     def finish(self, message: protocol.Run, heard: Heard | None = None) -> EngineResult:
         """The account of the trial that `begin` began, once it has ended; of one that only receives, after `stop`."""
@@ -328,7 +329,8 @@ class ProcessInstrument(EngineProcess):
         timeout_s = self._request.link_timeout_s + message.quiet_within_s + message.duration_s
         timeout_s += protocol.LONGEST_DRAIN * message.drain_s
         result = self._answer(protocol.Result, timeout_s, _pass_over if heard is None else _to(heard))
-        self._stopping = False
+        # One that receives is always told to stop. That it had ended by itself, it answers before the next `Begun`.
+        self._stopping = self._stopping and _receives(message)
         if result.trial != message.trial:
             raise EngineError(f"the engine answered for trial {result.trial} instead of {message.trial}")
         return engine_result(result, self._request.workers, self._speeds())
@@ -369,6 +371,11 @@ def _port_fact(port: protocol.OpenedPort) -> str:
     queues = f", {port.queues} queues" if port.queues > 1 else ""
     speed = "" if port.speed_bps is None else f", {port.speed_bps / 1e9:g} Gbit/s"
     return f"{port.mode}, rings {port.rx_ring}/{port.tx_ring}{queues}{speed}"
+
+
+def _receives(message: protocol.Run) -> bool:
+    """Whether another engine sends a stream of the trial."""
+    return any(stream.tx_port is None for stream in message.streams)
 
 
 def run_message(request: TrialRequest) -> protocol.Run:

@@ -16,6 +16,7 @@ from pinchpoint.model.errors import RequirementError
 HOME: Final = "1"  # the process whose network namespace is the host's own
 _SOCKET = re.compile(r"^\S+\s+\S+\s+(?P<local>\S+):\d+\s+(?P<peer>\S+):\d+\s+users:\(\((?P<who>.*)\)\)")
 _SSH = re.compile(r'"sshd?(-session)?"')
+_NOT_THERE = "ip link show; if a run that was killed had it: pinchpoint clean"
 _COMES_BACK = "kernel"  # the protocol of routes that follow from an address
 
 
@@ -26,6 +27,7 @@ class State:
     mtu: int
     is_up: bool
     addresses: tuple[tuple[str, ...], ...]  # each as the words that `ip address add` takes
+    steering: str = ""  # `rps_cpus` of its first queue, which a bench may change; empty: it has none
 
 
 def look(host: Host, name: str) -> State:
@@ -37,7 +39,9 @@ def look(host: Host, name: str) -> State:
     if why := next(_dependents(host, name, link), None):
         raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
     addresses = tuple(_words(one) for one in link.get("addr_info", ()) if not _is_made_anew(one))
-    return State(int(link["mtu"]), "UP" in link.get("flags", ()), addresses)
+    steering = _steering(name)
+    mask = host.read(steering).strip() if host.exists(steering) else ""
+    return State(int(link["mtu"]), "UP" in link.get("flags", ()), addresses, mask)
 
 
 def lend(host: Host, interface: str, netns: str, name: str, mtu: int) -> None:
@@ -55,6 +59,12 @@ def give_back(host: Host, interface: str, netns: str, name: str, state: State) -
     host.run(["ip", "link", "set", "dev", interface, "mtu", str(state.mtu), "up" if state.is_up else "down"])
     for words in state.addresses:
         host.run(["ip", "address", "replace", *words, "dev", interface])
+    if state.steering and host.read(_steering(interface)).strip() != state.steering:
+        host.write(_steering(interface), state.steering)
+
+
+def _steering(name: str) -> str:
+    return f"{SYS}/class/net/{name}/queues/rx-0/rps_cpus"
 
 
 def _has(host: Host, name: str, netns: str) -> bool:
@@ -69,7 +79,7 @@ def _link(host: Host, name: str) -> Mapping[str, Any]:
     links = {link["ifname"]: link for link in json.loads(host.run(["ip", "-j", "-d", "address", "show"]))}
     if name not in links:
         known = ", ".join(one for one in links if one != "lo") or "none"
-        raise RequirementError(f"{name}: no such interface{_on(host)}; there are {known}", "ip link show")
+        raise RequirementError(f"{name}: no such interface{_on(host)}; there are {known}", _NOT_THERE)
     found: Mapping[str, Any] = {
         **links[name],
         "above": [one for one, link in links.items() if link.get("link") == name],
@@ -98,8 +108,10 @@ def _dependents(host: Host, name: str, link: Mapping[str, Any]) -> Iterator[str]
 
 
 def _routes(host: Host, family: str, name: str) -> list[Mapping[str, Any]]:
-    found = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all", "dev", name]) or "[]")
-    return [route for route in found if "dst" in route]
+    """Those that use it; ip-route(8) leaves routes of several next hops out where it is asked for one interface."""
+    found = json.loads(host.run(["ip", "-j", family, "route", "show", "table", "all"]) or "[]")
+    hops = [(route, (route, *route.get("nexthops", ()))) for route in found if "dst" in route]
+    return [route for route, ways in hops if any(way.get("dev") == name for way in ways)]
 
 
 def _ssh_connections(host: Host) -> Iterator[tuple[str, str]]:

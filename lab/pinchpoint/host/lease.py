@@ -18,6 +18,7 @@ from pinchpoint.model.errors import PinchpointError
 
 _ROUNDS = 10  # of ending marked processes: one may have started another before it ended
 _GRACE_S = 2.0
+_VERSION = 1  # of the journal, as `bench/journal.py` reads it
 _BOUND = ("nic", "no_iommu")  # drivers and interfaces: `pinchpoint clean` gives them back
 
 
@@ -31,9 +32,11 @@ def undo(journal: Path, host: Host = OWN) -> bool:
             end_processes(host, pids, _GRACE_S)
         resources, is_whole = _present(journal)
         for lent in reversed([one for one in resources if one["kind"] == "lent_interface"]):
-            state = interfaces.State(lent["mtu_before"], lent["was_up"], lent["addresses"])
-            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], state)
-        for name in host.names(NAMESPACES) if host.exists(NAMESPACES) else []:
+            before = (lent["mtu_before"], lent["was_up"], lent["addresses"], lent.get("steering", ""))
+            interfaces.give_back(host, lent["interface"], lent["netns"], lent["name"], interfaces.State(*before))
+            _removed(journal, lent)
+        # A damaged line may have lent an interface to a namespace, which would take it with it.
+        for name in host.names(NAMESPACES) if is_whole and host.exists(NAMESPACES) else []:
             if name.startswith(f"pp-{bench_id}-"):
                 host.run(["ip", "netns", "del", name])
         for pool in reversed([one for one in resources if one["kind"] == "hugepages"]):
@@ -41,6 +44,7 @@ def undo(journal: Path, host: Host = OWN) -> bool:
             present, _ = hugepages.pool(host)
             if (wanted := max(int(pool["before"]), present - added)) < present:
                 hugepages.resize(host, wanted)
+            _removed(journal, pool)
         host.remove_folder(str(folder / bench_id))
         is_whole = is_whole and not any(one["kind"] in _BOUND for one in resources)
         if is_whole:
@@ -48,6 +52,12 @@ def undo(journal: Path, host: Host = OWN) -> bool:
     except (OSError, PinchpointError, ValueError, KeyError, TypeError):
         return False
     return is_whole
+
+
+def _removed(journal: Path, resource: dict[str, Any]) -> None:
+    """Note it in a journal that may stay: what comes later is not undone a second time."""
+    with journal.open("ab") as file:
+        file.write(json.dumps({"op": "removed", "resource": resource, "version": _VERSION}).encode() + b"\n")
 
 
 def _present(journal: Path) -> tuple[list[dict[str, Any]], bool]:

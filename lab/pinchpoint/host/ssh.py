@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from pinchpoint.host.asked import ANSWER_TIMEOUT_S, AskedHost
-from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, to_text
+from pinchpoint.host.guest_line import LONGEST, Line, LineError, mapping, seconds, to_text
 from pinchpoint.host.signals import signals_later
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError, RequirementError
 
@@ -53,6 +53,8 @@ _AS_ROOT = 'if [ "$(id -u)" = 0 ]; then exec "$@"; fi; '
 _BY_SUDO = 'sudo -n true </dev/null || exit 98; exec sudo -n "$@"'
 _ITSELF = 'exec "$@"'
 _ENGINE = 'echo -20 2>/dev/null >/proc/self/autogroup; exec nice -n -20 env "$@"'
+# The connection stays open as long as an engine uses it; the last line says that the agent, of which it was, has ended.
+_AGENT = 'python3 -I -S -c "$0"; ended=$?; echo ended; exit $ended'
 _LACKING: Final[Mapping[int, tuple[str, str]]] = {  # by the status of the scripts above
     96: ("its python3 is older than 3.11", "ssh {host} python3 --version; install a newer one there"),
     97: ("it has no python3", "ssh -t {host} sudo apt-get install python3"),
@@ -242,7 +244,7 @@ class Ssh(AskedHost):
         self._sockets = tempfile.TemporaryDirectory(prefix="pinchpoint-ssh-", ignore_cleanup_errors=True)
         self._said = tempfile.TemporaryFile()  # noqa: SIM115 (until `close`)
         boot = _text("pinchpoint.host.ssh_boot")
-        command = self._command(["-o", "ControlMaster=yes"], ["python3", "-I", "-S", "-c", boot])
+        command = self._command(["-o", "ControlMaster=yes"], ["sh", "-c", _AGENT, boot])
         ours, theirs = socket.socketpair()
         try:
             with theirs, signals_later():
@@ -288,8 +290,8 @@ class Ssh(AskedHost):
         """Say for how long the lab may be silent; learn what the host is."""
         asked_s = time.time()
         found = self._checked(mapping, self._ask("identity", {"lease_s": self._lease_s}))
-        if isinstance(clock_s := found.get("clock_s"), int | float):
-            self.clock_ahead_s = clock_s - (asked_s + time.time()) / 2
+        if "clock_s" in found:
+            self.clock_ahead_s = self._checked(seconds, found["clock_s"]) - (asked_s + time.time()) / 2
         self._machine = str(found.get("machine", self._machine))
         return found
 

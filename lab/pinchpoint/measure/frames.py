@@ -8,7 +8,8 @@ from pinchpoint.engine import protocol
 from pinchpoint.engine.instrument import Instrument
 from pinchpoint.engine.joined import End, JoinedInstrument
 from pinchpoint.engine.process import ProcessInstrument, find_engine
-from pinchpoint.host.machines import standing_on
+from pinchpoint.host.local import on
+from pinchpoint.host.machines import host_of
 from pinchpoint.host.processes import ENVIRONMENT_MARK
 from pinchpoint.measure.established import established
 from pinchpoint.measure.standing import Standing
@@ -49,7 +50,7 @@ def instrument_of(bench: Standing) -> Instrument:
         return started(setup.engine, bench.engine)
     ends = []
     for one in setup.engines:
-        with standing_on(one.site.remote):
+        with on(host_of(one.site.remote)):  # a host that is lost within a unit is not connected anew
             engine = started(one.engine, [find_engine()])
         ends.append(End(one.site.host, one.site.remote == bench.scenario.remote, one.site.ports, engine))
     return JoinedInstrument(ends, None if error_us is None else error_us * 1e3)

@@ -408,6 +408,11 @@ class Scenario:
         return min(port.ring for port in self.ports)
 
     @property
+    def is_cabled(self) -> bool:
+        """Whether its ports are at cables that the bench does not make."""
+        return any(port.interface for port in self.ports)
+
+    @property
     def remotes(self) -> tuple[Remote | None, ...]:
         """The hosts of its bench, the device's first; None: the machine on which the lab runs."""
         hosts = (self.remote, *(site.remote for site in self.engines))

@@ -88,7 +88,7 @@ def _run(
             raise
         finally:
             live.close()
-    if ceiling_test and not scenario.engines:
+    if ceiling_test and not scenario.is_cabled:
         result = ceiling_test.after(setup.scenario, result, listener, on_stoppable)
     if no_ceiling:
         result = replace(result, warnings=(*result.warnings, no_ceiling))
@@ -132,8 +132,8 @@ def ceilings_of(
     if recorded.trials and recorded.ceilings is not None:
         unknown = ceiling_test is not None and isinstance(scenario.measure, Rates) and not recorded.ceilings
         return recorded.ceilings, "no ceiling of the generator was known when this search began" if unknown else ""
-    if ceiling_test and scenario.engines:
-        return (), "the generator's own ceiling is not measured where its ends are on other hosts than the device"
+    if ceiling_test and scenario.is_cabled:
+        return (), "the generator's own ceiling is not measured where its ports are at cables"
     return ceiling_test.before(scenario, listener) if ceiling_test else ((), "")
 
 

@@ -20,7 +20,9 @@ ADDRESS = {
 }
 LINK_LOCAL = {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"}
 LINK = {"ifname": "eth1", "mtu": 1400, "flags": ["BROADCAST", "UP"], "addr_info": [ADDRESS, LINK_LOCAL]}
-CONNECTED = {"dst": "192.0.2.0/24", "protocol": "kernel"}
+CONNECTED = {"dst": "192.0.2.0/24", "protocol": "kernel", "dev": "eth1"}
+MULTIPATH = {"dst": "default", "protocol": "static", "nexthops": [{"dev": "eth2"}, {"dev": "eth1"}]}
+STEERING = "/sys/class/net/eth1/queues/rx-0/rps_cpus"
 GIVEN_BACK = [
     "ip -n pp-b1-dut link set dev left netns 1 name eth1",
     "ip link set dev eth1 mtu 1400 up",
@@ -37,6 +39,7 @@ class Machine:
     def __init__(self, *links, routes=(), sockets="", namespaces=("pp-b1-dut",), is_lent=True):
         self.links, self.routes, self.sockets, self.changes = links, routes, sockets, []
         self.namespaces, self.is_lent, self.own = namespaces, is_lent, "net:[1]"
+        self.files = {}
 
     def run(self, argv, *_, **__):
         line = " ".join(argv)
@@ -45,8 +48,8 @@ class Machine:
             "readlink /proc/self/ns/net": self.own,
             "ip -j -d address show": json.dumps(self.links),
             "ip -j link show master eth1": json.dumps([one for one in self.links if one.get("master") == "eth1"]),
-            "ip -j -4 route show table all dev eth1": json.dumps(self.routes),
-            "ip -j -6 route show table all dev eth1": "",
+            "ip -j -4 route show table all": json.dumps(self.routes),
+            "ip -j -6 route show table all": "",
             "ip -n pp-b1-dut link show dev left": "",
             "ss -H -t -n -p state established": self.sockets,
         }
@@ -57,7 +60,13 @@ class Machine:
         return shown.get(line, "")
 
     def exists(self, path):
-        return path.rpartition("/")[2] in (*self.namespaces, "eth1", "netns")
+        return path in self.files or path.rpartition("/")[2] in (*self.namespaces, "eth1", "netns")
+
+    def read(self, path):
+        return self.files[path]
+
+    def write(self, path, text):
+        self.files[path] = text
 
     def names(self, folder):
         return list(self.namespaces)
@@ -79,8 +88,9 @@ def test_an_interface_is_known_with_what_is_restored():
     ("machine", "told"),
     [
         (Machine({**LINK, "ifname": "eth2"}), "eth1: no such interface on gen; there are eth2"),
-        (Machine(LINK, routes=[{"dst": "default"}]), "eth1 on gen carries the default route"),
-        (Machine(LINK, routes=[{"dst": "10.0.0.0/8", "protocol": "static"}]), "carries a route to 10.0.0.0/8"),
+        (Machine(LINK, routes=[{"dst": "default", "dev": "eth1"}]), "eth1 on gen carries the default route"),
+        (Machine(LINK, routes=[MULTIPATH]), "eth1 on gen carries the default route"),
+        (Machine(LINK, routes=[{"dst": "10/8", "protocol": "static", "dev": "eth1"}]), "carries a route to 10/8"),
         (Machine({**LINK, "master": "bond0"}), "is enslaved to bond0"),
         (Machine(LINK, {"ifname": "eth2", "master": "eth1"}), "is the master of eth2"),
         (Machine(LINK, {"ifname": "eth1.7", "link": "eth1"}), "carries eth1.7"),
@@ -134,3 +144,19 @@ def test_an_interface_goes_home_before_its_namespace_ends_with_the_lease(tmp_pat
     machine.names = lambda folder: list(machine.namespaces) if folder.endswith("netns") else []
     assert lease.undo(journal, machine)
     assert machine.changes == [*GIVEN_BACK, "ip netns del pp-b1-dut", "folder", "journal"]
+
+
+def test_packets_are_steered_as_before_once_it_is_given_back():
+    machine = Machine(LINK, routes=[CONNECTED])
+    machine.files[STEERING] = "0\n"
+    state = interfaces.look(machine, "eth1")
+    machine.files[STEERING] = "2\n"
+    interfaces.give_back(machine, "eth1", "pp-b1-dut", "left", state)
+    assert machine.files[STEERING] == "0"
+
+
+def test_a_lease_deletes_no_namespace_beside_a_damaged_line_which_may_have_lent_an_interface(tmp_path):
+    journal, machine = tmp_path / "b1.journal", Machine(LINK)
+    journal.write_text("\0\0\n")
+    assert not lease.undo(journal, machine)
+    assert not [line for line in machine.changes if "netns del" in line]

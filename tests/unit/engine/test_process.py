@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace as changed
 from support import stream
 
 from pinchpoint.engine import process, protocol
@@ -235,6 +236,21 @@ def test_a_stop_that_came_too_early_or_too_late_is_no_error():
     engine.open()
     engine.stop()
     assert engine.run(REQUEST).completed
+    engine.close()
+
+
+def test_an_engine_that_received_and_had_ended_before_its_stop_goes_on_with_the_next_trial():
+    """Its answer to the stop comes after the account, before it begins the next trial."""
+    state = '{"type":"error","code":"state","message":"stop: no trial is running","hint":null}'
+    begun = '{"type":"begun","trial":"forward-0002"}'
+    engine = instrument(scripted(HELLO, OPENED, f"{begun}\n{RESULT}", state, f"{begun}\n{RESULT}"))
+    message = process.run_message(replace(REQUEST, streams=(stream(),)))
+    elsewhere = changed(message, streams=[changed(one, tx_port=None) for one in message.streams])
+    engine.open()
+    for _ in range(2):
+        engine.begin(elsewhere)
+        engine.stop()
+        assert engine.finish(elsewhere).completed
     engine.close()
 
 

@@ -208,3 +208,11 @@ def test_cables_are_checked_at_both_ends(old, new, told):
     with pytest.raises(InputError) as caught:
         parse(text.replace(old, new, 1), "x.toml")
     assert told in str(caught.value)
+
+
+def test_one_machine_has_one_name_in_a_file():
+    text = SPAN.format(cpu=1, top="", engine="", right="", more="").replace(
+        "host.gen = {}", 'host.gen = {address = "dut"}'
+    )
+    with pytest.raises(InputError, match=r"host.gen.address: expected another machine than that of \[host.dut\]"):
+        parse(text, "x.toml")
