@@ -53,7 +53,7 @@ class Site:
         for name in ("host_key", "key"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / name], check=True)
         self.write_config(sshd)
-        (self.folder / "config").write_text(CLIENT.format(folder=self.folder, there=self.there))
+        (self.folder / "config").write_text(CLIENT.format(name="far", folder=self.folder, there=self.there))
         self.trust()
         (self.folder / "bin").mkdir()
         (self.folder / "bin/ssh").write_text(f'#!/bin/sh\nexec /usr/bin/ssh -F {self.folder}/config "$@"\n')

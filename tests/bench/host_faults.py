@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -309,11 +310,9 @@ class Campaign:
 
     def run(self, sites):
         """Play them on so many hosts at once."""
-        workers = [threading.Thread(target=self._work, args=(number,)) for number in range(1, sites + 1)]
-        for worker in workers:
-            worker.start()
-        for worker in workers:
-            worker.join()
+        with ThreadPoolExecutor(sites) as workers:
+            for ended in [workers.submit(self._work, number) for number in range(1, sites + 1)]:
+                ended.result()
         return self.outcomes
 
     def _work(self, number):
