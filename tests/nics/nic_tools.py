@@ -37,7 +37,9 @@ def measured(folder, cables, options=(), settings=()):
     if not (folder / "after").exists():
         pytest.fail(f"exit {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     texts = {name: (folder / name).read_text() for name in ("errors", "before", "after", "result.json")}
-    runs = next((folder / "runs").glob("*"))
+    runs = next((folder / "runs").glob("*"), None)
+    if runs is None:
+        pytest.fail(f"exit {done.returncode}\n{texts['errors']}")
     trials = runs / "trials.jsonl"
     return Machine(
         done.returncode,

@@ -102,10 +102,21 @@ def _restore(resource: r.Nic, host: Host) -> None:
     host.run(["ip", "link", "set", "dev", name, "mtu", str(resource.mtu)])
     host.run(["ip", "link", "set", "dev", name, state])
     for one in resource.addresses:
-        host.run(["ip", "address", "replace", one, "dev", name])
-    for one in resource.routes:
-        family, *words = one.split()
+        host.run(["ip", "address", "replace", *one.split(), "dev", name])
+    # A gateway may be reached by a route that comes later in the list.
+    left = [one for one in resource.routes if not _routed(one, name, host)]
+    if lost := [one for one in left if not _routed(one, name, host)]:
+        told = f"{name}: not restored: {'; '.join(lost)}"
+        raise BenchError(told, f"add what is missing by hand: ip route replace ... dev {name}")
+
+
+def _routed(route: str, name: str, host: Host) -> bool:
+    family, *words = route.split()
+    try:
         host.run(["ip", family, "route", "replace", *words, "dev", name])
+    except CommandFailed:
+        return False
+    return True
 
 
 def _unbind(address: str, host: Host) -> None:

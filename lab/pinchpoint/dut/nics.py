@@ -1,6 +1,6 @@
 """Network cards as ports: what a machine must have for them, what a bench takes, what `pinchpoint doctor` says."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from pinchpoint.bench.requirements import Probe, kernel_module
 from pinchpoint.bench.resource import AnyResource, NoIommu
@@ -44,6 +44,14 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     if lacking_iommu and cards.unsafe_mode(LOCAL) != "Y":
         names = ", ".join(nic.address for nic in lacking_iommu)
         yield Probe("IOMMU", False, f"none, and a card may not be used without one: {names}", _UNSAFE)
+
+
+def shared(found: Iterable[str]) -> Iterator[Probe]:
+    """Whether cards are free that keep their drivers, but forward otherwise; those that are not here are left out."""
+    for address in sorted(set(found)):
+        if nic := cards.read(LOCAL, address):
+            reasons = list(cards.uses(nic, LOCAL))
+            yield Probe(f"NIC {address}", not reasons, "; ".join(reasons) or _words(nic), _mend(nic))
 
 
 def resources(scenario: Scenario, bench_id: str, netns: str) -> list[AnyResource]:

@@ -73,7 +73,11 @@ def _line_share(port: str, result: protocol.Result, speed_bps: int) -> float | N
         return None
     sent = sum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
     back = sum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
-    return max(sent, back) / (speed_bps * result.duration_s)
+    share = max(sent, back) / (speed_bps * result.duration_s)
+    return share if share <= _FULL else None
+
+
+_FULL = 1.01  # more than that passed: the speed is what a virtual card reports, and no line rate
 
 
 def _pacing(pacing: protocol.Pacing) -> dict[str, float]:

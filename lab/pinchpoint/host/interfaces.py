@@ -38,7 +38,7 @@ def look(host: Host, name: str) -> State:
     link = _link(host, name)
     if why := next(_dependents(host, name, link), None):
         raise RequirementError(f"{name}{_on(host)} {why}", "name an interface that nothing else uses")
-    addresses = tuple(_words(one) for one in link.get("addr_info", ()) if not _is_made_anew(one))
+    addresses = tuple(address_words(one) for one in link.get("addr_info", ()) if not is_made_anew(one))
     steering = _steering(name)
     mask = host.read(steering).strip() if host.exists(steering) else ""
     return State(int(link["mtu"]), "UP" in link.get("flags", ()), addresses, mask)
@@ -128,16 +128,20 @@ def _plain(address: str) -> str:
     return address.strip("[]").partition("%")[0].strip("[]").removeprefix("::ffff:")
 
 
-def _is_made_anew(address: Mapping[str, Any]) -> bool:
+def is_made_anew(address: Mapping[str, Any]) -> bool:
     """Whether the kernel itself gives it to an interface that goes up."""
-    return address.get("family") == "inet6" and address.get("scope") == "link"
+    is_link_local = address.get("family") == "inet6" and address.get("scope") == "link"
+    return is_link_local and address.get("protocol", "kernel_ll") == "kernel_ll"
 
 
-def _words(address: Mapping[str, Any]) -> tuple[str, ...]:
+def address_words(address: Mapping[str, Any]) -> tuple[str, ...]:
+    """An address as ip-address(8) takes it, as `ip -j address` shows it."""
     found = [f"{address['local']}/{address['prefixlen']}"]
     for key, word in (("address", "peer"), ("broadcast", "broadcast"), ("scope", "scope"), ("label", "label")):
         if key in address and not (key == "label" and address.get("family") == "inet6"):
             found += [word, str(address[key])]
+    if address.get("noprefixroute"):
+        found.append("noprefixroute")
     if address.get("dynamic"):
         lifetimes: Sequence[tuple[str, str]] = (
             ("valid_life_time", "valid_lft"),

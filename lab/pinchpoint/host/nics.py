@@ -10,7 +10,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pinchpoint.host.interface import SYS, CommandFailed, Host
+from pinchpoint.host.interface import PROC, SYS, CommandFailed, Host
+from pinchpoint.host.interfaces import address_words, is_made_anew
 from pinchpoint.model.errors import RequirementError
 
 PCI: Final = f"{SYS}/bus/pci"
@@ -25,8 +26,10 @@ BIFURCATED: Final = ("mlx5_core", "mlx4_core", "mana")
 _NETWORK, _BRIDGE = "0x02", "0x0604"  # beginnings of PCI class codes
 _UP = 0x1  # IFF_UP (netdevice(7))
 _NO_GROUP = "vfio-noiommu"  # the name of a group that vfio makes where there is no IOMMU
-_LOCAL = re.compile(r"^(?:\[::ffff:|\[)?([0-9a-fA-F.:]+)(?:%[^\]:]+)?\]?:(\d+)$")
-_ABSENT = ("linkdown", "dead", "onlink", "pervasive")  # words of a listed route that say how it is, not what it is
+_LOCAL = re.compile(r"^(?:\[::ffff:|\[)?([0-9a-fA-F.:]+)(?:%[^\]:]+)?\]?(?:%[^:]+)?:(\d+)$")
+_ABSENT = ("linkdown", "dead", "pervasive")  # words of a listed route that say how it is, not what it is
+
+OPENED_BY = 'find /proc/[0-9]*/fd -lname "$1" 2>/dev/null | head -n 1'
 
 
 @dataclass(frozen=True)
@@ -150,22 +153,22 @@ def interface_names(host: Host, address: str) -> list[str]:
 
 
 def addresses(host: Host, interface: str) -> tuple[str, ...]:
-    """Its IP addresses with the lengths of their prefixes; link-local ones are the kernel's own and left out."""
-    found = _listed(host, "address", "show", "dev", interface)
+    """Its IP addresses as the words that ip-address(8) takes; those that the kernel itself makes are left out."""
     return tuple(
-        f"{info['local']}/{info['prefixlen']}"
-        for link in found
-        for info in link.get("addr_info", ())
-        if info.get("scope") != "link" and "local" in info and "prefixlen" in info
+        " ".join(address_words(info))
+        for info in _addresses(host, interface)
+        if not is_made_anew(info) and "prefixlen" in info
     )
 
 
 def routes(host: Host, interface: str) -> tuple[str, ...]:
     """The routes through it that are not the kernel's own, as `ip route replace` takes them, without the interface."""
     found = list[str]()
-    for family in ("-4", "-6"):
-        for line in _run(host, "ip", family, "route", "show", "dev", interface).splitlines():
-            if "proto kernel" not in line and "proto ra" not in line and line.strip():
+    for family in _families(host):
+        for line in host.run(["ip", family, "route", "show", "table", "all", "dev", interface]).splitlines():
+            # NetworkManager gives a kernel's route of IPv4 a metric, by which another interface goes first.
+            is_kernels = "proto kernel" in line and not (family == "-4" and " metric " in line)
+            if line.strip() and not is_kernels and "proto ra" not in line:
                 found.append(" ".join((family, *(word for word in line.split() if word not in _ABSENT))))
     return tuple(found)
 
@@ -173,10 +176,26 @@ def routes(host: Host, interface: str) -> tuple[str, ...]:
 def default_routes(host: Host) -> frozenset[str]:
     """The interfaces of the default routes, and of a route with several next hops all of them."""
     found = set[str]()
-    told = host.run(["ip", "-4", "-j", "route", "show", "default"])  # whoever cannot be asked is no "no"
-    for route in (*_parsed(told), *_listed(host, "-6", "route", "show", "default")):
-        found |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
+    for family in _families(host):
+        for route in _asked(host, family, "-j", "route", "show", "default"):
+            found |= {str(hop["dev"]) for hop in (route, *route.get("nexthops", ())) if "dev" in hop}
     return frozenset(found)
+
+
+def user_of(host: Host, nic: Nic) -> str:
+    """Another program that drives the card by DPDK, as `FILE of process PID`; empty: none.
+
+    A file of uio(4) can be opened by two programs at once, and so can that of a card whose driver stays bound.
+    """
+    place = f"{DEVICES}/{nic.address}"
+    files = [f"/dev/{name}" for name in _names(host, f"{place}/uio")]
+    files += [f"/dev/infiniband/{name}" for name in _names(host, f"{place}/infiniband_verbs")]
+    files += [f"/dev/vfio/{nic.group}"] if nic.driver == VFIO and nic.group else []
+    for file in files:
+        found = host.run(["sh", "-c", OPENED_BY, "sh", file]).strip()
+        if found:
+            return f"{file} of process {found.split('/')[2]}"
+    return ""
 
 
 def connected(host: Host) -> dict[str, str]:
@@ -209,18 +228,27 @@ def why_not(nic: Nic, host: Host, ours: Collection[str]) -> list[str]:
     if strangers and not nic.stays_bound:
         names = ", ".join(f"{one.address} ({one.driver or 'no driver'})" for one in strangers)
         reasons.append(f"its IOMMU group {nic.group} has other devices: {names}")
+    own = [one.name for one in nic.interfaces if not one.is_representor]
+    if len(own) > 1 and not nic.stays_bound:
+        reasons.append(f"it has several interfaces, of which a bench gives back one: {', '.join(own)}")
+    if user := user_of(host, nic):
+        reasons.append(f"a program drives it already: {user}")
+    return [*reasons, *uses(nic, host)]
+
+
+def uses(nic: Nic, host: Host) -> Iterator[str]:
+    """What needs the card's interfaces, each a clause."""
     defaults, connections = default_routes(host), connected(host)
     for one in nic.interfaces:
         if one.name in defaults:
-            reasons.append(f"{one.name} carries the default route")
+            yield f"{one.name} carries the default route"
         if one.master:
-            reasons.append(f"{one.name} is a port of {one.master}")
+            yield f"{one.name} is a port of {one.master}"
         if one.uppers:
-            reasons.append(f"{', '.join(one.uppers)} depend on {one.name}")
-        for address in addresses(host, one.name):
-            if connection := connections.get(address.partition("/")[0]):
-                reasons.append(f"{one.name} has {address}, which a connection uses: {connection}")
-    return reasons
+            yield f"{', '.join(one.uppers)} depend on {one.name}"
+        for address in (str(info["local"]) for info in _addresses(host, one.name)):
+            if connection := connections.get(address):
+                yield f"{one.name} has {address}, which a connection uses: {connection}"
 
 
 def _interface(host: Host, name: str) -> Interface:
@@ -251,17 +279,28 @@ def _override(host: Host, address: str) -> str:
     return "" if found == "(null)" else found
 
 
-def _listed(host: Host, *words: str) -> list[dict[str, Any]]:
-    """What ip(8) prints as JSON; nothing where it fails, or has nothing to tell."""
-    return _parsed(_run(host, "ip", "-j", *words))
+def _addresses(host: Host, interface: str) -> list[dict[str, Any]]:
+    """Every address of an interface."""
+    links = _asked(host, "-j", "address", "show", "dev", interface)
+    return [info for link in links for info in link.get("addr_info", ()) if "local" in info]
 
 
-def _parsed(text: str) -> list[dict[str, Any]]:
+def _families(host: Host) -> tuple[str, ...]:
+    return ("-4", "-6") if host.exists(f"{PROC}/net/if_inet6") else ("-4",)
+
+
+def _asked(host: Host, *words: str) -> list[dict[str, Any]]:
+    """What ip(8) prints as JSON. Raises CommandFailed or RequirementError: who cannot be asked has not said no."""
+    told = host.run(["ip", *words])
     try:
-        found = json.loads(text or "[]")
+        found = json.loads(told or "[]")
     except ValueError:
-        return []
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        found = None
+    if not isinstance(found, list):
+        raise RequirementError(
+            f"ip {' '.join(words)}: expected a list of JSON, found {told[:80]!r}", "upgrade iproute2"
+        )
+    return [one for one in found if isinstance(one, dict)]
 
 
 def _run(host: Host, *words: str) -> str:

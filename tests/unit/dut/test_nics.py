@@ -132,12 +132,12 @@ def test_free_cards_are_taken_as_they_are_found(machine):
             {
                 "addr_info": [
                     {"local": "192.0.2.1", "prefixlen": 24, "scope": "global"},
-                    {"local": "fe80::1", "scope": "link"},
+                    {"local": "fe80::1", "prefixlen": 64, "family": "inet6", "scope": "link"},
                 ]
             }
         ]
     )
-    machine.answers["ip -4 route show dev eth1"] = (
+    machine.answers["ip -4 route show table all dev eth1"] = (
         "192.0.2.0/24 proto kernel scope link src 192.0.2.1 linkdown\n198.51.100.0/24 via 192.0.2.9 linkdown\n"
     )
     assert lacking(scenario()) == []
@@ -150,11 +150,16 @@ def test_free_cards_are_taken_as_they_are_found(machine):
         interface="eth1",
         mtu=1400,
         is_up=True,
-        addresses=("192.0.2.1/24",),
+        addresses=("192.0.2.1/24 scope global",),
         routes=("-4 198.51.100.0/24 via 192.0.2.9",),
     )
     assert engine.address == ENGINE
     assert "was e1000e, eth1 up, MTU 1400, 192.0.2.1/24" in left.describe()
+
+
+def in_use(machine):
+    machine.files[f"{PCI}/devices/{LEFT}/uio/uio0/dev"] = ""
+    machine.answers[f"sh -c {nics.OPENED_BY} sh /dev/uio0"] = "/proc/4711/fd/9\n"
 
 
 @pytest.mark.parametrize(
@@ -171,6 +176,8 @@ def test_free_cards_are_taken_as_they_are_found(machine):
         (lambda m: m.files.update({f"{PCI}/devices/{LEFT}/sriov_numvfs": "4\n"}), "4 virtual functions"),
         (lambda m: m.files.update({"/sys/class/net/eth1/master/uevent": "INTERFACE=bond0\n"}), "a port of bond0"),
         (lambda m: m.files.update({"/sys/class/net/eth1/upper_eth1.7/mtu": ""}), "eth1.7 depend on eth1"),
+        (lambda m: m.files.update({f"{PCI}/devices/{LEFT}/net/eth3": ""}), "several interfaces"),
+        (in_use, "/dev/uio0 of process 4711"),
         (lambda m: m.files.pop(f"{PCI}/devices/{LEFT}/class"), "no network card has this address"),
         (lambda m: m.card(LEFT, kind="0x010802"), "no network card has this address"),
     ],
@@ -188,7 +195,39 @@ def test_a_card_whose_address_has_a_connection_is_refused_and_the_connection_nam
     machine.answers["ip -j address show dev eth1"] = json.dumps([{"addr_info": [info]}])
     machine.answers["ss -Htn state established"] = f"0      0      {local}  192.0.2.7:51234\n"
     ((_, detail),) = lacking(scenario())
-    assert detail == f"eth1 has 192.0.2.1/24, which a connection uses: {local} - 192.0.2.7:51234"
+    assert detail == f"eth1 has 192.0.2.1, which a connection uses: {local} - 192.0.2.7:51234"
+
+
+def test_a_connection_over_a_link_local_address_counts(machine):
+    info = {"family": "inet6", "local": "fe80::1", "prefixlen": 64, "scope": "link"}
+    machine.answers["ip -j address show dev eth1"] = json.dumps([{"addr_info": [info]}])
+    machine.answers["ss -Htn state established"] = "0      0      [fe80::1]%eth1:22  [fe80::2]%eth1:51234\n"
+    ((_, detail),) = lacking(scenario())
+    assert detail.startswith("eth1 has fe80::1, which a connection uses")
+
+
+def test_where_addresses_cannot_be_listed_nothing_is_taken(machine):
+    machine.answers["ip -j address show dev eth1"] = CommandFailed(["ip"], "timed out")
+    with pytest.raises(BenchError, match="timed out"):
+        lacking(scenario())
+
+
+def test_a_route_whose_gateway_comes_later_in_the_list_is_restored(machine):
+    routes = ("-4 10.0.0.0/8 via 172.31.1.1 onlink", "-4 198.51.100.0/24 via 192.0.2.9")
+    left = replace_struct(taken(machine), routes=routes)
+    actions.create(left, machine)
+    first, run = "ip -4 route replace 10.0.0.0/8 via 172.31.1.1 onlink dev eth1", machine.run
+    refused = []
+
+    def once(argv, *given, **named):
+        if " ".join(argv) == first and not refused:
+            refused.append(argv)
+            raise CommandFailed(argv, "Nexthop has invalid gateway.")
+        return run(argv, *given, **named)
+
+    machine.run = once
+    actions.remove(left, machine)
+    assert [" ".join(one) for one in machine.asked if "replace" in one][-1] == first
 
 
 def test_where_connections_cannot_be_listed_nothing_is_taken(machine):
@@ -243,7 +282,9 @@ def taken(machine):
 
 
 def test_a_card_comes_back_with_its_driver_its_settings_and_its_interface(machine):
-    left = replace_struct(taken(machine), addresses=("192.0.2.1/24",), routes=("-4 198.51.100.0/24 via 192.0.2.9",))
+    left = replace_struct(
+        taken(machine), addresses=("192.0.2.1/24 scope global",), routes=("-4 198.51.100.0/24 via 192.0.2.9",)
+    )
     actions.create(left, machine)
     assert nics.driver(machine, LEFT) == "vfio-pci"
     machine.asked.clear()
@@ -254,7 +295,7 @@ def test_a_card_comes_back_with_its_driver_its_settings_and_its_interface(machin
     assert [one[1:] for one in machine.asked if one[0] == "ip"][:4] == [
         ("link", "set", "dev", "eth1", "mtu", "1400"),
         ("link", "set", "dev", "eth1", "up"),
-        ("address", "replace", "192.0.2.1/24", "dev", "eth1"),
+        ("address", "replace", "192.0.2.1/24", "scope", "global", "dev", "eth1"),
         ("-4", "route", "replace", "198.51.100.0/24", "via", "192.0.2.9", "dev", "eth1"),
     ]
 

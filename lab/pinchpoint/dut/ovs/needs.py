@@ -11,7 +11,7 @@ from pinchpoint.dut.ovs.bench import hugepages_needed
 from pinchpoint.dut.ovs.daemons import VSWITCHD
 from pinchpoint.dut.ovs.keys import DEFAULT_MEMORY_MB
 from pinchpoint.dut.ovs.programs import told_version, what_is_wrong
-from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, spec
+from pinchpoint.dut.ovs.spec import IN_KERNEL, Datapath, OvsPort, spec
 from pinchpoint.dut.ovs.tc import MODULES
 from pinchpoint.dut.starter import Starter
 from pinchpoint.host.local import LOCAL
@@ -39,6 +39,8 @@ def needs(scenario: Scenario) -> Iterator[Probe]:
     if dut.datapath is Datapath.DPDK:
         yield hugepages(hugepages_needed(scenario), _OTHERWISE)
         yield from nics.needs(scenario)
+        ends = [end for port in scenario.ports if isinstance(port, OvsPort) for end in (port.pf, port.vf)]
+        yield from nics.shared(end for end in ends if end)
     if dut.datapath is Datapath.TC:
         otherwise = 'set guest.kernel = "qemu", or dut.datapath = "kernel"'
         yield from (kernel_module(name, otherwise, scenario.guest) for name in MODULES)
