@@ -25,9 +25,9 @@ def unit(name, programs):
     return Unit(name, name, 1, Requirement(), 10.0, programs=programs)
 
 
-def asked(programs={}, control={}, benches=()):
-    made = Control(unit("campaign-control", control), {}, 60.0, 0.1)
-    return Campaign("c", "c", (unit("x", programs),), benches, (), False, 1, control=made)
+def asked(programs=(), control=(), benches=()):
+    made = Control(unit("campaign-control", dict(control)), {}, 60.0, 0.1)
+    return Campaign("c", "c", (unit("x", dict(programs)),), benches, (), False, 1, control=made)
 
 
 @pytest.fixture
