@@ -23,6 +23,7 @@ from typing import Any, Final
 from pinchpoint import __version__
 from pinchpoint.campaign.attempt import Attempt
 from pinchpoint.campaign.executor import Ended, Event, Gone, Grown, Joined, Order
+from pinchpoint.host import facts
 from pinchpoint.host.local import OWN
 from pinchpoint.model.campaign import Bench, Campaign
 from pinchpoint.model.errors import PinchpointError, RequirementError
@@ -85,6 +86,8 @@ class NodeBench:
         for name, data in order.files.items():
             if "/" not in name:  # attachments are with the campaign
                 folder.replace(name, data)
+        # What the lab's machine is says nothing of this one, and a run goes on only where it was begun.
+        folder.write_info(replace(folder.read_info(), host=facts.host_facts(), versions=facts.versions()))
         self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
 
     def poll(self) -> tuple[Mapping[str, bytes], int | None, Mapping[str, bytes], str]:

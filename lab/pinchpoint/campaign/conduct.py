@@ -47,10 +47,12 @@ class Conduct:
         executor: Executor,
         show: Show = lambda _: None,
         now_s: Callable[[], float] = time.monotonic,
+        again: str = "",
     ) -> None:
-        """`info` is what run.json of the campaign holds; that of an attempt is made of it."""
+        """`info` is what run.json of the campaign holds, of which that of an attempt is made; `again`: what resumes."""
         self._campaign, self._info, self._folder, self._executor = campaign, info, folder, executor
         self._show, self._now_s = show, now_s
+        self._again = again or f"pinchpoint campaign --resume {folder.path}"
         self._units = {unit.name: unit for unit in campaign.units}
         self._scenarios = {str(plain["name"]): from_plain(plain) for plain in info.scenarios}
         self._tally = folder.tally(campaign)
@@ -119,7 +121,7 @@ class Conduct:
             excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
             raise BenchError(
                 f"no machine is left that measures{f' ({excluded})' if excluded else ''}",
-                f"pinchpoint campaign --resume {self._folder.path} goes on",
+                f"{self._again} goes on",
             )
         self._log_unmeasured()
 

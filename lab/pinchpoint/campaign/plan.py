@@ -35,6 +35,7 @@ class Plan:
 def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
     """The forecast on these machines; a campaign without any takes for ever."""
     able = [unit for unit in asked.units if any(unit.requirement.met_by(bench) for bench in benches)]
+    named = {unit.name for unit in able}
     found = simulate(able, benches, Limits.of(asked), asked.control)
     by_group: dict[str, list[float]] = {}
     groups = sorted((sweep.group for sweep in asked.sweeps), key=len, reverse=True)
@@ -50,5 +51,5 @@ def plan_of(asked: Campaign, benches: Sequence[Bench]) -> Plan:
         makespan_s=found.makespan_s,
         cost=found.cost,
         skipped=found.skipped,
-        impossible=tuple(unit.name for unit in asked.units if unit not in able)[:20],
+        impossible=tuple(unit.name for unit in asked.units if unit.name not in named)[:20],
     )

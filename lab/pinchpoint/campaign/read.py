@@ -88,11 +88,8 @@ def load(path: Path, program_at: ProgramAt, quick: bool = False, ceiling: bool =
         own = [file.source.error().message] if file.source.problems else []
         raise InputError("\n".join([*own, *dict.fromkeys(file.wrong)]))
     units = [unit for one in made for unit in one[1]]
-    if not 0 < len(units) <= MOST_UNITS:
-        raise InputError(
-            f"{path}: expected 1 to {MOST_UNITS:,} measurements, found {len(units):,}",
-            "see [[exclude]] and [[only]]" if not units else "fewer repeats, levels, variants or builds",
-        )
+    if not units:
+        raise InputError(f"{path}: expected 1 to {MOST_UNITS:,} measurements, found 0", "see [[exclude]] and [[only]]")
     _refuse_doubles(path, [unit.name for unit, _ in units])
     top, name = file.top, path.stem
     campaign = Campaign(
@@ -208,7 +205,7 @@ def _made(
     file: _File, benches: Sequence[Bench], program_at: ProgramAt, quick: bool
 ) -> Iterator[tuple[Sweep, list[tuple[Unit, Scenario]]]]:
     """Each group: one file with one variant and one build, on any machine or on one of every machine."""
-    named = [file.folder / path for path in file.top["scenarios"]]
+    count, named = 0, [file.folder / path for path in file.top["scenarios"]]
     machines = [bench.name for bench in benches] if file.top["measured_on"] == "every" else [_NONE]
     for path, variant, build in product(named, list(file.variants) or [_NONE], file.builds or (_NONE,)):
         combination = _Combination(path, variant, build)
@@ -224,6 +221,12 @@ def _made(
             allowed = not wanted[0].only_on or machine in wanted[0].only_on
             if machine != _NONE and (machine in wanted[0].not_on or not allowed):
                 continue
+            count += len(sweep.scenarios) * sweep.repeats
+            if count > MOST_UNITS:  # before they are made: a short file can ask for a thousand million
+                raise InputError(
+                    f"{file.source.path}: expected 1 to {MOST_UNITS:,} measurements, found more",
+                    "fewer repeats, levels, variants or builds",
+                )
             suffix = combination.suffix + (f"-on-{machine}" if machine else "")
             yield _group(sweep, suffix, combination.suffix, only, programs, _priority(file, combination))
 
@@ -238,6 +241,10 @@ def _sweep(file: _File, combination: _Combination, benches: Sequence[Bench], qui
         if any(one.point.relative is not Relative.NO for one in sweep.scenarios):
             raise InputError(
                 f"{path}: sweep.relative: points of a campaign do not stand beside each other", 'write "no"'
+            )
+        if any(one.engines or hosts_needed(one) > 1 for one in sweep.scenarios):
+            raise InputError(
+                f"{path}: its bench spans hosts; a campaign gives each unit one machine", "pinchpoint run measures it"
             )
         if any(one.remote for one in sweep.scenarios):
             raise InputError(f"{path}: runs_on: the campaign chooses the machine", "leave it out; see [[machine]]")
@@ -329,9 +336,9 @@ def _set(dut: Any, name: str, value: str) -> Any:
     return replace(dut, **{name: value})
 
 
-def hosts_needed(_scenario: Scenario) -> int:
-    """How many machines a point needs at once: generator, device and sink stand on one."""
-    return 1
+def hosts_needed(scenario: Scenario) -> int:
+    """How many machines a point needs at once."""
+    return len(scenario.remotes)
 
 
 def on_bench(scenario: Scenario, bench: Bench) -> Scenario:

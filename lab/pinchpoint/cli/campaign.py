@@ -1,8 +1,9 @@
 """`pinchpoint campaign`: one matrix of points, measured on many machines."""
 
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from pinchpoint.model.campaign import Bench, Calibration, Campaign
 from pinchpoint.model.errors import BenchError, InputError
 from pinchpoint.model.result import Outcome
 from pinchpoint.run.run import describe_run
+from pinchpoint.run.same import require_same
 from pinchpoint.scenario.plain import to_plain
 from pinchpoint.store.campaign import CampaignFolder
 from pinchpoint.store.folder import RunFolder
@@ -52,6 +54,7 @@ class _How:
     cluster: str | None
     as_json: bool
     quiet: bool
+    builds: Mapping[str, str] = field(default_factory=dict)  # by name, where each is
 
 
 @click.command(short_help="Measure a matrix of points on many machines.")
@@ -107,7 +110,7 @@ def campaign(
     Machines that vanish cost the time of the units that they measured, which others measure again. Results are in one
     run folder: show, report, serve, export and compare read it.
     """
-    how = _How(cluster, as_json, quiet)
+    how = _How(cluster, as_json, quiet, dict(builds))
     if (file is None) is (resume is None):
         raise InputError("give either a campaign file or --resume CAMPAIGN", "docs/campaigns.md has an example")
     if resume is not None:
@@ -116,7 +119,7 @@ def campaign(
                 "--quick, --budget and --dry-run apply to new campaigns only",
                 "a resumed campaign continues with its original options",
             )
-        return _resumed(resume, dict(builds), how)
+        return _resumed(resume, how)
     assert file is not None
     loaded = _loaded(file, dict(builds), quick, not no_ceiling)
     if budget_s is not None:
@@ -160,22 +163,34 @@ def _loaded(file: Path, builds: Mapping[str, str], quick: bool, ceiling: bool) -
     return loaded
 
 
-def _resumed(path: Path, builds: Mapping[str, str], how: _How) -> int:
+def _resumed(path: Path, how: _How) -> int:
     folder = CampaignFolder.open(path)
     asked = folder.read_campaign()
     if owner(path) is not None:
         raise InputError(f"{path}: it is being measured", "wait, or stop it first")
-    _require_builds(asked, builds, path)
+    _require_builds(asked, how.builds, path)
+    if how.cluster is None:
+        if others := folder.elsewhere(asked):
+            hint = f"{_again(path, how)} --cluster ADDRESS"
+            raise InputError(f"{path}: it was measured on a cluster, on {', '.join(others[:8])}", hint)
+        require_same(folder.run.read_info())
     _require_ready(asked, how)
     return _conducted(folder, how)
 
 
 def _require_builds(asked: Campaign, builds: Mapping[str, str], path: Path) -> None:
     """A folder chooses no program that runs as root, no more than a campaign file does."""
-    wanted = sorted({value for unit in asked.units for value in unit.programs.values()})
-    for program in wanted:
+    units = (*asked.units, *([asked.control.unit] if asked.control else []))
+    for program in sorted({value for unit in units for value in unit.programs.values()}):
         if not any(program == given or program.startswith(given.rstrip("/") + "/") for given in builds.values()):
             raise InputError(f"{path}: it measures {program}", f"give it again: --build NAME={program}")
+
+
+def _again(path: Path, how: _How) -> str:
+    """The command that goes on with it, with the options that it needs again."""
+    cluster = ["--cluster", how.cluster] if how.cluster else []
+    builds = [word for name, place in how.builds.items() for word in ("--build", f"{name}={place}")]
+    return shlex.join(["pinchpoint", "campaign", "--resume", str(path), *cluster, *builds])
 
 
 def _require_ready(asked: Campaign, how: _How) -> None:
@@ -206,7 +221,7 @@ def _conducted(folder: CampaignFolder, how: _How) -> int:
 
     asked, info = folder.read_campaign(), folder.run.read_info()
     with owned(folder.path), shown(how.quiet) as show:
-        conduct = Conduct(asked, info, folder, _executor(folder, asked, how), show)
+        conduct = Conduct(asked, info, folder, _executor(folder, asked, how), show, again=_again(folder.path, how))
         try:
             with stop_on_signals() as remember:
                 remember(conduct)
@@ -219,15 +234,15 @@ def _conducted(folder: CampaignFolder, how: _How) -> int:
     print_stored(folder.run, how.as_json)
     if not how.as_json:
         _print_calibration(folder.read_calibration())
-    return _code(folder, conduct.is_stopped())
+    return _code(folder, conduct.is_stopped(), how)
 
 
-def _code(folder: CampaignFolder, stopped: bool) -> int:
+def _code(folder: CampaignFolder, stopped: bool, how: _How) -> int:
     result = folder.run.read_result()
     assert result is not None, "a campaign writes it as it ends"
     for machine, reason in folder.tally(folder.read_campaign()).excluded.items():
         click.echo(f"pinchpoint: {machine} was excluded: {reason}", err=True)
-    again = f"pinchpoint campaign --resume {folder.path}"
+    again = _again(folder.path, how)
     if stopped:
         click.echo(f"pinchpoint: interrupted; what was measured is in {folder.path}\n  hint: {again}", err=True)
         return INTERRUPTED
@@ -236,7 +251,11 @@ def _code(folder: CampaignFolder, stopped: bool) -> int:
         told = f"pinchpoint: {words.counted(len(lost), 'measurement')} failed: {named}"
         click.echo(f"{told}\n  hint: {again} tries them again", err=True)
         return BenchError.exit_code
-    return wrong(folder.run)
+    code = wrong(folder.run)
+    if code == 0 and not any(one.outcome is Outcome.MEASURED for one in result.scenarios):
+        click.echo(f"pinchpoint: nothing was measured\n  hint: pinchpoint show {folder.path} has the reasons", err=True)
+        return BenchError.exit_code
+    return code
 
 
 def _print_calibration(found: Calibration | None) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from pinchpoint.host.local import LOCAL
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.serve.shelf import Shelf
-from pinchpoint.store.campaign import is_campaign
+from pinchpoint.store.campaign import CampaignFolder, is_campaign
 from pinchpoint.store.owner import owner
 from pinchpoint.store.tags import read_tags, write_tags
 
@@ -45,7 +45,15 @@ class Acts:
         result = folder.read_result()
         if result is not None and result.finished and not any(one.outcome == "failed" for one in result.scenarios):
             raise InputError(f"{run}: it has finished", "start its scenario again for a new run")
-        command = "campaign" if is_campaign(folder.path) else "run"
+        command = "run"
+        if is_campaign(folder.path):
+            command, kept = "campaign", CampaignFolder(folder)
+            asked = kept.read_campaign()
+            if kept.elsewhere(asked) or any(unit.programs for unit in asked.units):
+                hint = (
+                    f"pinchpoint campaign --resume {folder.path} --cluster ADDRESS --build NAME=PATH, whichever it had"
+                )
+                raise InputError(f"{run}: a campaign on a cluster, or of builds, is resumed by its command", hint)
         return self._spawn(run[:64], (command, "--resume", str(folder.path), "--quiet"))
 
     def tag(self, run: str, add: str, remove: str) -> None:

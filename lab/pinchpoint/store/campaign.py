@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pinchpoint.model.campaign import Calibration, Campaign, Entry, Progress, What
+from pinchpoint.model.campaign import HERE, Calibration, Campaign, Entry, Progress, What
 from pinchpoint.model.errors import InputError, StoreError
 from pinchpoint.store.codec import Codec
 from pinchpoint.store.folder import MEASUREMENT, TRIAL, RunFolder
@@ -116,6 +116,11 @@ class CampaignFolder:
     def entries(self) -> tuple[Entry, ...]:
         """All lines of the log; an unfinished last one is not counted."""
         return self.run.read_lines(_LOG, ENTRY)
+
+    def elsewhere(self, campaign: Campaign) -> list[str]:
+        """Machines of the log that are neither the file's nor, where it names none, this one: nodes of a cluster."""
+        known = {bench.name for bench in campaign.benches} or {HERE}
+        return sorted({entry.machine for entry in self.entries() if entry.machine} - known)
 
     def tally(self, campaign: Campaign) -> Tally:
         """What the log says so far."""

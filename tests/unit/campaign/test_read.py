@@ -1,5 +1,6 @@
 """Campaign files: the units they make, and what is said of a wrong one."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support import scenario_text
 
+from pinchpoint.campaign import read
 from pinchpoint.campaign.read import load
 from pinchpoint.model.errors import InputError
+from pinchpoint.model.scenario import EngineSite, Remote
 
 MANY = 'ipv4_dst = "198.19.0.1-198.19.0.200"\n'
 FACTOR = (
@@ -140,3 +143,28 @@ def test_a_pipe_is_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe.toml")
     with pytest.raises(InputError, match="expected a campaign file"):
         load(Path(tmp_path / "pipe.toml"), program_at)
+
+
+def test_more_measurements_than_allowed_are_refused_before_they_are_made(campaign, monkeypatch):
+    monkeypatch.setattr(read, "MOST_UNITS", 5)
+    monkeypatch.setattr(read, "_group", lambda *_: pytest.fail("units were made"))
+    with pytest.raises(InputError, match="expected 1 to 5 measurements, found more"):
+        campaign("", '["swept.toml"]')
+
+
+@pytest.mark.parametrize("more", ["", '[control]\nscenario = "span.toml"\n'])
+def test_a_bench_that_spans_hosts_is_refused_with_what_measures_it(campaign, tmp_path, monkeypatch, more):
+    (tmp_path / "span.toml").write_text(scenario_text(more=MANY))
+    gen, sink = (Remote(name, f"root@{name}", True, 60.0) for name in ("gen", "sink"))
+    sites = (EngineSite(gen, ("left",)), EngineSite(sink, ("right",)))
+    load_one = read.load_sweep
+
+    def loaded(path, *rest):
+        sweep = load_one(path, *rest)
+        spans = path.stem == "span"
+        return replace(sweep, scenarios=tuple(replace(one, engines=sites if spans else ()) for one in sweep.scenarios))
+
+    monkeypatch.setattr(read, "load_sweep", loaded)
+    with pytest.raises(InputError, match="its bench spans hosts") as raised:
+        campaign(more, '["plain.toml"]' if more else '["span.toml"]')
+    assert "pinchpoint run measures it" in str(raised.value)

@@ -1,0 +1,83 @@
+"""What `campaign --resume` asks for before it measures, and what its exit code says."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from sample import sample_run
+from served import keep
+from support import scenario_text
+
+from pinchpoint.cli import campaign as cli
+from pinchpoint.host import facts
+from pinchpoint.model.campaign import Bench, Campaign, Control, Entry, Requirement, Unit, What
+from pinchpoint.model.errors import InputError
+from pinchpoint.model.result import Outcome, RunResult
+from pinchpoint.run.run import unmeasured
+from pinchpoint.scenario import parse
+from pinchpoint.serve.acts import Acts
+from pinchpoint.store.campaign import CampaignFolder
+
+HOW = cli._How(None, False, True)
+
+
+def unit(name, programs):
+    return Unit(name, name, 1, Requirement(), 10.0, programs=programs)
+
+
+def asked(programs=(), control=(), benches=()):
+    made = Control(unit("campaign-control", dict(control)), {}, 60.0, 0.1)
+    return Campaign("c", "c", (unit("x", dict(programs)),), benches, (), False, 1, control=made)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Makes a campaign's folder, with these lines in its log."""
+
+    def make(campaign, *entries, info=None):
+        run = keep(tmp_path / "runs", "going", sample_run(), done=1)
+        found = CampaignFolder(run)
+        found.write_campaign(campaign)
+        if info:
+            run.write_info(info)
+        for entry in entries:
+            found.append(entry)
+        return found
+
+    return make
+
+
+def test_a_folder_chooses_no_program_for_its_control_either(folder):
+    made = folder(asked(control={"dut.vswitchd": "/tmp/evil"}))
+    with pytest.raises(InputError, match="it measures /tmp/evil"):
+        cli._resumed(made.path, HOW)
+
+
+def test_a_campaign_of_a_cluster_is_resumed_on_one(folder):
+    made = folder(asked(), Entry(What.BEGUN, "", "x", "x.a1", "n7"))
+    with pytest.raises(InputError, match="measured on a cluster, on n7") as raised:
+        cli._resumed(made.path, replace(HOW, builds={"new": "/opt/new"}))
+    assert raised.value.hint.endswith("--build new=/opt/new --cluster ADDRESS")
+
+
+def test_a_campaign_that_was_begun_on_something_else_is_refused_once_and_not_by_each_attempt(folder):
+    info = replace(sample_run()[0], host={**facts.host_facts(), "kernel": "another"})
+    with pytest.raises(InputError, match="kernel: another then"):
+        cli._resumed(folder(asked(), info=info).path, HOW)
+
+
+@pytest.mark.parametrize(
+    ("campaign", "machine"), [(asked(), "n7"), (asked({"dut.vswitchd": "/opt/new/x"}, benches=(Bench("n7"),)), "n7")]
+)
+def test_what_needs_options_to_be_resumed_is_not_resumed_from_a_page(folder, campaign, machine):
+    made = folder(campaign, Entry(What.BEGUN, "", "x", "x.a1", machine))
+    shelf = SimpleNamespace(run=lambda _: made.run)
+    with pytest.raises(InputError, match="resumed by its command"):
+        Acts(shelf, ("false",)).resume("going")
+
+
+def test_a_campaign_that_measured_nothing_has_not_succeeded(folder):
+    made = folder(asked())
+    one = unmeasured(parse(scenario_text(), "x.toml"), Outcome.IMPOSSIBLE, "planted", 0.0)
+    made.run.write_result(RunResult(1, "going", True, (one,)))
+    assert cli._code(made, False, HOW) == 4
