@@ -211,16 +211,20 @@ class Conduct:
     def _judge(self, machine: str) -> None:
         control = self._campaign.control
         assert control is not None, "a control has just ended"
-        if found := suspect(machine, self._results.controls(self._tally), control.tolerance):
+        figures = self._results.controls(self._tally)
+        kept = {name: values for name, values in figures.items() if name not in self._tally.excluded}
+        if found := suspect(machine, kept, control.tolerance):
             self._exclude(found)
 
     def _exclude(self, one: Exclusion) -> None:
         """No more of this machine; what it measured since it was last as it should be is measured elsewhere."""
         self._results.excluded(one)
-        self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
         self._scheduler.left(one.machine)
-        if one.since < 0:
-            return
+        if one.since >= 0:  # before it is excluded: a lab that is killed in between goes on with this
+            self._withdraw(one)
+        self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
+
+    def _withdraw(self, one: Exclusion) -> None:
         own = [entry for entry in self._tally.controls if entry.machine == one.machine]
         since = own[one.since - 1].at if one.since else ""
         for entry in list(self._tally.accepted.values()):

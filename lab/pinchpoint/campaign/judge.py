@@ -10,7 +10,7 @@ a drift.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp
-from statistics import median
+from statistics import median, median_high, median_low
 from typing import Final
 
 from pinchpoint.findings.curves import metrics_of
@@ -59,7 +59,7 @@ def calibrated(
     return Calibration(
         figure="the first figure of every point that several machines have measured",
         confidence=CONFIDENCE,
-        factors=_factors(found, CONFIDENCE) if found else (),
+        factors=_factors(found, CONFIDENCE, median(found.effects)) if found else (),
         machine_sd=found.machine_sd if found else None,
         repeat_sd=found.repeat_sd if found else None,
         exclusions=tuple(exclusions),
@@ -71,9 +71,8 @@ def _fit(figures: Sequence[Figure]) -> mixed.Mixed | None:
     return mixed.fit([one.point for one in figures], [one.machine for one in figures], [one.value for one in figures])
 
 
-def _factors(found: mixed.Mixed, confidence: float) -> tuple[MachineFactor, ...]:
-    """Each machine over the median one: a bad one among few would move a mean."""
-    centre = median(found.effects)
+def _factors(found: mixed.Mixed, confidence: float, centre: float) -> tuple[MachineFactor, ...]:
+    """Each machine over what the median one does: a bad one among few would move a mean."""
     return tuple(
         MachineFactor(name, _exp(effect - centre), _exp(effect - centre - wide), _exp(effect - centre + wide), n)
         for name, effect, error, n in zip(found.machines, found.effects, found.errors, found.counts, strict=True)
@@ -99,9 +98,11 @@ def _against_others(machine: str, controls: Mapping[str, Sequence[float]], toler
     found = _fit([Figure("control", name, value) for name, values in enough.items() for value in values])
     if found is None:
         return None
-    own = next(one for one in _factors(found, SURE) if one.machine == machine)
-    if own.low <= 1 + tolerance and own.high >= 1 / (1 + tolerance):
-        return None
+    # Of an even number, two machines stand in the middle: of two generations, neither is what the others are not.
+    for centre in (median_low(found.effects), median_high(found.effects)):
+        own = next(one for one in _factors(found, SURE, centre) if one.machine == machine)
+        if own.low <= 1 + tolerance and own.high >= 1 / (1 + tolerance):
+            return None
     reason = (
         f"{own.factor:.3g} times the median machine at the control scenario ({own.low:.3g} to {own.high:.3g}, "
         f"{SURE * 100:g} %, over {own.n} figures), tolerance {tolerance * 100:g} %"

@@ -62,6 +62,8 @@ def fit(points: Sequence[Hashable], machines: Sequence[str], values: Sequence[fl
     repeat_variance = _rest(ratio, roots, seen, total) / freedom
     weights = ratio / (1 + ratio * roots)
     effects = vectors @ (weights * seen)
+    if not ratio:  # no difference was seen; how large one may be, the values alone say
+        weights = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
     apart = np.where(roots > 0, weights, 0.0)  # what all machines have in common cannot be told from the points
     errors = np.sqrt(repeat_variance * np.einsum("ij,j,ij->i", vectors, apart, vectors))
     return Mixed(

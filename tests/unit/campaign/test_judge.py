@@ -94,3 +94,24 @@ def test_intervals_hold_the_true_ratio_to_the_mean_as_often_as_they_say():
 def test_without_machines_that_share_a_point_there_is_no_calibration():
     found = calibrated([Figure("a", "m1", 1.0), Figure("b", "m2", 2.0)])
     assert (found.factors, found.machine_sd) == ((), None)
+
+
+def test_of_two_generations_of_machines_none_is_excluded():
+    for seed in range(20):
+        values = controls(seed, machines=0.0)
+        two = {
+            name: [1.4 * one for one in figures] if name in ("m3", "m4") else figures
+            for name, figures in values.items()
+        }
+        assert not excluded(two)
+
+
+def test_machines_between_which_no_difference_was_seen_have_an_interval_all_the_same():
+    chance = random.Random(3)
+    figures = [
+        Figure(f"p{point}", name, 1000 * (1 + chance.gauss(0, 0.05))) for point in range(4) for name in ("m1", "m2")
+    ]
+    found = calibrated(figures)
+    assert found.machine_sd == 0
+    for one in found.factors:
+        assert one.low < 1 < one.high
