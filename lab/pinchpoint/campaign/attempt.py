@@ -23,9 +23,15 @@ INTERRUPTED: Final = 130
 _SAID: Final = 2000  # characters
 _LARGEST: Final = 1 << 20  # bytes of lines that are read at once
 _COMMAND: Final = (
-    "import json, sys; from pinchpoint.cli.main import main; "
-    "codes = [main(words) for words in json.loads(sys.argv[1])]; sys.exit(codes[-1])"
+    "import json, os, sys, time\n"
+    "from pinchpoint.cli.main import main\n"
+    "commands, ends_s = json.loads(sys.argv[1]), time.monotonic() + float(sys.argv[2])\n"
+    "while True:\n"
+    "    code = [main(words) for words in commands][-1]\n"
+    "    if code != 3 or os.path.exists(sys.argv[3]) or time.monotonic() > ends_s: sys.exit(code)\n"
+    "    time.sleep(3)\n"
 )
+_BUSY_S: Final = 90  # for an attempt that died there to be undone: a lease and more (docs/hosts.md)
 
 
 class Attempt:
@@ -83,7 +89,8 @@ def _words(folder: Path, bench: Bench, programs: Mapping[str, str], ceiling: boo
     clean = ["clean", *(["--host", bench.address] if bench.address else [])]
     options = [*(f"--set={key}={value}" for key, value in programs.items()), *([] if ceiling else ["--no-ceiling"])]
     run = ["run", "--resume", str(folder), "--quiet", *options]
-    own = (sys.executable, "-c", _COMMAND, json.dumps([*([clean] if bench.sudo else []), run]))
+    commands = json.dumps([*([clean] if bench.sudo else []), run])
+    own = (sys.executable, "-c", _COMMAND, commands, str(_BUSY_S), str(folder / "result.json"))
     return ("setpriv", "--pdeathsig", "TERM", "--", *own)
 
 

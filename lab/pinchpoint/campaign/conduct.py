@@ -203,10 +203,9 @@ class Conduct:
             self._scheduler.interrupted(event.machine)
         elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
             self._scheduler.impossible(event.machine, wall_s, reason)
-        else:
-            often = self._scheduler.failed(event.machine, wall_s, reason)
-            if often or is_machines_fault(event.exit_code, found):
-                self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1))
+        # By a fault of the machine alone no retry of the unit is used up.
+        elif is_machines_fault(event.exit_code, found) or self._scheduler.failed(event.machine, wall_s, reason):
+            self._exclude(Exclusion(event.machine, f"it cannot measure: {reason}", -1))
 
     def _judge(self, machine: str) -> None:
         control = self._campaign.control
