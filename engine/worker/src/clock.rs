@@ -54,8 +54,8 @@ impl Clock {
     }
 
     /// The system's clock, set now to its time of day in nanoseconds since 1970.
-    /// It goes on as the monotonic clock does, whose rate is disciplined with that of
-    /// the time of day, and does not step with it.
+    /// From then on it advances with the monotonic clock, whose rate is disciplined
+    /// like that of the time of day, but which never steps.
     pub fn wall() -> Self {
         let (origin, now) = (Instant::now(), SystemTime::now());
         let since_1970 = now.duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -3,8 +3,7 @@
 `keys`, `read`  the campaign file and the units that it makes
 `schedule`      pure: which unit a free machine measures next
 `simulate`      pure: the same scheduler on virtual time: a forecast, and how it scales
-`judge`         pure: machines held against each other, and each against itself
-`folder`        the campaign's folder: a run folder with the log of its attempts
+`judge`         pure: compares machines with each other, and each with its own past
 `attempt`       one attempt at a unit: `pinchpoint run --resume` in a process of its own
 `executor`      what starts attempts: here and by ssh (`processes`), or on a Ray cluster (`cluster`)
 `conduct`       the loop round all of them

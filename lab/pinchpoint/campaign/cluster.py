@@ -86,7 +86,7 @@ class NodeBench:
         for name, data in order.files.items():
             if "/" not in name:  # attachments are with the campaign
                 folder.replace(name, data)
-        # What the lab's machine is says nothing of this one, and a run goes on only where it was begun.
+        # A run resumes only on the machine that its record describes: this node, not the lab's machine.
         folder.write_info(replace(folder.read_info(), host=facts.host_facts(), versions=facts.versions()))
         self._attempt = Attempt(folder, order.bench, order.programs, order.ceiling)
 

@@ -121,7 +121,7 @@ class Conduct:
             excluded = "; ".join(f"{name}: {why}" for name, why in self._tally.excluded.items())
             raise BenchError(
                 f"no machine is left that measures{f' ({excluded})' if excluded else ''}",
-                f"{self._again} goes on",
+                f"{self._again} continues",
             )
         self._log_unmeasured()
 
@@ -216,10 +216,10 @@ class Conduct:
             self._exclude(found)
 
     def _exclude(self, one: Exclusion) -> None:
-        """No more of this machine; what it measured since it was last as it should be is measured elsewhere."""
+        """Use the machine no more; what it measured since it changed is measured again elsewhere."""
         self._results.excluded(one)
         self._scheduler.left(one.machine)
-        if one.since >= 0:  # before it is excluded: a lab that is killed in between goes on with this
+        if one.since >= 0:  # logged first: a lab killed between the two would keep the bad results
             self._withdraw(one)
         self._log(What.EXCLUDED, machine=one.machine, reason=one.reason)
 

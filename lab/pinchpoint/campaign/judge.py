@@ -1,4 +1,4 @@
-"""Machines held against each other, and each against itself over time; pure.
+"""Compares machines with each other, and each with its own past; pure.
 
 Against the others: a mixed model over points that several machines have measured (stats/mixed.py). A machine whose
 factor to the median machine lies with its whole interval beyond the tolerance is not what the others are. Two machines
@@ -98,7 +98,7 @@ def _against_others(machine: str, controls: Mapping[str, Sequence[float]], toler
     found = _fit([Figure("control", name, value) for name, values in enough.items() for value in values])
     if found is None:
         return None
-    # Of an even number, two machines stand in the middle: of two generations, neither is what the others are not.
+    # An even number of machines has two in the middle. In a fleet of two generations, each is near one of them.
     for centre in (median_low(found.effects), median_high(found.effects)):
         own = next(one for one in _factors(found, SURE, centre) if one.machine == machine)
         if own.low <= 1 + tolerance and own.high >= 1 / (1 + tolerance):

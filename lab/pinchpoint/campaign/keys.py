@@ -102,7 +102,7 @@ PRIORITY: Final = Table(
 )
 CONTROL: Final = Table(
     "control",
-    "A scenario by which machines are held against each other, and each against itself over time.",
+    "A scenario by which machines are compared with each other, and each with its own past.",
     (
         Key("scenario", own.path(), "A short scenario without [sweep], with one main figure.", Unset("no control")),
         Key("every", own.duration(), "The time after which a machine measures it again.", "30m", "every_s"),

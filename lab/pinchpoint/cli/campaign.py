@@ -187,7 +187,7 @@ def _require_builds(asked: Campaign, builds: Mapping[str, str], path: Path) -> N
 
 
 def _again(path: Path, how: _How) -> str:
-    """The command that goes on with it, with the options that it needs again."""
+    """The command that resumes it, with the options that it needs again."""
     cluster = ["--cluster", how.cluster] if how.cluster else []
     builds = [word for name, place in how.builds.items() for word in ("--build", f"{name}={place}")]
     return shlex.join(["pinchpoint", "campaign", "--resume", str(path), *cluster, *builds])
