@@ -69,8 +69,12 @@ def require_whole(path, units):
     log = [json.loads(line) for line in (path / "attempts.jsonl").read_text().splitlines()]
     finished = [entry for entry in log if entry["what"] == "finished"]
     assert sorted(entry["unit"] for entry in finished) == sorted(names), "each unit has one finished attempt"
+    for entry in finished:
+        own = [one["what"] for one in log if one["attempt"] == entry["attempt"]]
+        assert "begun" not in own[own.index("finished") :], "an attempt that finished is not begun again"
     began = [entry["attempt"] for entry in log if entry["what"] == "begun"]
-    assert len(began) == len(set(began)), "an attempt is made once"
+    breaks = [entry["attempt"] for entry in log if entry["what"] == "interrupted"]
+    assert all(began.count(attempt) <= 1 + breaks.count(attempt) for attempt in began), "only what broke off is resumed"
     trials = [json.loads(line) for line in (path / "trials.jsonl").read_text().splitlines()]
     assert len({trial["id"] for trial in trials}) == len(trials)
     assert {trial["scenario"] for trial in trials} == set(names)

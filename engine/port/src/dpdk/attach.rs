@@ -9,9 +9,12 @@
 use super::{eal, ffi, strerror};
 use crate::{OpenError, Patience};
 use nix::errno::Errno;
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, socket};
+use nix::sys::socket::{
+    AddressFamily, Shutdown, SockFlag, SockType, UnixAddr, accept, getsockname, getsockopt,
+    shutdown, socket, sockopt,
+};
 use std::ffi::{CString, c_int};
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -106,9 +109,35 @@ fn failure(devargs: &str, rc: c_int) -> OpenError {
 }
 
 /// After a failed probe the driver keeps listening on the socket, which is no
-/// longer served: removes it, so that no client connects.
+/// longer served: removes it, so that no client connects, and hangs up on those
+/// that had connected, since they would wait for ever instead of trying again.
 fn stop_listening(path: &Path) {
     let _ = std::fs::remove_file(path);
+    for listener in listeners(path) {
+        // A client that had found the socket before it was removed is refused,
+        // and accepting no longer waits.
+        let _ = shutdown(listener, Shutdown::Read);
+        while let Ok(client) = accept(listener) {
+            // SAFETY: a new descriptor that nothing else knows.
+            drop(unsafe { OwnedFd::from_raw_fd(client) });
+        }
+    }
+}
+
+/// This process's descriptors that listen at `path`.
+fn listeners(path: &Path) -> Vec<RawFd> {
+    let Ok(entries) = std::fs::read_dir("/proc/self/fd") else {
+        return Vec::new();
+    };
+    let listens = |fd: &RawFd| {
+        let own = getsockname::<UnixAddr>(*fd);
+        // SAFETY: a descriptor closed meanwhile is an error of the call, no more.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(*fd) };
+        own.is_ok_and(|own| own.path() == Some(path))
+            && getsockopt(&borrowed, sockopt::AcceptConn).unwrap_or(false)
+    };
+    let numbers = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    numbers.filter(listens).collect()
 }
 
 /// Whether the driver of a device knows the state of its link. That of `net_virtio_user`

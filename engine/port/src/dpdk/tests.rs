@@ -1,7 +1,10 @@
 use super::*;
 use std::cell::Cell;
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicBool;
+use std::io::Read;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Opens `device` with `queues` queues, without hugepages.
@@ -120,6 +123,42 @@ fn frames_without_a_buffer_are_counted_as_the_engines() {
     assert_eq!(frames(&mut port), 8);
     drop(port);
     assert_eq!(pool.in_use(), 0);
+}
+
+/// A client that connects as soon as it can.
+fn connects_at_once(path: &PathBuf) -> UnixStream {
+    loop {
+        match UnixStream::connect(path) {
+            Ok(client) => return client,
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_client_that_connects_again_at_once_is_served_or_hung_up() {
+    drop(open_one("net_null9", 1)); // starts DPDK
+    let path = std::env::temp_dir().join(format!("pp-again-{}.sock", std::process::id()));
+    let leaving = AtomicBool::new(false);
+    let device = format!("net_virtio_user9,path={},server=1", path.display());
+    let patience = Patience {
+        until: Instant::now() + Duration::from_secs(60),
+        cancelled: &leaving,
+    };
+    let unanswered = std::thread::scope(|scope| {
+        let engine = scope.spawn(|| attach::attach(&device, patience));
+        let unanswered = (0..20).find(|_| {
+            let mut client = connects_at_once(&path);
+            let limit = Some(Duration::from_secs(10));
+            client.set_read_timeout(limit).unwrap();
+            client.read(&mut [0; 12]).is_err()
+        });
+        leaving.store(true, Ordering::Relaxed);
+        assert!(engine.join().unwrap().is_err());
+        unanswered
+    });
+    assert_eq!(unanswered, None, "no client is left waiting");
 }
 
 /// Takes every frame and does nothing with it.
