@@ -3,10 +3,15 @@
 use super::slices::SliceCounts;
 use super::work::{Stream, Streams};
 use pinchpoint_port::{AnyPort, BURST, Port};
-use pinchpoint_worker::{Core, WorkerPort};
+use pinchpoint_worker::{Core, Idle, WorkerPort};
+use std::time::Duration;
 
 /// How many times its length a drain may last while frames still arrive.
 const LONGEST_DRAIN: u64 = 10;
+/// How long a core is given away before a drain ends. Whoever waits for it runs
+/// at once, and what arrives meanwhile prolongs the drain.
+const REST: Duration = Duration::from_millis(1);
+
 /// The end of sending, and the drain that follows.
 pub(super) struct AllSent {
     pub(super) at_ns: u64,
@@ -20,6 +25,8 @@ pub(super) struct AllSent {
     last_ns: u64,
     /// Whether the drain was over in the turn before.
     looked: bool,
+    /// Whether the core was given away since a frame arrived.
+    rested: bool,
 }
 
 impl Streams<'_> {
@@ -42,6 +49,7 @@ impl Streams<'_> {
             delivered: self.account.delivered(),
             last_ns: 0,
             looked: false,
+            rested: false,
         });
     }
 
@@ -50,8 +58,10 @@ impl Streams<'_> {
     /// [`LONGEST_DRAIN`] times as long: a queue that still empties is no loss,
     /// and a loop of the device must not keep the trial. Then, if that is any
     /// time at all, until the rings are empty: a core that comes late finds there
-    /// what had arrived in time.
-    pub(super) fn drains(&mut self, core: &Core<'_>) -> bool {
+    /// what had arrived in time. So do frames that the kernel, or a device on the
+    /// same core, could not hand over while this worker polled: the core is given
+    /// away before the last look.
+    pub(super) fn drains(&mut self, core: &mut Core<'_>) -> bool {
         let (Some(sent), drain_ns) = (&mut self.sent, self.plan.drain_ns) else {
             return true;
         };
@@ -68,10 +78,15 @@ impl Streams<'_> {
         });
         let over = until_ns.is_some_and(|until_ns| core.now_ns >= until_ns);
         if over {
-            if drain_ns == 0 || sent.turns_left == 0 || (sent.looked && !core.any_received) {
+            let is_empty = sent.looked && !core.any_received;
+            if drain_ns == 0 || sent.turns_left == 0 || (is_empty && sent.rested) {
                 return false;
             }
             sent.turns_left -= 1;
+            if is_empty {
+                core.give_away(Idle::Sleep(REST));
+            }
+            sent.rested = is_empty;
         }
         sent.looked = over;
         true
