@@ -77,6 +77,22 @@ def test_points_that_span_hosts_are_measured_at_a_site(hosts, tmp_path):
 
 
 @pytest.mark.usefixtures("nothing_left")
+def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once_it_is_back(hosts, tmp_path):
+    (tmp_path / "span.toml").write_text(SCENARIO.format(trial_s=0.2, traffic_s=8, lease_s=15))
+    path, out = tmp_path / "c.toml", tmp_path / "runs"
+    path.write_text(SPANNING.replace("2", "1") + SITE.format(sink="sink"))
+    lab = start("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=hosts.environment)
+    wait_for(lambda: all(hosts.holds()), "a bench", 60)
+    hosts.sink.kill_sshd()
+    wait_for(lambda: of(out, "rack", "lost"), "the loss", 120)
+    assert hosts.holds() == [[], [], []]
+    hosts.sink.start_sshd()
+    _, said = lab.communicate(timeout=120)
+    assert lab.returncode == 0, said
+    require_whole(only_folder(out), 1)
+
+
+@pytest.mark.usefixtures("nothing_left")
 def test_a_point_whose_hosts_no_site_has_is_impossible_with_what_to_add(hosts, tmp_path):
     (tmp_path / "span.toml").write_text(SCENARIO.format(trial_s=0.2, traffic_s=8, lease_s=15))
     path, out = tmp_path / "c.toml", tmp_path / "runs"
