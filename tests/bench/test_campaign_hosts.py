@@ -38,13 +38,13 @@ def test_two_machines_by_ssh_share_a_campaign_and_one_whose_sshd_is_killed_comes
     machines, environment = two
     path, out = write_campaign(tmp_path, sizes=4, repeats=2, more=MACHINES), tmp_path / "runs"
     lab = start("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=environment)
-    wait_for(lambda: of(out, "one", "finished") and of(out, "two", "finished"), "a unit of each machine", 120)
-    wait_for(machines["two"].holds, "a bench on the second", 60)
+    wait_for(lambda: of(out, "one", "finished") and of(out, "two", "finished"), "a unit of each machine", 300)
+    wait_for(machines["two"].holds, "a bench on the second", 300)
     machines["two"].kill_sshd()
-    wait_for(lambda: of(out, "two", "lost"), "the loss", 120)
+    wait_for(lambda: of(out, "two", "lost"), "the loss", 300)
     assert machines["two"].holds() == []
     (lost,) = of(out, "two", "lost")
-    wait_for(lambda: any(one["unit"] == lost["unit"] for one in of(out, "one", "finished")), "its unit elsewhere", 120)
+    wait_for(lambda: any(one["unit"] == lost["unit"] for one in of(out, "one", "finished")), "its unit elsewhere", 300)
     machines["two"].start_sshd()
     _, said = lab.communicate(timeout=300)
     assert lab.returncode == 0, said
@@ -82,12 +82,12 @@ def test_a_site_is_lost_with_one_of_its_hosts_awaited_and_its_unit_measured_once
     path, out = tmp_path / "c.toml", tmp_path / "runs"
     path.write_text(SPANNING.replace("2", "1") + SITE.format(sink="sink"))
     lab = start("campaign", path, "--out", out, "--no-ceiling", "--quiet", env=hosts.environment)
-    wait_for(lambda: all(hosts.holds()), "a bench", 60)
+    wait_for(lambda: all(hosts.holds()), "a bench", 300)
     hosts.sink.kill_sshd()
-    wait_for(lambda: of(out, "rack", "lost"), "the loss", 120)
+    wait_for(lambda: of(out, "rack", "lost"), "the loss", 300)
     assert hosts.holds() == [[], [], []]
     hosts.sink.start_sshd()
-    _, said = lab.communicate(timeout=120)
+    _, said = lab.communicate(timeout=300)
     assert lab.returncode == 0, said
     require_whole(only_folder(out), 1)
 
