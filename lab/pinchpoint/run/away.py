@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from itertools import chain, repeat
 
 from pinchpoint.bench.builder import clean
 from pinchpoint.bench.journal import STATE_DIRECTORY, busy, holder, machine_lock, requiring
@@ -20,6 +21,7 @@ from pinchpoint.model.trial import Trial
 RunOne = Callable[..., ScenarioResult]
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
+AWAITED_S = sum(RETRIES_S)
 MOST_LOSSES = 3  # of a host within one unit
 
 
@@ -52,8 +54,10 @@ def _hold(remote: Remote) -> None:
             raise busy(error) from error
 
 
-def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
+def surviving(run_one: RunOne, sleep: Sleep = time.sleep, awaited_s: float = AWAITED_S) -> RunOne:
     """The same, begun anew once a lost host is back; trials that have ended are not made again.
+
+    A host that is lost is awaited for `awaited_s`, so many seconds between attempts to connect.
 
     Raises HostLostError if it does not come back in time, or is lost again and again.
     """
@@ -82,16 +86,16 @@ def surviving(run_one: RunOne, sleep: Sleep = time.sleep) -> RunOne:
                     raise
                 on_stoppable(Undoable())  # what measured is over: a signal ends the wait
                 for one in lost:
-                    _await(one, error, sleep)
+                    _await(one, error, sleep, awaited_s)
         return run_one(unit, kept.record, listener, kept.recorded, on_stoppable, *arguments, **named)
 
     return run
 
 
-def _await(remote: Remote, lost: PinchpointError, sleep: Sleep) -> None:
+def _await(remote: Remote, lost: PinchpointError, sleep: Sleep, awaited_s: float) -> None:
     """Connect anew, and undo what stands there without a lab. Raises HostLostError if it does not answer in time."""
     last: PinchpointError = lost
-    for wait_s in RETRIES_S:
+    for wait_s in _waits_s(awaited_s):
         sleep(wait_s)
         try:
             with standing_on(remote):
@@ -103,9 +107,18 @@ def _await(remote: Remote, lost: PinchpointError, sleep: Sleep) -> None:
             return
         except PinchpointError as error:
             last = error
-    waited_s = sum(RETRIES_S)
-    told = f"{remote.address} was lost and has not come back within {waited_s:g} s; last: {last.message}"
+    told = f"{remote.address} was lost and has not come back within {awaited_s:g} s; last: {last.message}"
     raise HostLostError(told, clean_command(remote.address)) from lost
+
+
+def _waits_s(awaited_s: float) -> Iterator[float]:
+    """Between attempts to connect anew, `awaited_s` in all: longer and longer, then the longest."""
+    left_s = awaited_s
+    for wait_s in chain(RETRIES_S, repeat(RETRIES_S[-1])):
+        if left_s <= 0:
+            return
+        yield min(wait_s, left_s)
+        left_s -= wait_s
 
 
 def clean_command(address: str) -> str:
