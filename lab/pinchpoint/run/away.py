@@ -1,5 +1,6 @@
 """Runs whose benches stand on other hosts: the hosts are held, and a lost connection costs a unit's time, no more."""
 
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,13 +16,15 @@ from pinchpoint.measure.trial import Interrupted
 from pinchpoint.model.errors import HostLostError, InputError, PinchpointError
 from pinchpoint.model.measurement import Measurement
 from pinchpoint.model.result import ScenarioResult
-from pinchpoint.model.scenario import Remote, Scenario
+from pinchpoint.model.scenario import LAB, Remote, Scenario
 from pinchpoint.model.trial import Trial
 
 RunOne = Callable[..., ScenarioResult]
 Sleep = Callable[[float], None]
 RETRIES_S = (1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 60.0, 60.0, 60.0)  # between attempts to connect anew: five minutes
 AWAITED_S = sum(RETRIES_S)
+_ONE_ADDRESS = "give each host one address, the same in all scenarios"
+_LABS_OWN = f'name it "{LAB}", or leave out its runs_on: without one the bench stands on the lab\'s machine'
 MOST_LOSSES = 3  # of a host within one unit
 
 
@@ -34,23 +37,25 @@ def held(units: Sequence[Scenario]) -> Iterator[None]:
     with ExitStack() as stack:
         # One host may have several names, and has one lock. All labs take them in one order: the first has them all.
         remotes = {one.address if one else "": one for unit in units for one in unit.remotes}
+        labs = secrets.token_hex(8) if "" in remotes else ""
         for _, remote in sorted(remotes.items()):
             if remote is None:
-                stack.enter_context(machine_lock())
+                stack.enter_context(machine_lock(STATE_DIRECTORY, labs))
             else:
-                _hold(remote)
+                _hold(remote, labs)
         yield
 
 
-def _hold(remote: Remote) -> None:
+def _hold(remote: Remote, labs: str) -> None:
+    """`labs` is the token by which the lab's own machine is held; empty: it is not."""
     lock = f"{STATE_DIRECTORY}/run.lock"
     with standing_on(remote), requiring(STATE_DIRECTORY):
         try:
             machine(remote).hold_machine(lock, holder())
         except BlockingIOError as error:
-            if other := held_as(remote, lock):
+            if other := held_as(remote, lock, labs):
                 told = f"{other} and {remote.address} are one machine, which this run holds already as {other}"
-                raise InputError(told, "give each host one address, the same in all scenarios") from None
+                raise InputError(told, _LABS_OWN if other == LAB else _ONE_ADDRESS) from None
             raise busy(error) from error
 
 
