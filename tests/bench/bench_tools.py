@@ -22,7 +22,7 @@ class Left:
     processes: frozenset
     state: frozenset
     hugepages: int
-    mounts: int
+    mounts: tuple
     links: frozenset
 
 
@@ -44,6 +44,12 @@ def pid_of(words):
     return [int(pid) for pid in found if int(pid) in marked_processes()]
 
 
+def mount_points():
+    """Where something is mounted, but for what ip(8) mounts before a machine's first namespace and leaves there."""
+    points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    return tuple(sorted(point for point in points if point != "/run/netns"))
+
+
 def what_is_there():
     namespaces = subprocess.run(["ip", "netns", "list"], capture_output=True, text=True, check=True).stdout
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
@@ -52,7 +58,7 @@ def what_is_there():
         frozenset(marked_processes()),
         frozenset(path.name for path in STATE.glob("*") if path.name != "run.lock"),
         int(Path("/proc/sys/vm/nr_hugepages").read_text()),
-        len(Path("/proc/self/mounts").read_text().splitlines()),
+        mount_points(),
         frozenset(re.findall(r"^\d+: ([^:@]+)", links, re.MULTILINE)),
     )
 
