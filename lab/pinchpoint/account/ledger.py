@@ -92,7 +92,7 @@ def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
 
 def _refused(port: PortCounts, graph: HopGraph) -> Refused:
     """Why a port took fewer frames: of a NIC its link may be full, or the other end asks it to wait."""
-    if port.line_share is not None and port.line_share >= FULL:
+    if port.tx_share is not None and port.tx_share >= FULL:
         return FULL_LINK
     return PAUSED if nic.counts(port.stats).pauses_received else graph.refused
 

@@ -38,9 +38,15 @@ def test_each_drivers_names_mean_the_same(driver):
     assert nic.counts(stats) == meant
 
 
-def sent(line_share=0.5, stats=None, refused=10):
+def sent(tx_share=0.5, rx_share=0.1, stats=None, refused=10):
     """1,000 frames for the NIC `left`, of which its transmit queue refused some."""
-    left = replace(port("left", 1000 - refused, refused, 0), speed_bps=10**9, line_share=line_share, stats=stats or {})
+    left = replace(
+        port("left", 1000 - refused, refused, 0),
+        speed_bps=10**9,
+        tx_share=tx_share,
+        rx_share=rx_share,
+        stats=stats or {},
+    )
     return engine_result([stream_counts(offered=1000, refused=refused, received=1000 - refused)],
                          [left, port("right", 0, 0, 1000 - refused)])  # fmt: skip
 
@@ -53,12 +59,12 @@ def only_drop(engine, seen=None):
 
 
 def test_what_a_full_link_refuses_is_the_wires():
-    assert only_drop(sent(line_share=0.995)) == ("the link of left is full", 10, "wire", DropKind.TRANSMIT_RING)
+    assert only_drop(sent(tx_share=0.995)) == ("the link of left is full", 10, "wire", DropKind.TRANSMIT_RING)
 
 
 def test_what_a_link_with_room_refuses_is_the_engines():
     name = "transmit queue of the engine's NIC left full"
-    assert only_drop(sent(line_share=0.8)) == (name, 10, "engine", DropKind.TRANSMIT_RING)
+    assert only_drop(sent(tx_share=0.8, rx_share=0.999)) == (name, 10, "engine", DropKind.TRANSMIT_RING)
 
 
 def test_what_a_nic_refuses_that_was_asked_to_wait_is_the_devices():
@@ -67,7 +73,9 @@ def test_what_a_nic_refuses_that_was_asked_to_wait_is_the_devices():
 
 
 def received(stats, rx_missed=0, lost=0):
-    right = replace(port("right", 0, 0, 1000 - lost, rx_missed), speed_bps=10**9, line_share=0.1, stats=stats)
+    right = replace(
+        port("right", 0, 0, 1000 - lost, rx_missed), speed_bps=10**9, tx_share=0.0, rx_share=0.1, stats=stats
+    )
     return engine_result([stream_counts(offered=1000, received=1000 - lost)], [port("left", 1000), right])
 
 
