@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
+from itertools import groupby
 
 from pinchpoint.account import nic
 from pinchpoint.engine.instrument import EngineResult, PortCounts
@@ -38,7 +39,7 @@ def build(
     received = sum(stream.received or 0 for stream in engine.streams)
     hops = (
         _engine_transmit(engine, graph),
-        *(_hop(place, seen, ports) for place in graph.places),
+        *_hops(graph, seen, ports),
         _engine_receive(engine, received),
     )
     return Ledger(offered, received, hops, resets, _missing_copies(engine, hops))
@@ -57,7 +58,7 @@ def _missing_copies(engine: EngineResult, hops: Sequence[Hop]) -> int:
 def places(graph: HopGraph, seen: Seen, ports: Sequence[str], went_back: Sequence[str] = ()) -> tuple[Hop, ...]:
     """The hops of a device that runs without an engine, as `build` has them between the engine's two."""
     seen = {**seen, **dict.fromkeys((name for name in went_back if _is_summed(name, graph)), _RESET)}
-    return tuple(_hop(place, seen, ports) for place in graph.places)
+    return tuple(_hops(graph, seen, ports))
 
 
 def by_port(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> tuple[dict[str, int], dict[str, int]]:
@@ -92,9 +93,9 @@ def _engine_transmit(engine: EngineResult, graph: HopGraph) -> Hop:
 
 def _refused(port: PortCounts, graph: HopGraph) -> Refused:
     """Why a port took fewer frames: of a NIC its link may be full, or the other end asks it to wait."""
-    if port.line_share is not None and port.line_share >= FULL:
+    if port.tx_share is not None and port.tx_share >= FULL:
         return FULL_LINK
-    return PAUSED if nic.counts(port.stats).pauses_received else graph.refused
+    return PAUSED if nic.counts(port.stats).pauses_received else graph.refusal(port.name)
 
 
 def _engine_drop(
@@ -134,6 +135,21 @@ def _missed(port: PortCounts) -> Iterator[Drop]:
     if found.damaged:
         reason = "damaged on the way to the engine's NIC {port}"
         yield _engine_drop(reason, port.name, found.damaged, "rx_errors", Party.WIRE, DropKind.MALFORMED)
+
+
+def _hops(graph: HopGraph, seen: Seen, ports: Sequence[str]) -> Iterator[Hop]:
+    """One of each name: its parts count at ports of their own, and those without a port here count nothing."""
+    for name, places in groupby(graph.places, key=lambda place: place.name):
+        own = [(place, [port for port in ports if place.ports is None or port in place.ports]) for place in places]
+        parts = [_hop(place, seen, at) for place, at in own if at or place.ports is None]
+        came, left = _total([part.frames_in for part in parts]), _total([part.frames_out for part in parts])
+        yield Hop(name, came, left, tuple(drop for part in parts for drop in part.drops))
+
+
+def _total(counts: Sequence[int | None]) -> int | None:
+    """None if one of them is not known, or there is none."""
+    known = [count for count in counts if count is not None]
+    return sum(known) if known and len(known) == len(counts) else None
 
 
 def _hop(place: Place, seen: Seen, ports: Sequence[str]) -> Hop:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from statistics import median
 
 from pinchpoint.account import facts, nic
-from pinchpoint.account.links import links
+from pinchpoint.account.links import pinched, ways
 from pinchpoint.account.workers import receivers
 from pinchpoint.model.causes import Sign, Signs
 from pinchpoint.model.hops import DropKind
@@ -84,11 +84,12 @@ def _of_engine(trial: Trial) -> Iterator[tuple[Sign, float]]:
 
 
 def _of_links(trial: Trial) -> Iterator[tuple[Sign, float]]:
-    """Of NICs alone: other ports have no link that could be full."""
-    found = tuple(links(trial))
-    if found:
-        yield Sign.LINE_SHARE, max(link.share for link in found)
-        yield Sign.PAUSES, float(sum(_pauses(trial.observed, f"engine/port/{link.port}/") for link in found))
+    """Of NICs alone, and of those at which frames were lost: other ports have no link that could be full."""
+    if way := pinched(trial):
+        yield Sign.LINE_SHARE, way.share
+    losing = {drop.port for hop in trial.ledger.hops for drop in hop.drops if drop.kind is DropKind.RECEIVE_RING}
+    if ports := losing & {way.port for way in ways(trial)}:
+        yield Sign.PAUSES, float(sum(_pauses(trial.observed, f"engine/port/{port}/") for port in ports))
 
 
 def _pauses(observed: Mapping[str, float], begin: str) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pinchpoint.account import facts, unexplained
-from pinchpoint.account.links import Link, fullest
+from pinchpoint.account.links import Way, pinched, ways
 from pinchpoint.account.workers import receivers
 from pinchpoint.causes import signs
 from pinchpoint.causes.apart import losing_apart
@@ -139,11 +139,13 @@ def _from_rules(losing: Sequence[Trial]) -> str:
 
 def _not_reached(rate: Rate, trials: Sequence[Trial]) -> Verdict:
     highest = max(_valid(trials), key=lambda trial: trial.load_fps, default=None)
-    if highest and (full := _full_link([highest])):
-        return Verdict(Limit.WIRE, _wire(full), (rate.reason, *_load_evidence([highest])), (), (highest.id,))
-    evidence = _load_evidence([highest]) if highest else ()
     limited = any(trial.validity is TrialValidity.GENERATOR_LIMITED for trial in trials)
     generator = limited or rate.limited_by is Limit.GENERATOR
+    # A generator that fell short was held by what it sends over; at the search's maximum either direction may be full.
+    used = [way for way in ways(highest) if way.is_sent or not generator] if highest else []
+    if highest and (full := _full(used)):
+        return Verdict(Limit.WIRE, _wire(full), (rate.reason, *_load_evidence([highest])), (), (highest.id,))
+    evidence = _load_evidence([highest]) if highest else ()
     ids = (highest.id,) if highest else ()
     if not generator:
         return Verdict(Limit.SEARCH_MAXIMUM, rate.reason, evidence, (), ids)
@@ -256,7 +258,7 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     thread = _busiest_of(losing, lost.port if lost.limits == "dut" else "")
     pmd_busy = thread.busy_share if thread else None
     headroom = f"; {thread.name} only {units.share(pmd_busy)} busy" if thread and pmd_busy is not None else ""
-    if lost.kind is DropKind.TRANSMIT_RING and (full := _full_link(losing)):
+    if lost.kind is DropKind.TRANSMIT_RING and (full := _full_before(lost, losing)):
         return Limit.WIRE, f"{_wire(full)}{headroom}"
     if lost.limits == "engine" and engine_busy is not None and engine_busy >= SATURATED:
         return (
@@ -270,16 +272,24 @@ def _name_limit(lost: _Group, losing: Sequence[Trial]) -> tuple[Limit, str]:
     return Limit.NAMED_DROP, f"{lost.words()}{headroom}"
 
 
-def _full_link(trials: Sequence[Trial]) -> Link | None:
-    """The fullest link of the trial with the median share, if it was full."""
-    found = sorted((link for trial in trials if (link := fullest(trial))), key=lambda link: link.share)
-    return link if found and (link := found[len(found) // 2]).share >= FULL else None
+def _full_before(lost: _Group, trials: Sequence[Trial]) -> Way | None:
+    """The direction for which the lost frames waited, of the trial with the median share, if it was full."""
+    names = {drop.name for drop in lost.drops}
+    found = sorted((way for trial in trials if (way := pinched(trial, names))), key=lambda way: way.share)
+    return _full(found[len(found) // 2 :][:1])
 
 
-def _wire(full: Link) -> str:
-    speed = f"{full.speed_bps / 1e9:g} Gbit/s"
+def _full(found: Sequence[Way]) -> Way | None:
+    """The fullest of these directions, if it was full."""
+    way = max(found, key=lambda way: way.share, default=None)
+    return way if way and way.share >= FULL else None
+
+
+def _wire(full: Way) -> str:
+    speed, end = f"{full.speed_bps / 1e9:g} Gbit/s", "towards" if full.is_sent else "from"
+    share = units.share(full.share)
     return (
-        f"the wire, not the switch: the link of {full.port}, {speed}, is at {units.share(full.share)} of its line rate"
+        f"the wire, not the switch: the link of {full.port}, {speed}, is at {share} of its line rate {end} the switch"
     )
 
 

@@ -88,7 +88,8 @@ class PortCounts:
     longest_silence_s: float | None = None  # in which it delivered nothing while frames were sent
     longest_silence_at_s: float | None = None  # since the start of the trial
     speed_bps: int | None = None  # of a NIC's link; None: it has none, or does not say
-    line_share: float | None = None  # of what the link carries, in the direction that is fuller
+    tx_share: float | None = None  # of what the link carries, used by what was sent
+    rx_share: float | None = None  # and by what came back
 
 
 @dataclass(frozen=True)

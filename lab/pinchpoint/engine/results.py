@@ -50,6 +50,7 @@ def _slice_counts(one: protocol.SliceResult) -> SliceCounts:
 
 def _port_counts(port: protocol.PortResult, result: protocol.Result, speed_bps: int | None) -> PortCounts:
     silence = port.longest_silence
+    tx_share, rx_share = _line_shares(port.name, result, speed_bps) if speed_bps else (None, None)
     return PortCounts(
         name=port.name,
         sent=port.sent,
@@ -63,18 +64,19 @@ def _port_counts(port: protocol.PortResult, result: protocol.Result, speed_bps: 
         longest_silence_s=silence.ns / 1e9 if silence else None,
         longest_silence_at_s=silence.at_s if silence else None,
         speed_bps=speed_bps,
-        line_share=_line_share(port.name, result, speed_bps) if speed_bps else None,
+        tx_share=tx_share,
+        rx_share=rx_share,
     )
 
 
-def _line_share(port: str, result: protocol.Result, speed_bps: int) -> float | None:
-    """Bits of the trial's frames on the port's link, with what stands around each, of those that it carries."""
+def _line_shares(port: str, result: protocol.Result, speed_bps: int) -> tuple[float | None, float | None]:
+    """Bits of the trial's frames each way, with what stands around each on the link, of those that it carries."""
     if result.duration_s <= 0:
-        return None
+        return None, None
     sent = sum(one.sent * wire_bits(one.bytes_mean) for one in result.streams if one.tx_port == port)
     back = sum((one.received or 0) * wire_bits(one.bytes_mean) for one in result.streams if one.rx_port == port)
-    share = max(sent, back) / (speed_bps * result.duration_s)
-    return share if share <= _FULL else None
+    carried = speed_bps * result.duration_s
+    return (sent / carried, back / carried) if max(sent, back) <= _FULL * carried else (None, None)
 
 
 _FULL = 1.01  # more than that passed: the speed is what a virtual card reports, and no line rate

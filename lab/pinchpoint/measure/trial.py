@@ -338,7 +338,7 @@ def _engine_facts(result: EngineResult) -> dict[str, float]:
         own = {"foreign": port.foreign, "late": port.late, "answered": port.answered, "rx_missed": port.rx_missed}
         counts: dict[str, int | None] = own | dict(port.stats)
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in counts.items() if value is not None}
-        line = {"speed_bps": port.speed_bps, "line_share": port.line_share}
+        line = {"speed_bps": port.speed_bps, "tx_share": port.tx_share, "rx_share": port.rx_share}
         facts |= {f"engine/port/{port.name}/{name}": value for name, value in line.items() if value is not None}
         if port.longest_silence_s is not None:
             facts[f"engine/port/{port.name}/longest_silence_s"] = port.longest_silence_s

@@ -1,6 +1,7 @@
 """The hop graph: where frames are counted on their way through a device, as each kind of device declares it. Pure."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 
@@ -54,6 +55,7 @@ class Place:
     left: tuple[str, ...]  # counters of frames that went on
     drops: tuple[DropCounter, ...] = ()
     rest: DropCounter | None = None  # a total of drops; what of it `drops` do not name has this reason
+    ports: frozenset[str] | None = None  # over which `{port}` runs here; None: over all
 
 
 @dataclass(frozen=True)
@@ -67,11 +69,19 @@ class Refused:
 
 @dataclass(frozen=True)
 class HopGraph:
-    """Places in the order in which a frame passes them, between the engine's sending and its receiving."""
+    """Places in the order in which a frame passes them, between the engine's sending and its receiving.
+
+    Neighbours of one name are one place whose ports count differently.
+    """
 
     refused: Refused
     places: tuple[Place, ...]
     settles: tuple[str, ...] = ()  # beginnings of names of counters that may be read again until the account closes
+    refused_at: Mapping[str, Refused] = field(default_factory=dict)  # ports where it means something else
+
+    def refusal(self, port: str) -> Refused:
+        """What it means that this port took fewer frames."""
+        return self.refused_at.get(port, self.refused)
 
     def is_read(self, name: str) -> bool:
         """Whether the account reads a counter of that name."""

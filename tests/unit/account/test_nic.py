@@ -30,6 +30,7 @@ DRIVERS = {
                 nic.NicCounts(0, 0, 0, 0, 0)),
 }  # fmt: skip
 PORTS = ("left", "right")
+BETWEEN_NICS = graph(Datapath.DPDK, frozenset(PORTS), frozenset(PORTS))
 
 
 @pytest.mark.parametrize("driver", DRIVERS)
@@ -38,27 +39,33 @@ def test_each_drivers_names_mean_the_same(driver):
     assert nic.counts(stats) == meant
 
 
-def sent(line_share=0.5, stats=None, refused=10):
+def sent(tx_share=0.5, rx_share=0.1, stats=None, refused=10):
     """1,000 frames for the NIC `left`, of which its transmit queue refused some."""
-    left = replace(port("left", 1000 - refused, refused, 0), speed_bps=10**9, line_share=line_share, stats=stats or {})
+    left = replace(
+        port("left", 1000 - refused, refused, 0),
+        speed_bps=10**9,
+        tx_share=tx_share,
+        rx_share=rx_share,
+        stats=stats or {},
+    )
     return engine_result([stream_counts(offered=1000, refused=refused, received=1000 - refused)],
                          [left, port("right", 0, 0, 1000 - refused)])  # fmt: skip
 
 
 def only_drop(engine, seen=None):
-    account = ledger.build(engine, seen or {}, PORTS, graph(Datapath.DPDK, nics=True))
+    account = ledger.build(engine, seen or {}, PORTS, BETWEEN_NICS)
     assert account.unexplained == 0
     (drop,) = [drop for hop in account.hops for drop in hop.drops]
     return drop.name, drop.frames, drop.limits, drop.kind
 
 
 def test_what_a_full_link_refuses_is_the_wires():
-    assert only_drop(sent(line_share=0.995)) == ("the link of left is full", 10, "wire", DropKind.TRANSMIT_RING)
+    assert only_drop(sent(tx_share=0.995)) == ("the link of left is full", 10, "wire", DropKind.TRANSMIT_RING)
 
 
 def test_what_a_link_with_room_refuses_is_the_engines():
     name = "transmit queue of the engine's NIC left full"
-    assert only_drop(sent(line_share=0.8)) == (name, 10, "engine", DropKind.TRANSMIT_RING)
+    assert only_drop(sent(tx_share=0.8, rx_share=0.999)) == (name, 10, "engine", DropKind.TRANSMIT_RING)
 
 
 def test_what_a_nic_refuses_that_was_asked_to_wait_is_the_devices():
@@ -67,7 +74,9 @@ def test_what_a_nic_refuses_that_was_asked_to_wait_is_the_devices():
 
 
 def received(stats, rx_missed=0, lost=0):
-    right = replace(port("right", 0, 0, 1000 - lost, rx_missed), speed_bps=10**9, line_share=0.1, stats=stats)
+    right = replace(
+        port("right", 0, 0, 1000 - lost, rx_missed), speed_bps=10**9, tx_share=0.0, rx_share=0.1, stats=stats
+    )
     return engine_result([stream_counts(offered=1000, received=1000 - lost)], [port("left", 1000), right])
 
 
@@ -104,13 +113,67 @@ def test_the_switchs_nic_names_what_it_lost_once():
         "ovs/port/right/tx_drop": 0,
     }
     engine = engine_result([stream_counts(offered=1000, received=970)], [port("left", 1000), port("right", 0, 0, 970)])
-    account = ledger.build(engine, seen, PORTS, graph(Datapath.DPDK, nics=True))
+    account = ledger.build(engine, seen, PORTS, BETWEEN_NICS)
     assert account.unexplained == 0
     assert {drop.name: (drop.frames, drop.kind) for hop in account.hops for drop in hop.drops} == {
         "receive queues of the NIC left full": (28, DropKind.RECEIVE_RING),
         "no buffer on left": (2, DropKind.BUFFERS),
     }
     assert account.hops[1].frames_in == 1000
+
+
+MIXED = graph(Datapath.DPDK, frozenset({"left"}), frozenset(PORTS))
+
+
+def test_beside_a_nic_a_vhost_user_port_keeps_its_own_words_and_counters():
+    seen = {
+        "ovs/port/left/rx_pkts": 960,
+        "ovs/port/left/rx_drop": 28,
+        "ovs/port/left/rx_errs": 2,
+        "ovs/port/left/rx_missed_errors": 28,
+        "ovs/port/left/tx_pkts": 470,
+        "ovs/port/left/tx_drop": 20,
+        "ovs/port/left/ovs_tx_failure_drops": 20,
+        "ovs/port/right/rx_pkts": 490,
+        "ovs/port/right/rx_drop": 5,
+        "ovs/port/right/rx_errs": 4,
+        "ovs/port/right/tx_pkts": 950,
+        "ovs/port/right/tx_drop": 10,
+        "ovs/port/right/ovs_tx_failure_drops": 10,
+        "ovs/pmd/core1/packets_received": 1450,
+    }
+    ends = [port("left", 990, 10, 470), port("right", 495, 5, 950)]
+    streams = [
+        stream_counts(offered=1000, refused=10, received=950),
+        stream_counts(offered=500, refused=5, received=470),
+    ]
+    account = ledger.build(engine_result(streams, ends), seen, PORTS, MIXED)
+    assert {drop.name: (drop.frames, drop.limits) for hop in account.hops for drop in hop.drops} == {
+        "transmit queue of the engine's NIC left full": (10, "engine"),
+        "receive ring of right full": (5, "dut"),
+        "right dropped on receive": (5, "dut"),
+        "receive queues of the NIC left full": (28, "dut"),
+        "damaged on the way to left": (2, "wire"),
+        "transmit queues of the NIC left full": (20, "dut"),
+        "transmit ring of right full": (10, "engine"),
+    }
+    assert [hop.name for hop in account.hops] == [
+        "engine sends",
+        "switch receives",
+        "datapath",
+        "switch sends",
+        "engine receives",
+    ]
+    (received,) = [hop for hop in account.hops if hop.name == "switch receives"]
+    assert received.frames_in == 990 + 495
+    assert account.unexplained == 0
+
+
+def test_a_count_that_one_kind_of_port_lacks_leaves_the_place_unknown():
+    account = ledger.build(sent(), {"ovs/port/left/rx_pkts": 990}, PORTS, MIXED)
+    assert account.hops[1].frames_in is None
+    only_left = ledger.build(sent(), {"ovs/port/left/rx_pkts": 990}, ("left",), MIXED)
+    assert only_left.hops[1].frames_in == 990
 
 
 @pytest.mark.parametrize(

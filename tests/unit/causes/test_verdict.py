@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from trials import pmd, stream_counts, trial, worker
 
 from pinchpoint.causes import verdict as diagnosis
@@ -68,35 +69,108 @@ def test_a_full_transmit_ring_before_an_idle_engine_is_not_blamed_on_it():
     assert found.limit is Limit.NAMED_DROP
 
 
-def on_link(share, drop):
+def link(port, sent, received, gbit=1):
+    """What a trial observes of one NIC's link."""
+    begin = f"engine/port/{port}"
+    return {f"{begin}/tx_share": sent, f"{begin}/rx_share": received, f"{begin}/speed_bps": gbit * 1e9}
+
+
+def on_links(*links, sends=(), device=(), receives=()):
+    """A losing trial between NICs, with its drops where the engine sends, in the device, and where it receives."""
     lost = losing(lost=100, pmds=[pmd(0.4)])
-    observed = {"engine/port/left/line_share": share, "engine/port/left/speed_bps": 1e9}
-    return replace(lost, observed=observed, ledger=replace(lost.ledger, hops=(Hop("h", None, None, (drop,)),)))
+    hops = tuple(
+        Hop(name, None, None, tuple(drops))
+        for name, drops in (("engine sends", sends), ("switch sends", device), ("engine receives", receives))
+    )
+    observed = {name: value for one in links for name, value in one.items()}
+    return replace(lost, observed=observed, ledger=replace(lost.ledger, hops=hops))
 
 
-def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room():
-    before = Drop("the link of left is full", 100, "c", "wire", port="left", kind=DropKind.TRANSMIT_RING)
-    behind = Drop("transmit queues of the NIC right full", 100, "c", "dut", port="right", kind=DropKind.TRANSMIT_RING)
-    for drop in (before, behind):
-        found = verdict(FOUND, [on_link(0.996, drop)])
-        assert found.limit is Limit.WIRE
-        assert (
-            "the link of left, 1 Gbit/s, is at 99.6 % of its line rate; PMD core 1 only 40.0 % busy" in found.headline
-        )
-        assert found.suspicions[0].cause == "line-rate"
-    assert verdict(FOUND, [on_link(0.9, behind)]).limit is Limit.NAMED_DROP
+def dropped(name, limits, port, kind=DropKind.TRANSMIT_RING):
+    return [Drop(name.format(port=port), 100, "c", limits, name, port, kind)]
+
+
+FULL_LINK, FULL_QUEUE, MISSED = (
+    "the link of {port} is full",
+    "transmit queues of the NIC {port} full",
+    "engine missed on {port}",
+)
+
+
+@pytest.mark.parametrize(
+    ("lost", "words"),
+    [
+        (on_links(link("left", 0.996, 0.1), sends=dropped(FULL_LINK, "wire", "left")), "towards the switch"),
+        (on_links(link("left", 0.1, 0.996), device=dropped(FULL_QUEUE, "dut", "left")), "from the switch"),
+    ],
+)
+def test_a_full_link_is_the_limit_whichever_of_its_ends_had_no_room(lost, words):
+    found = verdict(FOUND, [lost])
+    assert found.limit is Limit.WIRE
+    link_words = f"the link of left, 1 Gbit/s, is at 99.6 % of its line rate {words}"
+    assert f"{link_words}; PMD core 1 only 40.0 % busy" in found.headline
+    assert found.suspicions[0].cause == "line-rate"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        on_links(link("left", 0.9, 0.9), device=dropped(FULL_QUEUE, "dut", "left")),
+        # Between ports of two speeds: what waits for the fast port does not wait for the slow one, which is full.
+        on_links(
+            link("left", 0.999, 0.1, gbit=1),
+            link("right", 0.1, 0.1, gbit=10),
+            device=dropped(FULL_QUEUE, "dut", "right"),
+        ),
+        on_links(link("left", 0.999, 0.1), device=dropped(FULL_QUEUE, "dut", "left")),
+        # It came over the link.
+        on_links(link("left", 0.1, 0.999), receives=dropped(MISSED, "engine", "left")),
+    ],
+    ids=["with room", "another port", "the other direction", "behind the link"],
+)
+def test_a_link_is_no_limit_of_frames_that_did_not_wait_for_it(lost):
+    found = verdict(FOUND, [lost])
+    assert found.limit is Limit.NAMED_DROP
+    assert "line-rate" not in [one.cause for one in found.suspicions]
+
+
+def test_of_two_links_the_full_one_is_named_for_which_the_frames_waited():
+    slow, fast = link("left", 0.5, 0.995, gbit=1), link("right", 0.9999, 0.05, gbit=10)
+    found = verdict(FOUND, [on_links(slow, fast, device=dropped(FULL_QUEUE, "dut", "left"))])
+    assert found.limit is Limit.WIRE
+    assert "the link of left, 1 Gbit/s, is at 99.5 % of its line rate from the switch" in found.headline
 
 
 def test_a_switch_that_loses_frames_itself_is_the_limit_however_full_the_link():
-    ring = Drop("receive queues of the NIC left full", 100, "c", "dut", port="left", kind=DropKind.RECEIVE_RING)
-    assert verdict(FOUND, [on_link(0.999, ring)]).limit is Limit.NAMED_DROP
+    ring = dropped("receive queues of the NIC {port} full", "dut", "left", DropKind.RECEIVE_RING)
+    assert verdict(FOUND, [on_links(link("left", 0.999, 0.1), device=ring)]).limit is Limit.NAMED_DROP
+
+
+@pytest.mark.parametrize(("port", "is_named"), [("left", True), ("right", False)])
+def test_pause_frames_explain_what_the_port_lost_that_received_them(port, is_named):
+    ring = dropped("receive queues of the NIC {port} full", "dut", "left", DropKind.RECEIVE_RING)
+    pauses = {f"engine/port/{port}/rx_xoff_packets": 5.0}
+    found = verdict(FOUND, [on_links(link("left", 0.2, 0.2), link("right", 0.2, 0.2), pauses, device=ring)])
+    assert ("flow-control" in [one.cause for one in found.suspicions]) is is_named
 
 
 def test_a_search_that_ends_at_the_line_rate_ends_at_the_wire():
     rate = replace(FOUND, status=RateStatus.AT_LEAST, reason="nothing was lost at the highest load")
-    full = replace(trial(1000.0), observed={"engine/port/left/line_share": 0.999, "engine/port/left/speed_bps": 1e10})
+    full = replace(trial(1000.0), observed=link("left", 0.999, 0.0, gbit=10))
     assert verdict(rate, [full]).limit is Limit.WIRE
     assert verdict(rate, [trial(1000.0)]).limit is Limit.SEARCH_MAXIMUM
+
+
+def test_a_generator_that_fell_short_was_not_held_by_a_link_that_only_brings_frames_back():
+    rate = replace(FOUND, status=RateStatus.AT_LEAST, reason="it fell short", limited_by=Limit.GENERATOR)
+    back, sent = (replace(trial(1000.0), observed=link("left", *shares)) for shares in ((0.1, 0.999), (0.999, 0.1)))
+    assert verdict(rate, [back]).limit is Limit.GENERATOR
+    assert verdict(rate, [sent]).limit is Limit.WIRE
+
+
+def test_runs_that_recorded_one_share_for_both_directions_keep_their_verdict():
+    older = {"engine/port/left/line_share": 0.996, "engine/port/left/speed_bps": 1e9}
+    assert verdict(FOUND, [on_links(older, sends=dropped(FULL_LINK, "wire", "left"))]).limit is Limit.WIRE
 
 
 def engine_of_two(sender_busy, receiver_busy):

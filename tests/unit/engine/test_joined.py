@@ -201,3 +201,15 @@ def test_two_streams_of_one_sender_to_two_receivers_are_joined_by_their_ids():
     parts = list(divided(asked, three, False))
     found = joined(asked, list(zip(parts, [sender, *came], strict=True)), None)
     assert [(one.rx_port, one.received) for one in found.streams] == [("right", 90), ("other", 91)]
+
+
+@pytest.mark.parametrize(
+    ("sent", "came", "shares"), [(90, 45, (0.9, 0.45)), (45, 90, (0.45, 0.9)), (180, 45, (None, None))]
+)
+def test_each_direction_of_a_nics_link_has_its_own_share(sent, came, shares):
+    forth = changed(EMPTY, tx_port="left", rx_port=None, sent=sent, bytes_mean=105.0)
+    back = changed(EMPTY, tx_port=None, rx_port="left", received=came, bytes_mean=105.0)
+    told = result([forth, back], duration_s=1.0)
+    told = changed(told, witness=changed(told.witness, cache_lines=()))
+    (port,) = engine_result(told, (), {"left": 100_000}).ports
+    assert (port.tx_share, port.rx_share) == pytest.approx(shares)

@@ -157,8 +157,9 @@ class OvsDevice(Defaults):
         return Freezing(SWITCH)
 
     def graph(self, scenario: Scenario) -> HopGraph:
-        """By datapath."""
-        return hops.graph(spec(scenario).datapath, any(port.engine_pci for port in scenario.ports))
+        """By datapath and kind of port."""
+        nics = frozenset(port.name for port in scenario.ports if port.engine_pci)
+        return hops.graph(spec(scenario).datapath, nics, frozenset(port.name for port in scenario.ports))
 
     def loads(self, seen: Seen, traffic_s: float) -> tuple[PmdLoad, ...]:
         """PMD threads and the main thread."""

@@ -91,11 +91,20 @@ _TRANSMIT = Place(
     ),
     DropCounter(_SEND_DROPPED, "dropped on transmit, reason not counted", Party.DUT),
 )
+# Behind a NIC's queue is the link, not whoever receives.
+_TO_LINK = replace(
+    _TRANSMIT,
+    drops=(
+        replace(_TRANSMIT.drops[0], reason="transmit queues of the NIC {port} full", party=Party.DUT),
+        *_TRANSMIT.drops[1:],
+    ),
+)
+_NIC_REFUSED = Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
 _SETTLES = ("ovs/port/", "ovs/coverage/", "ovs/lookups/", "host/link/", "host/socket/")
 
 
-def graph(datapath: Datapath, nics: bool) -> HopGraph:
-    """The path through one datapath; `nics`: the engine's ports are NICs, not the other ends of the switch's."""
+def graph(datapath: Datapath, nics: frozenset[str] = frozenset(), ports: frozenset[str] = frozenset()) -> HopGraph:
+    """The path through one datapath; `nics`: those of the `ports` that are NICs, at a cable to one of the engine's."""
     kernel = datapath in IN_KERNEL
     processed = _RECEIVED if kernel else _PROCESSED  # no thread of the switch counts what the kernel forwards
     drops = (*_DATAPATH_DROPS, _UPCALLS_LOST) if kernel else _DATAPATH_DROPS
@@ -103,30 +112,26 @@ def graph(datapath: Datapath, nics: bool) -> HopGraph:
         drops = (*drops, DropCounter(DROPPED, "dropped by an action of a tc filter", Party.RULES, DropKind.RULE))
     middle = Place("datapath", (processed,), (_SENT, _SEND_DROPPED), drops)
     if datapath is Datapath.DPDK:
-        return HopGraph(_refused(nics), (_RECEIVE_BY_NIC if nics else _RECEIVE, middle, _transmit(nics)), _SETTLES)
+        # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's.
+        ring = Refused("receive ring of {port} full", Party.DUT)
+        places = (*_parts(_RECEIVE, _RECEIVE_BY_NIC, nics, ports), middle, *_parts(_TRANSMIT, _TO_LINK, nics, ports))
+        return HopGraph(ring, places, _SETTLES, dict.fromkeys(nics, _NIC_REFUSED))
     reads = Place("switch reads", (_RECEIVED,), (processed,), _READ_DROPS[datapath])
     # Sending over veth runs the kernel's receive path up to its queue, which is the device's where the kernel forwards.
     taken = Refused("socket of {port} took no more", Party.DUT if kernel else Party.HOST, DropKind.KERNEL_QUEUE)
     return HopGraph(taken, (_VETH, reads, middle, _TRANSMIT), _SETTLES)
 
 
-def _transmit(nics: bool) -> Place:
-    """Behind a NIC's queue is the link, not whoever receives."""
+def _parts(of_rings: Place, of_nics: Place, nics: frozenset[str], ports: frozenset[str]) -> tuple[Place, ...]:
+    """A place of the switch as its ports count there: rings one way, NICs another."""
     if not nics:
-        return _TRANSMIT
-    first, *others = _TRANSMIT.drops
-    full = replace(first, reason="transmit queues of the NIC {port} full", party=Party.DUT)
-    return replace(_TRANSMIT, drops=(full, *others))
+        return (of_rings,)
+    if not (others := ports - nics):
+        return (of_nics,)
+    return replace(of_rings, ports=others), replace(of_nics, ports=nics)
 
 
 def in_service(datapath: Datapath) -> HopGraph:
     """The path through a switch that runs already: the places at which it counts itself."""
-    whole = graph(datapath, nics=False)
+    whole = graph(datapath)
     return HopGraph(whole.refused, tuple(place for place in whole.places if place is not _VETH), whole.settles)
-
-
-def _refused(nics: bool) -> Refused:
-    # A full vhost ring is the switch not fetching; a full transmit queue of a NIC is the wire's or the engine's limit.
-    if nics:
-        return Refused("transmit queue of the engine's NIC {port} full", Party.ENGINE, DropKind.TRANSMIT_RING)
-    return Refused("receive ring of {port} full", Party.DUT)

@@ -119,8 +119,10 @@ def _measure(bench: Standing) -> Measurement:
 
 def _entered(scenario: Scenario, service: Service, observed: Mapping[str, float]) -> int | None:
     """Frames that the device received from the backends' side; None where it counts none."""
-    first = device_of(scenario).graph(scenario).places[0]
-    names = [name.replace("{port}", service.server_port) for name in first.entered]
+    port = service.server_port
+    places = device_of(scenario).graph(scenario).places
+    first = next(place for place in places if place.ports is None or port in place.ports)
+    names = [name.replace("{port}", port) for name in first.entered]
     known = [observed[name] for name in names if name in observed]
     return int(sum(known)) if known else None
 
