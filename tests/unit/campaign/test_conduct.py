@@ -10,7 +10,7 @@ from support import scenario_text
 from pinchpoint.campaign.conduct import Conduct
 from pinchpoint.campaign.executor import Ended, Gone, Grown, Joined
 from pinchpoint.campaign.read import load
-from pinchpoint.model.campaign import Bench, What
+from pinchpoint.model.campaign import Bench, Entry, Progress, What
 from pinchpoint.model.errors import BenchError
 from pinchpoint.model.measurement import Metric
 from pinchpoint.model.result import Outcome, RunResult
@@ -132,6 +132,33 @@ def test_it_is_stopped_and_goes_on_with_the_attempts_that_were_open(campaign):
     attempts = Counter(entry.attempt for entry in folder.entries() if entry.what is What.FINISHED)
     assert len(attempts) == 8
     assert not folder.tally(folder.read_campaign()).surplus
+
+
+def test_what_lost_interrupted_and_earlier_attempts_cost_is_kept_on_resume(campaign):
+    more = 'budget_cost = 1000.0\n[[machine]]\nname = "a"\naddress = "a"\ncost_per_hour = 3600.0\n'
+    folder = campaign(more=more)
+    (bench,) = folder.read_campaign().benches
+    executor = MadeUp([])
+    executor._events = [Joined(bench)]
+    first = conduct(folder, executor)
+    executor._value = lambda machine, count: (first.stop() if count == 3 else None) or 100.0
+    first.run()
+    spent = sum(entry.wall_s for entry in folder.entries())
+    assert spent >= 30
+    assert first.progress().cost == pytest.approx(spent)
+    assert conduct(folder, MadeUp([])).progress().cost == pytest.approx(spent)
+
+
+def test_an_attempt_of_a_killed_lab_took_time_until_the_lab_last_said_so(campaign):
+    folder = campaign()
+    began = "2026-01-01T00:00:00+00:00"
+    folder.append(Entry(What.BEGUN, began, "point.size-64.r1", "point.size-64.r1.a1", "a"))
+    folder.write_progress(Progress("2026-01-01T00:00:42+00:00", 8, 0, 0, 0, None, 0.0, ()))
+    conduct(folder, MadeUp([]))
+    (found,) = [entry for entry in folder.entries() if entry.what is What.INTERRUPTED]
+    assert (found.attempt, found.machine, found.wall_s) == ("point.size-64.r1.a1", "a", 42.0)
+    conduct(folder, MadeUp([]))
+    assert whats(folder)[What.INTERRUPTED] == 1, "it is counted once"
 
 
 def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campaign):
