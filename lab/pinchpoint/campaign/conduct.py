@@ -199,13 +199,15 @@ class Conduct:
         if event.files:
             self._folder.make_attempt(attempt, event.files)
         what, reason, found = outcome(self._folder.attempt(attempt), event.exit_code, event.said)
+        if what is What.INTERRUPTED and not self._stopping:
+            reason = f"its machine interrupted it, not the campaign (exit code {event.exit_code})"
         self._log(what, unit.name, attempt, event.machine, wall_s, reason)
         if what is What.FINISHED:
             self._scheduler.finished(event.machine, wall_s)
             if unit is self._scheduler.control_unit:
                 self._judge(event.machine)
             self._results.changed(self._tally, self._scheduler.unmeasured)
-        elif what is What.INTERRUPTED:
+        elif what is What.INTERRUPTED and self._stopping:
             self._scheduler.interrupted(event.machine, wall_s)
         elif what is What.IMPOSSIBLE and unit is not self._scheduler.control_unit:
             self._scheduler.impossible(event.machine, wall_s, reason)

@@ -172,6 +172,29 @@ def test_a_unit_that_fails_everywhere_has_failed_and_the_rest_is_measured(campai
     assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
 
 
+@pytest.mark.parametrize("code", [130, -15])
+def test_a_unit_that_is_always_interrupted_from_outside_uses_up_its_retries(campaign, code):
+    folder = campaign(repeats=1)
+    bad = "point.size-64"
+    interrupts = {("a", bad): (Outcome.SKIPPED, code)}
+    conduct(folder, MadeUp(["a"], fails=interrupts)).run()
+    by_name = {one.scenario: one for one in folder.run.read_result().scenarios}
+    assert by_name[bad].outcome is Outcome.FAILED
+    assert f"its machine interrupted it, not the campaign (exit code {code})" in by_name[bad].reason
+    assert sum(one.outcome is Outcome.MEASURED for one in by_name.values()) == 3
+    own = [entry for entry in folder.entries() if entry.unit.startswith(bad) and entry.attempt]
+    assert [entry.what for entry in own] == [What.BEGUN, What.INTERRUPTED] * 2, "the first and one retry"
+    assert len({entry.attempt for entry in own}) == 1, "it goes on with what it had"
+
+
+def test_an_attempt_that_another_machine_interrupts_is_measured_elsewhere(campaign):
+    folder = campaign(repeats=1)
+    interrupts = {("a", f"point.size-{size}"): (Outcome.SKIPPED, 130) for size in (64, 128, 256, 512)}
+    conduct(folder, MadeUp(["a", "b"], fails=interrupts)).run()
+    assert {one.outcome for one in folder.run.read_result().scenarios} == {Outcome.MEASURED}
+    assert {entry.machine for entry in folder.entries() if entry.what is What.FINISHED} == {"b"}
+
+
 def test_what_one_machine_cannot_do_another_does(campaign):
     folder = campaign(repeats=1)
     fails = {("a", f"point.size-{size}"): (Outcome.IMPOSSIBLE, 3) for size in (64, 128, 256, 512)}
